@@ -119,24 +119,39 @@ class Bert(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """GPT-2 with its language-modelling head, whose weight is the embedding's."""
+    """GPT-2 with its language-modelling head, whose weight is the embedding's.
 
-    def __init__(self) -> None:
+    Args:
+        layers: Number of blocks.
+        width: d.
+        heads: Heads of each attention.
+        length: Most positions of a text.
+        vocabulary: Number of ids.
+    """
+
+    def __init__(
+        self,
+        layers: int = LAYERS,
+        width: int = WIDTH,
+        heads: int = HEADS,
+        length: int = LENGTH,
+        vocabulary: int = GPT2_VOCABULARY,
+    ) -> None:
         super().__init__()
-        self.words = nn.Embedding(GPT2_VOCABULARY, WIDTH)
-        self.positions = nn.Embedding(LENGTH, WIDTH)
+        self.words = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(length, width)
         blocks = [
-            Block(WIDTH, HEADS, causal=True, approximate="tanh") for _ in range(LAYERS)
+            Block(width, heads, causal=True, approximate="tanh") for _ in range(layers)
         ]
         self.blocks = nn.Sequential(*blocks)
-        self.norm = nn.LayerNorm(WIDTH)
-        self.head = nn.Linear(WIDTH, GPT2_VOCABULARY, bias=False)
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
         self.apply(_initialise)
         self.head.weight = self.words.weight
 
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids [B, T] to scores [B, T, vocabulary]."""
-        places = torch.arange(ids.shape[1]).expand_as(ids)
+        places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         hidden = self.blocks(self.words(ids) + self.positions(places))
         scores: Tensor = self.head(self.norm(hidden))
         return scores
@@ -188,9 +203,9 @@ class LowRank(nn.Module):
         return out
 
 
-def lora_gpt2() -> nn.Module:
+def lora_gpt2(model: nn.Module | None = None) -> nn.Module:
     """Return GPT-2, of which low-rank parts beside each attention's input train."""
-    model = Gpt2().requires_grad_(False)
+    model = (model or Gpt2()).requires_grad_(False)
     for module in list(model.modules()):
         if isinstance(module, SelfAttention):
             dense = module.query_key_value

@@ -153,7 +153,7 @@ class EngineState:
             batch_code,
             0 if self.ranks.is_alone else step_fingerprint(step, total.parameters),
             total.size,
-            losses.is_refused,
+            False if self.ranks.is_alone else losses.is_refused,
         )
         if refusals:
             losses.refuse("another rank refused it")

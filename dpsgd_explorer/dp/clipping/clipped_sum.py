@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.accelerator.asynchronous import runs_behind
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients
@@ -18,6 +19,8 @@ from dpsgd_explorer.dp.noise.base import Noise
 
 #: Entries that are measured, noised and divided per piece: half a MiB, in cache.
 CHUNK_ENTRIES = 2**17
+#: The same on a device, where a piece is a few calls.
+DEVICE_CHUNK_ENTRIES = 2**30
 
 Parameters = Mapping[str, Mapping[str, nn.Parameter]]
 #: {layer: factors [B]}; layers of one group share a tensor.
@@ -29,13 +32,17 @@ class Tally(NamedTuple):
 
     Attributes:
         norms: Gradient norms before clipping, [B]; not finite where left out.
-        factors: {layer: factors [B]} of parts of the batch, without what was left out.
-        non_finite: Number of samples left out.
+        factors: {layer: factors [B]} of parts of the batch; what was left out is
+            missing, or has 1.
     """
 
     norms: Tensor
     factors: list[Factors]
-    non_finite: int
+
+    @property
+    def non_finite(self) -> int:
+        """Number of samples left out."""
+        return len(self.norms) - int(torch.isfinite(self.norms).sum())
 
     def shortened(self) -> int:
         """Return the number of samples with a factor below 1 in some group."""
@@ -57,7 +64,8 @@ class ClippedSum:
         sums: {layer: {local name: view of the buffer}}.
         size: Number of samples since the reset, on this rank.
         numel: Number of trainable parameters.
-        signal: Norm of the last released sum before its noise.  Not private.
+        squares: Of the last released sum before its noise: parts of its squared norm.
+            Not private.
     """
 
     def __init__(
@@ -67,13 +75,11 @@ class ClippedSum:
         self.ranks = ranks
         self._parameters = parameters
         own = self._allocate()
-        self._pieces = [
-            piece for flat in own for piece in torch.split(flat, CHUNK_ENTRIES)
-        ]
-        self.signal = 0.0
+        self._pieces = [piece for flat in own for piece in _chunks(flat)]
+        self.squares: list[Tensor] = []
         self._norms: list[Tensor] = []
         self._factors: list[Factors] = []
-        self.size = self._non_finite = 0
+        self.size = 0
         self.numel = sum(p.numel() for p in self.parameters)
 
     def _allocate(self) -> Iterator[Tensor]:
@@ -88,7 +94,7 @@ class ClippedSum:
         for flat in self._flats:
             flat.zero_()
         self._norms, self._factors = [], []
-        self.size = self._non_finite = 0
+        self.size = 0
 
     def add(self, samples: PerSampleGradients) -> None:
         """Clip every sample and add it.
@@ -106,7 +112,7 @@ class ClippedSum:
         for piece in pieces:
             rows = slice(start, start := start + len(piece))
             squared = _added(piece.squared_norms(), whole_norms, rows)
-            finite, factors = self._clip(squared)
+            finite, factors = self._clip(squared, leaves_out=samples.leaves_out)
             if finite is not None:
                 piece, finite = piece.take(finite), finite + rows.start
             piece.add_weighted_gradients(factors, self.sums)
@@ -116,32 +122,45 @@ class ClippedSum:
             whole = whole if index is None else whole.take(index)
             whole.add_weighted_gradients(factors, self.sums)
 
-    def _clip(self, squared: dict[str, Tensor]) -> tuple[Tensor | None, Factors]:
-        """Return the samples with finite gradients, None for all, and their factors.
+    def _clip(
+        self, squared: dict[str, Tensor], *, leaves_out: bool
+    ) -> tuple[Tensor | None, Factors]:
+        """Return the samples to be added, None for all, and their factors.
 
         Args:
             squared: {layer: squared norms [B]}.
+            leaves_out: Whether a factor of 0 leaves a sample out.
         """
         norms = self.clipper.norms(squared)
         self._norms.append(norms)
         self.size += norms.shape[0]
+        if leaves_out and runs_behind(norms):
+            return None, self._factors_of_finite(squared, norms)
         finite = None
-        # One number shows that all are finite: one synchronisation with a GPU.  The sum
-        # itself may overflow, so the rows decide then.
+        # One number shows that all are finite.  The sum itself may overflow, so the
+        # rows decide then.
         if not math.isfinite(float(norms.sum())):
             finite = torch.isfinite(norms).nonzero().squeeze(1)
-            self._non_finite += len(norms) - len(finite)
             norms = norms[finite]
             squared = {layer: values[finite] for layer, values in squared.items()}
         factors = self.clipper.factors(squared, norms)
         self._factors.append(factors)
         return finite, factors
 
+    def _factors_of_finite(self, squared: Factors, norms: Tensor) -> Factors:
+        """Return the factors, 0 for samples whose gradient is not finite."""
+        finite = torch.isfinite(norms)
+        factors = self.clipper.factors(squared, norms)
+        distinct = {id(own): own for own in factors.values()}
+        counted = {key: own.where(finite, 1.0) for key, own in distinct.items()}
+        added = {key: own.where(finite, 0.0) for key, own in distinct.items()}
+        self._factors.append({layer: counted[id(f)] for layer, f in factors.items()})
+        return {layer: added[id(own)] for layer, own in factors.items()}
+
     def tally(self) -> Tally:
         """Return the statistics since the reset."""
         norms = self._norms or [torch.empty(0)]
-        joined = norms[0] if len(norms) == 1 else torch.cat(norms)
-        return Tally(joined, self._factors, self._non_finite)
+        return Tally(norms[0] if len(norms) == 1 else torch.cat(norms), self._factors)
 
     @property
     def parameters(self) -> Iterator[nn.Parameter]:
@@ -166,14 +185,16 @@ class ClippedSum:
             divisor: A public constant.
         """
         self._add_up()
-        squared = 0.0
+        self.squares = []
         for piece in self._pieces:
-            squared += float(torch.dot(piece, piece))
+            self.squares.append(torch.dot(piece, piece))
             if noise is not None:
                 noise.add_to(piece, standard_deviation)
             piece.div_(divisor)
         self._gather()
-        self.signal = math.sqrt(*self.ranks.total(squared))
+        if not self.ranks.is_alone:
+            own = sum(map(float, self.squares))
+            self.squares = [torch.tensor(self.ranks.total(own), dtype=torch.float64)]
         return {
             parameter: self._gradient(
                 parameter, _in_dtype(sums[local], parameter.dtype)
@@ -239,6 +260,11 @@ def _shortened(factors: Iterable[Tensor]) -> int:
 
 def _in_dtype(values: Tensor, dtype: torch.dtype) -> Tensor:
     return values if values.dtype is dtype else values.to(dtype)
+
+
+def _chunks(flat: Tensor) -> Sequence[Tensor]:
+    entries = DEVICE_CHUNK_ENTRIES if runs_behind(flat) else CHUNK_ENTRIES
+    return torch.split(flat, entries)
 
 
 def _whole_shape(parameter: nn.Parameter) -> torch.Size:

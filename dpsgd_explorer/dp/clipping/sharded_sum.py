@@ -39,7 +39,9 @@ class ShardedSum(ClippedSum):
 
     def _add(self, samples: PerSampleGradients) -> None:
         layers = _Layers(samples, self._parameters)
-        finite, factors = self._clip(layers.squared_norms())
+        finite, factors = self._clip(
+            layers.squared_norms(), leaves_out=samples.leaves_out
+        )
         if finite is not None:
             layers = _Layers(samples.take(finite), self._parameters)
         # The same order on every rank, also of layers that no sample has used.

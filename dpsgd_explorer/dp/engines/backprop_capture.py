@@ -87,7 +87,8 @@ class BackpropCapture:
             "sample twice; add the losses and call backward once."
         )
         gradients, self._gradients = self._gradients, {}
-        self._deliver(gradients)
+        with torch.no_grad():  # a device's thread of autograd has a mode of its own
+            self._deliver(gradients)
 
 
 def start_graph(output: Tensor) -> Tensor:

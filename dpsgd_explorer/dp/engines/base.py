@@ -50,7 +50,13 @@ class PerSampleGradients(ABC):
 
     g_i is the gradient of sample i's own loss: the factor 1 / B of a mean over the
     batch and the scale of a ``GradScaler`` are removed.
+
+    Attributes:
+        leaves_out: Whether a weight of 0 leaves a sample out, whatever its gradient
+            holds, on devices that run behind Python.
     """
+
+    leaves_out: ClassVar[bool] = False
 
     @abstractmethod
     def __len__(self) -> int:

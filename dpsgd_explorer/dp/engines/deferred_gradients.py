@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from typing import Self
+from functools import cache
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -30,6 +31,8 @@ from dpsgd_explorer.dp.engines.linear_calls import together
 #: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
 #: 803,840 per sample: 20 samples fit, and 256 are clipped in 12 pieces of 22 or less.
 CHUNK_BYTES = 16 * 2**20
+#: The part of a device's memory that they take there instead.
+DEVICE_PART = 16
 #: How much larger a piece may be that saves another one.
 LARGER = 1.25
 
@@ -42,12 +45,22 @@ class DeferredGradients(PerSampleGradients):
         size: B.
         scale: Factor from the gradients of the user's loss to those of one sample; see
             ``GradientEngine.gradient_scale``.
+        chunk_bytes: Bytes of instantiated gradients in memory at once.
     """
 
-    def __init__(self, groups: list[LayerCallGroup], size: int, scale: float) -> None:
+    leaves_out: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        groups: list[LayerCallGroup],
+        size: int,
+        scale: float,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
         self._groups = groups
         self._size = size
         self._scale = scale
+        self._chunk_bytes = chunk_bytes
 
     def __len__(self) -> int:
         return self._size
@@ -77,19 +90,19 @@ class DeferredGradients(PerSampleGradients):
     def take(self, index: Tensor | slice) -> Self:
         size = len(torch.empty(self._size)[index])
         groups = [group.take(index) for group in self._groups]
-        return type(self)(groups, size, self._scale)
+        return type(self)(groups, size, self._scale, self._chunk_bytes)
 
     def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
         """Return the small groups whole, and the large ones in pieces of the batch.
 
         Every piece costs one call per group, so groups that together need a quarter of
-        CHUNK_BYTES are computed for the whole batch at once.
+        a piece's bytes are computed for the whole batch at once.
         """
         groups = together(self._groups)
         needed = {group: self._size * group.gradient_bytes() for group in groups}
-        if sum(needed.values()) <= CHUNK_BYTES:
+        if sum(needed.values()) <= self._chunk_bytes:
             return None, iter((self._of(groups),))
-        small, bytes_left = [], CHUNK_BYTES // 4
+        small, bytes_left = [], self._chunk_bytes // 4
         for group in sorted(needed, key=lambda candidate: needed[candidate]):
             bytes_left -= needed[group]
             if bytes_left < 0:
@@ -110,19 +123,27 @@ class DeferredGradients(PerSampleGradients):
         return [(keys, self._of(groups)) for keys, groups in parts]
 
     def _of(self, groups: list[LayerCallGroup]) -> Self:
-        return type(self)(groups, self._size, self._scale)
+        return type(self)(groups, self._size, self._scale, self._chunk_bytes)
 
     def _pieces(self) -> Iterator[Self]:
-        """Yield pieces of about equal size, each of CHUNK_BYTES or a little more.
+        """Yield pieces of about equal size, each of a piece's bytes or a little more.
 
         A batch that needs a little more than one piece is one: a second of few samples
         would cost as many calls.
         """
         sample_bytes = sum(group.gradient_bytes() for group in self._groups)
-        count = math.ceil(self._size / max(1, CHUNK_BYTES // sample_bytes))
+        count = math.ceil(self._size / max(1, self._chunk_bytes // sample_bytes))
         fewer = math.ceil(self._size / max(1, count - 1))
-        if count > 1 and fewer * sample_bytes <= LARGER * CHUNK_BYTES:
+        if count > 1 and fewer * sample_bytes <= LARGER * self._chunk_bytes:
             count -= 1
         size = math.ceil(self._size / max(1, count))
         for start in range(0, self._size, max(1, size)):
             yield self.take(slice(start, start + size))
+
+
+@cache
+def chunk_bytes_on(device: torch.device) -> int:
+    """Return the bytes of gradients that are in memory at once on a device."""
+    if device.type != "cuda":
+        return CHUNK_BYTES
+    return torch.cuda.get_device_properties(device).total_memory // DEVICE_PART

@@ -19,19 +19,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from dpsgd_explorer.dp.accelerator.asynchronous import runs_behind
 from dpsgd_explorer.dp.distributed.sharding import is_sharded, reshard
 from dpsgd_explorer.dp.engines.backprop_capture import start_graph
 from dpsgd_explorer.dp.engines.base import EngineOptions, GradientEngine
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.call_groups import grouped
 from dpsgd_explorer.dp.engines.coverage import Coverage
-from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
+from dpsgd_explorer.dp.engines.deferred_gradients import (
+    DeferredGradients,
+    chunk_bytes_on,
+)
 from dpsgd_explorer.dp.engines.layer_calls import LayerCall
 from dpsgd_explorer.dp.engines.method_times import method_times
 from dpsgd_explorer.dp.engines.methods.measured_methods import ShapedCall
@@ -50,7 +55,7 @@ from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule
 from dpsgd_explorer.dp.layers.rewrite import Rewrite
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 from dpsgd_explorer.dp.modules.hooks import ModuleHook
-from dpsgd_explorer.dp.modules.pytree import map_tensors
+from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import PrivacyError
 
 
@@ -283,22 +288,30 @@ class HooksEngine(GradientEngine):
         calls = [self._layer_call(pending, gradient) for pending, gradient in pairs]
         size = recording.batch_size
         self.on_gradients(
-            DeferredGradients(grouped(calls), size, self.gradient_scale(size))
+            DeferredGradients(
+                grouped(calls),
+                size,
+                self.gradient_scale(size),
+                chunk_bytes_on(self._trained[0].device),
+            )
         )
 
     def _layer_call(self, pending: PendingLayerCall, backprops: Tensor) -> LayerCall:
         """Return the call with its norm method, in float32 or the parameter's better.
 
         Under autocast activations and backprops may be bfloat16, whose 8 bits would
-        not bound a norm.
+        not bound a norm without gradients.  Gradients made of them may be bfloat16
+        themselves: the norm is of the same numbers as the sum.
         """
         parameter = next(iter(pending.parameters.values()))
-        dtype = accumulation_dtype(parameter.dtype)
-        activations = map_tensors(lambda x: in_precision(x, dtype), pending.activations)
         name, rule, layer = pending.name, pending.rule, pending.layer
-        backprops = in_precision(backprops, dtype)
-        call = ShapedCall(rule, layer, activations, backprops)
+        call = ShapedCall(rule, layer, pending.activations, backprops)
+        low = rule.of_low_precision and _is_bfloat16(call)
+        precise = partial(_in_precision, dtype=accumulation_dtype(parameter.dtype))
+        call = call if low else precise(call)
         method = self._norm_methods.choose(name, call)
+        if low and (method.is_ghost or not self._norm_methods.keeps_gradients(name)):
+            call = precise(call)
         request = NormRequest.of(name, call, method, pending.specs)
         self._requests.setdefault(name, []).append(request)
         return LayerCall(
@@ -309,6 +322,18 @@ class HooksEngine(GradientEngine):
             keeps=self._norm_methods.keeps_gradients(name),
             gradient_method=method.gradients,
         )
+
+
+def _is_bfloat16(call: ShapedCall) -> bool:
+    """Whether a device has made a layer's tensors in bfloat16."""
+    every = (*tensors_of(call.activations), call.backprops)
+    return all(x.dtype is torch.bfloat16 and runs_behind(x) for x in every)
+
+
+def _in_precision(call: ShapedCall, dtype: torch.dtype) -> ShapedCall:
+    activations = map_tensors(lambda x: in_precision(x, dtype), call.activations)
+    backprops = in_precision(call.backprops, dtype)
+    return call._replace(activations=activations, backprops=backprops)
 
 
 def _require_gradients(layer: nn.Module, names: list[str], required: bool) -> None:

@@ -21,11 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.accelerator.asynchronous import left_out, runs_behind
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
@@ -195,6 +197,8 @@ class LayerCall:
             add_weighted(gradients, weights, sums)
             return
         inputs = self._inputs()
+        if runs_behind(weights):
+            inputs = map_tensors(partial(_left_out, weights=weights), inputs)
         if not self.wide:
             self.rule.weighted_gradients(self.layer, *inputs, weights, sums)
             return
@@ -222,4 +226,10 @@ class LayerCall:
         """
         if self.ghost:
             return 0
-        return sum(p.numel() * p.element_size() for p in self.parameters.values())
+        numbers = sum(p.numel() for p in self.parameters.values())
+        return numbers * self.backprops.element_size()
+
+
+def _left_out(values: Tensor, weights: Tensor) -> Tensor:
+    """Return the values with zeros where a weight is 0, ids unchanged."""
+    return left_out(values, weights) if values.is_floating_point() else values

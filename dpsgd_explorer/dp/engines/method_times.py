@@ -21,7 +21,10 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.engines.call_groups import grouped
-from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
+from dpsgd_explorer.dp.engines.deferred_gradients import (
+    DeferredGradients,
+    chunk_bytes_on,
+)
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, LayerCall
 from dpsgd_explorer.dp.engines.methods.measured_methods import (
     GHOST,
@@ -116,7 +119,8 @@ def _seconds(
         keeps=keeps,
         gradient_method=method if method in CONVOLUTION_METHODS else "",
     )
-    samples = DeferredGradients(grouped([layer_call]), len(call.backprops), 1.0)
+    memory = chunk_bytes_on(call.backprops.device)
+    samples = DeferredGradients(grouped([layer_call]), len(call.backprops), 1.0, memory)
     whole, pieces = samples.split_by_memory()
     for part in pieces if whole is None else (whole, *pieces):
         norms = part.squared_norms()[UNIT]

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.accelerator.asynchronous import runs_behind
 from dpsgd_explorer.dp.engines.backprop_capture import (
     BackpropCapture,
     Reduce,
@@ -233,6 +234,8 @@ class ForwardRecording:
         elif self._whole and rule.makes_early():
             early = rule.per_sample_gradients
         activations = map_tensors(_detached, activations)
+        if rule.of_low_precision:
+            activations = map_tensors(_as_computed, activations)
         key = str(len(self._pending))
         self._pending[key] = PendingLayerCall(
             name,
@@ -346,6 +349,16 @@ class ReplayCallRecorder:
             may_share=True,
             likely=likely,
         )
+
+
+def _as_computed(values: Tensor) -> Tensor:
+    """Return an input as autocast gives it to a product, on a device that runs behind.
+
+    On others norms and sums are made of float32 numbers, which need no second copy.
+    """
+    if not runs_behind(values) or not torch.is_autocast_enabled(values.device.type):
+        return values
+    return in_precision(values, torch.get_autocast_dtype(values.device.type))
 
 
 def _samples_first(

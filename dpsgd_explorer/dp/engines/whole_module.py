@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,8 @@ class MaterializedGradients(PerSampleGradients):
         gradients: {unit: {local name: [B, *shape]}}.
         size: B.
     """
+
+    leaves_out: ClassVar[bool] = True
 
     def __init__(self, gradients: Gradients, size: int) -> None:
         self._gradients = gradients

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.accelerator.asynchronous import left_out, runs_behind
 from dpsgd_explorer.dp.kernels.weighted_sum import add_weighted_sum
 
 
@@ -29,10 +30,15 @@ def sample_rows(gradient: Tensor) -> Tensor:
 
 
 def add_weighted_rows(gradient: Tensor, weights: Tensor, total: Tensor) -> None:
-    """Add sum_i weights[i] * gradient[i] to ``total``, of one gradient's shape."""
+    """Add sum_i weights[i] * gradient[i] to ``total``, of one gradient's shape.
+
+    On a device that runs behind, a weight of 0 leaves a sample out.
+    """
     if gradient.is_contiguous():
         add_weighted_sum(sample_rows(gradient), weights, total.view(-1))
         return
+    if runs_behind(gradient):
+        gradient = left_out(gradient, weights)
     # Whole runs are copied next to where they belong: added from there, entry by entry,
     # they are in cache.  For 256 channels a kernel of 3 by 3 takes 0.6 ms, not 2.2.
     order = memory_order(gradient)

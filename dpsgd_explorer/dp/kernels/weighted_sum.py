@@ -14,6 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.accelerator import rows as device_rows
+from dpsgd_explorer.dp.accelerator.asynchronous import left_out, runs_behind
 from dpsgd_explorer.dp.kernels import team
 from dpsgd_explorer.dp.kernels.library import Loop, compiled_file, loop
 
@@ -64,6 +66,13 @@ def add_weighted_sum(rows: Tensor, weights: Tensor, total: Tensor) -> None:
         weights: [B].
         total: Contiguous, [P].
     """
+    if runs_behind(rows):
+        if device_rows.serves(rows, weights, total):
+            device_rows.add_weighted_sum(rows, weights, total)
+        else:
+            kept = left_out(rows, weights).to(total.dtype)
+            total.addmv_(kept.t(), weights.to(total.dtype))
+        return
     numbers = rows.numel()
     compiled = installed() if numbers >= FEW else None
     if compiled is None or not _serves(rows, weights, total):

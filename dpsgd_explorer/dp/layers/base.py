@@ -12,12 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.accelerator import rows as device_rows
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap
+from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.kernels.sample_rows import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
-from dpsgd_explorer.dp.layers.round_off import lengths, sum_of
+from dpsgd_explorer.dp.layers.round_off import AROUND, gamma, lengths, sum_of
 from dpsgd_explorer.dp.layers.single_position import SinglePosition
 
 T = TypeVar("T")
@@ -80,6 +83,9 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
 
     #: Whether most rows of a gradient are 0, as an embedding's.
     few_rows: ClassVar[bool] = False
+    #: Whether gradients are exact products of the numbers of activations and backprops,
+    #: so that these may be bfloat16 where a forward computes in it.
+    of_low_precision: ClassVar[bool] = False
     #: Whether a sample's gradients are smaller than the inputs that they are made of,
     #: as those of a normalisation layer; see ``makes_early``.
     small_gradients: ClassVar[bool] = False
@@ -320,7 +326,15 @@ def gradient_squared_norms(gradients: Mapping[str, Tensor]) -> Tensor:
 
     Never too small.
     """
-    return sum_of([lengths(sample_rows(g)).square_() for g in gradients.values()])
+    return sum_of([_squared_norms(sample_rows(g)) for g in gradients.values()])
+
+
+def _squared_norms(rows: Tensor) -> Tensor:
+    """Return the squared norms of [B, P], [B], never too small."""
+    if not device_rows.serves(rows):
+        return lengths(rows).square_()
+    longer = 1 + gamma(device_rows.ROUNDINGS + AROUND, torch.float32)
+    return device_rows.square_sums(rows).mul_(longer).to(accumulation_dtype(rows.dtype))
 
 
 def add_weighted(

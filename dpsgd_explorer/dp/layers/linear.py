@@ -11,10 +11,12 @@ arXiv:2110.05679, section 4 (sequences, there called ghost clipping).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.accelerator.asynchronous import runs_behind
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap, serves
 from dpsgd_explorer.dp.layers.base import OF_MAPS, scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
@@ -26,6 +28,8 @@ from dpsgd_explorer.dp.layers.single_position import SinglePosition, squared_nor
 
 class LinearRule(MatrixRule[nn.Linear]):
     """Inputs [B, d] or [B, ..., d]; the dimensions between are positions."""
+
+    of_low_precision: ClassVar[bool] = True
 
     def per_sample_gradients(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
@@ -70,6 +74,8 @@ class LinearRule(MatrixRule[nn.Linear]):
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> Mapping[str, LinearMap]:
         if self.overrides(LinearRule, *OF_MAPS) or not trains(layer, "weight"):
+            return {}
+        if runs_behind(backprops):
             return {}
         x, g = _positions(activations), _positions(backprops)
         return {"": LinearMap(x, g, trains(layer, "bias"))} if serves(x, g) else {}

@@ -21,14 +21,17 @@ Sources: Ba et al. (2016), arXiv:1607.06450 (layer normalisation); Zhang and Sen
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from dpsgd_explorer.dp.layers.base import LayerRule, LayerT, trains
+from dpsgd_explorer.dp.accelerator.rows import layer_norm_sums, serves
+from dpsgd_explorer.dp.layers.base import LayerRule, LayerT, trained, trains
 from dpsgd_explorer.dp.layers.round_off import sum_over_positions
 
 #: Dimensions of a batch [B, C, ...].
@@ -52,6 +55,9 @@ class NormalizationRule(LayerRule[LayerT]):
     def per_sample_gradients(
         self, layer: LayerT, activations: Tensor, backprops: Tensor
     ) -> dict[str, Tensor]:
+        sums = self.device_sums(layer, activations, backprops)
+        if sums is not None:
+            return trained(layer, dict(zip(("weight", "bias"), sums, strict=True)))
         gradients = {}
         if trains(layer, "weight"):
             products = self.standardised(layer, activations).mul_(backprops)
@@ -59,6 +65,12 @@ class NormalizationRule(LayerRule[LayerT]):
         if trains(layer, "bias"):
             gradients["bias"] = self.bias_gradients(layer, backprops)
         return gradients
+
+    def device_sums(
+        self, layer: LayerT, activations: Tensor, backprops: Tensor
+    ) -> tuple[Tensor, Tensor] | None:
+        """Return the gradients of w and b by one kernel; None if there is none."""
+        return None
 
     def bias_gradients(self, layer: LayerT, backprops: Tensor) -> Tensor:
         return self.summed(layer, backprops)
@@ -73,6 +85,24 @@ class NormalizationRule(LayerRule[LayerT]):
 
 class LayerNormRule(NormalizationRule[nn.LayerNorm | nn.RMSNorm]):
     """Inputs and outputs [B, ..., *normalized_shape]."""
+
+    #: Whether the mean is taken off.
+    centred: ClassVar[bool] = True
+
+    def device_sums(
+        self, layer: Any, activations: Tensor, backprops: Tensor
+    ) -> tuple[Tensor, Tensor] | None:
+        known = type(self) in (LayerNormRule, RMSNormRule)
+        if not known or not serves(activations, backprops):
+            return None
+        shape = layer.normalized_shape
+        positions = activations.shape[1 : activations.dim() - len(shape)].numel()
+        flat = len(activations), positions, math.prod(shape)
+        eps = torch.finfo(activations.dtype).eps if layer.eps is None else layer.eps
+        of_weight, of_bias = layer_norm_sums(
+            activations.view(flat), backprops.view(flat), eps, centred=self.centred
+        )
+        return of_weight.view(-1, *shape), of_bias.view(-1, *shape)
 
     def standardised(self, layer: Any, x: Tensor) -> Tensor:
         return F.layer_norm(x, layer.normalized_shape, eps=layer.eps)
@@ -93,6 +123,7 @@ class RMSNormRule(LayerNormRule):
     """Inputs and outputs [B, ..., *normalized_shape]; there is no bias."""
 
     parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
+    centred: ClassVar[bool] = False
 
     def standardised(self, layer: Any, x: Tensor) -> Tensor:
         return F.rms_norm(x, layer.normalized_shape, eps=layer.eps)

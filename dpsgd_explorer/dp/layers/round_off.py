@@ -38,6 +38,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
+
 #: Entries per block of a sum in a Gram matrix.
 GRAM_BLOCK = 256
 #: Entries per block of a sum in a length.
@@ -86,14 +88,21 @@ def _norms_and_terms(values: Tensor) -> tuple[Tensor, int]:
         terms += LENGTH_BLOCK + AROUND
         whole = values.shape[-1] // LENGTH_BLOCK * LENGTH_BLOCK
         blocks = values[..., :whole].unflatten(-1, (-1, LENGTH_BLOCK))  # type: ignore[no-untyped-call]
-        norms_of_blocks = torch.linalg.vector_norm(blocks, dim=-1)
+        norms_of_blocks = _norms(blocks)
         rest = values[..., whole:]
         if rest.shape[-1]:
-            last = torch.linalg.vector_norm(rest, dim=-1, keepdim=True)
+            last = _norms(rest).unsqueeze(-1)
             norms_of_blocks = torch.cat([norms_of_blocks, last], -1)
         values = norms_of_blocks
     terms += values.shape[-1] + AROUND
-    return torch.linalg.vector_norm(values, dim=-1), terms
+    return _norms(values), terms
+
+
+def _norms(values: Tensor) -> Tensor:
+    """Return norms over the last dimension, in float32 at least."""
+    dtype = accumulation_dtype(values.dtype)
+    norms: Tensor = torch.linalg.vector_norm(values, dim=-1, dtype=dtype)
+    return norms
 
 
 def sum_of(values: Sequence[Tensor]) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,12 +18,13 @@ class Diagnostics:
 
     Attributes:
         tally: Norms and clipping factors of its samples.
-        noise_to_signal: Expected norm of the noise over the norm of the clipped sum;
-            None if the sum is 0.
+        noise: Expected norm of the noise.
+        squares: Parts of the squared norm of the clipped sum.
     """
 
     tally: Tally
-    noise_to_signal: float | None
+    noise: float
+    squares: Sequence[Tensor]
 
     @property
     def norms(self) -> Tensor:
@@ -43,6 +45,12 @@ class Diagnostics:
         return self.tally.norms.shape[0]
 
     @cached_property
+    def noise_to_signal(self) -> float | None:
+        """Expected norm of the noise over that of the clipped sum; None if it is 0."""
+        signal = math.sqrt(sum(map(float, self.squares)))
+        return self.noise / signal if signal else None
+
+    @cached_property
     def clipped_fraction(self) -> float | None:
         """Share of samples whose gradient was shortened; None for an empty batch."""
         size = self.batch_size
@@ -56,6 +64,5 @@ def diagnose(total: ClippedSum, standard_deviation: float) -> Diagnostics:
         total: The clipped sum, released.
         standard_deviation: Standard deviation of the noise on each entry of the sum.
     """
-    signal = total.signal
     noise = standard_deviation * math.sqrt(total.numel)
-    return Diagnostics(total.tally(), noise / signal if signal else None)
+    return Diagnostics(total.tally(), noise, total.squares)

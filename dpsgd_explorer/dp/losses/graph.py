@@ -13,7 +13,7 @@ from torch.autograd.graph import Node
 
 from dpsgd_explorer.dp.losses.marks import ModulePass, is_marked, mean_at, outputs_at
 from dpsgd_explorer.dp.losses.operation import Operation
-from dpsgd_explorer.dp.losses.reading import LossReading, Number
+from dpsgd_explorer.dp.losses.reading import LateCondition, LossReading, Number
 from dpsgd_explorer.dp.losses.states import (
     NotPerRecordError,
     Records,
@@ -46,6 +46,7 @@ class Reader:
         self._operations: list[str] = []
         self._numbers: list[Number] = []
         self._weighs = False
+        self._late: list[LateCondition] = []
         self._depth = 0
 
     def read(self, roots: Sequence[Edge]) -> LossReading:
@@ -61,11 +62,15 @@ class Reader:
         if refusal:
             return LossReading(refusal)
         graph = " ".join(self._operations)
-        return LossReading("", graph, tuple(self._numbers), self._weighs)
+        numbers, late = tuple(self._numbers), tuple(self._late)
+        return LossReading("", graph, numbers, self._weighs, late)
 
     def add_number(self, value: Number, *, weighs: bool) -> None:
         self._numbers.append(value)
         self._weighs |= weighs
+
+    def add_late(self, condition: LateCondition) -> None:
+        self._late.append(condition)
 
     def is_count(self, source: State, divisor: float) -> bool:
         if not isinstance(source, Reduced) or source.divided:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.accelerator.asynchronous import LateFlag, runs_behind
 from dpsgd_explorer.dp.losses.elementwise import aligned
 from dpsgd_explorer.dp.losses.operation import Operation
+from dpsgd_explorer.dp.losses.reading import LateCondition
 from dpsgd_explorer.dp.losses.states import NotPerRecordError, Records, Reduced, State
 from dpsgd_explorer.errors import MixedLossError
 
@@ -96,12 +99,27 @@ def _check_total_weight(op: Operation, rows: Records) -> None:
     target, weights = op.saved("target"), op.saved("weight")
     ignored = _signed(op.saved("ignore_index"))
     total: Any = op.saved("total_weight")
-    if target.numel() < LARGEST_EXACT.get(total.dtype, 0):
-        is_count = float(total) == target.numel()
-    else:
-        is_count = weights is None and not bool((target == ignored).any())
-    if is_count or (weights is None and _equally_many(target, ignored, rows.size)):
+    failed = partial(_raise_mixed, total, target, weights, rows)
+    if runs_behind(target):
+        counts = _counts(total, target, weights, ignored)
+        if weights is None:
+            counts = counts | _equally_many(target, ignored, rows.size)
+        op.notes.add_late(LateCondition(LateFlag(counts), failed))
+    elif _counts(total, target, weights, ignored):
         return
+    elif weights is not None or not _equally_many(target, ignored, rows.size):
+        failed()
+
+
+def _counts(total: Any, target: Tensor, weights: Any, ignored: int) -> Tensor:
+    """Return whether the total weight is the number of the targets."""
+    if target.numel() < LARGEST_EXACT.get(total.dtype, 0):
+        return torch.eq(total, target.numel())
+    none = target.new_zeros((), dtype=torch.bool)
+    return none if weights is not None else (target != ignored).all()
+
+
+def _raise_mixed(total: Any, target: Tensor, weights: Any, rows: Records) -> str:
     cause = "classes have weights" if weights is not None else "some are ignore_index"
     raise MixedLossError(
         f"the loss of {rows.size} samples is divided by the total weight of the batch, "
@@ -111,13 +129,13 @@ def _check_total_weight(op: Operation, rows: Records) -> None:
     )
 
 
-def _equally_many(target: Tensor, ignored: int, size: int) -> bool:
-    """Whether all samples have the same number of targets that count.
+def _equally_many(target: Tensor, ignored: int, size: int) -> Tensor:
+    """Return whether all samples have the same number of targets that count.
 
     Then the mean over all targets is the mean over samples of their means.
     """
     counts = (target.reshape(size, -1) != ignored).sum(1)
-    return bool((counts == counts[0]).all()) and bool(counts[0])
+    return (counts == counts[0]).all() & (counts[0] > 0)
 
 
 def _signed(index: int) -> int:

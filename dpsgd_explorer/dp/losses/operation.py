@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from dpsgd_explorer.dp.losses.reading import Number
+from dpsgd_explorer.dp.losses.reading import LateCondition, Number
 from dpsgd_explorer.dp.losses.states import (
     NotPerRecordError,
     Records,
@@ -30,6 +30,9 @@ class Notes(Protocol):
 
     def add_number(self, value: Number, *, weighs: bool) -> None:
         """Add a constant, and whether it may be a statistic of the batch."""
+
+    def add_late(self, condition: LateCondition) -> None:
+        """Add a condition that a device is still computing."""
 
     def is_count(self, source: State, divisor: float) -> bool:
         """Whether the divisor turns a sum into a mean; if so, add its name."""

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from dpsgd_explorer.dp.accelerator.asynchronous import LateFlag
+from dpsgd_explorer.errors import MixedLossError
 
 #: Most different graphs of losses in one run; a run with more gets no epsilon.
 MOST_GRAPHS = 100
 
 Number = float | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class LateCondition:
+    """A condition on a loss that is read at the next step, or when it decides.
+
+    Attributes:
+        holds: Whether it holds, known when the device has computed it.
+        failed: Returns why the loss is refused, or raises an error.
+    """
+
+    holds: LateFlag
+    failed: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -23,12 +39,14 @@ class LossReading:
         numbers: Constants in it, in order.  They are public if no batch changes them.
         weights: Whether one of them may be a statistic of the batch, as a count that
             divides the loss: then batches of two sizes must agree on them.
+        late: Conditions on the loss that a device is still computing.
     """
 
     refusal: str
     graph: str = ""
     numbers: tuple[Number, ...] = ()
     weights: bool = False
+    late: tuple[LateCondition, ...] = ()
 
 
 UNREAD = LossReading("its graph was not seen")
@@ -41,11 +59,18 @@ class LossRecord:
         self._refusal = ""
         self._numbers: dict[str, list[Number]] = {}
         self._sizes: dict[str, list[int]] = {}
+        self._late: list[LateCondition] = []
 
     def note(self, reading: LossReading, size: int) -> None:
-        """Add the reading of one backward, of a batch or a part of one."""
+        """Add the reading of one backward, of a batch or a part of one.
+
+        Raises:
+            MixedLossError: a sample's weight in an earlier one depended on its batch.
+        """
+        self._settle()
         if not size or self._refusal:
             return
+        self._late += reading.late
         self._refusal = reading.refusal
         if reading.refusal or not reading.numbers:
             return
@@ -62,6 +87,7 @@ class LossRecord:
     @property
     def is_refused(self) -> bool:
         """Whether a loss was refused for good, whatever batches are still to come."""
+        self._settle()
         return bool(self._refusal)
 
     def refuse(self, reason: str) -> None:
@@ -71,6 +97,7 @@ class LossRecord:
     @property
     def refusal(self) -> str:
         """Why the losses are not known to be per-sample; "" if they are."""
+        self._settle()
         if not self._refusal and any(len(sizes) < 2 for sizes in self._sizes.values()):
             return (
                 "there is a number in it, such as a factor, and no two batches of "
@@ -80,7 +107,20 @@ class LossRecord:
 
     def add(self, other: LossRecord) -> None:
         """Take over the refusal of steps that this record does not hold."""
+        other._settle()
         self.refuse(other._refusal)
+
+    def _settle(self) -> None:
+        """Read the conditions that are open."""
+        while self._late:
+            condition = self._late.pop(0)
+            if condition.holds:
+                continue
+            try:
+                self.refuse(condition.failed())
+            except MixedLossError as error:
+                self.refuse(str(error))
+                raise
 
     def note_text(self, vouched: bool) -> str:
         """Return the receipt's line on the losses."""
@@ -92,6 +132,7 @@ class LossRecord:
 
     def as_data(self) -> dict[str, Any]:
         """Return JSON values."""
+        self._settle()
         return {
             "refusal": self._refusal,
             "numbers": self._numbers,

@@ -10,14 +10,18 @@ unchecked: no epsilon.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
 from torch.autograd import Variable
 
+from dpsgd_explorer.dp.accelerator.asynchronous import LateFlag, runs_behind
 from dpsgd_explorer.dp.losses.graph import Edge, Reader, passes_of
-from dpsgd_explorer.dp.losses.reading import LossReading
+from dpsgd_explorer.dp.losses.reading import LateCondition, LossReading
 from dpsgd_explorer.errors import ExplorerError
 
+WAS_GIVEN = "backward was given a gradient"
 #: Errors of autograd's private attributes, on graphs that were freed or are unusual.
 UNREADABLE = (
     ArithmeticError,
@@ -77,15 +81,25 @@ def _read(roots: Any, gradients: Any) -> None:
     reader = Reader()
     try:
         reading = reader.read(edges)
-        given = [gradient for gradient in gradients if gradient is not None]
-        if not all(g.numel() == 1 and g.item() == 1 for g in given):
-            reading = LossReading("backward was given a gradient")
+        reading = _with_gradients(reading, [g for g in gradients if g is not None])
     except ExplorerError:
         raise
     except UNREADABLE:  # as in a second backward, of which torch raises its own error
         reading = LossReading("its graph cannot be read")
     for module_pass in reader.passes if not reading.refusal else passes_of(edges):
         module_pass.reading = reading
+
+
+def _with_gradients(reading: LossReading, given: list[Tensor]) -> LossReading:
+    """Return the reading of a backward with these gradients, which must be 1."""
+    late = []
+    for gradient in given:
+        if gradient.numel() == 1 and runs_behind(gradient):
+            is_one = LateFlag((gradient == 1).reshape(()))
+            late.append(LateCondition(is_one, lambda: WAS_GIVEN))
+        elif gradient.numel() != 1 or gradient.item() != 1:
+            return LossReading(WAS_GIVEN)
+    return replace(reading, late=(*reading.late, *late)) if late else reading
 
 
 def _edge(root: Any) -> Edge | None:

@@ -18,9 +18,12 @@ Idealised: radius and cosine are exact to 2^-22, and so is the probability of a 
 up to a total of about 1e-7 close to zero.  Norms are never too short
 (``layers.round_off``), so a clipped gradient exceeds C by at most a dozen roundings, of
 its factor and of the products with it; noise larger by ``MARGIN``, 16 roundings, covers
-them.  Not counted is how one more sample changes the rounding of the
-others' sum: in each entry by a few units in the last place of the sum, which is B C at
-most (at B = 256 and C = 1: 2^-16, against noise of about 1).
+them.  Not counted is how one more sample changes the rounding of the others' sum: in
+each entry by a few units in the last place of the sum, which is B C at most (at B = 256
+and C = 1: 2^-16, against noise of about 1).
+
+On a device the bits are those of ChaCha20 (``on_device``), and the numbers those that
+the compiled transform makes of them.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.noise import compiled
+from dpsgd_explorer.dp.noise import compiled, on_device
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream
 from dpsgd_explorer.dp.noise.box_muller import BoxMuller
 
@@ -51,12 +54,16 @@ PAIR_BYTES = 12
 class SecureNoise:
     """Noise from a key of the operating system: private, and not repeatable."""
 
-    note = "from AES in counter mode, its key from the operating system and not kept"
+    note = (
+        "from AES in counter mode, on a device ChaCha20, its key from the operating "
+        "system and not kept"
+    )
     repeatable = False
 
     def __init__(self) -> None:
         self._stream = KeyStream()
         self._by_torch = BoxMuller()
+        self._on_device = on_device.DeviceNoise()
         self._buffers: dict[int, Tensor] = {}
 
     @property
@@ -71,10 +78,13 @@ class SecureNoise:
             values: float32 or float64; rounded to the grid afterwards.
             standard_deviation: Above 0.
         """
-        by_c = compiled.installed() if compiled.serves(values) else None
-        add_normals = by_c or self._by_torch.add_normals
         scale = MARGIN * math.sqrt(2) * standard_deviation
         shift = grid_shift(standard_deviation, values.dtype)
+        if on_device.serves(values):
+            self._on_device.add_normals(values, scale, shift)
+            return
+        by_c = compiled.installed() if compiled.serves(values) else None
+        add_normals = by_c or self._by_torch.add_normals
         fits = values.numel() <= 2 * PAIRS
         for piece in (values,) if fits else torch.split(values, 2 * PAIRS):
             add_normals(piece, self._fresh_bits(piece.numel()), scale, shift)
@@ -84,8 +94,9 @@ class SecureNoise:
         return self._stream.get_state()
 
     def restore(self, state: Tensor) -> None:
-        """Continue with a new key."""
+        """Continue with new keys."""
         self._stream.set_state(state)
+        self._on_device.renew()
 
     def _fresh_bits(self, size: int) -> Tensor:
         """Return random bits for ``size`` numbers, uint8 [12 ceil(size / 2)]."""

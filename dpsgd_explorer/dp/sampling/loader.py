@@ -192,7 +192,14 @@ def _columns(dataset: Dataset[Any] | Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _rows_at(columns: tuple[Tensor, ...], indices: Tensor) -> tuple[Tensor, ...]:
-    return tuple(t.index_select(0, indices.to(t.device)) for t in columns)
+    return tuple(t.index_select(0, _beside(indices, t)) for t in columns)
+
+
+def _beside(indices: Tensor, values: Tensor) -> Tensor:
+    """Return the indices on the device of the values, without waiting for it."""
+    if values.is_cuda:
+        return indices.pin_memory().to(values.device, non_blocking=True)
+    return indices.to(values.device)
 
 
 def _items_at(dataset: Any, collate: Collate, indices: Tensor) -> Any:

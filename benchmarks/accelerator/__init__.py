@@ -1,0 +1,1 @@
+"""Training on an accelerator: models of full size in bfloat16, and the noise there."""
