@@ -2,51 +2,122 @@
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 
-#: Numbers of a row that a program of ``weighted_sum`` adds up.
-COLUMNS = 2048
-#: Numbers of a row that a program of ``square_sums`` takes, and those at once.
-CHUNK, BLOCK = 16384, 2048
+#: torch's dtype -> Triton's.
+DTYPES = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16}
+#: Numbers of a row that a program takes, and those at once.
+CHUNK, BLOCK = 8192, 1024
+#: Rows that ``weighted_sums`` reads at once.
+ROWS_AT_ONCE = 4
+#: Chunks that ``sums_of_chunks`` reads at once.
+CHUNKS_AT_ONCE = 256
 #: Positions that a program of ``layer_norm_sums`` takes, and those at once.
 POSITIONS, ROWS = 32, 4
 
-
-@triton.jit(do_not_specialize=["samples"])
-def weighted_sum(rows, weights, total, samples, numbers, COLUMNS: tl.constexpr):
-    """Add sum_i weights[i] rows[i] to float32 ``total``, [P]; rows [B, P].
-
-    A row of weight 0 is not read: its numbers need not be finite.
-    """
-    places = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = places < numbers
-    added = tl.zeros((COLUMNS,), tl.float32)
-    row = rows + places
-    for i in range(samples):
-        weight = tl.load(weights + i)
-        read = places < tl.where(weight != 0.0, numbers, 0)
-        values = tl.load(row, mask=read, other=0.0)
-        added += weight * values.to(tl.float32)
-        row += numbers
-    before = tl.load(total + places, mask=inside, other=0.0)
-    tl.store(total + places, before + added, mask=inside)
+#: Columns of a table of tensors: addresses of [B, P], [B] and [P], and P.
+_ROWS, _WEIGHTS, _TOTAL, _NUMBERS, _COLUMNS = (tl.constexpr(i) for i in (0, 1, 2, 3, 4))
 
 
 @triton.jit
-def square_sums(rows, sums, numbers, CHUNK: tl.constexpr, BLOCK: tl.constexpr):
-    """Write the sum of squares of each chunk of each row, float32 [B, chunks]."""
-    sample, chunk = tl.program_id(0), tl.program_id(1)
-    lanes = chunk * CHUNK + tl.arange(0, BLOCK)
-    row = rows + sample.to(tl.int64) * numbers
+def _pointer(
+    table, tensor, column: tl.constexpr, dtype: tl.constexpr, bytes: tl.constexpr = 1
+):
+    """Return an address of the table; bytes: what it is known to be a multiple of."""
+    address = tl.load(table + tensor * _COLUMNS + column)
+    return tl.multiple_of(address.to(tl.pointer_type(dtype), bitcast=True), bytes)
+
+
+@triton.jit
+def _numbers(table, tensor, ALIGNED: tl.constexpr):
+    numbers = tl.load(table + tensor * _COLUMNS + _NUMBERS)
+    return tl.multiple_of(numbers, 8 if ALIGNED else 1)
+
+
+@triton.jit
+def square_sums(
+    table,
+    chunks,
+    sums,
+    DTYPE: tl.constexpr,
+    ALIGNED: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Write the sum of squares of each chunk of each row, float32 [B, chunks].
+
+    chunks: int32 [chunks, 2]: its tensor, and its place there.
+    """
+    chunk, sample = tl.program_id(0), tl.program_id(1)
+    tensor, place = tl.load(chunks + 2 * chunk), tl.load(chunks + 2 * chunk + 1)
+    numbers = _numbers(table, tensor, ALIGNED)
+    row = _pointer(table, tensor, _ROWS, DTYPE, 16 if ALIGNED else 1)
+    row += sample * numbers
     squares = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, CHUNK, BLOCK):
-        places = start + lanes
+        places = place.to(tl.int64) * CHUNK + start + tl.arange(0, BLOCK)
         values = tl.load(row + places, mask=places < numbers, other=0.0)
         values = values.to(tl.float32)
         squares += values * values
-    place = sample * tl.num_programs(1) + chunk
-    tl.store(sums + place, tl.sum(squares, 0))
+    tl.store(sums + sample * tl.num_programs(0) + chunk, tl.sum(squares, 0))
+
+
+@triton.jit(do_not_specialize=["chunks"])
+def sums_of_chunks(sums, starts, norms, chunks, longer, AT_ONCE: tl.constexpr):
+    """Write ``longer`` times the sum of each tensor's chunks, float32 [n, B].
+
+    sums: float32 [B, chunks].  starts: int32 [n + 1], where the tensors' chunks begin.
+    """
+    tensor, sample = tl.program_id(0), tl.program_id(1)
+    start, stop = tl.load(starts + tensor), tl.load(starts + tensor + 1)
+    row = sums + sample * chunks
+    total = tl.zeros((AT_ONCE,), tl.float64)
+    for first in range(start, stop, AT_ONCE):
+        places = first + tl.arange(0, AT_ONCE)
+        part = tl.load(row + places, mask=places < stop, other=0.0)
+        total += part.to(tl.float64)
+    norm = (tl.sum(total, 0) * longer).to(tl.float32)
+    tl.store(norms + tensor * tl.num_programs(1) + sample, norm)
+
+
+@triton.jit(do_not_specialize=["samples"])
+def weighted_sums(
+    table,
+    chunks,
+    samples,
+    DTYPE: tl.constexpr,
+    ALIGNED: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+):
+    """Add sum_i weights[i] rows[i] to each float32 total, [P]; rows [B, P].
+
+    A row of weight 0 is not read: its numbers need not be finite.
+    """
+    chunk = tl.program_id(0)
+    tensor, place = tl.load(chunks + 2 * chunk), tl.load(chunks + 2 * chunk + 1)
+    numbers = _numbers(table, tensor, ALIGNED)
+    row = _pointer(table, tensor, _ROWS, DTYPE, 16 if ALIGNED else 1)
+    weights = _pointer(table, tensor, _WEIGHTS, tl.float32)
+    total = _pointer(table, tensor, _TOTAL, tl.float32)
+    for start in range(0, CHUNK, BLOCK):
+        places = place.to(tl.int64) * CHUNK + start + tl.arange(0, BLOCK)
+        added = tl.zeros((BLOCK,), tl.float32)
+        for first in range(0, samples, AT_ONCE):
+            rows = first + tl.arange(0, AT_ONCE)
+            weight = tl.load(weights + rows, mask=rows < samples, other=0.0)
+            stop = tl.where(weight != 0.0, numbers, 0)
+            values = tl.load(
+                row + (rows.to(tl.int64) * numbers)[:, None] + places[None, :],
+                mask=places[None, :] < stop[:, None],
+                other=0.0,
+            )
+            added += tl.sum(weight[:, None] * values.to(tl.float32), 0)
+        before = tl.load(total + places, mask=places < numbers, other=0.0)
+        tl.store(total + places, before + added, mask=places < numbers)
 
 
 @triton.jit(do_not_specialize=["eps"])
@@ -62,7 +133,7 @@ def layer_norm_sums(
     ROWS: tl.constexpr,
     ENTRIES: tl.constexpr,
 ):
-    """Write sums over some positions of g xhat and of g, float32 [B, chunks, 2, D].
+    """Write sums over some positions of g xhat and of g, float32 [chunks, 2, B, D].
 
     x, g: [B, T, D].  xhat: x standardised over its D entries; not centred for RMS.
     """
@@ -85,6 +156,7 @@ def layer_norm_sums(
         backprops = tl.load(g + places, mask=mask, other=0.0).to(tl.float32)
         of_weight += tl.sum(values * backprops, 0)
         of_bias += tl.sum(backprops, 0)
-    place = sums + (sample * tl.num_programs(1) + chunk).to(tl.int64) * 2 * entries
+    samples = tl.num_programs(0)
+    place = sums + (chunk.to(tl.int64) * 2 * samples + sample) * entries
     tl.store(place + lanes, of_weight, mask=inside)
-    tl.store(place + entries + lanes, of_bias, mask=inside)
+    tl.store(place + samples * entries + lanes, of_bias, mask=inside)

@@ -1,17 +1,29 @@
-"""Sums over rows and positions by compiled kernels, where Triton is and a device."""
+"""Norms and weighted sums of all layers' gradients at once, on a device with Triton.
+
+A call from Python takes a device as long as the work of a small layer, so the gradients
+of all layers are one table, and a piece of the batch takes a few calls: the norms of a
+model, or its weighted sum.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from importlib.util import find_spec
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-#: Roundings of a sum of squares: 8 in turn, 11 in pairs, the square, and the total's.
+#: Roundings of a sum of squares: 8 in turn, 10 in pairs, the square, and the total's.
 ROUNDINGS = 24
+#: Types of devices that the kernels are for.
+DEVICES = {"cuda"}
 #: Dtypes of what is read; sums are float32.
 DTYPES = (torch.float32, torch.bfloat16)
+#: Numbers of which a load may take several, and the bytes that it begins at.
+AT_ONCE, ALIGNMENT = 8, 16
 
 
 @cache
@@ -20,48 +32,151 @@ def installed() -> bool:
     return find_spec("triton") is not None
 
 
+def runs_on(device: torch.device) -> bool:
+    """Whether the kernels run on a device."""
+    return device.type in DEVICES and installed()
+
+
 def serves(*tensors: Tensor) -> bool:
     """Whether the kernels take such tensors."""
-    return (
-        all(t.is_cuda and t.is_contiguous() and t.dtype in DTYPES for t in tensors)
-        and installed()
+    return runs_on(tensors[0].device) and all(
+        t.is_contiguous() and t.dtype in DTYPES for t in tensors
     )
 
 
-def add_weighted_sum(rows: Tensor, weights: Tensor, total: Tensor) -> None:
-    """Add sum_i weights[i] rows[i] to ``total``, leaving out rows of weight 0.
+class Kind(NamedTuple):
+    """What a kernel is compiled for.
+
+    Attributes:
+        dtype: Of the rows.
+        aligned: Whether each row begins where several numbers are read at once.
+    """
+
+    dtype: torch.dtype
+    aligned: bool
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """Constants of the kernels."""
+        from dpsgd_explorer.dp.accelerator import row_kernels as kernels
+
+        return {
+            "DTYPE": kernels.DTYPES[self.dtype],
+            "ALIGNED": self.aligned,
+            "CHUNK": kernels.CHUNK,
+            "BLOCK": kernels.BLOCK,
+        }
+
+
+def squared_norms(rows: Sequence[Tensor], longer: float) -> Tensor:
+    """Return squared norms of [B, ...] each, times ``longer``, float32 [n, B].
+
+    Before that factor each has ROUNDINGS roundings.
 
     Args:
-        rows: Contiguous, [B, P].
-        weights: float32 [B].
-        total: Contiguous float32, [P].
+        rows: As ``serves`` takes them.
+        longer: Factor.
     """
     from dpsgd_explorer.dp.accelerator import row_kernels as kernels
 
-    samples, numbers = rows.shape
-    if samples and numbers:
-        grid = (-(-numbers // kernels.COLUMNS),)
-        kernels.weighted_sum[grid](
-            rows, weights, total, samples, numbers, COLUMNS=kernels.COLUMNS
-        )
+    samples = len(rows[0])
+    norms = torch.empty(len(rows), samples, device=rows[0].device)
+    for kind, places in _kinds(rows):
+        own = [rows[place] for place in places]
+        chunks, starts = _chunks(_sizes(own), own[0].device)
+        sums = torch.empty(samples, len(chunks), device=own[0].device)
+        found = norms if len(own) == len(rows) else norms.new_empty(len(own), samples)
+        if samples and len(chunks):
+            table = _table([(x.data_ptr(), 0, 0, x[0].numel()) for x in own], own[0])
+            kernels.square_sums[len(chunks), samples](
+                table, chunks, sums, **kind.constants
+            )
+        if samples:
+            kernels.sums_of_chunks[len(own), samples](
+                *(sums, starts, found, len(chunks), longer),
+                AT_ONCE=kernels.CHUNKS_AT_ONCE,
+            )
+        if found is not norms:
+            norms[_index(tuple(places), norms.device)] = found
+    return norms
 
 
-def square_sums(rows: Tensor) -> Tensor:
-    """Return the sums of squares of [B, P], float64 [B], with ROUNDINGS roundings.
+def add_weighted_sums(
+    rows: Sequence[Tensor], weights: Sequence[Tensor], totals: Sequence[Tensor]
+) -> None:
+    """Add sum_i weights[i] rows[i] to each total, leaving out rows of weight 0.
 
     Args:
-        rows: Contiguous.
+        rows: [B, ...] each, as ``serves`` takes them.
+        weights: Contiguous float32 [B] each.
+        totals: Contiguous float32 [...] each.
     """
     from dpsgd_explorer.dp.accelerator import row_kernels as kernels
 
-    samples, numbers = rows.shape
-    chunks = -(-numbers // kernels.CHUNK)
-    sums = rows.new_empty(samples, chunks, dtype=torch.float32)
-    if samples and chunks:
-        kernels.square_sums[samples, chunks](
-            rows, sums, numbers, CHUNK=kernels.CHUNK, BLOCK=kernels.BLOCK
+    samples = len(rows[0])
+    for kind, places in _kinds(rows):
+        own = [rows[place] for place in places]
+        chunks, _ = _chunks(_sizes(own), own[0].device)
+        if not samples or not len(chunks):
+            continue
+        entries = [
+            (
+                *(rows[i].data_ptr(), weights[i].data_ptr(), totals[i].data_ptr()),
+                rows[i][0].numel(),
+            )
+            for i in places
+        ]
+        kernels.weighted_sums[(len(chunks),)](
+            *(_table(entries, own[0]), chunks, samples),
+            **kind.constants,
+            AT_ONCE=kernels.ROWS_AT_ONCE,
         )
-    return sums.sum(1, dtype=torch.float64)
+
+
+def _kinds(rows: Sequence[Tensor]) -> Iterator[tuple[Kind, list[int]]]:
+    """Yield each kind, and the places of its tensors."""
+    kinds = [_kind(each) for each in rows]
+    order = sorted(range(len(rows)), key=lambda place: str(kinds[place]))
+    for kind, places in groupby(order, key=lambda place: kinds[place]):
+        yield kind, list(places)
+
+
+def _kind(rows: Tensor) -> Kind:
+    aligned = not (rows.data_ptr() % ALIGNMENT or rows.shape[1:].numel() % AT_ONCE)
+    return Kind(rows.dtype, aligned)
+
+
+def _sizes(rows: Sequence[Tensor]) -> tuple[int, ...]:
+    return tuple([each.shape[1:].numel() for each in rows])
+
+
+def _table(entries: Sequence[tuple[int, ...]], like: Tensor) -> Tensor:
+    """Return a table on the device of a tensor, without waiting for it."""
+    table = torch.tensor(entries, dtype=torch.int64)
+    if like.is_cuda:
+        return table.pin_memory().to(like.device, non_blocking=True)
+    return table
+
+
+@lru_cache(maxsize=256)
+def _chunks(sizes: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the chunks of tensors of such rows, and where each tensor's begin.
+
+    Shapes: int32 [chunks, 2], each one's tensor and its place there; int32 [n + 1].
+    """
+    from dpsgd_explorer.dp.accelerator import row_kernels as kernels
+
+    counts = torch.tensor([-(-size // kernels.CHUNK) for size in sizes])
+    tensors = torch.arange(len(sizes)).repeat_interleave(counts)
+    starts = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    places = torch.arange(len(tensors)) - starts[tensors]
+    chunks = torch.stack([tensors, places], 1).int()
+    return chunks.contiguous().to(device), starts.int().to(device)
+
+
+@lru_cache(maxsize=256)
+def _index(places: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor(places, device=device)
 
 
 def layer_norm_sums(
@@ -79,7 +194,7 @@ def layer_norm_sums(
 
     samples, positions, entries = x.shape
     chunks = max(1, -(-positions // kernels.POSITIONS))
-    sums = x.new_empty(samples, chunks, 2, entries, dtype=torch.float32)
+    sums = x.new_empty(chunks, 2, samples, entries, dtype=torch.float32)
     if samples:
         kernels.layer_norm_sums[samples, chunks](
             *(x, g, sums, positions, entries, eps),
@@ -88,5 +203,5 @@ def layer_norm_sums(
             ROWS=kernels.ROWS,
             ENTRIES=1 << (entries - 1).bit_length(),
         )
-    of_weight, of_bias = sums.sum(1).unbind(1)
+    of_weight, of_bias = sums.sum(0)
     return of_weight, of_bias

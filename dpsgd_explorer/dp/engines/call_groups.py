@@ -20,6 +20,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol, Self
 
+import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.engines.base import GradientSums
@@ -87,6 +88,15 @@ class SingleLayerCall:
         """Return what belongs to a map's weight, and to its bias if it is trained."""
         return self._call.totals_of(suffix, sums)
 
+    def keeps_on_device(self) -> bool:
+        """Whether its gradients may be measured and summed with others' on a device."""
+        return self._call.keeps_on_device()
+
+    def make_gradients(self) -> list[tuple[GradientTarget, Tensor]]:
+        """Return the gradients, [B, *shape], and where they belong."""
+        made = self._call.materialize()
+        return [(self._call.targets[name], gradient) for name, gradient in made.items()]
+
     def materialize(self) -> dict[ParameterKey, Tensor]:
         return summed_gradients([self._call])
 
@@ -151,6 +161,17 @@ class SharedLayerCalls:
         for (unit, _), products_of_one in gathered.items():
             norms = squared_norms_of_sum(products_of_one)
             yield unit, norms.to(self._calls[0].dtype)
+
+    def keeps_on_device(self) -> bool:
+        """Whether its gradients may be measured and summed with others' on a device."""
+        return self._instantiates and all(
+            call.ghost or call.keeps_on_device() for call in self._calls
+        )
+
+    def make_gradients(self) -> list[tuple[GradientTarget, Tensor]]:
+        """Return the gradients, [B, *shape], and where they belong."""
+        made = self.materialize()
+        return [(GradientTarget(*key), gradient) for key, gradient in made.items()]
 
     def materialize(self) -> dict[ParameterKey, Tensor]:
         return summed_gradients(self._calls)
@@ -278,9 +299,11 @@ def squared_norms_of(
         single = group.single_position()
         if single is not None:
             together.setdefault(single[1].kind, []).append(single)
-            continue
-        for unit, own in group.squared_norms():
-            norms.append((unit, own if scale == 1.0 else own * scale**2))
+        else:
+            norms += group.squared_norms()
+    if scale != 1.0 and norms:
+        units, own = zip(*norms, strict=True)
+        norms = list(zip(units, torch._foreach_mul(own, scale**2), strict=True))
     for singles in together.values():
         units, calls = zip(*singles, strict=True)
         norms += zip(units, squared_norms(calls, scale), strict=True)

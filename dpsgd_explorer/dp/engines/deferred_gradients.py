@@ -26,6 +26,7 @@ from dpsgd_explorer.dp.engines.base import (
     full_name,
 )
 from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, squared_norms_of
+from dpsgd_explorer.dp.engines.device_calls import joined_on_device
 from dpsgd_explorer.dp.engines.linear_calls import together
 
 #: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
@@ -98,7 +99,7 @@ class DeferredGradients(PerSampleGradients):
         Every piece costs one call per group, so groups that together need a quarter of
         a piece's bytes are computed for the whole batch at once.
         """
-        groups = together(self._groups)
+        groups = joined_on_device(together(self._groups))
         needed = {group: self._size * group.gradient_bytes() for group in groups}
         if sum(needed.values()) <= self._chunk_bytes:
             return None, iter((self._of(groups),))

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.accelerator.asynchronous import left_out, runs_behind
+from dpsgd_explorer.dp.accelerator.rows import runs_on
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
@@ -57,6 +58,10 @@ class GradientTarget(NamedTuple):
     def is_whole(self) -> bool:
         """Whether the gradient is that of all rows."""
         return self.stop is None
+
+    def of(self, sums: GradientSums) -> Tensor:
+        """Return what the gradient is added to, as a view."""
+        return self.rows_of(sums[self.unit][self.parameter])
 
     def rows_of(self, values: Tensor) -> Tensor:
         """Return the rows of a tensor of the parameter's shape, as a view."""
@@ -117,11 +122,17 @@ class LayerCall:
             return {}
         return self.rule.linear_maps(self.layer, self.activations, self.backprops)
 
+    def keeps_on_device(self) -> bool:
+        """Whether its gradients are kept on a device, which has kernels for them."""
+        is_float = self.dtype is torch.float32
+        device = self.backprops.device
+        return self.keeps and not self.ghost and is_float and runs_on(device)
+
     def totals_of(self, suffix: str, sums: GradientSums) -> list[Tensor]:
         """Return what belongs to a map's weight, and to its bias if it is trained."""
         names = f"weight{suffix}", f"bias{suffix}"
         targets = [self.targets[name] for name in names if name in self.targets]
-        return [t.rows_of(sums[t.unit][t.parameter]) for t in targets]
+        return [target.of(sums) for target in targets]
 
     def _inputs(self) -> tuple[Any, Tensor]:
         """Return activations and backprops, in float64 if the call is ``wide``."""
@@ -162,10 +173,7 @@ class LayerCall:
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         """Add sum_i weights[unit][i] * g_i to the sums of every unit of the call."""
-        into = {
-            local: t.rows_of(sums[t.unit][t.parameter])
-            for local, t in self.targets.items()
-        }
+        into = {local: target.of(sums) for local, target in self.targets.items()}
         by_unit = {t.unit: weights[t.unit] for t in self.targets.values()}
         # One weight vector for all units (clipping of the whole gradient): one product.
         if len({id(vector) for vector in by_unit.values()}) == 1:

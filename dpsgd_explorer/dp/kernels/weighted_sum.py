@@ -68,7 +68,7 @@ def add_weighted_sum(rows: Tensor, weights: Tensor, total: Tensor) -> None:
     """
     if runs_behind(rows):
         if device_rows.serves(rows, weights, total):
-            device_rows.add_weighted_sum(rows, weights, total)
+            device_rows.add_weighted_sums([rows], [weights], [total])
         else:
             kept = left_out(rows, weights).to(total.dtype)
             total.addmv_(kept.t(), weights.to(total.dtype))

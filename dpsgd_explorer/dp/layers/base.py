@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.accelerator import rows as device_rows
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap
-from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.kernels.sample_rows import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import AROUND, gamma, lengths, sum_of
@@ -334,7 +333,7 @@ def _squared_norms(rows: Tensor) -> Tensor:
     if not device_rows.serves(rows):
         return lengths(rows).square_()
     longer = 1 + gamma(device_rows.ROUNDINGS + AROUND, torch.float32)
-    return device_rows.square_sums(rows).mul_(longer).to(accumulation_dtype(rows.dtype))
+    return device_rows.squared_norms([rows], longer)[0]
 
 
 def add_weighted(
