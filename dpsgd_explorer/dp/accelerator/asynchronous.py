@@ -7,6 +7,8 @@ read a step later.
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -17,6 +19,12 @@ BEHIND = {"cuda"}
 def runs_behind(values: Tensor) -> bool:
     """Whether a tensor is on a device that runs behind Python."""
     return values.device.type in BEHIND
+
+
+@cache
+def memory_of(device: torch.device) -> int:
+    """Return the bytes of a device's memory."""
+    return torch.cuda.get_device_properties(device).total_memory
 
 
 def left_out(values: Tensor, weights: Tensor) -> Tensor:

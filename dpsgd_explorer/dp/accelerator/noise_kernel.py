@@ -67,8 +67,7 @@ def _constant(counter, word: tl.constexpr):
 
 @triton.jit
 def _loaded(counter, words, place: tl.constexpr):
-    word = tl.load(words + place).to(tl.uint32, bitcast=True)
-    return tl.broadcast_to(word, counter.shape)
+    return tl.broadcast_to(tl.load(words + place), counter.shape)
 
 
 @triton.jit
@@ -180,7 +179,7 @@ def add_normals(
     Cosines go to the first half, sines to the rest.  Pair i of a program's tile is made
     by block i % BLOCKS of the tile, of its words 3 (i // BLOCKS) and the two after it.
 
-    key: int32 [8].  call: number of the call under this key.
+    key: uint32 [8].  call: number of the call under this key.
     """
     lanes = tl.arange(0, BLOCKS)
     tile = tl.program_id(0)

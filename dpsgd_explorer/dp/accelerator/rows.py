@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-#: Roundings of a sum of squares: 8 in turn, 10 in pairs, the square, and the total's.
+#: Most roundings of a sum of squares: of the square, 8 and 7 in turn in a lane, 7 over
+#: the lanes, and the total's.
 ROUNDINGS = 24
 #: Types of devices that the kernels are for.
 DEVICES = {"cuda"}

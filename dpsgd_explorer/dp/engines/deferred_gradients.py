@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from functools import cache
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.accelerator.asynchronous import memory_of
 from dpsgd_explorer.dp.engines.base import (
     GradientSums,
     ParameterKey,
@@ -46,7 +46,7 @@ class DeferredGradients(PerSampleGradients):
         size: B.
         scale: Factor from the gradients of the user's loss to those of one sample; see
             ``GradientEngine.gradient_scale``.
-        chunk_bytes: Bytes of instantiated gradients in memory at once.
+        device: Of the gradients.
     """
 
     leaves_out: ClassVar[bool] = True
@@ -56,12 +56,12 @@ class DeferredGradients(PerSampleGradients):
         groups: list[LayerCallGroup],
         size: int,
         scale: float,
-        chunk_bytes: int = CHUNK_BYTES,
+        device: torch.device,
     ) -> None:
         self._groups = groups
         self._size = size
         self._scale = scale
-        self._chunk_bytes = chunk_bytes
+        self._device = device
 
     def __len__(self) -> int:
         return self._size
@@ -89,9 +89,10 @@ class DeferredGradients(PerSampleGradients):
         return total
 
     def take(self, index: Tensor | slice) -> Self:
-        size = len(torch.empty(self._size)[index])
+        chosen = index if isinstance(index, Tensor) else range(self._size)[index]
+        size = len(chosen)
         groups = [group.take(index) for group in self._groups]
-        return type(self)(groups, size, self._scale, self._chunk_bytes)
+        return type(self)(groups, size, self._scale, self._device)
 
     def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
         """Return the small groups whole, and the large ones in pieces of the batch.
@@ -99,11 +100,12 @@ class DeferredGradients(PerSampleGradients):
         Every piece costs one call per group, so groups that together need a quarter of
         a piece's bytes are computed for the whole batch at once.
         """
+        memory = chunk_bytes_on(self._device)
         groups = joined_on_device(together(self._groups))
         needed = {group: self._size * group.gradient_bytes() for group in groups}
-        if sum(needed.values()) <= self._chunk_bytes:
+        if sum(needed.values()) <= memory:
             return None, iter((self._of(groups),))
-        small, bytes_left = [], self._chunk_bytes // 4
+        small, bytes_left = [], memory // 4
         for group in sorted(needed, key=lambda candidate: needed[candidate]):
             bytes_left -= needed[group]
             if bytes_left < 0:
@@ -124,7 +126,7 @@ class DeferredGradients(PerSampleGradients):
         return [(keys, self._of(groups)) for keys, groups in parts]
 
     def _of(self, groups: list[LayerCallGroup]) -> Self:
-        return type(self)(groups, self._size, self._scale, self._chunk_bytes)
+        return type(self)(groups, self._size, self._scale, self._device)
 
     def _pieces(self) -> Iterator[Self]:
         """Yield pieces of about equal size, each of a piece's bytes or a little more.
@@ -132,19 +134,17 @@ class DeferredGradients(PerSampleGradients):
         A batch that needs a little more than one piece is one: a second of few samples
         would cost as many calls.
         """
+        memory = chunk_bytes_on(self._device)
         sample_bytes = sum(group.gradient_bytes() for group in self._groups)
-        count = math.ceil(self._size / max(1, self._chunk_bytes // sample_bytes))
+        count = math.ceil(self._size / max(1, memory // sample_bytes))
         fewer = math.ceil(self._size / max(1, count - 1))
-        if count > 1 and fewer * sample_bytes <= LARGER * self._chunk_bytes:
+        if count > 1 and fewer * sample_bytes <= LARGER * memory:
             count -= 1
         size = math.ceil(self._size / max(1, count))
         for start in range(0, self._size, max(1, size)):
             yield self.take(slice(start, start + size))
 
 
-@cache
 def chunk_bytes_on(device: torch.device) -> int:
     """Return the bytes of gradients that are in memory at once on a device."""
-    if device.type != "cuda":
-        return CHUNK_BYTES
-    return torch.cuda.get_device_properties(device).total_memory // DEVICE_PART
+    return memory_of(device) // DEVICE_PART if device.type == "cuda" else CHUNK_BYTES

@@ -33,10 +33,7 @@ from dpsgd_explorer.dp.engines.base import EngineOptions, GradientEngine
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.call_groups import grouped
 from dpsgd_explorer.dp.engines.coverage import Coverage
-from dpsgd_explorer.dp.engines.deferred_gradients import (
-    DeferredGradients,
-    chunk_bytes_on,
-)
+from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.layer_calls import LayerCall
 from dpsgd_explorer.dp.engines.method_times import method_times
 from dpsgd_explorer.dp.engines.methods.measured_methods import ShapedCall
@@ -292,7 +289,7 @@ class HooksEngine(GradientEngine):
                 grouped(calls),
                 size,
                 self.gradient_scale(size),
-                chunk_bytes_on(self._trained[0].device),
+                self._trained[0].device,
             )
         )
 

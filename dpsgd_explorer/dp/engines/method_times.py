@@ -21,10 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.engines.call_groups import grouped
-from dpsgd_explorer.dp.engines.deferred_gradients import (
-    DeferredGradients,
-    chunk_bytes_on,
-)
+from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, LayerCall
 from dpsgd_explorer.dp.engines.methods.measured_methods import (
     GHOST,
@@ -119,8 +116,8 @@ def _seconds(
         keeps=keeps,
         gradient_method=method if method in CONVOLUTION_METHODS else "",
     )
-    memory = chunk_bytes_on(call.backprops.device)
-    samples = DeferredGradients(grouped([layer_call]), len(call.backprops), 1.0, memory)
+    size, device = len(call.backprops), call.backprops.device
+    samples = DeferredGradients(grouped([layer_call]), size, 1.0, device)
     whole, pieces = samples.split_by_memory()
     for part in pieces if whole is None else (whole, *pieces):
         norms = part.squared_norms()[UNIT]

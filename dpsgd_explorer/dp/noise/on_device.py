@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import os
 import secrets
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,9 +26,14 @@ MOST_CALLS = 2**31 - 1
 
 
 class DeviceNoise:
-    """Adds normal numbers from a secret key, on the device of the values."""
+    """Adds normal numbers from a secret key, on the device of the values.
 
-    def __init__(self) -> None:
+    Args:
+        kernel: The module of the kernel; this package's if not given.
+    """
+
+    def __init__(self, kernel: Any = None) -> None:
+        self._kernel = kernel
         self._keys: dict[torch.device, Tensor] = {}
         self.renew()
 
@@ -45,8 +53,7 @@ class DeviceNoise:
             self._add_normals(piece, scale, shift)
 
     def _add_normals(self, values: Tensor, scale: float, shift: float) -> None:
-        from dpsgd_explorer.dp.accelerator import noise_kernel as kernel
-
+        kernel = self._kernel or _kernel()
         pairs = (values.numel() + 1) // 2
         tiles = -(-pairs // (kernel.BLOCKS * kernel.PAIRS_A_BLOCK.value))
         if not tiles:
@@ -64,13 +71,19 @@ class DeviceNoise:
         )
 
     def _key_on(self, device: torch.device) -> Tensor:
-        """Return the key of a device, int32 [8] there."""
+        """Return the key of a device, uint32 [8] there."""
         if device not in self._keys:
             key = torch.frombuffer(
-                bytearray(secrets.token_bytes(KEY_BYTES)), dtype=torch.int32
+                bytearray(secrets.token_bytes(KEY_BYTES)), dtype=torch.uint32
             )
             self._keys[device] = key.to(device)
         return self._keys[device]
+
+
+@cache
+def _kernel() -> Any:
+    """Return the module of the kernel, which needs Triton."""
+    return import_module("dpsgd_explorer.dp.accelerator.noise_kernel")
 
 
 def serves(values: Tensor) -> bool:
