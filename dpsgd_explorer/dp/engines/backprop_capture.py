@@ -119,8 +119,8 @@ class _GraphRoot(torch.autograd.Function):
         """
         ctx.callback = callback
         output = box[0]
-        # A second tensor on the same memory: a view could not be written to.
-        return output.new_empty(0).set_(output)  # type: ignore[call-overload, no-any-return]
+        # A second tensor on the same memory: the node's own must have no other history.
+        return output.detach()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, None]:

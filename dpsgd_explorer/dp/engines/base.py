@@ -284,13 +284,15 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
     Raises:
         PrivacyError: no input has the samples in a dimension of its own.
     """
-    if any(isinstance(value, PackedSequence) for value in (*args, *kwargs.values())):
-        raise PrivacyError(
-            "the module must be called with one row for each sample; a PackedSequence "
-            "has one for each step. Call it with padded sequences and their lengths, "
-            "and pack them inside its forward, where pad_packed_sequence needs "
-            "total_length, or the result depends on the batch's longest."
-        )
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, PackedSequence):
+            raise PrivacyError(
+                "the module must be called with one row for each sample; a "
+                "PackedSequence has one for each step. Call it with padded sequences "
+                "and their lengths, and pack them inside its forward, where "
+                "pad_packed_sequence needs total_length, or the result depends on the "
+                "batch's longest."
+            )
     for argument in (*args, kwargs):
         for leaf in tensors_of(argument):
             if leaf.dim() > 0:

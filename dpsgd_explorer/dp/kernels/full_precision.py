@@ -8,8 +8,8 @@ norms and clipped sums are computed with that permission withdrawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -28,21 +28,24 @@ class Verified:
     products = False
 
 
-@contextmanager
-def full_precision() -> Iterator[None]:
+def full_precision() -> AbstractContextManager[None]:
     """Compute products of float32 numbers in float32 inside the context."""
-    lowered = [
-        (backend, backend.fp32_precision)
-        for backend in _backends(Verified.products)
-        if backend.fp32_precision not in EXACT
-    ]
-    for backend, _ in lowered:
+    backends = _backends(Verified.products)
+    lowered = [each for each in backends if each.fp32_precision not in EXACT]
+    return _withdrawn(lowered) if lowered else nullcontext()
+
+
+@contextmanager
+def _withdrawn(backends: Sequence[Any]) -> Iterator[None]:
+    """Set these to full precision inside the context."""
+    before = [backend.fp32_precision for backend in backends]
+    for backend in backends:
         backend.fp32_precision = "ieee"
     try:
         yield
     finally:
-        for backend, before in lowered:
-            backend.fp32_precision = before
+        for backend, precision in zip(backends, before, strict=True):
+            backend.fp32_precision = precision
 
 
 @cache

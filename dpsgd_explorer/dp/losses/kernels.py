@@ -51,7 +51,7 @@ def negative_log_likelihood(op: Operation) -> State:
     result = _without_classes(source)
     weights = op.saved("weight")
     if op.saved("reduction") == MEAN:
-        _check_total_weight(op, result)
+        _check_total_weight(op, result, weights)
     elif weights is not None:
         op.add_constants(weights)
     return _reduced(op, source, result)
@@ -91,10 +91,9 @@ def _same_for_all(op: Operation, source: Records, weights: Tensor) -> Tensor:
     return rows[0]
 
 
-def _check_total_weight(op: Operation, rows: Records) -> None:
+def _check_total_weight(op: Operation, rows: Records, weights: Tensor | None) -> None:
     """Raise MixedLossError if a mean does not divide by the number of its targets."""
-    target, weights = op.saved("target"), op.saved("weight")
-    ignored = _signed(op.saved("ignore_index"))
+    target, ignored = op.saved("target"), _signed(op.saved("ignore_index"))
     total: Any = op.saved("total_weight")
     if target.numel() < LARGEST_EXACT.get(total.dtype, 0):
         is_count = float(total) == target.numel()

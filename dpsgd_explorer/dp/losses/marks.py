@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor
 from torch.autograd.graph import Node
@@ -83,5 +83,5 @@ def mean_at(node: Node) -> tuple[Node, int] | None:
 
 
 def _metadata(node: Node) -> dict[str, Any]:
-    metadata: Any = node.metadata  # a dict, though its stub says a method
-    return cast("dict[str, Any]", metadata)
+    metadata: dict[str, Any] = node.metadata  # type: ignore[assignment]
+    return metadata

@@ -38,7 +38,7 @@ class Notes(Protocol):
         """Whether the value is the factor of a GradScaler."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Operation:
     """A node of autograd's graph, with the states of its inputs.
 

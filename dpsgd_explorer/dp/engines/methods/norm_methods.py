@@ -79,7 +79,7 @@ class NormChoice:
     microseconds: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TensorSpec:
     """Shape and dtype of a tensor, without its entries, which would hold memory."""
 
