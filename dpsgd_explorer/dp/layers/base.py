@@ -160,7 +160,9 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         What the base knows of their results does not hold then, and it asks for them.
         """
         own = type(self)
-        return any(getattr(own, name) is not getattr(base, name) for name in names)
+        return own is not base and any(
+            getattr(own, name) is not getattr(base, name) for name in names
+        )
 
     def squared_norms(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor

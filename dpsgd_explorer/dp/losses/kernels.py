@@ -29,7 +29,7 @@ def regression(op: Operation) -> State:
         weights = getattr(op.node, f"_saved_{name}", None)
         if weights is not None:
             op.add_constants(_same_for_all(op, source, weights))
-    return _reduced(op, source, source)
+    return _reduced(op.saved("reduction"), source, source)
 
 
 def multi_class(op: Operation) -> State:
@@ -39,7 +39,7 @@ def multi_class(op: Operation) -> State:
     weights = getattr(op.node, "_saved_weight", None)
     if weights is not None:
         op.add_constants(weights)
-    return _reduced(op, source, _without_classes(source))
+    return _reduced(op.saved("reduction"), source, _without_classes(source))
 
 
 def negative_log_likelihood(op: Operation) -> State:
@@ -49,12 +49,12 @@ def negative_log_likelihood(op: Operation) -> State:
     """
     source = _scores(op)
     result = _without_classes(source)
-    weights = op.saved("weight")
-    if op.saved("reduction") == MEAN:
+    weights, reduction = op.saved("weight"), op.saved("reduction")
+    if reduction == MEAN:
         _check_total_weight(op, result, weights)
     elif weights is not None:
         op.add_constants(weights)
-    return _reduced(op, source, result)
+    return _reduced(reduction, source, result)
 
 
 def _scores(op: Operation) -> Records:
@@ -69,8 +69,7 @@ def _without_classes(source: Records) -> Records:
     return Records(source.size, shape, 0, source.repeats)
 
 
-def _reduced(op: Operation, source: Records, result: Records) -> State:
-    reduction = op.saved("reduction")
+def _reduced(reduction: int, source: Records, result: Records) -> State:
     if reduction == NONE:
         return result
     return Reduced(reduction == MEAN, {} if reduction == MEAN else result.counts())

@@ -80,6 +80,8 @@ class Operation:
     @property
     def only(self) -> State:
         """The one input that needs a gradient."""
+        if len(self.sources) == 1 and self.sources[0] is not None:
+            return self.sources[0]
         present = [source for source in self.sources if source is not None]
         if len(present) != 1:
             raise NotPerRecordError(f"{self.name} has several inputs")
