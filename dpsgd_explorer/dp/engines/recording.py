@@ -385,4 +385,6 @@ def _detached(leaf: Any) -> Any:
 
 
 def _versions(activations: Any) -> list[int]:
+    if isinstance(activations, Tensor):
+        return [activations._version]
     return [leaf._version for leaf in tensors_of(activations)]

@@ -17,6 +17,7 @@ import torch
 
 #: Settings under which products are in float32; "none" is torch's default.
 EXACT = ("ieee", "none")
+_AS_IT_IS = nullcontext()
 
 
 class Verified:
@@ -31,21 +32,27 @@ class Verified:
 def full_precision() -> AbstractContextManager[None]:
     """Compute products of float32 numbers in float32 inside the context."""
     backends = _backends(Verified.products)
-    lowered = [each for each in backends if each.fp32_precision not in EXACT]
-    return _withdrawn(lowered) if lowered else nullcontext()
+    for backend in backends:
+        if backend.fp32_precision not in EXACT:
+            return _withdrawn(backends)
+    return _AS_IT_IS
 
 
 @contextmanager
 def _withdrawn(backends: Sequence[Any]) -> Iterator[None]:
-    """Set these to full precision inside the context."""
-    before = [backend.fp32_precision for backend in backends]
-    for backend in backends:
+    """Withdraw the permission of those that have it inside the context."""
+    lowered = [
+        (backend, backend.fp32_precision)
+        for backend in backends
+        if backend.fp32_precision not in EXACT
+    ]
+    for backend, _ in lowered:
         backend.fp32_precision = "ieee"
     try:
         yield
     finally:
-        for backend, precision in zip(backends, before, strict=True):
-            backend.fp32_precision = precision
+        for backend, before in lowered:
+            backend.fp32_precision = before
 
 
 @cache

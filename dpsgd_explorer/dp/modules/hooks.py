@@ -18,14 +18,8 @@ class ModuleHook:
     def __init__(self, run: Callable[..., Any]) -> None:
         self._run = run
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # The decorator alone takes 1 µs a call, so it is there under the compiler only.
-        if torch.compiler.is_dynamo_compiling():
-            return self._untraced(*args, **kwargs)
-        return self._run(*args, **kwargs)
-
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def _untraced(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._run(*args, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModuleHook:

@@ -53,7 +53,8 @@ class Structure:
 
     def holds(self) -> bool:
         """Whether the module still has this structure."""
-        if _global_hooks() != self._global_hooks:
+        has_global = any(GLOBAL_HOOKS) or self._global_hooks
+        if has_global and _global_hooks() != self._global_hooks:
             return False
         for (
             module,
@@ -70,11 +71,11 @@ class Structure:
             # attribute look-up takes several times as long.
             inside = module.__dict__
             parameters = inside["_parameters"].values()
-            present = _hooks(inside)
+            own, present = inside.get("forward"), _hooks(inside)
             if (
                 module.__class__ is not kind
                 or kind.forward is not forward
-                or _own_forward(inside) is not own_forward
+                or (own is not own_forward and _own_forward(inside) is not own_forward)
                 or [*inside["_modules"].values()] != children
                 or (present != every_hook and _foreign(present) != hooks)
                 or len(parameters) != len(old)
