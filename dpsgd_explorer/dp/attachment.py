@@ -21,7 +21,11 @@ from dpsgd_explorer.dp.distributed.sharding import (
     reshard,
 )
 from dpsgd_explorer.dp.engine_state import EngineState
-from dpsgd_explorer.dp.engines.base import PerSampleGradients, unit_loss_scale
+from dpsgd_explorer.dp.engines.base import (
+    PerSampleGradients,
+    batch_size_of,
+    unit_loss_scale,
+)
 from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients
@@ -167,7 +171,8 @@ class Attachment:
         args = inputs if isinstance(inputs, tuple) else (inputs,)
         with ExitStack() as on_failure:
             on_failure.callback(self.undo)
-            self._check(args, {}, targets=targets, loss_fn=loss_fn)
+            size = batch_size_of(args, {})
+            self._check(args, {}, size, targets=targets, loss_fn=loss_fn)
             on_failure.pop_all()
         self._state.norm_methods.settle()
 

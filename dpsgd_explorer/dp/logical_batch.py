@@ -159,7 +159,8 @@ class LogicalBatch:
             )
 
     def _check_gradients(self) -> None:
-        if not self._released and any(p.grad is not None for p in self._parameters):
+        present = [p for p in self._parameters if p.grad is not None]
+        if present and not self._released:
             raise PrivacyError(
                 "a parameter has a gradient that did not go through the engine, as "
                 "from a penalty in the loss or a layer called on its own. Use the "

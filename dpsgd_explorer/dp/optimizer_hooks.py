@@ -47,8 +47,8 @@ class OptimizerBinding:
 
     def _on_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         # torch passes the optimizer itself as the first argument of step.
-        arguments = [a for a in (*args, *kwargs.values()) if a is not optimizer]
-        if any(argument is not None for argument in arguments):
+        passed = (*args, *kwargs.values())
+        if [each for each in passed if each is not None and each is not optimizer]:
             raise PrivacyError(
                 "step must be called without a closure: it would see the data several "
                 "times for one step. Call backward, then step()."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from dpsgd_explorer.accounting.schedules import Schedule
@@ -116,7 +117,7 @@ class Options:
         bounds = self.max_grad_norm
         return list(bounds) if isinstance(bounds, Sequence) else [bounds]
 
-    @property
+    @cached_property
     def sensitivity(self) -> float:
         """Largest L2 norm that one record adds to the clipped sum, sqrt(sum R_g^2)."""
         return math.hypot(*self._bounds)

@@ -71,8 +71,10 @@ class PlannedBound:
         planned = 1.0
         if self._schedule is not None:
             planned = self._schedule.factor(step, self._steps)
-        chosen = (factor for first, factor in reversed(self.choices) if first <= step)
-        return planned * next(chosen, 1.0)
+        for first, factor in reversed(self.choices):
+            if first <= step:
+                return planned * factor
+        return planned
 
     def observe(self, *arguments: Any) -> float:
         """Return 0: nothing was released."""

@@ -81,6 +81,11 @@ class ClippedSum:
         self._factors: list[Factors] = []
         self.size = 0
         self.numel = sum(p.numel() for p in self.parameters)
+        self._totals = [
+            (parameter, self.sums[layer][local])
+            for layer, own in parameters.items()
+            for local, parameter in own.items()
+        ]
 
     def _allocate(self) -> Iterator[Tensor]:
         """Make the buffers; return the slices that get this rank's noise."""
@@ -196,13 +201,8 @@ class ClippedSum:
             own = sum(map(float, self.squares))
             self.squares = [torch.tensor(self.ranks.total(own), dtype=torch.float64)]
         return {
-            parameter: self._gradient(
-                parameter, _in_dtype(sums[local], parameter.dtype)
-            )
-            for parameters, sums in zip(
-                self._parameters.values(), self.sums.values(), strict=True
-            )
-            for local, parameter in parameters.items()
+            parameter: self._gradient(parameter, _in_dtype(total, parameter.dtype))
+            for parameter, total in self._totals
         }
 
     def _add_up(self) -> None:

@@ -32,7 +32,7 @@ def abadi_factors(norms: Tensor, max_grad_norm: float) -> Tensor:
     Shapes: norms [B], finite and >= 0 -> [B], in (0, 1].
     """
     # Clamped first: exactly 1 within the bound, and no division by 0.
-    return _over(max_grad_norm, norms.clamp(min=max_grad_norm))
+    return _over(max_grad_norm, norms.clamp_min(max_grad_norm))
 
 
 def automatic_factors(norms: Tensor, max_grad_norm: float) -> Tensor:

@@ -35,6 +35,7 @@ class Ranks:
     Attributes:
         rank: Number of this process, 0 to size - 1.
         size: Number of processes, W.
+        is_alone: Whether there is no other rank.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -43,6 +44,7 @@ class Ranks:
         self.rank, self.size = 0, 1
         if group is not None:
             self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        self.is_alone = self.size == 1
 
     @classmethod
     def of(cls, group: object) -> Ranks:
@@ -69,11 +71,6 @@ class Ranks:
     def __repr__(self) -> str:
         """Return what is shown as the default of ``PrivacyEngine(group=...)``."""
         return "ALONE" if self._group is None else f"<rank {self.rank} of {self.size}>"
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there is no other rank."""
-        return self.size == 1
 
     @property
     def members(self) -> list[int]:

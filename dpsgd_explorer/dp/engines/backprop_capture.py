@@ -102,7 +102,7 @@ _ANCHOR = torch.empty(0, requires_grad=True)
 
 
 def _graph_root(output: Tensor, callback: BackpropCallback) -> Tensor:
-    root: Tensor = _GraphRoot.apply(_ANCHOR, [output], callback)  # type: ignore[no-untyped-call]
+    root: Tensor = _GraphRoot.apply(_ANCHOR, (output, callback))  # type: ignore[no-untyped-call]
     return root
 
 
@@ -111,20 +111,19 @@ class _GraphRoot(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, anchor: Tensor, box: list[Tensor], callback: BackpropCallback
+        ctx: Any, anchor: Tensor, box: tuple[Tensor, BackpropCallback]
     ) -> Tensor:
         """Return the tensor in the box.
 
         In a box: as an argument it would be an input of this node, and autograd would
         forbid operations in place on the result, as an in-place ReLU that follows.
         """
-        ctx.callback = callback
-        output = box[0]
-        # A second tensor on the same memory: a view could not be written to.
-        return output.new_empty(0).set_(output)  # type: ignore[call-overload, no-any-return]
+        output, ctx.callback = box
+        # A second tensor on the same memory: the node's own must have no other history.
+        return output.detach()
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
         """Report the gradient; no node comes before this one."""
         ctx.callback(gradients[0])
-        return None, None, None
+        return None, None

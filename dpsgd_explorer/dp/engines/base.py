@@ -151,7 +151,8 @@ class GradientEngine(ABC):
         input_rows: Which inputs of the module have one row per sample.
         on_gradients: Called with the per-sample gradients when a backward ends; by
             ``microbatch`` once per sample.
-        before_forward: Called with (args, kwargs) before each observed forward, if set.
+        before_forward: Called with (args, kwargs, B) before each observed forward, if
+            set.
         verified: The structure for which the safety check has passed; None after the
             module has changed.
         outputs: The outputs of the last pass.
@@ -180,7 +181,7 @@ class GradientEngine(ABC):
         self.by_parameter = by_parameter
         self.norm_methods = NormMethods() if norm_methods is None else norm_methods
         self.on_gradients: GradientsCallback = _refuse_gradients
-        self.before_forward: Callable[[Any, Any], None] | None = None
+        self.before_forward: Callable[[Any, Any, int], None] | None = None
         self.verified: Structure | None = None
         self.outputs = PassOutputs()
         self.user_loss_scale: Callable[[], float] = unit_loss_scale
@@ -229,9 +230,10 @@ class GradientEngine(ABC):
         if self.verified is None or not self.verified.holds():
             self._check_trainable()
             self.verified = None
+        size = batch_size_of(args, kwargs)
         if self.before_forward is not None:
-            self.before_forward(args, kwargs)
-        return batch_size_of(args, kwargs)
+            self.before_forward(args, kwargs, size)
+        return size
 
     def _check_trainable(self) -> None:
         known = {p for unit in self.parameters().values() for p in unit.values()}
@@ -290,13 +292,15 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
     Raises:
         PrivacyError: no input has the samples in a dimension of its own.
     """
-    if any(isinstance(value, PackedSequence) for value in (*args, *kwargs.values())):
-        raise PrivacyError(
-            "the module must be called with one row for each sample; a PackedSequence "
-            "has one for each step. Call it with padded sequences and their lengths, "
-            "and pack them inside its forward, where pad_packed_sequence needs "
-            "total_length, or the result depends on the batch's longest."
-        )
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, PackedSequence):
+            raise PrivacyError(
+                "the module must be called with one row for each sample; a "
+                "PackedSequence has one for each step. Call it with padded sequences "
+                "and their lengths, and pack them inside its forward, where "
+                "pad_packed_sequence needs total_length, or the result depends on the "
+                "batch's longest."
+            )
     for argument in (*args, kwargs):
         for leaf in tensors_of(argument):
             if leaf.dim() > 0:

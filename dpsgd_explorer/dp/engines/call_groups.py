@@ -66,7 +66,7 @@ class SingleLayerCall:
     """The only call of its parameters, which belong to one unit."""
 
     def __init__(self, call: LayerCall) -> None:
-        self._call = _widened([call])[0]
+        self._call = call if call.excess() <= UNSEEN else replace(call, wide=True)
 
     @property
     def unit(self) -> str:

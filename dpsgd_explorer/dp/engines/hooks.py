@@ -315,6 +315,7 @@ class HooksEngine(GradientEngine):
             *call,
             pending.targets,
             pending.parameters,
+            dtype,
             ghost=method.is_ghost,
             keeps=self._norm_methods.keeps_gradients(name),
             gradient_method=method.gradients,

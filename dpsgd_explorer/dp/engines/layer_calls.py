@@ -31,7 +31,7 @@ from dpsgd_explorer.dp.accelerator.asynchronous import left_out, runs_behind
 from dpsgd_explorer.dp.accelerator.rows import runs_on
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap
-from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
+from dpsgd_explorer.dp.kernels.precision import in_precision
 from dpsgd_explorer.dp.layers.base import GradientRule, add_weighted
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.single_position import SinglePosition
@@ -79,6 +79,7 @@ class LayerCall:
         backprops: Gradient of the loss with respect to the output, [B, ...].
         targets: {local name: where the gradient belongs}, trainable ones only.
         parameters: {local name: parameter}, of the same names.
+        dtype: That of gradients and their norms.
         ghost: Whether norms are computed without gradients.
         keeps: Whether gradients instantiated for the norm are stored for the sum.
         wide: Whether the ghost norm and its sum are computed in float64.
@@ -92,6 +93,7 @@ class LayerCall:
     backprops: Tensor
     targets: Mapping[str, GradientTarget]
     parameters: Mapping[str, nn.Parameter]
+    dtype: torch.dtype
     ghost: bool
     keeps: bool
     wide: bool = False
@@ -142,11 +144,6 @@ class LayerCall:
             lambda x: in_precision(x, torch.float64), self.activations
         )
         return activations, self.backprops.double()
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of gradients and their norms."""
-        return accumulation_dtype(next(iter(self.parameters.values())).dtype)
 
     def excess(self) -> float:
         """Return the relative lengthening of the ghost norm by float32's bounds.

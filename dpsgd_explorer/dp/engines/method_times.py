@@ -112,6 +112,7 @@ def _seconds(
         *call,
         targets,
         parameters,
+        call.backprops.dtype,
         ghost=method == GHOST,
         keeps=keeps,
         gradient_method=method if method in CONVOLUTION_METHODS else "",

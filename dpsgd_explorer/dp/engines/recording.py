@@ -252,9 +252,10 @@ class ForwardRecording:
 
     def attach(self, key: str, output: Tensor) -> Tensor:
         """Return the output of a call with a capture of its gradient."""
-        if not self._pending[key].targets:  # all of its parameters are frozen
+        call = self._pending[key]
+        if not call.targets:  # all of its parameters are frozen
             return output
-        return self.capture.attach(key, output, self._pending[key].held)
+        return self.capture.attach(key, output, call.held)
 
     def callback(self, key: str) -> BackpropCallback:
         """Return what an autograd function calls with the gradient of a call."""
@@ -397,4 +398,6 @@ def _detached(leaf: Any) -> Any:
 
 
 def _versions(activations: Any) -> list[int]:
+    if isinstance(activations, Tensor):
+        return [activations._version]
     return [leaf._version for leaf in tensors_of(activations)]

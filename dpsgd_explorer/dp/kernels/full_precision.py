@@ -8,8 +8,8 @@ norms and clipped sums are computed with that permission withdrawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 
 #: Settings under which products are in float32; "none" is torch's default.
 EXACT = ("ieee", "none")
+_AS_IT_IS = nullcontext()
 
 
 class Verified:
@@ -28,12 +29,21 @@ class Verified:
     products = False
 
 
-@contextmanager
-def full_precision() -> Iterator[None]:
+def full_precision() -> AbstractContextManager[None]:
     """Compute products of float32 numbers in float32 inside the context."""
+    backends = _backends(Verified.products)
+    for backend in backends:
+        if backend.fp32_precision not in EXACT:
+            return _withdrawn(backends)
+    return _AS_IT_IS
+
+
+@contextmanager
+def _withdrawn(backends: Sequence[Any]) -> Iterator[None]:
+    """Withdraw the permission of those that have it inside the context."""
     lowered = [
         (backend, backend.fp32_precision)
-        for backend in _backends(Verified.products)
+        for backend in backends
         if backend.fp32_precision not in EXACT
     ]
     for backend, _ in lowered:

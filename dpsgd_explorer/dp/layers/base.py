@@ -165,7 +165,9 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         What the base knows of their results does not hold then, and it asks for them.
         """
         own = type(self)
-        return any(getattr(own, name) is not getattr(base, name) for name in names)
+        return own is not base and any(
+            getattr(own, name) is not getattr(base, name) for name in names
+        )
 
     def squared_norms(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
@@ -200,9 +202,10 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         So it is where they are small, unless a rule that inherits this has norms or
         sums of its own.
         """
+        if not self.small_gradients:
+            return False
         others = [name for name in _OF_GRADIENTS if name != "per_sample_gradients"]
-        base = self._definer_of("small_gradients")
-        return self.small_gradients and not self.overrides(base, *others)
+        return not self.overrides(self._definer_of("small_gradients"), *others)
 
     def _definer_of(self, name: str) -> type[Any]:
         """Return the class whose attribute of this name the rule has."""

@@ -125,7 +125,7 @@ class Ledger:
 
     @property
     def steps(self) -> int:
-        return self._before_last + sum(release.steps for release in self._last)
+        return self._before_last + (self._last[0].steps if self._last else 0)
 
     def record(self, release: Release, batch_size: int) -> None:
         """Record a step and its batch."""

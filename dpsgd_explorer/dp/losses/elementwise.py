@@ -57,7 +57,7 @@ def softmax(op: Operation) -> State:
     dim = op.dim("dim", len(source.shape))
     if dim == source.dim:
         raise NotPerRecordError(f"{op.name} is taken over the samples")
-    return source._replace(class_dim=dim)
+    return Records(*source[:-1], class_dim=dim)
 
 
 def add(op: Operation) -> State:

@@ -147,7 +147,17 @@ class Reader:
     def _computed(self, node: Node, result: int, inside: bool) -> State:
         operation = Operation(node, result, [], self)
         try:
-            return self._known(operation, inside)
+            name = node.name()
+            handler = HANDLERS.get(name)
+            if handler is None:
+                raise NotPerRecordError(
+                    f"{operation.name} is not known to keep them apart"
+                )
+            for source, number in node.next_functions:
+                known = None if source is None else self._state(source, number, inside)
+                operation.sources.append(known)
+            self._operations.append(name)
+            return handler(operation)
         except NotPerRecordError:
             # The loss was computed inside the module.  What is unknown there is judged
             # by its shape: a row per record that mixes records fails the safety check.
@@ -155,18 +165,6 @@ class Reader:
             if not inside or operation.shape[:1] != (size,):
                 raise
             return Records(size, operation.shape)
-
-    def _known(self, operation: Operation, inside: bool) -> State:
-        name = operation.node.name()
-        handler = HANDLERS.get(name)
-        if handler is None:
-            raise NotPerRecordError(f"{operation.name} is not known to keep them apart")
-        operation.sources = [
-            None if source is None else self._state(source, number, inside)
-            for source, number in operation.node.next_functions
-        ]
-        self._operations.append(name)
-        return handler(operation)
 
 
 def passes_of(roots: Sequence[Edge]) -> list[ModulePass]:

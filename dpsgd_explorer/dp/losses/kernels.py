@@ -32,7 +32,7 @@ def regression(op: Operation) -> State:
         weights = getattr(op.node, f"_saved_{name}", None)
         if weights is not None:
             op.add_constants(_same_for_all(op, source, weights))
-    return _reduced(op, source, source)
+    return _reduced(op.saved("reduction"), source, source)
 
 
 def multi_class(op: Operation) -> State:
@@ -42,7 +42,7 @@ def multi_class(op: Operation) -> State:
     weights = getattr(op.node, "_saved_weight", None)
     if weights is not None:
         op.add_constants(weights)
-    return _reduced(op, source, _without_classes(source))
+    return _reduced(op.saved("reduction"), source, _without_classes(source))
 
 
 def negative_log_likelihood(op: Operation) -> State:
@@ -52,12 +52,12 @@ def negative_log_likelihood(op: Operation) -> State:
     """
     source = _scores(op)
     result = _without_classes(source)
-    weights = op.saved("weight")
-    if op.saved("reduction") == MEAN:
-        _check_total_weight(op, result)
+    weights, reduction = op.saved("weight"), op.saved("reduction")
+    if reduction == MEAN:
+        _check_total_weight(op, result, weights)
     elif weights is not None:
         op.add_constants(weights)
-    return _reduced(op, source, result)
+    return _reduced(reduction, source, result)
 
 
 def _scores(op: Operation) -> Records:
@@ -72,8 +72,7 @@ def _without_classes(source: Records) -> Records:
     return Records(source.size, shape, 0, source.repeats)
 
 
-def _reduced(op: Operation, source: Records, result: Records) -> State:
-    reduction = op.saved("reduction")
+def _reduced(reduction: int, source: Records, result: Records) -> State:
     if reduction == NONE:
         return result
     return Reduced(reduction == MEAN, {} if reduction == MEAN else result.counts())
@@ -94,10 +93,9 @@ def _same_for_all(op: Operation, source: Records, weights: Tensor) -> Tensor:
     return rows[0]
 
 
-def _check_total_weight(op: Operation, rows: Records) -> None:
+def _check_total_weight(op: Operation, rows: Records, weights: Tensor | None) -> None:
     """Raise MixedLossError if a mean does not divide by the number of its targets."""
-    target, weights = op.saved("target"), op.saved("weight")
-    ignored = _signed(op.saved("ignore_index"))
+    target, ignored = op.saved("target"), _signed(op.saved("ignore_index"))
     total: Any = op.saved("total_weight")
     failed = partial(_raise_mixed, total, target, weights, rows)
     if runs_behind(target):

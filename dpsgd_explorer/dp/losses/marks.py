@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor
 from torch.autograd.graph import Node
@@ -55,9 +55,10 @@ def mark_outputs(outputs: Any, module_pass: ModulePass) -> None:
         node, shape = leaf.grad_fn, tuple(leaf.shape)
         if node is None or (shape and shape[0] != module_pass.size):
             continue
-        mark = outputs_at(node)
+        marks = _metadata(node)
+        mark = marks.get(OUTPUTS)
         if mark is None or mark.module_pass is not module_pass:
-            mark = _metadata(node)[OUTPUTS] = Outputs(module_pass)
+            mark = marks[OUTPUTS] = Outputs(module_pass)
         mark.shapes[leaf.output_nr] = shape
 
 
@@ -69,7 +70,7 @@ def mark_mean(loss: Tensor, losses: Tensor) -> None:
 
 def is_marked(node: Node) -> bool:
     """Whether the node has a mark of either kind; few have."""
-    return bool(_metadata(node))
+    return bool(node.metadata)
 
 
 def outputs_at(node: Node) -> Outputs | None:
@@ -83,5 +84,5 @@ def mean_at(node: Node) -> tuple[Node, int] | None:
 
 
 def _metadata(node: Node) -> dict[str, Any]:
-    metadata: Any = node.metadata  # a dict, though its stub says a method
-    return cast("dict[str, Any]", metadata)
+    metadata: dict[str, Any] = node.metadata  # type: ignore[assignment]
+    return metadata

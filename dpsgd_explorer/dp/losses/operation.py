@@ -41,7 +41,7 @@ class Notes(Protocol):
         """Whether the value is the factor of a GradScaler."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Operation:
     """A node of autograd's graph, with the states of its inputs.
 
@@ -83,6 +83,8 @@ class Operation:
     @property
     def only(self) -> State:
         """The one input that needs a gradient."""
+        if len(self.sources) == 1 and self.sources[0] is not None:
+            return self.sources[0]
         present = [source for source in self.sources if source is not None]
         if len(present) != 1:
             raise NotPerRecordError(f"{self.name} has several inputs")

@@ -42,7 +42,9 @@ class Records(NamedTuple):
             raise NotPerRecordError(
                 "a tensor that may depend on the whole batch is added to the outputs"
             )
-        return self if self.class_dim is None else self._replace(class_dim=None)
+        if self.class_dim is None:
+            return self
+        return Records(self.size, self.shape, self.dim, self.repeats)
 
     def counts(self) -> dict[int, str]:
         """Return {divisor: name} of the divisors that make a mean of a sum."""

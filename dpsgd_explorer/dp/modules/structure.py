@@ -22,22 +22,23 @@ GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
     torch_module._global_backward_pre_hooks,
     torch_module._global_backward_hooks,
 )
-HOOKS = (
-    "_forward_pre_hooks",
-    "_forward_hooks",
-    "_backward_pre_hooks",
-    "_backward_hooks",
-)
 
 
 class _Part(NamedTuple):
-    """One module at that time, without an engine's patches and hooks."""
+    """One module at that time, without an engine's patch.
+
+    Attributes:
+        every_hook: Its hooks, an engine's among them: as long as these stay, so do the
+            others.
+        hooks: Those of no engine.
+    """
 
     module: nn.Module
     kind: type[nn.Module]
     forward: Any
     own_forward: Any
     children: list[nn.Module | None]
+    every_hook: list[Any]
     hooks: list[Any]
     parameters: list[nn.Parameter | None]
     trained: list[bool]
@@ -52,7 +53,8 @@ class Structure:
 
     def holds(self) -> bool:
         """Whether the module still has this structure."""
-        if _global_hooks() != self._global_hooks:
+        has_global = any(GLOBAL_HOOKS) or self._global_hooks
+        if has_global and _global_hooks() != self._global_hooks:
             return False
         for (
             module,
@@ -60,6 +62,7 @@ class Structure:
             forward,
             own_forward,
             children,
+            every_hook,
             hooks,
             old,
             trained,
@@ -68,12 +71,13 @@ class Structure:
             # attribute look-up takes several times as long.
             inside = module.__dict__
             parameters = inside["_parameters"].values()
+            own, present = inside.get("forward"), _hooks(inside)
             if (
                 module.__class__ is not kind
                 or kind.forward is not forward
-                or _own_forward(inside) is not own_forward
+                or (own is not own_forward and _own_forward(inside) is not own_forward)
                 or [*inside["_modules"].values()] != children
-                or ((_has_hooks(inside) or hooks) and _hooks(inside) != hooks)
+                or (present != every_hook and _foreign(present) != hooks)
                 or len(parameters) != len(old)
                 or not all(map(is_, parameters, old))
                 or (old and _trained(parameters) != trained)
@@ -86,13 +90,15 @@ def _part(module: nn.Module) -> _Part:
     inside = module.__dict__
     kind = type(module)
     parameters = [*inside["_parameters"].values()]
+    hooks = _hooks(inside)
     return _Part(
         module,
         kind,
         kind.forward,
         _own_forward(inside),
         [*inside["_modules"].values()],
-        _hooks(inside),
+        hooks,
+        _foreign(hooks),
         parameters,
         _trained(parameters),
     )
@@ -103,22 +109,18 @@ def _own_forward(inside: dict[str, Any]) -> Any:
     return None if forward.__class__ is ForwardPatch else forward
 
 
-def _has_hooks(inside: dict[str, Any]) -> bool:
-    return bool(
-        inside["_forward_hooks"]
-        or inside["_forward_pre_hooks"]
-        or inside["_backward_hooks"]
-        or inside["_backward_pre_hooks"]
-    )
-
-
 def _hooks(inside: dict[str, Any]) -> list[Any]:
     return [
-        hook
-        for place in HOOKS
-        for hook in inside[place].values()
-        if hook.__class__ is not ModuleHook
+        *inside["_forward_pre_hooks"].values(),
+        *inside["_forward_hooks"].values(),
+        *inside["_backward_pre_hooks"].values(),
+        *inside["_backward_hooks"].values(),
     ]
+
+
+def _foreign(hooks: list[Any]) -> list[Any]:
+    """Return the hooks that are no engine's."""
+    return [hook for hook in hooks if hook.__class__ is not ModuleHook]
 
 
 def _trained(parameters: Any) -> list[bool]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
-from dpsgd_explorer.dp.engines.base import GradientEngine, batch_size_of
+from dpsgd_explorer.dp.engines.base import GradientEngine
 from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind
@@ -43,9 +43,9 @@ class PassCheck:
         self._ranks = ranks
         self._checked: list[tuple[Structure, int]] = []
 
-    def __call__(self, args: Any, kwargs: Any, **loss: Any) -> None:
-        """Run the checks that a pass with these inputs still needs."""
-        size = self._ranks.largest(batch_size_of(args, kwargs))
+    def __call__(self, args: Any, kwargs: Any, size: int, **loss: Any) -> None:
+        """Run the checks that a pass with these inputs, of B samples, still needs."""
+        size = self._ranks.largest(size)
         largest = self._largest()
         arguments = self._gradient_engine, self._clipper, args, kwargs, self._ranks
         if loss or largest is None:

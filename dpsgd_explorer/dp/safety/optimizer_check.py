@@ -82,7 +82,10 @@ def _by_id(module: nn.Module) -> dict[int, nn.Parameter]:
 
 def _same(groups: list[dict[str, Any]], known: list[list[nn.Parameter]]) -> bool:
     """Whether the groups hold the very same tensors as before."""
-    return len(groups) == len(known) and all(
-        len(group["params"]) == len(old) and all(map(is_, group["params"], old))
-        for group, old in zip(groups, known, strict=True)
-    )
+    if len(groups) != len(known):
+        return False
+    for group, old in zip(groups, known, strict=True):
+        present = group["params"]
+        if len(present) != len(old) or not all(map(is_, present, old)):
+            return False
+    return True

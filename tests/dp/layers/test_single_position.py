@@ -23,6 +23,7 @@ def call_of(unit, layer, x, rule=None):
             torch.randn_like(layer(x)).detach(),
             {name: GradientTarget(unit, name) for name in names},
             names,
+            layer.weight.dtype,
             ghost=True,
             keeps=False,
         )

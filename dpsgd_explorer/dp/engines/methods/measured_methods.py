@@ -102,13 +102,12 @@ TimeMethods = Callable[[ShapedCall, Sequence[str], bool, int], dict[str, float]]
 
 def prefers_ghost(call: ShapedCall) -> bool:
     """Whether the ghost norm is the estimate for a call, and precise enough."""
-    if not call.rule.prefers_ghost(*call.inputs):
+    rule, *inputs = call
+    if not rule.prefers_ghost(*inputs):
         return False
     # Beyond UNSEEN the ghost norm would be computed in float64, whose products cost
     # about twice, which the rule did not count: instantiate, if there is a choice.
-    if call.rule.excess(*call.inputs) <= UNSEEN:
-        return True
-    return call.rule.multiply_adds(*call.inputs) is None
+    return rule.excess(*inputs) <= UNSEEN or rule.multiply_adds(*inputs) is None
 
 
 class NormMethods:

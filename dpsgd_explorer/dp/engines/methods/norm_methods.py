@@ -79,17 +79,13 @@ class NormChoice:
     microseconds: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class TensorSpec:
     """Shape and dtype of a tensor, without its entries, which would hold memory."""
 
-    shape: torch.Size
-    dtype: torch.dtype
+    __slots__ = ("dtype", "shape")
 
-    @classmethod
-    def of(cls, values: Tensor) -> Self:
-        """Return the spec of a tensor."""
-        return cls(values.shape, values.dtype)
+    def __init__(self, values: Tensor) -> None:
+        self.shape, self.dtype = values.shape, values.dtype
 
     def empty(self) -> Tensor:
         """Return a tensor of this shape and dtype without storage (device "meta")."""
@@ -102,7 +98,7 @@ CallSpecs = tuple[Any, TensorSpec]
 
 def specs_of(activations: Any, backprops: Tensor) -> CallSpecs:
     """Return the specs of a call's tensors."""
-    return map_tensors(TensorSpec.of, activations), TensorSpec.of(backprops)
+    return map_tensors(TensorSpec, activations), TensorSpec(backprops)
 
 
 class NormRequest(NamedTuple):
@@ -176,7 +172,7 @@ class NormMethodSelector:
         return self._methods.choose(
             call,
             has_ghost=mode != "instantiate",
-            keeps=self.keeps_gradients(name),
+            keeps=mode != "MixGhostClip",
             time_methods=self._time_methods,
         )
 
