@@ -164,9 +164,8 @@ class SharedLayerCalls:
 
     def keeps_on_device(self) -> bool:
         """Whether its gradients may be measured and summed with others' on a device."""
-        return self._instantiates and all(
-            call.ghost or call.keeps_on_device() for call in self._calls
-        )
+        making = [call for call in self._calls if not call.ghost]
+        return bool(making) and all(call.keeps_on_device() for call in making)
 
     def make_gradients(self) -> list[tuple[GradientTarget, Tensor]]:
         """Return the gradients, [B, *shape], and where they belong."""

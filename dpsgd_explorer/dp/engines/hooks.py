@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Unpack
 
 import torch
@@ -302,13 +301,15 @@ class HooksEngine(GradientEngine):
         """
         parameter = next(iter(pending.parameters.values()))
         name, rule, layer = pending.name, pending.rule, pending.layer
+        dtype = accumulation_dtype(parameter.dtype)
         call = ShapedCall(rule, layer, pending.activations, backprops)
-        low = rule.of_low_precision and _is_bfloat16(call)
-        precise = partial(_in_precision, dtype=accumulation_dtype(parameter.dtype))
-        call = call if low else precise(call)
+        is_low = rule.of_low_precision and _is_bfloat16(call)
+        if not is_low:
+            call = _in_precision(call, dtype)
         method = self._norm_methods.choose(name, call)
-        if low and (method.is_ghost or not self._norm_methods.keeps_gradients(name)):
-            call = precise(call)
+        keeps = self._norm_methods.keeps_gradients(name)
+        if is_low and (method.is_ghost or not keeps):
+            call = _in_precision(call, dtype)
         request = NormRequest.of(name, call, method, pending.specs)
         self._requests.setdefault(name, []).append(request)
         return LayerCall(
@@ -317,21 +318,22 @@ class HooksEngine(GradientEngine):
             pending.parameters,
             dtype,
             ghost=method.is_ghost,
-            keeps=self._norm_methods.keeps_gradients(name),
+            keeps=keeps,
             gradient_method=method.gradients,
         )
 
 
 def _is_bfloat16(call: ShapedCall) -> bool:
     """Whether a device has made a layer's tensors in bfloat16."""
-    every = (*tensors_of(call.activations), call.backprops)
-    return all(x.dtype is torch.bfloat16 and runs_behind(x) for x in every)
+    if call.backprops.dtype is not torch.bfloat16 or not runs_behind(call.backprops):
+        return False
+    return all(x.dtype is torch.bfloat16 for x in tensors_of(call.activations))
 
 
 def _in_precision(call: ShapedCall, dtype: torch.dtype) -> ShapedCall:
     activations = map_tensors(lambda x: in_precision(x, dtype), call.activations)
     backprops = in_precision(call.backprops, dtype)
-    return call._replace(activations=activations, backprops=backprops)
+    return ShapedCall(call.rule, call.layer, activations, backprops)
 
 
 def _require_gradients(layer: nn.Module, names: list[str], required: bool) -> None:

@@ -79,7 +79,7 @@ class LayerCall:
         backprops: Gradient of the loss with respect to the output, [B, ...].
         targets: {local name: where the gradient belongs}, trainable ones only.
         parameters: {local name: parameter}, of the same names.
-        dtype: That of gradients and their norms.
+        dtype: That of norms and sums; gradients on a device may be bfloat16.
         ghost: Whether norms are computed without gradients.
         keeps: Whether gradients instantiated for the norm are stored for the sum.
         wide: Whether the ghost norm and its sum are computed in float64.

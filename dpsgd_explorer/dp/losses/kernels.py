@@ -98,26 +98,23 @@ def _check_total_weight(op: Operation, rows: Records, weights: Tensor | None) ->
     target, ignored = op.saved("target"), _signed(op.saved("ignore_index"))
     total: Any = op.saved("total_weight")
     failed = partial(_raise_mixed, total, target, weights, rows)
-    if runs_behind(target):
-        counts = _counts(total, target, weights, ignored)
-        if weights is None:
-            counts = counts | _equally_many(target, ignored, rows.size)
-        op.notes.add_late(LateCondition(LateFlag(counts), failed))
-    elif _counts(total, target, weights, ignored):
-        return
-    elif weights is not None or not _equally_many(target, ignored, rows.size):
+    late = runs_behind(target)
+    is_count: Any  # a bool, or a tensor of one
+    if target.numel() < LARGEST_EXACT.get(total.dtype, 0):
+        is_count = (total if late else float(total)) == target.numel()
+    else:
+        is_count = torch.tensor(weights is None) & (target != ignored).all()
+    if weights is None and (late or not is_count):
+        is_count = is_count | _equally_many(target, ignored, rows.size)
+    if late:
+        op.notes.add_late(LateCondition(LateFlag(is_count), failed))
+    elif not is_count:
         failed()
 
 
-def _counts(total: Any, target: Tensor, weights: Any, ignored: int) -> Tensor:
-    """Return whether the total weight is the number of the targets."""
-    if target.numel() < LARGEST_EXACT.get(total.dtype, 0):
-        return torch.eq(total, target.numel())
-    none = target.new_zeros((), dtype=torch.bool)
-    return none if weights is not None else (target != ignored).all()
-
-
-def _raise_mixed(total: Any, target: Tensor, weights: Any, rows: Records) -> str:
+def _raise_mixed(
+    total: Tensor, target: Tensor, weights: Tensor | None, rows: Records
+) -> str:
     cause = "classes have weights" if weights is not None else "some are ignore_index"
     raise MixedLossError(
         f"the loss of {rows.size} samples is divided by the total weight of the batch, "

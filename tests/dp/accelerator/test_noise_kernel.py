@@ -1,4 +1,4 @@
-"""Noise drawn on a device: the cipher's bits, their normal numbers, and no bit twice."""
+"""Noise drawn on a device: bits, their normal numbers, and no bit twice."""
 
 import importlib.util
 import math
