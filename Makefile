@@ -80,6 +80,10 @@ $(VENV)/noise.compiled: $(wildcard dpsgd_explorer/dp/*/*.[ch]) tools/compile_noi
 	@$(BIN)/python tools/compile_noise.py
 	@touch $@
 
-$(VENV)/dev.installed: requirements-dev.txt $(VENV)/run.installed
+$(VENV)/kernels.installed: requirements-kernels.txt tools/install.py | $(VENV)/bin/python
+	@$(BIN)/python tools/install.py requirements-kernels.txt $(VENV)/kernels
+	@touch $@
+
+$(VENV)/dev.installed: requirements-dev.txt $(VENV)/run.installed $(VENV)/kernels.installed
 	@$(BIN)/python tools/install.py requirements-dev.txt
 	@touch $@

@@ -17,11 +17,6 @@ from playwright.sync_api import expect, sync_playwright
 
 from tests.families import LONG
 
-if not Path("/dev/nvidiactl").exists():
-    # Read when Triton is first imported, which any test may do: its kernels are
-    # interpreted where no accelerator runs them.
-    os.environ["TRITON_INTERPRET"] = "1"
-
 #: The first is Chromium without windows: it takes half the time of a core.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FLAGS = [

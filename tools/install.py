@@ -1,6 +1,7 @@
 """Install a file of requirements, torch as a CPU wheel: a line a step, no waiting.
 
-Run as ``python tools/install.py requirements.txt`` by the environment it installs into.
+Run as ``python tools/install.py requirements.txt`` by the environment it installs into;
+a folder after the file takes the packages instead, without what they depend on.
 
 torch comes from the index in ``TORCH_INDEX`` (PyTorch's own for the CPU unless said
 otherwise), or else from wherever pip is told to look; if what is offered there would
@@ -122,7 +123,7 @@ def install_torch(requirement: str) -> bool:
     return False
 
 
-def main(file: Path) -> int:
+def main(file: Path, folder: str = "") -> int:
     """Install what a file names; return the exit code."""
     lines = file.read_text("utf-8").splitlines()
     named = [line for line in lines if line and line[0] not in "#-"]
@@ -130,8 +131,9 @@ def main(file: Path) -> int:
     if not all(install_torch(line) for line in named if line.startswith("torch==")):
         return 1
     print(f"Installing the {len(named)} packages of {file.name} …", flush=True)
-    return 0 if pip_install("-r", str(file)) else 1
+    apart = ["--upgrade", "--no-deps", "--target", folder] if folder else []
+    return 0 if pip_install(*apart, "-r", str(file)) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))

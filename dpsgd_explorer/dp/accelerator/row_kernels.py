@@ -109,10 +109,9 @@ def weighted_sums(
         for first in range(0, samples, AT_ONCE):
             rows = first + tl.arange(0, AT_ONCE)
             weight = tl.load(weights + rows, mask=rows < samples, other=0.0)
-            stop = tl.where(weight != 0.0, numbers, 0)
             values = tl.load(
                 row + (rows.to(tl.int64) * numbers)[:, None] + places[None, :],
-                mask=places[None, :] < stop[:, None],
+                mask=(places < numbers)[None, :] & (weight != 0.0)[:, None],
                 other=0.0,
             )
             added += tl.sum(weight[:, None] * values.to(tl.float32), 0)

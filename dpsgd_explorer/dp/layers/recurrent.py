@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from dpsgd_explorer.dp.kernels.precision import in_precision
 from dpsgd_explorer.dp.layers.base import BadInputError
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.lstm_cell import LSTMCell
@@ -47,6 +48,21 @@ class RecurrentRewrite(Rewrite[nn.RNNBase]):
         given = dict(zip(("input", "hx"), args, strict=False)) | kwargs
         sequences = _unpacked(layer, recorder, given["input"])
         h, c = _initial_states(layer, sequences, given.get("hx"))
+        weight: Any = layer._flat_weights[0]
+        own = partial(in_precision, dtype=weight.dtype)
+        sequences = sequences._replace(values=own(sequences.values))
+        # Autocast would lower the products of a step, and not what is added to them.
+        with torch.autocast(weight.device.type, enabled=False):
+            return self._run(layer, recorder, sequences, own(h), own(c))
+
+    def _run(
+        self,
+        layer: nn.RNNBase,
+        recorder: CallRecorder,
+        sequences: _Sequences,
+        h: Tensor,
+        c: Tensor,
+    ) -> Any:
         values, last_h, last_c = sequences.values, [], []
         for i in range(layer.num_layers):
             directions = [

@@ -4,13 +4,25 @@ Where there is none, the kernels are run by Triton's interpreter, from the same 
 and Python reads values of the processor as late as those of an accelerator.
 """
 
+import os
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
 from dpsgd_explorer.dp.accelerator import asynchronous, rows
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+#: Where the interpreter is installed: beside the environment, which torch reads.
+INTERPRETER = str(Path(sys.prefix) / "kernels")
+
+if DEVICE == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"
+    sys.path.append(INTERPRETER)
+    from dpsgd_explorer.dp.accelerator import row_kernels
+
+    row_kernels.CHUNK = 2 * row_kernels.BLOCK  # it takes a millisecond a block
 
 
 @contextmanager
@@ -20,6 +32,7 @@ def taken_for_an_accelerator(*, kernels=True):
     asynchronous.BEHIND = {*asynchronous.BEHIND, DEVICE}
     rows.DEVICES = {DEVICE} if kernels else set()
     try:
+        assert rows.installed(), "Triton is missing; `make test` installs it"
         yield
     finally:
         asynchronous.BEHIND, rows.DEVICES = before

@@ -116,12 +116,31 @@ def test_a_scaler_that_nothing_heeds_is_refused():
         attached(nn.Linear(2, 2), grad_scaler=torch.amp.GradScaler("cpu"))
 
 
+class LastState(nn.Module):
+    """The last state of a recurrent layer, as scores."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.layer = kind(8, 3, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x)[0][:, -1].float()
+
+
 @pytest.mark.parametrize("engine", ["hooks", "extending"])
-def test_autocast_is_clipped_like_single_precision(engine):
+@pytest.mark.parametrize(
+    ("net", "shape"),
+    [
+        (lambda: nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3)), (8,)),
+        *[(lambda k=k: LastState(k), (4, 8)) for k in (nn.RNN, nn.GRU, nn.LSTM)],
+    ],
+    ids=["linear", "rnn", "gru", "lstm"],
+)
+def test_autocast_is_clipped_like_single_precision(net, shape, engine):
     """The sample is shortened to C: bfloat16 moves its direction, not its length."""
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3))
-    x, y = torch.randn(1, 8), torch.zeros(1, dtype=torch.int64)
+    net = net()
+    x, y = torch.randn(1, *shape), torch.zeros(1, dtype=torch.int64)
     options = {"engine": engine, "clipping_fn": "Abadi", "max_grad_norm": 1e-3}
     plain = clipped_sum(net, x, y, **options)
     with torch.autocast("cpu", dtype=torch.bfloat16):
