@@ -19,6 +19,7 @@
 | ``regression`` | the sweep of private regression, ours and with autodp's calibrator |
 | ``widgets`` | CPU time from a slider's move to the picture, of each widget |
 | ``trainer`` | from a slider to the new ε, and the page while a run is drawn |
+| ``accelerator`` | GPT-2, a billion parameters with LoRA, and noise on a GPU |
 | ``distributed`` | step time and memory of ranks that train one model, beside DDP's |
 | ``report`` | writes docs/performance.md from the results there are |
 
@@ -31,6 +32,7 @@ import argparse
 from collections.abc import Callable
 
 from benchmarks import accounting, features, record, regression, report, steps, wall
+from benchmarks.accelerator import measure as accelerator
 from benchmarks.architectures import measure as architectures
 from benchmarks.distributed import ranks
 from benchmarks.engine import checks, noise, norm_methods, overhead
@@ -57,6 +59,7 @@ ALONE: dict[str, Callable[[], object]] = {
     "widgets": widgets.main,
     "trainer": trainer.main,
     "distributed": ranks.main,
+    "accelerator": accelerator.main,
 }
 COMMANDS = ("core", "growth", *ALONE, "report")
 

@@ -21,6 +21,7 @@ PACKAGES = (
     "numpy",
     "scipy",
     "cryptography",
+    "triton",
     "opacus",
     "dp-accounting",
     "prv-accountant",

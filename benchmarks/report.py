@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import record, wall
+from benchmarks.accelerator import measure as accelerator
 from benchmarks.architectures.cases import ARCHITECTURES
 from benchmarks.architectures.ways import NO_OPACUS
 from benchmarks.architectures.ways import WAYS as ARCHITECTURE_WAYS
@@ -60,6 +61,7 @@ def write() -> Path:
         "core": _core,
         "wall": wall.table,
         "architectures": _architectures,
+        "accelerator": accelerator.table,
         "growth": _growth,
         "accounting": _accounting,
         "overhead": _overhead,

@@ -17,7 +17,7 @@ NAME = "dpsgd_explorer"
 # layer: the layers below it and the third-party packages that it may name
 MAY_IMPORT = {
     "accounting": {"numpy", "scipy"},
-    "dp": {"accounting", "cryptography", "numpy", "torch"},
+    "dp": {"accounting", "cryptography", "numpy", "torch", "triton"},
     "regression": {"accounting", "numpy"},
     "audit": {"accounting", "dp", "numpy", "scipy", "torch"},
     "experiments": {"accounting", "numpy", "pydantic", "regression"},

@@ -13,11 +13,12 @@ vectorisation).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from dpsgd_explorer.dp.engines.backprop_capture import BackpropCapture
@@ -50,8 +51,11 @@ class VmapEngine(WholeModuleEngine):
             return [t if t.dim() else t.new_zeros(0) for t in tensors], tree
         rows = self.input_rows.of((args, kwargs), size)
         call = _MappedCall(self.module, self._forward, copies, (args, kwargs), rows)
+        on_device = any(p.is_cuda for p in self._trained)
         try:
-            return call.outputs(), call.tree
+            # A device's fused attention has no derivative under vmap.
+            with sdpa_kernel(SDPBackend.MATH) if on_device else nullcontext():
+                return call.outputs(), call.tree
         except ExplorerError:
             raise
         except (RuntimeError, ValueError) as error:

@@ -54,6 +54,7 @@ class Scratch:
     def box_muller(self, bits: Tensor) -> tuple[Tensor, Tensor]:
         """Return sqrt(-ln U), [n], and cosines and sines, [2, n], in float32."""
         radii, angles = self._radii, self._angles
+        bits = bits.to(radii.device)
         cut = 8 * len(radii)
         radii.copy_(bits[:cut].view(torch.int64)).abs_()
         torch.div(_TOP, radii, out=radii)  # 1 / U

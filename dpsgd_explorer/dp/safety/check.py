@@ -364,6 +364,7 @@ def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
     user_loss_scale = gradient_engine.user_loss_scale
     modes = {submodule: submodule.training for submodule in module.modules()}
     state = ModuleState(module)
+    fused = torch.backends.cudnn.enabled
     devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
     try:
         gradient_engine.before_forward, gradient_engine.user_loss_scale = (
@@ -371,9 +372,12 @@ def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
             unit_loss_scale,
         )
         gradient_engine.on_loss = ignore_loss
+        # Its recurrent layers have no backward while a module is evaluated.
+        torch.backends.cudnn.enabled = False
         with torch.random.fork_rng(devices=devices), torch.enable_grad():
             yield state
     finally:
+        torch.backends.cudnn.enabled = fused
         gradient_engine.on_gradients, gradient_engine.before_forward = (
             on_gradients,
             before_forward,

@@ -120,7 +120,8 @@ class RealSizeCheck(SafetyCheck):
 def _norms(unit: str, samples: Samples, size: int) -> Tensor:
     squared = [part.squared_norms() for part in samples]
     if any(unit not in part for part in squared):
-        return torch.zeros(size)
+        others = [values for part in squared for values in part.values()]
+        return others[0].new_zeros(size) if others else torch.zeros(size)
     return torch.cat([part[unit] for part in squared]).sqrt()
 
 

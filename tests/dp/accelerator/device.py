@@ -17,6 +17,8 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 #: Where the interpreter is installed: beside the environment, which torch reads.
 INTERPRETER = str(Path(sys.prefix) / "kernels")
 
+if DEVICE == "cuda":
+    torch.backends.cudnn.allow_tf32 = False  # forward, too, in all digits
 if DEVICE == "cpu":
     os.environ["TRITON_INTERPRET"] = "1"
     sys.path.append(INTERPRETER)

@@ -81,7 +81,7 @@ print(json.dumps(found))
 def kernels(request, tmp_path_factory):
     """Return {kernel: what its code holds}, compiled in a process of its own."""
     own = {"TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
-    path = os.pathsep.join([str(Path.cwd()), INTERPRETER])
+    path = os.pathsep.join([str(Path.cwd()), *sys.path, INTERPRETER])
     environment = {**os.environ, **own, "PYTHONPATH": path, "TRITON_INTERPRET": "0"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(request.param)],

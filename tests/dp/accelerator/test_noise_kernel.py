@@ -64,18 +64,21 @@ def added(noise, base, scale=1.0, shift=0.0):
 
 
 def is_the_compiled_noise(kernel, size):
-    """Whether all bits agree with those of library and compiled transform."""
-    noise = DeviceNoise(kernel)
+    """Whether all bits agree with those of library and compiled transform.
+
+    Added to nothing without a grid, which would hide the last bits, and to a sum.
+    """
+    noise, scale = DeviceNoise(kernel), math.sqrt(2) * 0.7
     torch.manual_seed(0)
-    base = torch.randn(size) * 3
-    scale, shift = math.sqrt(2) * 0.7, grid_shift(0.7, torch.float32)
-    drawn = [added(noise, base, scale, shift) for _ in range(2)]
+    cases = [
+        (torch.zeros(size), 0.0),
+        (torch.randn(size) * 3, grid_shift(0.7, torch.float32)),
+    ]
+    drawn = [added(noise, base, scale, shift) for base, shift in cases]
+    key, blocks = key_of(noise), kernel.BLOCKS
     return all(
-        torch.equal(
-            drawn[call],
-            expected(base, key_of(noise), call, kernel.BLOCKS, scale, shift),
-        )
-        for call in range(2)
+        torch.equal(own, expected(base, key, call, blocks, scale, shift))
+        for call, (own, (base, shift)) in enumerate(zip(drawn, cases, strict=True))
     )
 
 
