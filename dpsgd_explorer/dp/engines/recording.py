@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.accelerator.asynchronous import runs_behind
 from dpsgd_explorer.dp.engines.backprop_capture import (
     BackpropCapture,
     Reduce,
@@ -28,7 +27,11 @@ from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget
 from dpsgd_explorer.dp.engines.methods.norm_methods import CallSpecs, specs_of
-from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
+from dpsgd_explorer.dp.kernels.precision import (
+    accumulation_dtype,
+    as_computed,
+    in_precision,
+)
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, LayerRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.rewrite import (
@@ -235,7 +238,7 @@ class ForwardRecording:
             early = rule.per_sample_gradients
         activations = map_tensors(_detached, activations)
         if rule.of_low_precision:
-            activations = map_tensors(_as_computed, activations)
+            activations = map_tensors(as_computed, activations)
         key = str(len(self._pending))
         self._pending[key] = PendingLayerCall(
             name,
@@ -350,16 +353,6 @@ class ReplayCallRecorder:
             may_share=True,
             likely=likely,
         )
-
-
-def _as_computed(values: Tensor) -> Tensor:
-    """Return an input as autocast gives it to a product, on a device that runs behind.
-
-    On others norms and sums are made of float32 numbers, which need no second copy.
-    """
-    if not runs_behind(values) or not torch.is_autocast_enabled(values.device.type):
-        return values
-    return in_precision(values, torch.get_autocast_dtype(values.device.type))
 
 
 def _samples_first(
