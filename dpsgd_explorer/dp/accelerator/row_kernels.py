@@ -36,21 +36,22 @@ def _numbers(table, tensor, ALIGNED: tl.constexpr):
     return tl.multiple_of(numbers, 8 if ALIGNED else 1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def square_sums(
     table,
     chunks,
     sums,
+    count,
     DTYPE: tl.constexpr,
     ALIGNED: tl.constexpr,
     CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Write the sum of squares of each chunk of each row, float32 [B, chunks].
+    """Write the sum of squares of each chunk of each row, float32 [B, count].
 
-    chunks: int32 [chunks, 2]: its tensor, and its place there.
+    chunks: int32 [count, 2]: its tensor, and its place there.
     """
-    chunk, sample = tl.program_id(0), tl.program_id(1)
+    sample, chunk = tl.program_id(0) // count, tl.program_id(0) % count
     tensor, place = tl.load(chunks + 2 * chunk), tl.load(chunks + 2 * chunk + 1)
     numbers = _numbers(table, tensor, ALIGNED)
     row = _pointer(table, tensor, _ROWS, DTYPE, 16 if ALIGNED else 1)
@@ -61,25 +62,25 @@ def square_sums(
         values = tl.load(row + places, mask=places < numbers, other=0.0)
         values = values.to(tl.float32)
         squares += values * values
-    tl.store(sums + sample * tl.num_programs(0) + chunk, tl.sum(squares, 0))
+    tl.store(sums + tl.program_id(0), tl.sum(squares, 0))
 
 
-@triton.jit(do_not_specialize=["chunks"])
-def sums_of_chunks(sums, starts, norms, chunks, longer, AT_ONCE: tl.constexpr):
+@triton.jit(do_not_specialize=["samples", "count"])
+def sums_of_chunks(sums, starts, norms, samples, count, longer, AT_ONCE: tl.constexpr):
     """Write ``longer`` times the sum of each tensor's chunks, float32 [n, B].
 
-    sums: float32 [B, chunks].  starts: int32 [n + 1], where the tensors' chunks begin.
+    sums: float32 [B, count].  starts: int32 [n + 1], where the tensors' chunks begin.
     """
-    tensor, sample = tl.program_id(0), tl.program_id(1)
+    tensor, sample = tl.program_id(0) // samples, tl.program_id(0) % samples
     start, stop = tl.load(starts + tensor), tl.load(starts + tensor + 1)
-    row = sums + sample * chunks
+    row = sums + sample * count
     total = tl.zeros((AT_ONCE,), tl.float64)
     for first in range(start, stop, AT_ONCE):
         places = first + tl.arange(0, AT_ONCE)
         part = tl.load(row + places, mask=places < stop, other=0.0)
         total += part.to(tl.float64)
     norm = (tl.sum(total, 0) * longer).to(tl.float32)
-    tl.store(norms + tensor * tl.num_programs(1) + sample, norm)
+    tl.store(norms + tl.program_id(0), norm)
 
 
 @triton.jit(do_not_specialize=["samples"])

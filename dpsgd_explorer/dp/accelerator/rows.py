@@ -7,10 +7,9 @@ model, or its weighted sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
@@ -80,25 +79,27 @@ def squared_norms(rows: Sequence[Tensor], longer: float) -> Tensor:
     """
     from dpsgd_explorer.dp.accelerator import row_kernels as kernels
 
-    samples = len(rows[0])
-    norms = torch.empty(len(rows), samples, device=rows[0].device)
+    samples, device = len(rows[0]), rows[0].device
+    norms = torch.empty(len(rows), samples, device=device)
     for kind, places in _kinds(rows):
         own = [rows[place] for place in places]
-        chunks, starts = _chunks(_sizes(own), own[0].device)
-        sums = torch.empty(samples, len(chunks), device=own[0].device)
+        sizes = _sizes(own)
+        chunks, starts = _chunks(sizes, device)
+        count = len(chunks)
+        sums = norms.new_empty(samples, count)
         found = norms if len(own) == len(rows) else norms.new_empty(len(own), samples)
-        if samples and len(chunks):
-            table = _table([(x.data_ptr(), 0, 0, x[0].numel()) for x in own], own[0])
-            kernels.square_sums[len(chunks), samples](
-                table, chunks, sums, **kind.constants
+        if samples and count:
+            entries = [(x.data_ptr(), 0, 0, n) for x, n in zip(own, sizes, strict=True)]
+            kernels.square_sums[(samples * count,)](
+                *(_table(entries, device), chunks, sums, count), **kind.constants
             )
         if samples:
-            kernels.sums_of_chunks[len(own), samples](
-                *(sums, starts, found, len(chunks), longer),
+            kernels.sums_of_chunks[(samples * len(own),)](
+                *(sums, starts, found, samples, count, longer),
                 AT_ONCE=kernels.CHUNKS_AT_ONCE,
             )
         if found is not norms:
-            norms[_index(tuple(places), norms.device)] = found
+            norms[_index(tuple(places), device)] = found
     return norms
 
 
@@ -111,35 +112,41 @@ def add_weighted_sums(
         rows: [B, ...] each, as ``serves`` takes them.
         weights: Contiguous float32 [B] each.
         totals: Contiguous float32 [...] each.
+
+    Raises:
+        TypeError: what is read or written by its address is not float32.
     """
+    dtypes = {values.dtype for values in (*weights, *totals)}
+    if dtypes != {torch.float32}:
+        raise TypeError(
+            "weights and totals on an accelerator must be float32; got "
+            f"{', '.join(sorted(map(str, dtypes)))}. Give all layers of the module one "
+            "precision."
+        )
     from dpsgd_explorer.dp.accelerator import row_kernels as kernels
 
-    samples = len(rows[0])
+    samples, device = len(rows[0]), rows[0].device
     for kind, places in _kinds(rows):
-        own = [rows[place] for place in places]
-        chunks, _ = _chunks(_sizes(own), own[0].device)
-        if not samples or not len(chunks):
-            continue
+        sizes = _sizes([rows[place] for place in places])
+        chunks, _ = _chunks(sizes, device)
         entries = [
-            (
-                *(rows[i].data_ptr(), weights[i].data_ptr(), totals[i].data_ptr()),
-                rows[i][0].numel(),
-            )
-            for i in places
+            (rows[i].data_ptr(), weights[i].data_ptr(), totals[i].data_ptr(), size)
+            for i, size in zip(places, sizes, strict=True)
         ]
-        kernels.weighted_sums[(len(chunks),)](
-            *(_table(entries, own[0]), chunks, samples),
-            **kind.constants,
-            AT_ONCE=kernels.ROWS_AT_ONCE,
-        )
+        if samples and len(chunks):
+            kernels.weighted_sums[(len(chunks),)](
+                *(_table(entries, device), chunks, samples),
+                **kind.constants,
+                AT_ONCE=kernels.ROWS_AT_ONCE,
+            )
 
 
-def _kinds(rows: Sequence[Tensor]) -> Iterator[tuple[Kind, list[int]]]:
-    """Yield each kind, and the places of its tensors."""
-    kinds = [_kind(each) for each in rows]
-    order = sorted(range(len(rows)), key=lambda place: str(kinds[place]))
-    for kind, places in groupby(order, key=lambda place: kinds[place]):
-        yield kind, list(places)
+def _kinds(rows: Sequence[Tensor]) -> Iterable[tuple[Kind, list[int]]]:
+    """Return each kind, and the places of its tensors."""
+    found: dict[Kind, list[int]] = {}
+    for place, each in enumerate(rows):
+        found.setdefault(_kind(each), []).append(place)
+    return found.items()
 
 
 def _kind(rows: Tensor) -> Kind:
@@ -151,12 +158,12 @@ def _sizes(rows: Sequence[Tensor]) -> tuple[int, ...]:
     return tuple([each.shape[1:].numel() for each in rows])
 
 
-def _table(entries: Sequence[tuple[int, ...]], like: Tensor) -> Tensor:
-    """Return a table on the device of a tensor, without waiting for it."""
+def _table(entries: Sequence[tuple[int, ...]], device: torch.device) -> Tensor:
+    """Return a table on a device, without waiting for it."""
     table = torch.tensor(entries, dtype=torch.int64)
-    if like.is_cuda:
-        return table.pin_memory().to(like.device, non_blocking=True)
-    return table
+    if device.type == "cpu":
+        return table
+    return table.pin_memory().to(device, non_blocking=True)
 
 
 @lru_cache(maxsize=256)

@@ -56,12 +56,13 @@ for dtype in (tl.float32, tl.bfloat16):
         )
         compiled(
             f"squares {kind}", rows.square_sums,
-            {"table": "*i64", "chunks": "*i32", "sums": "*fp32", **own}, constants,
+            {"table": "*i64", "chunks": "*i32", "sums": "*fp32", "count": "i32", **own},
+            constants,
         )
 compiled(
     "chunks", rows.sums_of_chunks,
-    {"sums": "*fp32", "starts": "*i32", "norms": "*fp32", "chunks": "i32",
-     "longer": "fp32", "AT_ONCE": "constexpr"},
+    {"sums": "*fp32", "starts": "*i32", "norms": "*fp32", "samples": "i32",
+     "count": "i32", "longer": "fp32", "AT_ONCE": "constexpr"},
     {"AT_ONCE": rows.CHUNKS_AT_ONCE},
 )
 for dtype in ("*fp32", "*bf16"):

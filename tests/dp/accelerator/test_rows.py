@@ -96,6 +96,17 @@ def test_without_samples_there_are_no_norms_and_nothing_is_added():
     assert all(bool((total == 1).all()) for total in totals)
 
 
+@pytest.mark.parametrize("wrong", ["weights", "total"])
+def test_what_is_not_float32_is_refused(wrong):
+    row, weights, total = (torch.ones(n, device=DEVICE) for n in (4, 1, 4))
+    if wrong == "weights":
+        weights = weights.double()
+    else:
+        total = total.double()
+    with pytest.raises(TypeError, match="must be float32; got"):
+        rows.add_weighted_sums([row.unsqueeze(0)], [weights], [total])
+
+
 @pytest.mark.parametrize("positions", [1, 31, 33])
 @pytest.mark.parametrize("entries", [1, 40])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
