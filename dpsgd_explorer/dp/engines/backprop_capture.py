@@ -13,6 +13,7 @@ and output gradients, from an ordinary backward.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -87,7 +88,8 @@ class BackpropCapture:
             "sample twice; add the losses and call backward once."
         )
         gradients, self._gradients = self._gradients, {}
-        with torch.no_grad():  # a device's thread of autograd has a mode of its own
+        # A device's thread of autograd has a mode of its own.
+        with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
             self._deliver(gradients)
 
 

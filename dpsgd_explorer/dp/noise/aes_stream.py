@@ -26,6 +26,11 @@ CHUNK_BYTES = 2**16
 _ZEROS = memoryview(bytes(CHUNK_BYTES))
 
 
+def memory_of(values: Tensor) -> memoryview:
+    """Return the bytes of contiguous values on the CPU, to be read and written."""
+    return values.view(torch.uint8).numpy().data
+
+
 class KeyStream:
     """Uniform bits from a secret key.
 
@@ -45,12 +50,11 @@ class KeyStream:
         self._shared = shared
         self._take_key()
 
-    def fill(self, buffer: Tensor) -> None:
-        """Overwrite uint8 [n] on the CPU with random bytes."""
+    def fill(self, memory: memoryview) -> None:
+        """Overwrite memory with random bytes."""
         # A forked child has a copy of the key and would repeat the parent's noise.
         if self._process != os.getpid():
             self._take_key()
-        memory = buffer.numpy().data
         for start in range(0, len(memory), CHUNK_BYTES):
             part = memory[start : start + CHUNK_BYTES]
             self._encryptor.update_into(_ZEROS[: len(part)], part)
@@ -58,7 +62,7 @@ class KeyStream:
     def uniforms(self, count: int) -> Tensor:
         """Return float64 [count] in [0, 1), multiples of 2^-53."""
         bits = torch.empty(count, dtype=torch.int64)
-        self.fill(bits.view(torch.uint8))
+        self.fill(memory_of(bits))
         # The arithmetic shift turns 64 bits into a signed number of 53 bits.
         return bits.bitwise_right_shift_(11).double().mul_(2.0**-53).add_(0.5)
 

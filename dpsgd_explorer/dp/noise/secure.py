@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.noise import compiled, on_device
-from dpsgd_explorer.dp.noise.aes_stream import KeyStream
+from dpsgd_explorer.dp.noise.aes_stream import KeyStream, memory_of
 from dpsgd_explorer.dp.noise.box_muller import BoxMuller
 
 #: Spacing of the results over the power of two below the standard deviation.
@@ -64,7 +64,7 @@ class SecureNoise:
         self._stream = KeyStream()
         self._by_torch = BoxMuller()
         self._on_device = on_device.DeviceNoise()
-        self._buffers: dict[int, Tensor] = {}
+        self._buffers: dict[int, tuple[Tensor, memoryview]] = {}
 
     @property
     def keys(self) -> int:
@@ -105,9 +105,10 @@ class SecureNoise:
             # A sum has pieces of one size and a last one; counts and canaries others.
             if len(self._buffers) == 4:
                 self._buffers = {}
-            self._buffers[count] = torch.empty(count, dtype=torch.uint8)
-        bits = self._buffers[count]
-        self._stream.fill(bits)
+            buffer = torch.empty(count, dtype=torch.uint8)
+            self._buffers[count] = buffer, memory_of(buffer)
+        bits, memory = self._buffers[count]
+        self._stream.fill(memory)
         return bits
 
 

@@ -10,8 +10,6 @@ import pytest
 
 from tests.dp.accelerator.device import INTERPRETER
 
-CAPABILITIES = [80, 90]
-
 PROGRAM = r"""
 import json, re, sys
 import triton.language as tl
@@ -78,7 +76,10 @@ print(json.dumps(found))
 """
 
 
-@pytest.fixture(scope="module", params=CAPABILITIES)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(80, marks=pytest.mark.long("every combination")), 90],
+)
 def kernels(request, tmp_path_factory):
     """Return {kernel: what its code holds}, compiled in a process of its own."""
     own = {"TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}

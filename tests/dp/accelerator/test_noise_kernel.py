@@ -19,7 +19,7 @@ from tests.dp.laws import ALARM
 
 SOURCE = "dpsgd_explorer.dp.accelerator.noise_kernel"
 PAIRS_A_BLOCK, WORDS_A_BLOCK = 5, 16
-MANY = 8_001
+MANY = 4_001
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dpsgd_explorer.dp.noise import compiled
-from dpsgd_explorer.dp.noise.aes_stream import CHUNK_BYTES, KeyStream
+from dpsgd_explorer.dp.noise.aes_stream import CHUNK_BYTES, KeyStream, memory_of
 from dpsgd_explorer.dp.noise.secure import GRID, PAIRS, SecureNoise
 from tests.dp import laws
 from tests.dp.laws import ALARM
@@ -110,7 +110,7 @@ def test_a_forked_child_draws_other_noise():
 @pytest.mark.parametrize("size", [0, 1, 15, CHUNK_BYTES - 1, 3 * CHUNK_BYTES + 5])
 def test_a_key_stream_fills_all_that_it_is_given_and_no_more(size):
     room = torch.zeros(size + 20, dtype=torch.uint8)
-    KeyStream().fill(room[10 : size + 10])
+    KeyStream().fill(memory_of(room[10 : size + 10]))
     assert room[:10].sum() == room[size + 10 :].sum() == 0
     ones = int(np.unpackbits(room.numpy()).sum())
     assert abs(ones - 4 * size) < 5 * math.sqrt(2 * max(size, 2))
@@ -121,7 +121,7 @@ def test_no_block_of_a_key_stream_comes_twice():
     stream = KeyStream()
     blocks = []
     for _ in range(2):
-        stream.fill(room)
+        stream.fill(memory_of(room))
         blocks.append(room.view(torch.int64)[::2].clone())
     # 2^17 numbers of 64 bits: two agree by chance with 2^33 / 2^64 = 5e-10.
     assert len(torch.cat(blocks).unique()) == 2**17
