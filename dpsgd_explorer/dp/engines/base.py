@@ -317,7 +317,8 @@ def unit_loss_scale() -> float:
 
 
 def ignore_loss(reading: LossReading, size: int) -> None:
-    """Do nothing with a loss: gradients are inspected, not trained with."""
+    """Settle what is open of a loss: gradients are inspected, not trained with."""
+    reading.settle()
 
 
 def _refuse_gradients(gradients: PerSampleGradients) -> None:

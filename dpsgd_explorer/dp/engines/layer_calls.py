@@ -120,7 +120,7 @@ class LayerCall:
 
     def linear_maps(self) -> Mapping[str, LinearMap]:
         """Return its maps, if their gradients may be made together with others'."""
-        if self.ghost or not self.keeps:
+        if self.ghost or not self.keeps or runs_behind(self.backprops):
             return {}
         return self.rule.linear_maps(self.layer, self.activations, self.backprops)
 

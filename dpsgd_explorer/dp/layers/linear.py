@@ -16,7 +16,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.accelerator.asynchronous import runs_behind
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap, serves
 from dpsgd_explorer.dp.layers.base import OF_MAPS, scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
@@ -74,8 +73,6 @@ class LinearRule(MatrixRule[nn.Linear]):
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> Mapping[str, LinearMap]:
         if self.overrides(LinearRule, *OF_MAPS) or not trains(layer, "weight"):
-            return {}
-        if runs_behind(backprops):
             return {}
         x, g = _positions(activations), _positions(backprops)
         return {"": LinearMap(x, g, trains(layer, "bias"))} if serves(x, g) else {}

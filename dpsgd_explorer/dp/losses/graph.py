@@ -59,11 +59,11 @@ class Reader:
             refusal = self._mismatch(self._sum_of(roots))
         except NotPerRecordError as error:
             refusal = str(error)
+        late = tuple(self._late)
         if refusal:
-            return LossReading(refusal)
+            return LossReading(refusal, late=late)
         graph = " ".join(self._operations)
-        numbers, late = tuple(self._numbers), tuple(self._late)
-        return LossReading("", graph, numbers, self._weighs, late)
+        return LossReading("", graph, tuple(self._numbers), self._weighs, late)
 
     def add_number(self, value: Number, *, weighs: bool) -> None:
         self._numbers.append(value)

@@ -27,6 +27,14 @@ class LateCondition:
     holds: LateFlag
     failed: Callable[[], str]
 
+    def refusal(self) -> str:
+        """Return why the loss is refused, "" if it is not; wait for the device.
+
+        Raises:
+            MixedLossError: a sample's weight depends on its batch.
+        """
+        return "" if self.holds else self.failed()
+
 
 @dataclass(frozen=True)
 class LossReading:
@@ -47,6 +55,15 @@ class LossReading:
     numbers: tuple[Number, ...] = ()
     weights: bool = False
     late: tuple[LateCondition, ...] = ()
+
+    def settle(self) -> None:
+        """Wait for the device.
+
+        Raises:
+            MixedLossError: a sample's weight depends on its batch.
+        """
+        for condition in self.late:
+            condition.refusal()
 
 
 UNREAD = LossReading("its graph was not seen")
@@ -113,11 +130,8 @@ class LossRecord:
     def _settle(self) -> None:
         """Read the conditions that are open."""
         while self._late:
-            condition = self._late.pop(0)
-            if condition.holds:
-                continue
             try:
-                self.refuse(condition.failed())
+                self.refuse(self._late.pop(0).refusal())
             except MixedLossError as error:
                 self.refuse(str(error))
                 raise

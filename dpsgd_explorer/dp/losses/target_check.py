@@ -155,7 +155,7 @@ class TargetCheck:
         loss = self._loss_fn(outputs, targets)
         if loss.grad_fn is None:
             return [torch.zeros_like(entry) for entry in inputs]
-        Reader().read([(loss.grad_fn, loss.output_nr)])
+        Reader().read([(loss.grad_fn, loss.output_nr)]).settle()
         gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
         pairs = zip(gradients, inputs, strict=True)
         return [torch.zeros_like(x) if g is None else g for g, x in pairs]

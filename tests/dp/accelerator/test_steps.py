@@ -163,7 +163,10 @@ def test_so_it_is_by_other_engines(name, engine):
 
 
 @pytest.mark.parametrize("mode", ["instantiate", "ghost"])
-@pytest.mark.parametrize("name", ["sequence", "convolutions", "tokens"])
+@pytest.mark.parametrize(
+    "name",
+    ["sequence", "convolutions", "tokens", pytest.param("recurrent", marks=LONG)],
+)
 def test_samples_that_are_not_finite_are_left_out(name, mode):
     seen = compare(name, 3e-5, clipping_mode=mode, bad=(1, 3))
     assert seen.non_finite == 2
@@ -319,6 +322,35 @@ def test_a_mean_of_equally_many_targets_a_sample_is_taken(ignored):
     with taken_for_an_accelerator():
         engine, _ = mean_over_targets(targets)
         assert "checked by its graph" in engine.receipt()["loss"]
+
+
+class OwnLoss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, x, labels):
+        return F.cross_entropy(self.head(x).transpose(1, 2), labels)
+
+
+def test_a_loss_inside_the_module_is_read_a_step_later():
+    labels = torch.randint(CLASSES, (SAMPLES, 3)).to(DEVICE)
+    x = torch.randn(SAMPLES, 3, 4).to(DEVICE)
+    with taken_for_an_accelerator():
+        net = OwnLoss().to(DEVICE)
+        engine, optimizer = attached(net, noise_multiplier=1.0)
+
+        def step():
+            net(x, labels).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        step()
+        assert engine.get_epsilon(assume_poisson=True) > 0
+        labels[0, 1] = -100
+        step()
+        with pytest.raises(MixedLossError, match="14 for 15 targets"):
+            step()
 
 
 def test_a_gradient_given_to_backward_is_noticed():
