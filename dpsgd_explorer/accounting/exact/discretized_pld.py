@@ -43,6 +43,7 @@ LEAST_LOG_MASS = -1e300  # of a step's grid, instead of -infinity
 LEAST_SIZE = 1e-300  # of a transform, so that it has a logarithm
 LARGEST_LOSS = 300.0  # of one step: its exponential, and the square, are floats
 LEAST_SPACING = 1e-13  # neighbouring losses have different exponentials
+CANCELLATION_SHARE = 0.9  # of LARGEST_LOG: log of tilted masses near ε over δ, at most
 MOMENTS_PER_PERIOD = np.array([20.0, 30.0, 45.0, 70.0, 100.0, 150.0])
 MOMENTS_PER_TILT = np.array([0.1, 0.2, 0.35, 0.5, 0.75, 1.0])
 
@@ -56,6 +57,7 @@ class PldWindow:
         low: Smaller sums may be folded over.
         high: Larger sums may be folded over.
         steps: Largest number of steps of a composition.
+        delta: About the δ of the question, or less.
         ranges: Losses (low, high) of one step but for its tail, [P, 2].
     """
 
@@ -63,6 +65,7 @@ class PldWindow:
     low: float
     high: float
     steps: int
+    delta: float
     ranges: Floats
 
     @property
@@ -130,7 +133,7 @@ class DiscretizedPlds:
         self.is_usable = width > 0 and high < LARGEST_LOSS and spare < points // 2
         if not self.is_usable:
             return
-        self.tilt, self.points = window.tilt, points
+        self.tilt, self.points, self.delta = window.tilt, points, window.delta
         self.spacing = width / (points - spare)
         self.is_usable = LEAST_SPACING < self.spacing < LARGEST_EXPONENT / points
         if not self.is_usable:
@@ -139,8 +142,10 @@ class DiscretizedPlds:
         up = MOMENTS_PER_PERIOD / (self.spacing * points)
         down = np.minimum(np.append(up, self.tilt * MOMENTS_PER_TILT), self.tilt)
         self.shifts = np.append(up, -down)
-        # A curve may have a kink at the end of its range: there lies a grid point.
-        kink = min(ranges.flat, key=abs)
+        # A curve may have a kink at the end of its range: there lies a grid point.  If
+        # all are symmetric, it lies at 0, where most losses of tiny samples are.
+        ends = (end for span in ranges if span.sum() for end in span)
+        kink = min(ends, key=abs, default=0.0)
         self.offset = float(kink) % self.spacing
         self._grids: list[tuple[PrivacyLoss, int, Floats]] = []
         for loss, ends in zip(losses, ranges, strict=True):
@@ -201,8 +206,8 @@ class DiscretizedPlds:
     ) -> CompositionTail:
         """Return the tail masses of the composition, from ε = 0 on where they reach it.
 
-        The tilt is undone relative to the first loss that is needed, so that the
-        weights do not underflow before LARGEST_LOG.
+        The tilt is undone relative to the first loss that is kept, so that the weights
+        do not underflow before ε.
         """
         steps = int(counts.sum())
         least = int(counts @ np.array([step.first for step in phases]))
@@ -213,12 +218,12 @@ class DiscretizedPlds:
         root = math.sqrt(float(masses @ masses))
         round_off = TOLERANCES.fft_per_step * (steps + 2) * root
         origin = self.spacing * start + steps * self.offset
-        # Points before `first` are dropped: losses below 0, and those so far below the
-        # last mass above the round-off that the weights would underflow.
-        first = max(math.floor(-origin / self.spacing), 0)
-        certain = np.flatnonzero(masses > 2 * round_off / math.sqrt(self.points))
-        top = int(certain[-1]) if len(certain) else self.points - 1
-        first = max(first, top - int(LARGEST_LOG / (self.tilt * self.spacing)))
+        # Points before `first` are dropped: losses below 0, and those so far below
+        # Chernoff's bound on ε, (K(c) - log δ) / c, that the weights would underflow.
+        log_total = float(counts @ np.array([step.log_total for step in phases]))
+        least_scale = math.log(self.delta) + CANCELLATION_SHARE * LARGEST_LOG
+        dropped = max((log_total - least_scale) / self.tilt, 0.0) - origin
+        first = max(math.floor(dropped / self.spacing), 0)
         first = min(first, self.points - 2)
         origin += first * self.spacing
         offsets: Floats = np.asarray(self.spacing * np.arange(self.points - first))
@@ -230,7 +235,6 @@ class DiscretizedPlds:
             folded += self._mass_beyond(phases, counts, end, self.shifts > 0)
         untilted = masses[first:] * weights
         squares = np.cumsum((weights * weights)[::-1])[::-1]
-        log_total = float(counts @ np.array([step.log_total for step in phases]))
         infinite = np.array([min(step.infinite, 0.5) for step in phases])
         return CompositionTail(
             sign=sign,

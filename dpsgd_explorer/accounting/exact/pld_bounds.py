@@ -16,8 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.fourier import log_moments
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
+from dpsgd_explorer.accounting.exact.discretization import pessimistic_masses
 from dpsgd_explorer.accounting.exact.discretized_pld import (
+    LARGEST_LOSS,
+    LEAST_SPACING,
     DiscretizedPlds,
     PldWindow,
     spare_points,
@@ -31,6 +35,8 @@ LEAST_DELTA = 1e-100  # δ of a single step; a smaller δ is not narrowed
 LOG_CANCELLATIONS = (12.0, 18.0, 24.0)  # log of tilted masses near ε over δ: the first
 # bound that some tilt keeps for all rows chooses the tilts that are tried
 TILTS_TRIED = 16
+TRUNCATED_POINTS = 1 << 10  # of a step's grid for its truncated moments
+LARGEST_WIDTH = 350.0  # of a window: its ends' exponentials are floats
 WIDTH_MARGIN = 1.1  # of a window with a larger tilt, over the narrowest
 
 
@@ -145,7 +151,8 @@ def choose_window(
 
     and likewise P(S <= a) for c' < c.  An error in the tilted masses is
     e^(K(c) - cε) / δ times as much relative to δ.  So a and b follow from the tail that
-    may be folded over, and c from how narrow they are.
+    may be folded over, and c from how narrow they are.  K is that of the losses which
+    a grid covers: those beyond, of a probability far below δ, may make it explode.
 
     Shapes: counts [T, P], epsilons [T], tilts [J], cumulants [T, J].
 
@@ -160,13 +167,17 @@ def choose_window(
     steps = int(counts.sum(axis=1).max())
     tail = TOLERANCES.tail
     ranges = np.array([loss.loss_range(tail * delta / steps) for loss in losses])
+    cumulants = np.minimum(
+        cumulants, counts @ _truncated_cumulants(losses, ranges, tilts)
+    )
     low, high = (counts @ ranges).T  # [T], [T]: the ends of the sums
     cancellation = cumulants - np.outer(epsilons, tilts) - math.log(delta)  # [T, J]
     sets = (
         np.flatnonzero((cancellation <= most).all(axis=0)) for most in LOG_CANCELLATIONS
     )
-    least = np.array([int(np.argmin(cancellation.max(axis=0)))])
-    candidates = next((some for some in sets if len(some)), least)
+    least = int(np.argmin(cancellation.max(axis=0)))
+    below = np.arange(max(least + 1 - TILTS_TRIED, 0), least + 1)
+    candidates = next((some for some in sets if len(some)), below)
     windows = []
     for j in candidates[:: max(len(candidates) // TILTS_TRIED, 1)]:
         needed = np.maximum(cancellation[:, [j]], 0.0) - math.log(tail)
@@ -174,10 +185,29 @@ def choose_window(
             ends = (cumulants - cumulants[:, [j]] + needed) / (tilts - tilts[j])
         start = np.maximum(ends[:, :j].max(axis=1, initial=-np.inf), low).min()
         end = np.minimum(ends[:, j + 1 :].min(axis=1, initial=np.inf), high).max()
-        start = min(float(start), 0.0)
-        windows.append(PldWindow(float(tilts[j]), start, float(end), steps, ranges))
+        span = min(float(start), 0.0), float(end)
+        windows.append(PldWindow(float(tilts[j]), *span, steps, delta, ranges))
     widest = WIDTH_MARGIN * min(window.width for window in windows)
+    if candidates is below:  # the less cancels, the better, if a grid can be as wide
+        widest = max(widest, LARGEST_WIDTH)
     return [window for window in windows if window.width <= widest][-1]
+
+
+def _truncated_cumulants(
+    losses: Sequence[PrivacyLoss], ranges: Floats, tilts: Floats
+) -> Floats:
+    """Return about K of a step of each phase, but for losses beyond its range; [P, J].
+
+    0 where the range is too narrow for a grid, or too wide.
+    """
+    cumulants = np.zeros((len(losses), len(tilts)))
+    narrowest = LEAST_SPACING * TRUNCATED_POINTS
+    for phase, (loss, (low, high)) in enumerate(zip(losses, ranges, strict=True)):
+        if high < LARGEST_LOSS and high - low > narrowest:
+            grid = np.linspace(low, high, TRUNCATED_POINTS)
+            masses = np.maximum(pessimistic_masses(loss, grid)[0], 0.0)
+            cumulants[phase] = log_moments(grid, masses, tilts)
+    return cumulants
 
 
 def _epsilon_floors(

@@ -187,6 +187,43 @@ def test_a_replaced_record_of_a_tiny_sample_is_narrowed(q, sigma, steps, slack):
     )
 
 
+# Losses that no grid covers widened the window: 3.6386 at 0.99, 3.5504 at 1.001.
+# Independent: losses rounded up and down to multiples of 2e-6, composed by Fourier
+# transforms in 80-bit floats.
+@pytest.mark.parametrize(
+    ("share", "least", "most"),
+    [
+        (0.99, 0.633207, 0.633950),
+        (1.0, 0.568661, 0.569404),
+        (1.001, 0.562560, 0.563303),
+        (1.1, 0.194422, 0.195165),
+    ],
+)
+def test_losses_beyond_the_grid_widen_no_window(share, least, most):
+    phase = Phase(3.3464481723376685e-06, share * 0.5635485763053107, 371)
+    sides = arrays(ExactAccountant().bounds([phase], [371], 1.759800606322358e-13))
+    assert sides.lower[0] <= most
+    assert least <= sides.upper[0] <= 1.02 * most
+
+
+# The least cancellation was that of a window too wide for any grid: 4.9e-15.
+def test_a_tiny_delta_of_a_tiny_sample_is_narrowed():
+    run = [Phase(1.0335286837382413e-07, 0.773744622599312, 1401)]
+    found = arrays(ExactAccountant().delta_bounds(run, [1.821194375845951]))
+    assert found.lower[0] <= found.upper[0] <= 1e-30
+
+
+def test_epsilon_of_a_tiny_sample_falls_with_every_thousandth_of_noise():
+    noises = 0.56 * 1.001 ** np.arange(13)
+    phases = [Phase(3.3464481723376685e-06, float(noise), 371) for noise in noises]
+    spent = [
+        arrays(ExactAccountant().bounds([phase], [371], 1.759800606322358e-13)).upper[0]
+        for phase in phases
+    ]
+    assert np.all(np.diff(spent) < 0)
+    assert max(spent) < 0.62
+
+
 @pytest.mark.parametrize("tilt", [0.3, 20.0, 400.0])
 def test_moments_by_blocks_are_those_of_the_definition(tilt):
     generator = np.random.default_rng(5)
