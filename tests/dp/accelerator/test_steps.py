@@ -83,6 +83,7 @@ CASES = {
 }
 
 
+QUICK = ["mlp", "tokens", "norms"]
 #: What the interpreter takes a quarter of a minute for.
 LARGE = ["gpt2"] if DEVICE != "cpu" else []
 EACH = [name for name in CASES if DEVICE != "cpu" or name not in ("gpt2", "lora")]
@@ -139,7 +140,7 @@ def compare(name, error, **options):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=LONG if name == "gpt2" else ()) for name in CASES]
+    "name", [pytest.param(name, marks=() if name in QUICK else LONG) for name in CASES]
 )
 def test_a_step_is_that_of_the_processor(name):
     compare(name, 3e-5)
