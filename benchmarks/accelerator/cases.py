@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from benchmarks.architectures.cases import next_word_loss
 from benchmarks.architectures.transformers import Gpt2, lora_gpt2
-from dpsgd_explorer.dp.engine import PrivacyEngine
-from dpsgd_explorer.training.timing import CLIPPING_BOUND, NOISE_MULTIPLIER, SAMPLE_SIZE
+from benchmarks.architectures.ways import make_private
 
 DEVICE = "cuda"
 VOCABULARY, LENGTH = 50_257, 1_024
@@ -68,16 +67,7 @@ def step_of(name: str, way: str) -> Step:
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=LEARNING_RATE, fused=True)
     if way == "hooks":
-        PrivacyEngine(
-            model,
-            batch_size=PARTS * SAMPLES,
-            sample_size=SAMPLE_SIZE,
-            steps=SAMPLE_SIZE,
-            noise_multiplier=NOISE_MULTIPLIER,
-            max_grad_norm=CLIPPING_BOUND,
-            clipping_fn="Abadi",
-            sampling="unchecked",
-        ).attach(optimizer)
+        make_private(model, optimizer, PARTS * SAMPLES)
 
     def loss() -> Tensor:
         with torch.autocast(DEVICE, torch.bfloat16):

@@ -54,12 +54,13 @@ def _normals(case: Architecture) -> Part:
     return part
 
 
-def _hooks(case: Architecture) -> Part:
-    model, (x, y) = case.model(), case.data()
-    optimizer = torch.optim.SGD(_trained(model), lr=LEARNING_RATE)
+def make_private(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batch_size: int
+) -> None:
+    """Attach an engine whose logical batches have this size, in any parts."""
     PrivacyEngine(
         model,
-        batch_size=PARTS * len(y),
+        batch_size=batch_size,
         sample_size=SAMPLE_SIZE,
         steps=SAMPLE_SIZE,
         noise_multiplier=NOISE_MULTIPLIER,
@@ -67,6 +68,12 @@ def _hooks(case: Architecture) -> Part:
         clipping_fn="Abadi",
         sampling="unchecked",
     ).attach(optimizer)
+
+
+def _hooks(case: Architecture) -> Part:
+    model, (x, y) = case.model(), case.data()
+    optimizer = torch.optim.SGD(_trained(model), lr=LEARNING_RATE)
+    make_private(model, optimizer, PARTS * len(y))
 
     def part(ends: bool) -> None:
         case.loss(model(x), y).backward()  # type: ignore[no-untyped-call]

@@ -22,10 +22,7 @@ from dpsgd_explorer.dp.engines.call_groups import (
     SingleLayerCall,
 )
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, ParameterKey
-from dpsgd_explorer.dp.layers.round_off import AROUND, gamma
-
-#: Covers what rounding takes off a squared norm.
-LONGER = 1 + gamma(device_rows.ROUNDINGS + AROUND, torch.float32)
+from dpsgd_explorer.dp.layers.base import LONGER
 
 KeepingGroup = SingleLayerCall | SharedLayerCalls
 

@@ -39,6 +39,8 @@ class MultiplyAdds(NamedTuple):
     instantiate: int
 
 
+#: Covers what rounding takes off a squared norm that a device's kernel has made.
+LONGER = 1 + gamma(device_rows.ROUNDINGS + AROUND, torch.float32)
 #: Methods of a rule in place of which its ``linear_maps`` are made.
 OF_MAPS = ("per_sample_gradients", "gradients_by", "measured_gradients")
 #: Methods of a rule that are made of its gradients.
@@ -335,8 +337,7 @@ def _squared_norms(rows: Tensor) -> Tensor:
     """Return the squared norms of [B, P], [B], never too small."""
     if not device_rows.serves(rows):
         return lengths(rows).square_()
-    longer = 1 + gamma(device_rows.ROUNDINGS + AROUND, torch.float32)
-    return device_rows.squared_norms([rows], longer)[0]
+    return device_rows.squared_norms([rows], LONGER)[0]
 
 
 def add_weighted(

@@ -103,7 +103,7 @@ def _check_total_weight(op: Operation, rows: Records, weights: Tensor | None) ->
     if target.numel() < LARGEST_EXACT.get(total.dtype, 0):
         is_count = (total if late else float(total)) == target.numel()
     else:
-        is_count = torch.tensor(weights is None) & (target != ignored).all()
+        is_count = (target != ignored).all() & (weights is None)
     if weights is None and (late or not is_count):
         is_count = is_count | _equally_many(target, ignored, rows.size)
     if late:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from dpsgd_explorer.dp.accelerator import rows
-from dpsgd_explorer.dp.engines.device_calls import LONGER
+from dpsgd_explorer.dp.layers.base import LONGER
 from tests.dp.accelerator.device import DEVICE, taken_for_an_accelerator
 
 SHAPES = [(1,), (5,), (768,), (8191,), (8192,), (8193,), (48, 1000), (3, 5, 7)]
