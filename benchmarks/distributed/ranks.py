@@ -183,10 +183,13 @@ def _measure_noise(engine: PrivacyEngine, spent: list[float]) -> None:
     source = engine._state.noise
     add_to = source.add_to
 
-    def timed(values: torch.Tensor, standard_deviation: float) -> None:
+    def timed(
+        values: torch.Tensor, standard_deviation: float, divisor: float = 1.0
+    ) -> torch.Tensor | float:
         start = time.process_time()
-        add_to(values, standard_deviation)
+        square = add_to(values, standard_deviation, divisor)
         spent[0] += time.process_time() - start
+        return square
 
     source.add_to = timed  # type: ignore[method-assign]
 

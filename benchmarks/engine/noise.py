@@ -35,11 +35,17 @@ def generators() -> dict[str, Add]:
     def torch_normal_only(values: Tensor) -> None:
         values.normal_(0.0, DEVIATION, generator=generator)
 
+    def add_seeded(values: Tensor) -> None:
+        seeded.add_to(values, DEVIATION)
+
+    def add_secure(values: Tensor) -> None:
+        secure.add_to(values, DEVIATION)
+
     return {
         "torch normal_ and add_": torch_normal,
         "torch normal_ alone": torch_normal_only,
-        "seeded": lambda values: seeded.add_to(values, DEVIATION),
-        "secure": lambda values: secure.add_to(values, DEVIATION),
+        "seeded": add_seeded,
+        "secure": add_secure,
     }
 
 

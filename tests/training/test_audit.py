@@ -159,7 +159,7 @@ def test_canaries_that_no_run_can_have_are_refused_by_name(audit):
 def test_half_the_noise_ends_a_run_as_refuted(monkeypatch):
     real = SeededNoise.add_to
     monkeypatch.setattr(
-        SeededNoise, "add_to", lambda noise, x, std: real(noise, x, std / 2)
+        SeededNoise, "add_to", lambda noise, x, std, by: real(noise, x, std / 2, by)
     )
     with pytest.raises(PrivacyViolationError, match=r"ε of at least .* where 2\.00"):
         carried_out(audit=8000, steps=30, evaluations=1)
@@ -177,7 +177,7 @@ def test_a_proof_that_is_not_certain_fails_no_run(monkeypatch):
 
     half = SeededNoise.add_to
     monkeypatch.setattr(
-        SeededNoise, "add_to", lambda noise, x, std: half(noise, x, std / 2)
+        SeededNoise, "add_to", lambda noise, x, std, by: half(noise, x, std / 2, by)
     )
     monkeypatch.setattr(PrivacyEngine, "audit", audit)
     _, log = carried_out(audit=2000, steps=30, evaluations=1)

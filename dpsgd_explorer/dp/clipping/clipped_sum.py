@@ -76,7 +76,7 @@ class ClippedSum:
         self._parameters = parameters
         own = self._allocate()
         self._pieces = [piece for flat in own for piece in _chunks(flat)]
-        self.squares: list[Tensor] = []
+        self.squares: list[Tensor | float] = []
         self._norms: list[Tensor] = []
         self._factors: list[Factors] = []
         self.size = 0
@@ -192,16 +192,21 @@ class ClippedSum:
         self._add_up()
         self.squares = []
         for piece in self._pieces:
-            self.squares.append(torch.dot(piece, piece))
-            if noise is not None:
-                noise.add_to(piece, standard_deviation)
-            piece.div_(divisor)
+            if noise is None:
+                square: Tensor | float = torch.dot(piece, piece)
+                piece.div_(divisor)
+            else:
+                square = noise.add_to(piece, standard_deviation, divisor)
+            self.squares.append(square)
         self._gather()
         if not self.ranks.is_alone:
             own = sum(map(float, self.squares))
-            self.squares = [torch.tensor(self.ranks.total(own), dtype=torch.float64)]
+            self.squares = [*self.ranks.total(own)]
         return {
-            parameter: self._gradient(parameter, _in_dtype(total, parameter.dtype))
+            parameter: self._gradient(
+                parameter,
+                total if total.dtype is parameter.dtype else total.to(parameter.dtype),
+            )
             for parameter, total in self._totals
         }
 
@@ -256,10 +261,6 @@ def _shortened(factors: Iterable[Tensor]) -> int:
     distinct = list({id(factor): factor for factor in factors}.values())
     smallest = distinct[0] if len(distinct) == 1 else torch.stack(distinct).amin(0)
     return int(torch.count_nonzero(smallest < 1.0))
-
-
-def _in_dtype(values: Tensor, dtype: torch.dtype) -> Tensor:
-    return values if values.dtype is dtype else values.to(dtype)
 
 
 def _chunks(flat: Tensor) -> Sequence[Tensor]:

@@ -23,6 +23,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.accelerator.asynchronous import runs_behind
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.engines.layer_calls import (
     GradientTarget,
@@ -31,10 +32,16 @@ from dpsgd_explorer.dp.engines.layer_calls import (
 )
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap
 from dpsgd_explorer.dp.kernels.sample_rows import add_weighted_rows
+from dpsgd_explorer.dp.kernels.single_position import (
+    SinglePosition,
+    WeightedCall,
+    add_weighted,
+    serves_sum,
+)
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_of_sum
 from dpsgd_explorer.dp.layers.round_off import UNSEEN, sum_of
-from dpsgd_explorer.dp.layers.single_position import SinglePosition, squared_norms
+from dpsgd_explorer.dp.layers.single_position import squared_norms
 
 
 class LayerCallGroup(Protocol):
@@ -66,7 +73,11 @@ class SingleLayerCall:
     """The only call of its parameters, which belong to one unit."""
 
     def __init__(self, call: LayerCall) -> None:
-        self._call = call if call.excess() <= UNSEEN else replace(call, wide=True)
+        single = call.single_position()
+        if single is None and call.excess() > UNSEEN:
+            call = replace(call, wide=True)
+        self._call = call
+        self._single_position = None if single is None else (self.unit, single)
 
     @property
     def unit(self) -> str:
@@ -77,8 +88,7 @@ class SingleLayerCall:
         return [(self.unit, self._call.squared_norms())]
 
     def single_position(self) -> tuple[str, SinglePosition] | None:
-        call = self._call.single_position()
-        return None if call is None else (self.unit, call)
+        return self._single_position
 
     def linear_maps(self) -> Mapping[str, LinearMap]:
         """Return its maps, if their gradients may be made together with others'."""
@@ -307,6 +317,46 @@ def squared_norms_of(
         units, calls = zip(*singles, strict=True)
         norms += zip(units, squared_norms(calls, scale), strict=True)
     return added_by_unit(norms)
+
+
+def add_weighted_of(
+    groups: Iterable[LayerCallGroup],
+    weights: Mapping[str, Tensor],
+    sums: GradientSums,
+    scale: float,
+) -> None:
+    """Add sum_i scale * weights[unit][i] * g_i of all groups to the sums."""
+    singles: list[WeightedCall] = []
+    others: list[LayerCallGroup] = []
+    # On a device that runs behind, a weight of 0 leaves out whatever a sample holds.
+    together = not any(runs_behind(w) for w in [*weights.values()][:1])
+    for group in groups:
+        weighted = _weighted_call(group, weights, sums) if together else None
+        if weighted is None:
+            others.append(group)
+        else:
+            singles.append(weighted)
+    if singles:
+        add_weighted(singles, scale)
+    if others:
+        # The same vector for all units stays one object, which the calls recognise.
+        distinct = {id(w): w for w in weights.values()}
+        factors = {key: w * scale for key, w in distinct.items()}
+        scaled = {unit: factors[id(w)] for unit, w in weights.items()}
+        for group in others:
+            group.add_weighted(scaled, sums)
+
+
+def _weighted_call(
+    group: LayerCallGroup, weights: Mapping[str, Tensor], sums: GradientSums
+) -> WeightedCall | None:
+    """Return a group's one call, if it can be summed with others."""
+    single = group.single_position()
+    if single is None or not isinstance(group, SingleLayerCall):
+        return None
+    unit, call = single
+    weighted = WeightedCall(call, weights[unit], *group.totals_of("", sums))
+    return weighted if serves_sum(weighted) else None
 
 
 def added_by_unit(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:

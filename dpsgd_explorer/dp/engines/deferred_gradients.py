@@ -25,7 +25,11 @@ from dpsgd_explorer.dp.engines.base import (
     PerSampleGradients,
     full_name,
 )
-from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, squared_norms_of
+from dpsgd_explorer.dp.engines.call_groups import (
+    LayerCallGroup,
+    add_weighted_of,
+    squared_norms_of,
+)
 from dpsgd_explorer.dp.engines.device_calls import joined_on_device
 from dpsgd_explorer.dp.engines.linear_calls import together
 
@@ -72,12 +76,7 @@ class DeferredGradients(PerSampleGradients):
     def add_weighted_gradients(
         self, weights: Mapping[str, Tensor], sums: GradientSums
     ) -> None:
-        # The same vector for all units stays one object, which the calls recognise.
-        distinct = {id(w): w for w in weights.values()}
-        factors = {key: w * self._scale for key, w in distinct.items()}
-        scaled = {unit: factors[id(w)] for unit, w in weights.items()}
-        for group in self._groups:
-            group.add_weighted(scaled, sums)
+        add_weighted_of(self._groups, weights, sums, self._scale)
 
     def materialize(self) -> dict[str, Tensor]:
         total: dict[str, Tensor] = {}

@@ -32,9 +32,9 @@ from dpsgd_explorer.dp.accelerator.rows import runs_on
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap
 from dpsgd_explorer.dp.kernels.precision import in_precision
+from dpsgd_explorer.dp.kernels.single_position import SinglePosition
 from dpsgd_explorer.dp.layers.base import GradientRule, add_weighted
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
-from dpsgd_explorer.dp.layers.single_position import SinglePosition
 from dpsgd_explorer.dp.modules.pytree import map_tensors
 
 #: (unit, local name) of a parameter.
@@ -126,9 +126,9 @@ class LayerCall:
 
     def keeps_on_device(self) -> bool:
         """Whether its gradients are kept on a device, which has kernels for them."""
-        is_float = self.dtype is torch.float32
-        device = self.backprops.device
-        return self.keeps and not self.ghost and is_float and runs_on(device)
+        if self.ghost or not self.keeps or self.dtype is not torch.float32:
+            return False
+        return runs_on(self.backprops.device)
 
     def totals_of(self, suffix: str, sums: GradientSums) -> list[Tensor]:
         """Return what belongs to a map's weight, and to its bias if it is trained."""

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from dpsgd_explorer.dp.accelerator import rows as device_rows
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap
 from dpsgd_explorer.dp.kernels.sample_rows import add_weighted_rows, sample_rows
+from dpsgd_explorer.dp.kernels.single_position import SinglePosition
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import AROUND, gamma, lengths, sum_of
-from dpsgd_explorer.dp.layers.single_position import SinglePosition
 
 T = TypeVar("T")
 LayerT = TypeVar("LayerT", bound=nn.Module)
@@ -218,7 +218,8 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     ) -> SinglePosition | None:
         """Return the call, if each sample's gradients are g x^T and g, of all its rows.
 
-        Such calls are measured together, without ``squared_norms``.
+        Such calls are measured and summed together, without ``squared_norms``,
+        ``excess`` and ``weighted_gradients``.
         """
         return None
 

@@ -17,12 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.kernels.linear_products import LinearMap, serves
+from dpsgd_explorer.dp.kernels.single_position import SinglePosition
 from dpsgd_explorer.dp.layers.base import OF_MAPS, scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import gram, gram_norms, lengths
-from dpsgd_explorer.dp.layers.single_position import SinglePosition, squared_norms
+from dpsgd_explorer.dp.layers.single_position import squared_norms
+
+#: Methods that are not asked for a call without positions.
+_OF_POSITIONS = ("squared_norms", "weighted_gradients", "excess")
 
 
 class LinearRule(MatrixRule[nn.Linear]):
@@ -65,7 +69,7 @@ class LinearRule(MatrixRule[nn.Linear]):
     def single_position(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> SinglePosition | None:
-        if self.overrides(LinearRule, "squared_norms"):
+        if self.overrides(LinearRule, *_OF_POSITIONS):
             return None
         return _single_position(layer, activations, backprops)
 

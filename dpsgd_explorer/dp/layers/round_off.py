@@ -39,6 +39,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
+from dpsgd_explorer.dp.kernels.single_position import add_rows
 
 #: Entries per block of a sum in a Gram matrix.
 GRAM_BLOCK = 256
@@ -109,6 +110,9 @@ def sum_of(values: Sequence[Tensor]) -> Tensor:
     """Return the sum of tensors of one shape, added in float64 and rounded once."""
     if len(values) == 1:
         return values[0]
+    total = add_rows(values)
+    if total is not None:
+        return total
     return torch.stack(list(values)).sum(0, dtype=torch.float64).to(values[0].dtype)
 
 

@@ -10,33 +10,15 @@ Source: Goodfellow (2015), arXiv:1510.01799.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels.outer_norms import ROUNDINGS, outer_norms, serves
+from dpsgd_explorer.dp.kernels import single_position as compiled
+from dpsgd_explorer.dp.kernels.single_position import ROUNDINGS, SinglePosition
 from dpsgd_explorer.dp.layers.round_off import AROUND, gamma, lengths_of
 
 _OF_SQUARES = 1 + gamma(2 * ROUNDINGS + AROUND, torch.float32)
-
-
-class SinglePosition(NamedTuple):
-    """A call of a layer with weight and bias, both trained, on inputs [B, d].
-
-    Attributes:
-        inputs: x, [B, d].
-        backprops: g, [B, p].
-    """
-
-    inputs: Tensor
-    backprops: Tensor
-
-    @property
-    def kind(self) -> tuple[int, torch.dtype, torch.dtype, torch.device]:
-        """What calls must have in common to be measured together."""
-        x, g = self
-        return x.shape[0], x.dtype, g.dtype, g.device
 
 
 def squared_norms(
@@ -48,9 +30,8 @@ def squared_norms(
         calls: L calls of one kind.
         scale: s.
     """
-    if all(serves(*call) for call in calls):
-        longer = _OF_SQUARES * scale**2
-        return [outer_norms(*call, longer) for call in calls]
+    if all(map(compiled.serves, calls)):
+        return compiled.squared_norms(calls, _OF_SQUARES * scale**2)
     count = len(calls)
     lengths = lengths_of([call[0] for call in calls] + [call[1] for call in calls])
     of_bias = lengths[count:]

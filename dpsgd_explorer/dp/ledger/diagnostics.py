@@ -24,7 +24,7 @@ class Diagnostics:
 
     tally: Tally
     noise: float
-    squares: Sequence[Tensor]
+    squares: Sequence[Tensor | float]
 
     @property
     def norms(self) -> Tensor:

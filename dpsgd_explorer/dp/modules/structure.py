@@ -71,13 +71,19 @@ class Structure:
             # attribute look-up takes several times as long.
             inside = module.__dict__
             parameters = inside["_parameters"].values()
-            own, present = inside.get("forward"), _hooks(inside)
+            own = inside.get("forward")
             if (
                 module.__class__ is not kind
                 or kind.forward is not forward
                 or (own is not own_forward and _own_forward(inside) is not own_forward)
-                or [*inside["_modules"].values()] != children
-                or (present != every_hook and _foreign(present) != hooks)
+                or (
+                    ((found := inside["_modules"]) or children)
+                    and [*found.values()] != children
+                )
+                or (
+                    (present := _hooks(inside)) != every_hook
+                    and _foreign(present) != hooks
+                )
                 or len(parameters) != len(old)
                 or not all(map(is_, parameters, old))
                 or (old and _trained(parameters) != trained)

@@ -12,8 +12,14 @@ from dpsgd_explorer.errors import PrivacyError
 class Noise(Protocol):
     """Adds Gaussian noise."""
 
-    def add_to(self, values: Tensor, standard_deviation: float) -> None:
-        """Add independent N(0, standard_deviation^2) to every entry of [P]."""
+    def add_to(
+        self, values: Tensor, standard_deviation: float, divisor: float = 1.0
+    ) -> Tensor | float:
+        """Add independent N(0, standard_deviation^2) to all of [P], and divide them.
+
+        Returns:
+            The squared norm of the values before.  Not private.
+        """
 
 
 class NoiseSource(Noise, Protocol):
@@ -47,8 +53,10 @@ class Meter:
         self.numbers = 0
         self.standard_deviation = 0.0
 
-    def add_to(self, values: Tensor, standard_deviation: float) -> None:
-        """Add noise as the source does.
+    def add_to(
+        self, values: Tensor, standard_deviation: float, divisor: float = 1.0
+    ) -> Tensor | float:
+        """Add noise and divide as the source does.
 
         Raises:
             PrivacyError: its standard deviation differs from the one before.
@@ -59,6 +67,7 @@ class Meter:
                 f"{self.standard_deviation} and {standard_deviation}. Call step() once "
                 "for each batch."
             )
-        self._noise.add_to(values, standard_deviation)
+        square = self._noise.add_to(values, standard_deviation, divisor)
         self.numbers += values.numel()
         self.standard_deviation = standard_deviation
+        return square

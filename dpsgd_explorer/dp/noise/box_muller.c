@@ -104,27 +104,34 @@ INLINE float on_grid(float value, float shift) {
 }
 
 /* Add scale sqrt(-log U) (cos t, sin t) to pairs of a sum, each entry rounded once
-   before the grid.
+   before the grid, and divide.  Return the sum's squared norm.
 
    values: [count]; cosines go to the first half, sines to the rest.
    radius_bits: [ceil(count / 2)], 62 bits of each are used.
    angle_bits: [ceil(count / 2)]. */
 FOR_EACH_PROCESSOR
-void add_normals(float *restrict values, ptrdiff_t count,
+float add_normals_and_divide(float *restrict values, ptrdiff_t count,
                  const int64_t *restrict radius_bits,
-                 const int32_t *restrict angle_bits, float scale, float shift) {
+                 const int32_t *restrict angle_bits, float scale, float shift,
+                 float divisor) {
     ptrdiff_t pairs = count / 2, half = count - pairs;
     float *restrict first = values, *restrict second = values + half;
+    float square = 0;
+#pragma omp simd reduction(+ : square)
     for (ptrdiff_t i = 0; i < pairs; i++) {
+        square += first[i] * first[i] + second[i] * second[i];
         float r = radius(radius_bits[i]) * scale;
         struct wave w = wave(angle_bits[i]);
-        first[i] = on_grid(fmaf(r, w.cosine, first[i]), shift);
-        second[i] = on_grid(fmaf(r, w.sine, second[i]), shift);
+        first[i] = on_grid(fmaf(r, w.cosine, first[i]), shift) / divisor;
+        second[i] = on_grid(fmaf(r, w.sine, second[i]), shift) / divisor;
     }
     if (pairs < half) { /* the last pair gives one number */
         float r = radius(radius_bits[pairs]) * scale;
-        first[pairs] = on_grid(fmaf(r, wave(angle_bits[pairs]).cosine, first[pairs]), shift);
+        float sum = fmaf(r, wave(angle_bits[pairs]).cosine, first[pairs]);
+        square += first[pairs] * first[pairs];
+        first[pairs] = on_grid(sum, shift) / divisor;
     }
+    return square;
 }
 
 /* Whether this processor multiplies and adds with one rounding; without it the

@@ -23,9 +23,14 @@ class BoxMuller:
         self._scratch: dict[tuple[int, torch.device], Scratch] = {}
 
     def add_normals(
-        self, values: Tensor, bits: Tensor, scale: float, shift: float
-    ) -> None:
-        """Add scale * sqrt(-ln U) (cos t, sin t), cosines to the first half.
+        self,
+        values: Tensor,
+        bits: Tensor,
+        scale: float,
+        shift: float,
+        divisor: float = 1.0,
+    ) -> float:
+        """Add scale * sqrt(-ln U) (cos t, sin t), cosines to the first half; divide.
 
         Args:
             values: float32 or float64 [P].
@@ -33,13 +38,20 @@ class BoxMuller:
                 for t.
             scale: Factor of the radii, which are rounded after it.
             shift: 1.5 / eps steps of the grid.
+            divisor: Of the sums on the grid.
+
+        Returns:
+            The squared norm of the values before.
         """
+        square = float(torch.dot(values, values))
         # A sum has pieces of one size, and a last one.
         key = (len(values), values.device)
         if key not in self._scratch:
             self._scratch[key] = Scratch(*key)
         add_products(values, *self._scratch[key].box_muller(bits), scale)
         round_to_grid(values, shift)
+        values.div_(divisor)
+        return square
 
 
 class Scratch:

@@ -16,7 +16,7 @@ from dpsgd_explorer.dp.kernels.library import compiled_file, opened
 NAME = "_box_muller"
 
 #: ``BoxMuller.add_normals``, for contiguous float32 on the CPU.
-AddNormals = Callable[[Tensor, Tensor, float, float], None]
+AddNormals = Callable[..., float]
 
 
 @cache
@@ -27,12 +27,16 @@ def installed() -> AddNormals | None:
 
 
 def loaded(file: Path) -> AddNormals | None:
-    """Return the transform of a compiled file; None if this processor is too old."""
+    """Return the transform of a compiled file.
+
+    None if this processor is too old, or another version's source was compiled.
+    """
     library = opened(file)
-    if not library.rounds_once():
+    # One that was compiled from an earlier version's source does not divide.
+    if not library.rounds_once() or not hasattr(library, "add_normals_and_divide"):
         return None
-    function = library.add_normals
-    function.restype = None
+    function = library.add_normals_and_divide
+    function.restype = ctypes.c_float
     function.argtypes = (
         ctypes.c_void_p,
         ctypes.c_ssize_t,
@@ -40,12 +44,18 @@ def loaded(file: Path) -> AddNormals | None:
         ctypes.c_void_p,
         ctypes.c_float,
         ctypes.c_float,
+        ctypes.c_float,
     )
 
-    def add_normals(values: Tensor, bits: Tensor, scale: float, shift: float) -> None:
+    def add_normals(
+        values: Tensor, bits: Tensor, scale: float, shift: float, divisor: float = 1.0
+    ) -> float:
         size, start = values.numel(), bits.data_ptr()
         of_angles = start + 8 * ((size + 1) // 2)
-        function(values.data_ptr(), size, start, of_angles, scale, shift)
+        square: float = function(
+            values.data_ptr(), size, start, of_angles, scale, shift, divisor
+        )
+        return square
 
     return add_normals
 

@@ -71,23 +71,34 @@ class SecureNoise:
         """Number of keys taken so far: one, and one more per resume."""
         return self._stream.keys
 
-    def add_to(self, values: Tensor, standard_deviation: float) -> None:
-        """Add independent N(0, standard_deviation^2) to every entry of [P].
+    def add_to(
+        self, values: Tensor, standard_deviation: float, divisor: float = 1.0
+    ) -> Tensor | float:
+        """Add independent N(0, standard_deviation^2) to every entry of [P], and divide.
 
         Args:
-            values: float32 or float64; rounded to the grid afterwards.
+            values: float32 or float64; rounded to the grid before the division.
             standard_deviation: Above 0.
+            divisor: A public constant.
+
+        Returns:
+            The squared norm of the values before.  Not private.
         """
         scale = MARGIN * math.sqrt(2) * standard_deviation
         shift = grid_shift(standard_deviation, values.dtype)
         if on_device.serves(values):
+            square = torch.dot(values, values)
             self._on_device.add_normals(values, scale, shift)
-            return
+            values.div_(divisor)
+            return square
         by_c = compiled.installed() if compiled.serves(values) else None
         add_normals = by_c or self._by_torch.add_normals
         fits = values.numel() <= 2 * PAIRS
+        total = 0.0
         for piece in (values,) if fits else torch.split(values, 2 * PAIRS):
-            add_normals(piece, self._fresh_bits(piece.numel()), scale, shift)
+            bits = self._fresh_bits(piece.numel())
+            total += add_normals(piece, bits, scale, shift, divisor)
+        return total
 
     def state(self) -> Tensor:
         """Return uint8 [0]: a key is never saved."""

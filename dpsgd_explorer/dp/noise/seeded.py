@@ -29,12 +29,16 @@ class SeededNoise:
     def __init__(self, seed: int) -> None:
         self._generator = seeded_generator(seed, "noise")
 
-    def add_to(self, values: Tensor, standard_deviation: float) -> None:
-        """Add independent N(0, standard_deviation^2) to every entry of [P]."""
+    def add_to(
+        self, values: Tensor, standard_deviation: float, divisor: float = 1.0
+    ) -> Tensor | float:
+        """Add independent N(0, standard_deviation^2) to all of [P], and divide them."""
+        square = torch.dot(values, values)
         for piece in torch.split(values, PIECE):
             draw = torch.empty(len(piece), dtype=values.dtype)
             draw.normal_(0.0, standard_deviation, generator=self._generator)
-            piece.add_(draw.to(values.device))
+            piece.add_(draw.to(values.device)).div_(divisor)
+        return square
 
     def state(self) -> Tensor:
         """Return the generator's state."""

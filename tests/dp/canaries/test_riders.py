@@ -248,12 +248,14 @@ def test_an_audit_outside_its_domain_is_refused(delta, confidence):
         trained(5, steps=1).audit(delta, confidence)
 
 
-def half_noise(real, noise, values, standard_deviation):
-    real(noise, values, standard_deviation / 2)
+def half_noise(real, noise, values, standard_deviation, divisor):
+    return real(noise, values, standard_deviation / 2, divisor)
 
 
-def no_noise(real, noise, values, standard_deviation):
-    pass
+def no_noise(real, noise, values, standard_deviation, divisor):
+    square = values.square().sum()
+    values /= divisor
+    return square
 
 
 def unclipped(real, clipper, squared, norms):

@@ -81,7 +81,7 @@ def test_noise_on_the_count_is_what_is_said():
 
 def test_counts_without_their_noise_give_no_epsilon(monkeypatch):
     class Silent:
-        def add_to(self, values, deviation):
+        def add_to(self, values, deviation, divisor):
             return None
 
     def observe(bound, norms, max_grad_norm, noise, ranks):

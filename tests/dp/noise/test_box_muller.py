@@ -168,6 +168,27 @@ def test_results_are_on_the_grid(name):
     assert keeps_to_the_grid(transforms()[name])
 
 
+def divides(add_normals, size):
+    """Whether all are divided, to the bit, and measured as they were before."""
+    torch.manual_seed(size)
+    values = torch.randn(size)
+    before, undivided = values.clone(), values.clone()
+    bits = bits_of(*random_bits((size + 1) // 2))
+    shift = grid_shift(1.0, values.dtype)
+    square = add_normals(values, bits, 1.0, shift, 97.0)
+    add_normals(undivided, bits, 1.0, shift)
+    exact = before.double().square().sum().item()
+    return torch.equal(values, undivided / 97.0) and math.isclose(
+        square, exact, rel_tol=1e-5
+    )
+
+
+@EITHER
+@pytest.mark.parametrize("size", [1, 2, 67, 1001])
+def test_a_sum_is_measured_noised_and_divided(name, size):
+    assert divides(transforms()[name], size)
+
+
 @EITHER
 @pytest.mark.parametrize("size", [1, 2, 3, 16, 31, 4097])
 def test_nothing_is_written_beside_the_values(name, size):
@@ -200,6 +221,13 @@ FAULTS = {
     "few bits": ("low = (int32_t)bits & LAST", "low = 0"),
     "a coefficient": ("-0x1.000226p-2f", "-0x1.010226p-2f"),
     "U near 1 is rounded": ("? -least : f", "? f : f"),
+    "sines are not divided": (
+        "second[i] = on_grid(fmaf(r, w.sine, second[i]), shift) / divisor",
+        "second[i] = on_grid(fmaf(r, w.sine, second[i]), shift)",
+    ),
+    "the last is not divided": ("on_grid(sum, shift) / divisor", "on_grid(sum, shift)"),
+    "a half is measured": (" + second[i] * second[i]", ""),
+    "the last is not measured": ("square += first[pairs] * first[pairs]", ""),
 }
 
 
@@ -207,7 +235,12 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_source_is_seen(fault, tmp_path):
     add_normals = compiled_with_fault(tmp_path, compiled, SOURCE, FAULTS[fault])
-    checks = is_exact, keeps_to_the_grid, lambda add: rounds_a_sum_once(add, 66)
+    checks = (
+        is_exact,
+        keeps_to_the_grid,
+        lambda add: rounds_a_sum_once(add, 66),
+        lambda add: divides(add, 3),
+    )
     assert not all(check(add_normals) for check in checks)
 
 

@@ -211,7 +211,7 @@ def test_a_run_that_refutes_its_promise_fails_and_leaves_no_weights(
     """Half the noise is planted in the process of the run."""
     real = SeededNoise.add_to
     monkeypatch.setattr(
-        SeededNoise, "add_to", lambda noise, x, std: real(noise, x, std / 2)
+        SeededNoise, "add_to", lambda noise, x, std, by: real(noise, x, std / 2, by)
     )
     few = {"steps": 30, "evaluations": 1, "audit": 8000, "target_epsilon": 2.0}
     adult = {"dataset": "adult", "model": "logistic", "expected_batch_size": 2048}

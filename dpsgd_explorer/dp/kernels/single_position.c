@@ -1,4 +1,5 @@
-/* Squared norms of gradients that are one outer product per sample.
+/* Norms and weighted sums of gradients that are one outer product per sample, for many
+   layers in one call.
 
    The gradients of y = W x + b are g x^T and g, with g those of y:
 
@@ -49,15 +50,77 @@ enum { VECTORS = 8, BLOCK = 64 };
 SQUARES(squares_avx512, 16, __attribute__((target("avx512f,fma"))))
 SQUARES(squares_avx2, 8, __attribute__((target("avx2,fma"))))
 
-/* Write norms [samples], times longer, of x [samples, inputs] and g [samples, outputs]
-   with dense rows that are so many numbers apart. */
-EXPORT void outer_norms(const float *x, ptrdiff_t x_row, ptrdiff_t inputs,
-                        const float *g, ptrdiff_t g_row, ptrdiff_t outputs,
-                        float *norms, ptrdiff_t samples, double longer, int length) {
+/* A layer's call; rows are dense, and so many numbers apart. */
+struct call {
+    const float *x, *g; /* [samples, inputs], [samples, outputs] */
+    ptrdiff_t x_row, inputs, g_row, outputs;
+};
+
+/* What the sum of a call's gradients is made of, and added to. */
+struct sum {
+    struct call call;
+    const float *weights; /* [samples] */
+    float *scaled;        /* [samples, outputs], or NULL: products are added here */
+    float *weight, *bias; /* [outputs, inputs], [outputs] */
+};
+
+EXPORT ptrdiff_t job_bytes(void) {
+    return sizeof(struct call) + sizeof(struct sum);
+}
+
+/* Write norms [count, samples], times longer. */
+EXPORT void squared_norms(const struct call *calls, ptrdiff_t count, float *norms,
+                          ptrdiff_t samples, double longer, int length) {
     double (*squares)(const float *, ptrdiff_t) =
         length == 16 ? squares_avx512 : squares_avx2;
-    for (ptrdiff_t i = 0; i < samples; i++, x += x_row, g += g_row)
-        norms[i] = (float)(squares(g, outputs) * (squares(x, inputs) + 1) * longer);
+    for (const struct call *call = calls; call < calls + count; call++) {
+        const float *x = call->x, *g = call->g;
+        for (ptrdiff_t i = 0; i < samples; i++, x += call->x_row, g += call->g_row)
+            *norms++ = (float)(squares(g, call->outputs) *
+                               (squares(x, call->inputs) + 1) * longer);
+    }
+}
+
+/* Add scale weights g to the bias.  Products of these with x are added to the weight,
+   or they are written for a product of matrices. */
+EXPORT __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+void add_weighted(const struct sum *sums, ptrdiff_t count, ptrdiff_t samples,
+                  float scale) {
+    for (const struct sum *sum = sums; sum < sums + count; sum++) {
+        const struct call *call = &sum->call;
+        const ptrdiff_t inputs = call->inputs, outputs = call->outputs;
+        float *restrict bias = sum->bias;
+        for (ptrdiff_t i = 0; i < samples; i++) {
+            const float factor = sum->weights[i] * scale;
+            const float *restrict g = call->g + i * call->g_row;
+            if (sum->scaled) {
+                float *restrict scaled = sum->scaled + i * outputs;
+                for (ptrdiff_t o = 0; o < outputs; o++) {
+                    scaled[o] = factor * g[o];
+                    bias[o] += scaled[o];
+                }
+                continue;
+            }
+            const float *restrict x = call->x + i * call->x_row;
+            for (ptrdiff_t o = 0; o < outputs; o++) {
+                const float scaled = factor * g[o];
+                float *restrict row = sum->weight + o * inputs;
+                bias[o] += scaled;
+                for (ptrdiff_t k = 0; k < inputs; k++) row[k] += scaled * x[k];
+            }
+        }
+    }
+}
+
+/* Write sums [samples] of so many rows, added in double. */
+EXPORT __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+void add_rows(const float *const *rows, ptrdiff_t count, ptrdiff_t samples,
+              float *restrict sums) {
+    for (ptrdiff_t i = 0; i < samples; i++) {
+        double total = 0;
+        for (ptrdiff_t k = 0; k < count; k++) total += rows[k][i];
+        sums[i] = (float)total;
+    }
 }
 
 #endif
