@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any
 
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
@@ -69,6 +70,8 @@ class EngineState:
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
     diagnostics: Diagnostics | None = None
     norm_methods: NormMethods = dataclasses.field(default_factory=NormMethods)
+    _noise_plan_of: tuple[Any, ...] = dataclasses.field(default=(None,), init=False)
+    _noise_plan: NoisePlan = dataclasses.field(init=False)
 
     @property
     def run(self) -> AccountedRun:
@@ -83,9 +86,18 @@ class EngineState:
     @property
     def noise_plan(self) -> NoisePlan:
         """Noise, clipping bound and divisor of each step."""
+        bound = self.bound
+        constant_bound = isinstance(bound, PlannedBound) and bound.is_constant
+        made_of = self.plan, self.options, bound, constant_bound
+        # Asked for at every step, and the same at nearly all of them.
+        if not all(map(is_, made_of, self._noise_plan_of)):
+            self._noise_plan = self._made_noise_plan(constant_bound)
+            self._noise_plan_of = made_of
+        return self._noise_plan
+
+    def _made_noise_plan(self, constant_bound: bool) -> NoisePlan:
         plan, options = self.plan, self.options
         schedule = plan.noise_schedule
-        constant_bound = isinstance(self.bound, PlannedBound) and self.bound.is_constant
         return NoisePlan(
             noise_multiplier=plan.noise_multiplier,
             sensitivity=options.sensitivity,

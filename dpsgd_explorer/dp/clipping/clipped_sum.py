@@ -136,15 +136,17 @@ class ClippedSum:
             squared: {layer: squared norms [B]}.
             leaves_out: Whether a factor of 0 leaves a sample out.
         """
-        norms = self.clipper.norms(squared)
+        norms, are_finite = self.clipper.measured_norms(squared)
         self._norms.append(norms)
         self.size += norms.shape[0]
         if leaves_out and runs_behind(norms):
             return None, self._factors_of_finite(squared, norms)
         finite = None
-        # One number shows that all are finite.  The sum itself may overflow, so the
-        # rows decide then.
-        if not math.isfinite(float(norms.sum())):
+        if are_finite is None:
+            # One number shows that all are finite.  The sum itself may overflow, so the
+            # rows decide then.
+            are_finite = math.isfinite(float(norms.sum()))
+        if not are_finite:
             finite = torch.isfinite(norms).nonzero().squeeze(1)
             norms = norms[finite]
             squared = {layer: values[finite] for layer, values in squared.items()}
@@ -203,10 +205,7 @@ class ClippedSum:
             own = sum(map(float, self.squares))
             self.squares = [*self.ranks.total(own)]
         return {
-            parameter: self._gradient(
-                parameter,
-                total if total.dtype is parameter.dtype else total.to(parameter.dtype),
-            )
+            parameter: self._gradient(parameter, total)
             for parameter, total in self._totals
         }
 
@@ -222,7 +221,8 @@ class ClippedSum:
 
     def _gradient(self, parameter: nn.Parameter, released: Tensor) -> Tensor:
         """Return what the optimizer takes as the gradient of a parameter."""
-        return released
+        dtype = parameter.dtype
+        return released if released.dtype is dtype else released.to(dtype)
 
 
 def _added(squared: Factors, whole: Factors, rows: slice) -> Factors:

@@ -18,7 +18,7 @@ from typing import Self
 
 from torch import Tensor
 
-from dpsgd_explorer.dp.layers.round_off import sum_of
+from dpsgd_explorer.dp.layers.round_off import Norms, norms_of
 
 #: Added to the norm under "automatic", so that no factor exceeds 100 C.
 STABILITY = 0.01
@@ -140,7 +140,11 @@ class Clipper:
 
     def norms(self, squared_norms: Mapping[str, Tensor]) -> Tensor:
         """Return the norm over all layers, [B], from {layer: squared norm [B]}."""
-        return sum_of(list(squared_norms.values())).sqrt()
+        return self.measured_norms(squared_norms).values
+
+    def measured_norms(self, squared_norms: Mapping[str, Tensor]) -> Norms:
+        """Return the same, and whether all are finite."""
+        return norms_of(list(squared_norms.values()))
 
     def factors(
         self, squared_norms: Mapping[str, Tensor], norms: Tensor

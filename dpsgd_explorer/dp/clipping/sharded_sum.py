@@ -72,7 +72,7 @@ class ShardedSum(ClippedSum):
     def _gradient(self, parameter: nn.Parameter, released: Tensor) -> Tensor:
         spread: Any = parameter
         return DTensor.from_local(
-            released,
+            super()._gradient(parameter, released),
             spread.device_mesh,
             spread.placements,
             run_check=False,

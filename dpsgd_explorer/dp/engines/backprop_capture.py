@@ -52,14 +52,18 @@ class BackpropCapture:
         callback = self.callback(key, reduce)
         # An autograd function in a layer's place calls back itself; see
         # ``autograd_functions``.
-        callbacks = getattr(output.grad_fn, "backprop_callbacks", None)
-        if callbacks is not None:
-            callbacks.append(callback)
-            return output
-        if output.requires_grad:
+        node = output.grad_fn
+        if node is None:
+            if not output.requires_grad:
+                return _graph_root(output, callback)
             output.register_hook(callback)  # type: ignore[no-untyped-call]
             return output
-        return _graph_root(output, callback)
+        callbacks = getattr(node, "backprop_callbacks", None)
+        if callbacks is not None:
+            callbacks.append(callback)
+        else:
+            node.register_prehook(partial(_of_result, output.output_nr, callback))
+        return output
 
     def callback(self, key: str, reduce: Reduce | None = None) -> BackpropCallback:
         """Return the function to call with the gradient of the output named ``key``."""
@@ -91,6 +95,15 @@ class BackpropCapture:
         # A device's thread of autograd has a mode of its own.
         with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
             self._deliver(gradients)
+
+
+def _of_result(
+    number: int, callback: BackpropCallback, gradients: tuple[Tensor | None, ...]
+) -> None:
+    """Call back with the gradient of a node's result, if there is one."""
+    gradient = gradients[number]
+    if gradient is not None:
+        callback(gradient)
 
 
 def start_graph(output: Tensor) -> Tensor:

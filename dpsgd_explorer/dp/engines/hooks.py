@@ -331,6 +331,9 @@ def _is_bfloat16(call: ShapedCall) -> bool:
 
 
 def _in_precision(call: ShapedCall, dtype: torch.dtype) -> ShapedCall:
+    held = call.activations
+    if isinstance(held, Tensor) and held.dtype is call.backprops.dtype is dtype:
+        return call  # the usual case
     activations = map_tensors(lambda x: in_precision(x, dtype), call.activations)
     backprops = in_precision(call.backprops, dtype)
     return ShapedCall(call.rule, call.layer, activations, backprops)

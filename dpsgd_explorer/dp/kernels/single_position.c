@@ -10,6 +10,9 @@
    Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
    On other processors lanes() is 0, and nothing here may be called. */
 
+#include <float.h>
+#include <math.h>
+
 #include "units.h"
 
 /* Vectors that are squared side by side, and those of a sum in float. */
@@ -112,15 +115,20 @@ void add_weighted(const struct sum *sums, ptrdiff_t count, ptrdiff_t samples,
     }
 }
 
-/* Write sums [samples] of so many rows, added in double. */
+/* Write sums [samples] of so many rows, added in double, or their roots; return whether
+   all are finite. */
 EXPORT __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-void add_rows(const float *const *rows, ptrdiff_t count, ptrdiff_t samples,
-              float *restrict sums) {
+int add_rows(const float *const *rows, ptrdiff_t count, ptrdiff_t samples, int roots,
+             float *restrict sums) {
+    int finite = 1;
     for (ptrdiff_t i = 0; i < samples; i++) {
         double total = 0;
         for (ptrdiff_t k = 0; k < count; k++) total += rows[k][i];
-        sums[i] = (float)total;
+        const float sum = (float)total;
+        finite &= fabsf(sum) <= FLT_MAX;
+        sums[i] = roots ? sqrtf(sum) : sum;
     }
+    return finite;
 }
 
 #endif

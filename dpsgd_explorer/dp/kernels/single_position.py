@@ -94,9 +94,8 @@ def loaded(file: Path) -> Functions | None:
     )
     norms.argtypes = address, size, address, size, ctypes.c_double, ctypes.c_int
     weighted.argtypes = address, size, size, ctypes.c_float
-    rows.argtypes = address, size, size, address
-    for function in (norms, weighted, rows):
-        function.restype = None
+    rows.argtypes = address, size, size, ctypes.c_int, address
+    norms.restype = weighted.restype = None
     return Functions(norms, weighted, rows, lanes)
 
 
@@ -179,10 +178,17 @@ def add_weighted(calls: Sequence[WeightedCall], scale: float) -> None:
         weight.addmm_(scaled.t(), x)
 
 
-def add_rows(values: Sequence[Tensor]) -> Tensor | None:
-    """Return the sum of tensors [B], added in float64 and rounded once.
+def add_rows(
+    values: Sequence[Tensor], *, roots: bool = False
+) -> tuple[Tensor, bool] | None:
+    """Return the sum of tensors [B], and whether it is finite.
 
-    None where there is no function, or not for such values.
+    Added in float64 and rounded once; None where there is no function, or not for such
+    values.
+
+    Args:
+        values: The tensors.
+        roots: Whether the square roots of the sum are returned in its place.
     """
     compiled = installed()
     size = values[0].shape
@@ -191,8 +197,8 @@ def add_rows(values: Sequence[Tensor]) -> Tensor | None:
     sums = torch.empty_like(values[0])
     rows = array("q", [row.data_ptr() for row in values])
     address, count = rows.buffer_info()
-    compiled.add_rows(address, count, sums.shape[0], sums.data_ptr())
-    return sums
+    finite = compiled.add_rows(address, count, sums.shape[0], roots, sums.data_ptr())
+    return sums, bool(finite)
 
 
 def _is_row(values: Tensor, size: torch.Size) -> bool:

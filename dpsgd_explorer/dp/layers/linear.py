@@ -112,7 +112,7 @@ class LinearRule(MatrixRule[nn.Linear]):
     def sizes(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> MatrixSizes:
-        positions = activations.shape[1:-1].numel()
+        positions = 1 if activations.dim() == 2 else activations.shape[1:-1].numel()
         return MatrixSizes(positions, layer.in_features, layer.out_features)
 
     def wrong_input(self, layer: nn.Linear, inputs: Tensor) -> str:

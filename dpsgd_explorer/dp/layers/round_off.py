@@ -112,8 +112,26 @@ def sum_of(values: Sequence[Tensor]) -> Tensor:
         return values[0]
     total = add_rows(values)
     if total is not None:
-        return total
+        return total[0]
     return torch.stack(list(values)).sum(0, dtype=torch.float64).to(values[0].dtype)
+
+
+class Norms(NamedTuple):
+    """Norms of samples.
+
+    Attributes:
+        values: [B].
+        are_finite: Whether all are; None if that was not looked at.
+    """
+
+    values: Tensor
+    are_finite: bool | None = None
+
+
+def norms_of(squares: Sequence[Tensor]) -> Norms:
+    """Return the roots of sums of squared norms, L times [B], as ``sum_of`` adds."""
+    roots = add_rows(squares, roots=True)
+    return Norms(sum_of(squares).sqrt()) if roots is None else Norms(*roots)
 
 
 def sum_over_positions(values: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dpsgd_explorer.dp.kernels import single_position as module
 from dpsgd_explorer.dp.kernels.single_position import SinglePosition, WeightedCall
-from dpsgd_explorer.dp.layers.round_off import sum_of
+from dpsgd_explorer.dp.layers.round_off import norms_of, sum_of
 from dpsgd_explorer.dp.layers.single_position import squared_norms
 from tests.dp.c_sources import compiled_today, compiled_with_fault
 
@@ -69,7 +69,17 @@ def adds_rows(functions):
     rows += [torch.tensor([each, 0.0]) for each in (1.0, 1.0, 1.0, 1.0, -3e8)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "installed", lambda: functions)
-        return sum_of(rows).tolist() == [4.0, 6.0]
+        roots, are_finite = norms_of(rows)
+        infinite = norms_of([*rows, torch.tensor([1.0, torch.inf])])
+        huge = norms_of([torch.full((2,), 3e38)] * 2)
+        return (
+            sum_of(rows).tolist() == [4.0, 6.0]
+            and roots.square().tolist() == pytest.approx([4.0, 6.0])
+            and are_finite
+            and infinite.are_finite is False
+            and infinite.values.tolist() == [pytest.approx(5**0.5), torch.inf]
+            and huge.are_finite is False
+        )
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -197,6 +207,8 @@ FAULTS = {
         "double total = 0;\n        for",
         "float total = 0;\n        for",
     ),
+    "what is not finite": ("finite &= ", "finite |= "),
+    "roots of all": ("roots ? sqrtf(sum) : sum", "sqrtf(sum)"),
     "the last row": ("k < count; k++) total", "k < count - 1; k++) total"),
 }
 

@@ -189,6 +189,19 @@ def test_a_sum_is_measured_noised_and_divided(name, size):
     assert divides(transforms()[name], size)
 
 
+def ends_alike(add_normals):
+    """Whether the last of an odd count is the same number as of an even one."""
+    bits, even, odd = bits_of(*random_bits(2)), torch.zeros(4), torch.zeros(3)
+    add_normals(even, bits, 1.7, 0.0)
+    add_normals(odd, bits, 1.7, 0.0)
+    return torch.equal(odd, even[:3])
+
+
+@EITHER
+def test_the_last_of_an_odd_count_is_a_number_like_the_others(name):
+    assert ends_alike(transforms()[name])
+
+
 @EITHER
 @pytest.mark.parametrize("size", [1, 2, 3, 16, 31, 4097])
 def test_nothing_is_written_beside_the_values(name, size):
@@ -226,6 +239,10 @@ FAULTS = {
         "second[i] = on_grid(fmaf(r, w.sine, second[i]), shift)",
     ),
     "the last is not divided": ("on_grid(sum, shift) / divisor", "on_grid(sum, shift)"),
+    "the scale of the last": (
+        "radius(radius_bits[pairs]) * scale",
+        "radius(radius_bits[pairs])",
+    ),
     "a half is measured": (" + second[i] * second[i]", ""),
     "the last is not measured": ("square += first[pairs] * first[pairs]", ""),
 }
@@ -240,6 +257,7 @@ def test_a_fault_in_the_source_is_seen(fault, tmp_path):
         keeps_to_the_grid,
         lambda add: rounds_a_sum_once(add, 66),
         lambda add: divides(add, 3),
+        ends_alike,
     )
     assert not all(check(add_normals) for check in checks)
 
