@@ -27,6 +27,7 @@ from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget
 from dpsgd_explorer.dp.engines.methods.norm_methods import CallSpecs, specs_of
+from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.kernels.precision import (
     accumulation_dtype,
     as_computed,
@@ -90,7 +91,8 @@ class PendingLayerCall:
         parameter = next(iter(self.parameters.values()))
         precise = partial(in_precision, dtype=accumulation_dtype(parameter.dtype))
         inputs = map_tensors(precise, (self.activations, backprops))
-        gradients = self.early(self.layer, *inputs)
+        with full_precision():
+            gradients = self.early(self.layer, *inputs)
         if gradients.keys() != self.targets.keys():
             raise PrivacyError(
                 f"the rule of {self.name or 'the module'} made gradients of "

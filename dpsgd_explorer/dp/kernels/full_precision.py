@@ -2,19 +2,22 @@
 
 ``torch.set_float32_matmul_precision`` and its kin let products of float32 numbers be
 made of their first 8 or 11 bits (bfloat16, TF32; the latter is torch's own default for
-convolutions on CUDA).  The bounds of ``layers.round_off`` are those of 24 bits, so
-norms and clipped sums are computed with that permission withdrawn.
+convolutions on CUDA).  So does ``torch.autocast``, where backward is called inside it
+or a first batch is checked there.  The bounds of ``layers.round_off`` are those of 24
+bits, so norms and clipped sums are computed with that permission withdrawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
 import torch
 
+#: Types of devices that autocast is enabled for, each by itself.
+AUTOCAST = ("cpu", "cuda")
 #: Settings under which products are in float32; "none" is torch's default.
 EXACT = ("ieee", "none")
 _AS_IT_IS = nullcontext()
@@ -35,6 +38,9 @@ def full_precision() -> AbstractContextManager[None]:
     for backend in backends:
         if backend.fp32_precision not in EXACT:
             return _withdrawn(backends)
+    for device in AUTOCAST:
+        if torch.is_autocast_enabled(device):
+            return _withdrawn(backends)
     return _AS_IT_IS
 
 
@@ -49,7 +55,11 @@ def _withdrawn(backends: Sequence[Any]) -> Iterator[None]:
     for backend, _ in lowered:
         backend.fp32_precision = "ieee"
     try:
-        yield
+        with ExitStack() as autocasts:
+            for device in AUTOCAST:
+                if torch.is_autocast_enabled(device):
+                    autocasts.enter_context(torch.autocast(device, enabled=False))
+            yield
     finally:
         for backend, before in lowered:
             backend.fp32_precision = before

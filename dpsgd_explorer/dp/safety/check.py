@@ -39,6 +39,7 @@ from dpsgd_explorer.dp.engines.base import (
     ignore_loss,
     unit_loss_scale,
 )
+from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.losses.labels import labels_of
 from dpsgd_explorer.dp.losses.target_check import TargetCheck
 from dpsgd_explorer.dp.modules import probe_inputs
@@ -228,7 +229,9 @@ class SafetyCheck:
 
     def _check_sensitivity(self, samples: Samples) -> None:
         # Half of the smallest norm: every sample is shortened, so every norm is tested.
-        norms = torch.cat([self._clipper.norms(s.squared_norms()) for s in samples])
+        with full_precision():
+            squared = [each.squared_norms() for each in samples]
+        norms = torch.cat([*map(self._clipper.norms, squared)])
         bound = float(norms[norms > 0].min()) / 2 if bool((norms > 0).any()) else 1.0
         clipper = self._clipper.shrunk_to(bound)
         parameters = self._gradient_engine.parameters()

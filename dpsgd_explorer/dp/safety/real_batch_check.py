@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED, has_rows
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
@@ -118,7 +119,8 @@ class RealSizeCheck(SafetyCheck):
 
 
 def _norms(unit: str, samples: Samples, size: int) -> Tensor:
-    squared = [part.squared_norms() for part in samples]
+    with full_precision():
+        squared = [part.squared_norms() for part in samples]
     if any(unit not in part for part in squared):
         others = [values for part in squared for values in part.values()]
         return others[0].new_zeros(size) if others else torch.zeros(size)

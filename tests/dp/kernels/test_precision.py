@@ -7,6 +7,13 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp import per_sample_gradients
+from dpsgd_explorer.dp.kernels import (
+    linear_products,
+    lstm_steps,
+    patch_products,
+    single_position,
+    weighted_sum,
+)
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.nets import attached, clipped_sum
 
@@ -150,3 +157,52 @@ def test_autocast_is_clipped_like_single_precision(net, shape, engine):
         assert norm == pytest.approx(1e-3, rel=1e-5)
     for name, gradient in plain.items():
         assert (cast[name] - gradient).norm() <= 0.05e-3
+
+
+class Normalised(nn.Module):
+    """Layers of many positions, and one whose gradients are made in backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(8, 6, 3), nn.LayerNorm(6)
+        self.up, self.head = nn.Linear(6, 16), nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = self.norm(self.conv(x.mT).mT)
+        return self.head(torch.tanh(self.up(x)).mean(1)).float()
+
+
+COMPILED = (
+    linear_products, lstm_steps, patch_products, single_position, weighted_sum,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "torch"])
+@pytest.mark.parametrize("mode", ["MixOpt", "ghost", "instantiate"])
+@pytest.mark.parametrize(
+    "make", [Normalised, lambda: LastState(nn.LSTM)], ids=["positions", "lstm"]
+)
+def test_backward_inside_autocast_is_clipped_as_outside(
+    make, mode, compiled, monkeypatch
+):
+    if not compiled:
+        for module in COMPILED:
+            monkeypatch.setattr(module, "installed", lambda: None)
+    found = []
+    for inside in (False, True):
+        torch.manual_seed(0)
+        net, x, y = make(), torch.randn(6, 20, 8), torch.randint(0, 3, (6,))
+        engine, optimizer = attached(
+            net, clipping_fn="Abadi", clipping_mode=mode, max_grad_norm=0.05
+        )
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = nn.functional.cross_entropy(net(x), y)
+            if inside:
+                loss.backward()
+        if not inside:
+            loss.backward()
+        optimizer.step()
+        gradients = torch.cat([p.grad.flatten() for p in net.parameters()])
+        found.append((engine.diagnostics.norms, gradients))
+    # Autograd's own backward may round in other places inside.
+    torch.testing.assert_close(found[1], found[0], rtol=1e-2, atol=1e-4)
