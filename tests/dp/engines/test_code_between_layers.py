@@ -6,7 +6,7 @@ from torch import nn
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import CHOICES
-from tests.dp.nets import attached, linear
+from tests.dp.nets import attached, clipped_sum, linear
 
 SETTINGS = {"batch_size": 8, "sample_size": 40, "steps": 50, "noise_multiplier": 1.0}
 
@@ -57,3 +57,32 @@ def test_a_secure_run_does_not_listen_to_torchs_seed():
         optimizer.step()
         ends.append(net.weight.detach().clone())
     assert not torch.equal(*ends)
+
+
+class Scaled(nn.Module):
+    """Two layers whose outputs' gradients a hook of the user's changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        hidden = self.first(x)
+        scores = self.last(torch.tanh(hidden))
+        if torch.is_grad_enabled():
+            hidden.register_hook(lambda gradient: 3 * gradient)
+            scores.register_hook(lambda gradient: gradient / 2)
+        return scores
+
+
+@pytest.mark.parametrize("engine", ["hooks", "extending"])
+def test_what_a_users_hook_makes_of_a_gradient_is_clipped(engine):
+    torch.manual_seed(0)
+    net, x, y = Scaled(), torch.randn(8, 4), torch.randint(3, (8,))
+    nn.functional.cross_entropy(net(x), y).backward()
+    expected = {name: p.grad.clone() for name, p in net.named_parameters()}
+    found = clipped_sum(
+        net, x, y, engine=engine, max_grad_norm=1e6, clipping_fn="Abadi"
+    )
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], len(x) * gradient, msg=name)
