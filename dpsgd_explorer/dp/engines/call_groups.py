@@ -339,12 +339,27 @@ def add_weighted_of(
     if singles:
         add_weighted(singles, scale)
     if others:
-        # The same vector for all units stays one object, which the calls recognise.
-        distinct = {id(w): w for w in weights.values()}
-        factors = {key: w * scale for key, w in distinct.items()}
-        scaled = {unit: factors[id(w)] for unit, w in weights.items()}
+        scaled = _scaled(weights, sums, scale)
         for group in others:
             group.add_weighted(scaled, sums)
+
+
+def _scaled(
+    weights: Mapping[str, Tensor], sums: GradientSums, scale: float
+) -> dict[str, Tensor]:
+    """Return weights times scale, in the dtype of each unit's sums.
+
+    The same vector for several units stays one object, which the calls recognise.
+    """
+    factors: dict[tuple[int, torch.dtype], Tensor] = {}
+    scaled: dict[str, Tensor] = {}
+    for unit, own in weights.items():
+        dtype = next((total.dtype for total in sums[unit].values()), own.dtype)
+        key = id(own), dtype
+        if key not in factors:
+            factors[key] = (own * scale).to(dtype)
+        scaled[unit] = factors[key]
+    return scaled
 
 
 def _weighted_call(

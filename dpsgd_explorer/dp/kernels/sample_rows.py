@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.accelerator.asynchronous import left_out, runs_behind
+from dpsgd_explorer.dp.kernels.precision import in_precision
 from dpsgd_explorer.dp.kernels.weighted_sum import add_weighted_sum
 
 
@@ -34,6 +35,7 @@ def add_weighted_rows(gradient: Tensor, weights: Tensor, total: Tensor) -> None:
 
     On a device that runs behind, a weight of 0 leaves a sample out.
     """
+    weights = in_precision(weights, total.dtype)
     if gradient.is_contiguous():
         add_weighted_sum(sample_rows(gradient), weights, total.view(-1))
         return

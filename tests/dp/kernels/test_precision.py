@@ -172,6 +172,49 @@ class Normalised(nn.Module):
         return self.head(torch.tanh(self.up(x)).mean(1)).float()
 
 
+class InTwoPrecisions(Normalised):
+    """Its first layers in single precision, the others in double."""
+
+    def __init__(self, *, exact=False):
+        super().__init__()
+        self.up.double(), self.head.double()
+        self.exact = exact
+
+    def forward(self, x):
+        if self.exact:
+            x = x.double()
+        x = self.norm(self.conv(x.mT).mT)
+        return self.head(torch.tanh(self.up(x.double())).mean(1))
+
+
+@pytest.mark.parametrize("clipping_style", ["all-layer", "layer-wise"])
+@pytest.mark.parametrize(
+    ("engine", "mode"),
+    [
+        *[("hooks", mode) for mode in ("MixOpt", "ghost", "instantiate")],
+        *[(engine, "MixOpt") for engine in ("extending", "vmap", "microbatch")],
+    ],
+)
+def test_layers_may_have_different_precisions(engine, mode, clipping_style):
+    torch.manual_seed(0)
+    net, exact = InTwoPrecisions(), InTwoPrecisions(exact=True).double()
+    exact.load_state_dict(net.state_dict())
+    x, y = torch.randn(6, 20, 8), torch.randint(0, 3, (6,))
+    options = {
+        "engine": engine,
+        "clipping_mode": mode,
+        "clipping_style": clipping_style,
+        "max_grad_norm": 0.05,
+    }
+    expected = clipped_sum(exact, x, y, **options)
+    found = clipped_sum(net, x, y, **options)
+    for name, gradient in found.items():
+        assert gradient.dtype is net.get_parameter(name).dtype
+        torch.testing.assert_close(
+            gradient.double(), expected[name], rtol=1e-4, atol=1e-7
+        )
+
+
 COMPILED = (
     linear_products, lstm_steps, patch_products, single_position, weighted_sum,
 )  # fmt: skip
