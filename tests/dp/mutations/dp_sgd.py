@@ -86,9 +86,9 @@ def no_gradient(real, attachment):
             parameter.grad = 0 * parameter.grad
 
 
-def twice(real, *args):
-    real(*args)
-    return real(*args)
+def twice(real, meter, values, standard_deviation, divisor=1.0):
+    real(meter, values, standard_deviation)
+    return real(meter, values, standard_deviation, divisor)
 
 
 def seeded_batches(real, noise, seed):
