@@ -206,6 +206,7 @@ PINNED = (
     {"seed": 66, "distances": (-3.4, -9.0), "scale": 3.0, "positions": 2},
     {"seed": 59, "distances": (-6.0, -6.0), "scale": 6.0, "positions": 2},
     {"seed": 2, "distances": (-5.0, -5.0), "scale": 6.0, "positions": 4},
+    {"seed": 1, "distances": (-6.0, -6.0), "scale": 6.0, "positions": 2},
 )
 
 
