@@ -70,8 +70,10 @@ class EngineState:
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
     diagnostics: Diagnostics | None = None
     norm_methods: NormMethods = dataclasses.field(default_factory=NormMethods)
-    _noise_plan_of: tuple[Any, ...] = dataclasses.field(default=(None,), init=False)
-    _noise_plan: NoisePlan = dataclasses.field(init=False)
+    _noise_plan_of: tuple[Any, ...] = dataclasses.field(
+        default=(None,), init=False, repr=False, compare=False
+    )
+    _noise_plan: NoisePlan = dataclasses.field(init=False, repr=False, compare=False)
 
     @property
     def run(self) -> AccountedRun:

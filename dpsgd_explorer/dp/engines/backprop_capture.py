@@ -50,14 +50,14 @@ class BackpropCapture:
             reduce: What is held in place of its gradient.
         """
         callback = self.callback(key, reduce)
-        # An autograd function in a layer's place calls back itself; see
-        # ``autograd_functions``.
         node = output.grad_fn
         if node is None:
             if not output.requires_grad:
                 return _graph_root(output, callback)
             output.register_hook(callback)  # type: ignore[no-untyped-call]
             return output
+        # An autograd function in a layer's place calls back itself; see
+        # ``autograd_functions``.
         callbacks = getattr(node, "backprop_callbacks", None)
         if callbacks is not None:
             callbacks.append(callback)

@@ -329,7 +329,8 @@ def add_weighted_of(
     singles: list[WeightedCall] = []
     others: list[LayerCallGroup] = []
     # On a device that runs behind, a weight of 0 leaves out whatever a sample holds.
-    together = not any(runs_behind(w) for w in [*weights.values()][:1])
+    first = next(iter(weights.values()), None)
+    together = first is not None and not runs_behind(first)
     for group in groups:
         weighted = _weighted_call(group, weights, sums) if together else None
         if weighted is None:

@@ -55,9 +55,6 @@ class KeyStream:
         # A forked child has a copy of the key and would repeat the parent's noise.
         if self._process != os.getpid():
             self._take_key()
-        if len(memory) <= CHUNK_BYTES:
-            self._encryptor.update_into(_ZEROS[: len(memory)], memory)
-            return
         for start in range(0, len(memory), CHUNK_BYTES):
             part = memory[start : start + CHUNK_BYTES]
             self._encryptor.update_into(_ZEROS[: len(part)], part)

@@ -111,9 +111,9 @@ INLINE float on_grid(float value, float shift) {
    angle_bits: [ceil(count / 2)]. */
 FOR_EACH_PROCESSOR
 float add_normals_and_divide(float *restrict values, ptrdiff_t count,
-                 const int64_t *restrict radius_bits,
-                 const int32_t *restrict angle_bits, float scale, float shift,
-                 float divisor) {
+                             const int64_t *restrict radius_bits,
+                             const int32_t *restrict angle_bits, float scale,
+                             float shift, float divisor) {
     ptrdiff_t pairs = count / 2, half = count - pairs;
     float *restrict first = values, *restrict second = values + half;
     float square = 0;

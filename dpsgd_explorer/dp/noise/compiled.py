@@ -16,7 +16,7 @@ from dpsgd_explorer.dp.kernels.library import compiled_file, opened
 NAME = "_box_muller"
 
 #: ``BoxMuller.add_normals``, for contiguous float32 on the CPU.
-AddNormals = Callable[..., float]
+AddNormals = Callable[[Tensor, Tensor, float, float, float], float]
 
 
 @cache

@@ -13,6 +13,10 @@ from tests.dp.c_sources import compiled_today, compiled_with_fault
 
 SOURCE = "dpsgd_explorer/dp/kernels/single_position.c"
 SIZES = [0, 1, 7, 8, 15, 16, 17, 127, 128, 1023, 1024, 1025, 1160]
+#: (inputs, outputs) of each layer.
+LAYERS = st.lists(
+    st.tuples(st.sampled_from(SIZES), st.sampled_from(SIZES)), min_size=1, max_size=3
+)
 
 
 def drawn(samples, inputs, outputs):
@@ -85,11 +89,7 @@ def adds_rows(functions):
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(
     st.integers(0, 5),
-    st.lists(
-        st.tuples(st.sampled_from(SIZES), st.sampled_from(SIZES)),
-        min_size=1,
-        max_size=3,
-    ),
+    LAYERS,
     st.sampled_from([16, 8]),
 )
 def test_norms_are_exact_and_never_short(samples, sizes, lanes):
@@ -99,11 +99,7 @@ def test_norms_are_exact_and_never_short(samples, sizes, lanes):
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(
     st.integers(0, 5),
-    st.lists(
-        st.tuples(st.sampled_from(SIZES), st.sampled_from(SIZES)),
-        min_size=1,
-        max_size=3,
-    ),
+    LAYERS,
 )
 def test_weighted_sums_are_added_to_what_is_there(samples, sizes):
     assert adds_right(compiled_today(module), samples, sizes)
