@@ -19,6 +19,9 @@ from tests.cli.test_main import SMALL
 
 ROOT = Path(__file__).parents[2]
 CLIPPED = SMALL | {"noise_multiplier": 0, "clipping_fn": "Abadi", "audit": 0}
+#: How far numbers may lie apart: ranks add samples in another order, in float32, and
+#: twelve steps of learning rate 8 carry the last bits on.
+RELATIVE, ABSOLUTE = 1e-5, 1e-6
 #: Where one rank alone lacks its data.
 FAULTY = """
 import os, sys
@@ -81,7 +84,7 @@ def start(tmp_path):
 
 
 def close(found, expected):
-    """Compare values as JSON has them; numbers to 1e-6 of their size."""
+    """Compare values as JSON has them; numbers to RELATIVE of their size."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
         for name in expected:
@@ -90,7 +93,7 @@ def close(found, expected):
         for one, other in zip(found, expected, strict=True):
             close(one, other)
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+        assert found == pytest.approx(expected, rel=RELATIVE, abs=ABSOLUTE)
     else:
         assert found == expected
 
@@ -108,7 +111,9 @@ def test_two_processes_write_the_run_of_one(start, tmp_path):
     for each in found + expected:
         each["data"].pop("seconds", None)
     close(found, expected)
-    torch.testing.assert_close(load_file(weights), alone.weights(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        load_file(weights), alone.weights(), rtol=RELATIVE, atol=ABSOLUTE
+    )
     lines = ended.stdout.splitlines()
     assert len(lines) == len(set(lines)) == SMALL["evaluations"] + 2
 
