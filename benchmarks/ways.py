@@ -23,6 +23,7 @@ from torch.func import functional_call, grad, vmap
 from benchmarks.models import Case
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.dp.kernels import cpu as kernels
+from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.training.timing import (
     CLIPPING_BOUND,
@@ -64,7 +65,7 @@ def _with_noise(model: nn.Module, data: Data) -> Step:
         step.run()
         noise.normal_()
 
-    return Step(run)
+    return replace(step, run=run)
 
 
 def _unclipped(model: nn.Module, data: Data) -> Step:
@@ -98,7 +99,7 @@ def _unclipped(model: nn.Module, data: Data) -> Step:
             for total in own.values():
                 total.zero_()
 
-    return Step(run)
+    return Step(run, partial(HEAP.asked, KEPT))
 
 
 def _functional(model: nn.Module, data: Data) -> Step:

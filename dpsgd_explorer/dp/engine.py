@@ -34,6 +34,7 @@ from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
 from dpsgd_explorer.dp.engines.methods.norm_methods import ClippingMode, NormChoice
+from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
 from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.options import Options
@@ -258,6 +259,9 @@ class PrivacyEngine(AccountedEngine):
     def attach(self, optimizer: Optimizer) -> None:
         """Take over the optimizer's gradients.
 
+        Until ``detach()``, glibc keeps freed memory for the next step, unless one of
+        its own variables, as MALLOC_TRIM_THRESHOLD_, says otherwise.
+
         Raises:
             UnsupportedModuleError: the model cannot be trained with the guarantee.
             PrivacyError: the optimizer trains something else than the module.
@@ -273,6 +277,7 @@ class PrivacyEngine(AccountedEngine):
             attachment.check_example(self._example, self._loss_fn)
         self._attachment = attachment
         self._switch_on = switch_off(self._wrapper)
+        self._give_back = HEAP.ask(KEPT)
         spending.warn_of_uncounted(self.module, self._report.writers())
 
     def detach(self) -> None:
@@ -282,6 +287,8 @@ class PrivacyEngine(AccountedEngine):
             self._switch_on()
             self._attachment = None
             POOL.release()
+            self._give_back()
+            HEAP.trim()
 
     def accumulating(self) -> AbstractContextManager[None]:
         """Let the backward calls inside be parts of the batch that the next one ends.

@@ -4,14 +4,13 @@
 |---|---|---|
 | max pooling with stride 1 | modules ``nn.MaxPool2d`` | none |
 | float32 products by oneDNN | where a probe finds them faster and exact | rounding |
-| freed memory is reused | C libraries with ``mallopt`` | none |
+| freed memory is kept, large blocks too | glibc | none |
 
 They are active inside the context ``in_use`` only.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -23,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.kernels.full_precision import Verified
+from dpsgd_explorer.dp.kernels.heap import HEAP, LARGE_KEPT
 from dpsgd_explorer.dp.kernels.max_pool import max_pool
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 
@@ -33,14 +33,6 @@ EXACT = 4e-6
 
 #: Rows of the probed matrices, about those of a layer, and number of repetitions.
 PROBE_SIZE, PROBE_TURNS = 384, 7
-
-# Parameters of mallopt in the GNU C library, and the values that its own adaptation
-# ends at once it has seen a large block.
-TRIM_THRESHOLD, MMAP_MAX = -1, -4
-KEEP, RELEASE = (
-    {TRIM_THRESHOLD: -1, MMAP_MAX: 0},
-    {TRIM_THRESHOLD: 2**26, MMAP_MAX: 2**16},
-)
 
 
 class Probe(NamedTuple):
@@ -75,7 +67,7 @@ def in_use(*modules: nn.Module, products: bool = True) -> Iterator[None]:
             them no bit changes, and nothing depends on a measurement.
     """
     with ExitStack() as undo:
-        undo.enter_context(_memory_reused())
+        undo.enter_context(HEAP.asked(LARGE_KEPT))
         if products and probe().chooses_onednn:
             undo.enter_context(_onednn_products())
         for module in modules:
@@ -125,31 +117,6 @@ def _onednn_products() -> Iterator[None]:
         yield
     finally:
         settings.fp32_precision, Verified.products = before
-
-
-@contextmanager
-def _memory_reused() -> Iterator[None]:
-    """Reuse freed memory in the next step instead of returning it to the system.
-
-    Every step frees and allocates the same large blocks, and the system clears each
-    page that it hands out again.
-    """
-    mallopt = _mallopt()
-    try:
-        for parameter, value in KEEP.items():
-            mallopt(parameter, value)
-        yield
-    finally:
-        for parameter, value in RELEASE.items():
-            mallopt(parameter, value)
-
-
-def _mallopt() -> Callable[[int, int], Any]:
-    """Return the C library's ``mallopt``, or one that does nothing."""
-    function: Callable[[int, int], Any] | None = getattr(
-        ctypes.CDLL(None), "mallopt", None
-    )
-    return function or (lambda parameter, value: 0)
 
 
 def _pools_by_one(module: nn.Module) -> bool:
