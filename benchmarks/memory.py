@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import re
 import sys
@@ -15,6 +14,7 @@ from typing import NamedTuple
 from benchmarks.models import Case, case_named
 from benchmarks.own_process import output_of
 from benchmarks.ways import step_of
+from dpsgd_explorer.dp.kernels.heap import HEAP
 from dpsgd_explorer.training.timing import Step, one_thread
 
 STATUS = Path("/proc/self/status")
@@ -65,7 +65,7 @@ def peaks_of(step: Step) -> Memory:
     with step.during():
         step.run()
         first = _resident_mib("VmHWM") - before
-        _return_freed_memory()
+        HEAP.trim()
         _reset_peak()
         for _ in range(STEPS):
             step.run()
@@ -79,7 +79,7 @@ def high_water() -> float:
 
 def reset_high_water() -> float:
     """Set the peak to what the process holds now, freed memory left out; return it."""
-    _return_freed_memory()
+    HEAP.trim()
     _reset_peak()
     return _resident_mib("VmRSS")
 
@@ -96,12 +96,6 @@ def _reset_peak() -> None:
     """Set the peak to the current value, where the system allows it."""
     if RESET.exists():
         RESET.write_text("5", encoding="ascii")
-
-
-def _return_freed_memory() -> None:
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 if __name__ == "__main__":

@@ -111,8 +111,7 @@ def time_in_turns(
         steps: The steps to time, by name.
         seconds: Time to spend, roughly.
         clock: That of CPU time if none is given.
-        least_steps: Steps of a visit to the first way, at least.  The first one after
-            another way's may find its memory given back, those that follow it not.
+        least_steps: Steps of a visit, at least; see ``visit``.
     """
     first, clock = next(iter(steps)), clock or time.process_time
     spent: dict[str, list[float]] = {name: [] for name in steps}
@@ -154,11 +153,13 @@ def _collect_only_new_objects() -> Iterator[None]:
 def visit(step: Step, count: int, clock: Clock, least: int = 1) -> float:
     """Return the seconds per step, over ``count`` steps.
 
-    After PATIENCE_SECONDS there are no more than ``least``.
+    After PATIENCE_SECONDS there are no more than ``least``.  Where several are asked
+    for, one more comes first and is not timed: it may find its memory given back by
+    another way's.
     """
     gc.collect()
     with step.during():
-        if least > 1:  # what the way before left in memory is not this one's
+        if least > 1:
             step.run()
         start, done, taken = clock(), 0, 0.0
         while done < least or (done < count and taken < PATIENCE_SECONDS):
