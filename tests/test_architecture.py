@@ -80,6 +80,8 @@ CHILD = PACKAGE / "runs" / "worker" / "child.py"
 CHILD_IMPORTS = {"dp", "training"}
 MOST_MODULES = 20
 MOST_LINES = {"*.py": 400, "*.js": 250}
+# Alarms, not walls: a file or folder that is clearer whole stands here with its reason.
+EXPLAINED: dict[str, str] = {}
 OWN_FOLDERS = ("dpsgd_explorer", "static", "tests", "benchmarks")
 
 
@@ -132,7 +134,8 @@ def test_no_folder_has_more_modules_than_one_can_survey():
         for path in (ROOT / folder).rglob(pattern)
     )
     assert counts["static/js/charts"] > 1
-    assert not {name for name, count in counts.items() if count > MOST_MODULES}
+    large = {name for name, count in counts.items() if count > MOST_MODULES}
+    assert not large - EXPLAINED.keys()
 
 
 def test_web_and_worker_processes_never_load_torch():
@@ -274,5 +277,5 @@ def test_no_file_outgrows_its_reader(pattern):
         for path in (ROOT / folder).rglob(pattern)
     }
     assert lengths
-    long = {name: n for name, n in lengths.items() if n > MOST_LINES[pattern]}
-    assert not long, f"split these, they exceed {MOST_LINES[pattern]} lines: {long}"
+    long = {name for name, count in lengths.items() if count > MOST_LINES[pattern]}
+    assert not long - EXPLAINED.keys(), "shorten these, or explain them in EXPLAINED"
