@@ -19,6 +19,7 @@ from tools import (
     write_api_page,
     write_auditing_page,
     write_configuration_page,
+    write_http_api_page,
     write_presets_page,
     write_sharp_edges_page,
 )
@@ -56,6 +57,7 @@ def test_every_setting_has_a_row_in_a_table():
         write_api_page,
         write_auditing_page,
         write_configuration_page,
+        write_http_api_page,
         write_presets_page,
         write_sharp_edges_page,
     ],
@@ -127,6 +129,12 @@ def test_the_api_routes_are_documented_and_no_other(tmp_path):
     documented = re.findall(r"^\| `([A-Z]+ /[^`?]*)` \|", text, flags=re.MULTILINE)
     assert {re.sub("{[a-z_]+}", "{}", route) for route in documented} == routes
     app.extensions["run_store"].database.close()
+
+
+def test_the_glossary_names_the_kinds_of_event():
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    entry = text.partition("**Event.**")[2].partition("\n\n")[0]
+    assert re.findall(r"`(\w+)`", entry) == write_http_api_page.event_kinds()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

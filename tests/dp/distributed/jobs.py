@@ -52,14 +52,14 @@ def group():
     return {"group": dist.group.WORLD} if dist.is_initialized() else {}
 
 
-def made(net="mlp", wrapped=False, sharded=False, **options):
+def made(net="mlp", wrapped=False, sharded=False, reshard=None, **options):
     """Return (model, optimizer, engine), attached."""
     torch.manual_seed(0)
     model = NETS[net]()
     if wrapped:
         model = DistributedDataParallel(model)
     if sharded:
-        shard(model)
+        shard(model, reshard)
     if options.pop("adaptive", False):
         options["clipping_schedule"] = AdaptiveClipping()
     engine = PrivacyEngine(model, **{**PLAN, **group(), **options})
@@ -69,12 +69,16 @@ def made(net="mlp", wrapped=False, sharded=False, **options):
     return model, optimizer, engine
 
 
-def shard(model):
-    """Shard each layer by itself, and the rest with the model."""
+def shard(model, reshard=None):
+    """Shard each layer by itself, and the rest with the model.
+
+    ``reshard`` is what ``fully_shard`` does after forward: False keeps a layer's
+    parameters whole until backward.
+    """
     for layer in SHARDED_ALONE.get(type(model), nn.Module.children)(model):
         if any(True for _ in layer.parameters()):
-            fully_shard(layer)
-    fully_shard(model)
+            fully_shard(layer, reshard_after_forward=reshard)
+    fully_shard(model, reshard_after_forward=reshard)
 
 
 def whole(tensor):

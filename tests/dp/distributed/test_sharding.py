@@ -42,6 +42,13 @@ def test_shards_train_as_one_process_does(two):
     assert distance(two, options, sharded=True) <= TOLERANCE
 
 
+@pytest.mark.parametrize("reshard", [False, True])
+def test_parameters_may_stay_whole_between_forward_and_backward(two, reshard):
+    """As in ZeRO-2, which shards gradients and states alone, and as in ZeRO-3."""
+    options = {"net": "branches", "physical_batch_size": 3}
+    assert distance(two, options, sharded=True, reshard=reshard) <= TOLERANCE
+
+
 @pytest.mark.long("every combination")
 @pytest.mark.parametrize("name", WAYS)
 def test_two_shards_train_as_one_process_does_in_every_way(two, name):

@@ -9,6 +9,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.openapi import specification
 from dpsgd_explorer.web.api.operation import Endpoint
 from tests.web.conftest import SMALL
+from tools.write_http_api_page import query_arguments
 
 OPERATIONS = {"get", "post", "patch", "delete"}
 SCHEMA_TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
@@ -143,3 +144,23 @@ def test_a_route_says_what_it_may_refuse(document):
 def test_it_is_made_from_the_application(app):
     with app.app_context():
         assert specification(app)["paths"].keys() >= {"/api/v1/runs/{run_id}"}
+
+
+RUN_ID = "0" * 32
+
+
+def test_a_route_takes_the_arguments_of_its_page_and_no_other(client):
+    """The page that lists them is written from the same models."""
+    for path, *_ in query_arguments():
+        address = re.sub(r"{\w+}", RUN_ID, path)
+        answer = client.get(address, query_string={"no_argument": 1})
+        assert answer.status_code == 422, path
+        assert "no_argument" in answer.json["error"]["fields"], path
+
+
+def test_the_arguments_that_the_page_calls_required_are(client):
+    for path, required, _ in query_arguments():
+        address = re.sub(r"{\w+}", RUN_ID, path)
+        answer = client.get(address, query_string={"no_argument": 1})
+        at_fault = set(answer.json["error"]["fields"]) - {"no_argument"}
+        assert at_fault == set(re.findall(r"`(\w+)`", required)), path
