@@ -24,7 +24,7 @@ def _quota(meaning: str, domain: str = "count", default: Any = None) -> Any:
 class Quotas:
     """The limits of a site; None is no limit.
 
-    A network is all addresses that share the first 24 bits (IPv4) or 64 bits (IPv6).
+    A network is all addresses that share the first 24 bits (IPv4) or 48 bits (IPv6).
     A visitor who deletes the cookie is a new one, of the same network.
     """
 
@@ -44,15 +44,23 @@ class Quotas:
         10,
     )
     class_students: int | None = _quota("students of a class")
-    class_queued: int | None = _quota("launches of a class that wait")
+    class_queued: int | None = _quota("runs of a class that are queued or paused")
     class_days: int | None = _quota("days that a class may live")
     classes_a_day: int | None = _quota("classes that a visitor may make in 24 hours")
     network_classes_a_day: int | None = _quota(
         "classes that a network may make in 24 hours"
     )
-    queued_in_all: int = _quota("runs that wait, whosever", "number", 1000)
+    queued_in_all: int = _quota("queued runs of all visitors together", "number", 1000)
     queued_share: float = _quota(
-        "share of these that one visitor, or one network, may have", "share", 1.0
+        "share of these that one visitor or one network may have queued or paused, "
+        "with the classes made there",
+        "share",
+        1.0,
+    )
+    queued_reserved: float = _quota(
+        "share of these kept for visitors who, like their network, have none queued",
+        "reserve",
+        0.0,
     )
     exempt_networks: tuple[str, ...] = _quota(
         "networks that are not counted as such, as a classroom's: addresses with their "
@@ -98,13 +106,22 @@ def _number(name: str, text: str, otherwise: str = "") -> int:
 
 
 def _share(name: str, text: str) -> float:
+    share = _reserve(name, text)
+    if not share:
+        raise ConfigError(
+            name, f"{name} must be above 0 and at most 1, such as 0.25, got {text!r}."
+        )
+    return share
+
+
+def _reserve(name: str, text: str) -> float:
     try:
         share = float(text)
     except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
+        share = -1.0
+    if not 0 <= share <= 1:
         raise ConfigError(
-            name, f"{name} must be above 0 and at most 1, such as 0.25, got {text!r}."
+            name, f"{name} must be from 0 to 1, such as 0.25, got {text!r}."
         )
     return share
 
@@ -130,11 +147,9 @@ DOMAINS = {
     "count": _count,
     "number": _number,
     "share": _share,
+    "reserve": _reserve,
     "networks": _networks,
 }
-# A proxy on the same machine that forwards no addresses makes one network of all its
-# visitors; they are then counted as visitors only.
-LOOPBACK = ("127.0.0.0/8", "::1/128")
 QUOTAS = {
     "local": Quotas(),
     "public": Quotas(
@@ -152,6 +167,6 @@ QUOTAS = {
         network_classes_a_day=6,
         queued_in_all=200,
         queued_share=0.25,
-        exempt_networks=LOOPBACK,
+        queued_reserved=0.25,
     ),
 }

@@ -125,7 +125,7 @@ def test_over_quota_says_when_to_try_again(make_app):
     answer = client.post(RUNS, json=SMALL)
     error = error_of(answer, 429)
     assert error["code"] == "over_quota"
-    assert "3 launches queued" in error["message"]
+    assert "3 launches in the queue" in error["message"]
     assert answer.headers["Retry-After"] == str(error["retry_after"])
     assert error["retry_after"] > 0
 

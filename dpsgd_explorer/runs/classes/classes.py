@@ -227,11 +227,15 @@ class Classes:
         *,
         class_id: str,
         visitor: str,
+        network: str = "",
         name: str = "",
         group: str = "",
         parent: str = "",
     ) -> str:
         """Queue a run that counts for a class; return its id.
+
+        The queue counts it for the network of the request too, but the launches of that
+        network do not: a room full of students has one address.
 
         Raises:
             ClassNotFoundError: the visitor is not in such a class.
@@ -244,7 +248,7 @@ class Classes:
         launch = admission.Launch(
             run_id=new_id(),
             visitor=visitor,
-            network="",
+            network=network,
             group=checked_name("group", group),
             class_id=class_id,
         )
@@ -332,15 +336,15 @@ class Classes:
         quotas = self._quotas
         is_networks = classes.c.network == network
         for noun, is_its, most in (
-            ("a visitor", classes.c.maker == visitor, quotas.classes_a_day),
-            (f"the network {network}", is_networks, quotas.network_classes_a_day),
+            ("You", classes.c.maker == visitor, quotas.classes_a_day),
+            (f"Your network {network}", is_networks, quotas.network_classes_a_day),
         ):
             if most is None or (is_its is is_networks and not network):
                 continue
             if _made_since(connection, is_its, now - DAY) >= most:
                 raise QuotaError(
-                    f"{noun} may make {most} classes in 24 hours, and has; use one of "
-                    "them, or try again tomorrow.",
+                    f"{noun} already made {most} classes in the last 24 hours, the "
+                    "maximum. Use one of them, or try again tomorrow.",
                     DAY,
                 )
 
@@ -359,14 +363,14 @@ def _check_left(found: Class, visitor: str) -> None:
     wait = max(1, round(found.ends_at - found.now))
     if found.launched >= found.launches:
         raise QuotaError(
-            f"the class “{found.name}” may launch {found.launches} runs together, and "
-            "has. Launch without the class, or ask the teacher for another one.",
+            f"The class “{found.name}” already launched {found.launches} runs, the "
+            "maximum. Launch without the class, or ask the teacher for another one.",
             wait,
         )
     if not found.left_to(member):
         raise QuotaError(
-            f"one student of “{found.name}” may launch {found.launches_each} runs, and "
-            "you have: the rest is for the others. Launch without the class.",
+            f"You already launched {found.launches_each} runs for “{found.name}”, the "
+            "maximum for one student. Launch without the class.",
             wait,
         )
 

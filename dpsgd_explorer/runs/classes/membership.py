@@ -84,8 +84,8 @@ def enrol_student(
     joins = before is None or before.left_at is not None
     if joins and most is not None and len(found.students) >= most:
         raise QuotaError(
-            f"a class may have {most} students, and “{found.name}” has; ask the "
-            "teacher for the link of another class.",
+            f"The class “{found.name}” already has {most} students, the maximum. Ask "
+            "the teacher for the link of another class.",
             RETRY_SECONDS,
         )
     if before is not None:

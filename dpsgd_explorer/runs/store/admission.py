@@ -3,6 +3,11 @@
 A ``group`` of runs counts as one launch, and may cost no more than one run.  Launches
 are remembered apart from the runs, so deleting a run gives no new one.  A visitor who
 drops the cookie is a new one, but comes from the same network.
+
+The queue itself is shared out in runs, not in launches.  A run counts for the visitor
+and the network that launched it, and the run of a class also for the visitor and the
+network that made the class.  None of these may have more than its share.  A paused run
+counts as a queued one, since it returns to the queue without a further check.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from sqlalchemy import (
     distinct,
     func,
     insert,
+    or_,
     select,
 )
 
@@ -25,7 +31,7 @@ from dpsgd_explorer.errors import ConfigError, QuotaError
 from dpsgd_explorer.experiments.config import RunConfig, check_cost
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import fair_queue
-from dpsgd_explorer.runs.store.schema import QUEUED, launches, runs
+from dpsgd_explorer.runs.store.schema import PAUSED, QUEUED, classes, launches, runs
 
 DAY = 24 * 60 * 60
 # Typical time until a run ends or a place becomes free.
@@ -36,14 +42,14 @@ LAUNCH = launches.c.visitor + " " + launches.c.launch
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Who asks for a run.
+    """The request for a run.
 
     Attributes:
         visitor: The name in the cookie.
         network: Network of the request, see ``networks``; "" if no quota counts it.
-        group: What the visitor calls this run and others; "" for a run alone.
-        class_id: The class whose quota counts it, in place of the network's and of
-            the visitor's in a day; "" for none.
+        group: The visitor's name for this run and others; "" for a run alone.
+        class_id: The class whose quota counts it, in place of the launches of the
+            network and of those of the visitor in a day; "" for none.
     """
 
     run_id: str
@@ -59,14 +65,27 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Asker:
-    """Whom launches are counted for, and what that one may do."""
+class Origin:
+    """A visitor, a network or a class, as the subject of a message.
+
+    Attributes:
+        noun: Begins the sentence.
+        is_its: Selects the launches that count for it.
+        have: Verb form of the noun.
+    """
 
     noun: str
     is_its: ColumnElement[bool]
+    have: str = "has"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Numbers of launches that one origin may have queued and make in a day."""
+
+    origin: Origin
     queued: int | None
-    launches_a_day: int | None = None
-    has_share: bool = True
+    launches_a_day: int | None
 
 
 def admit(
@@ -86,19 +105,21 @@ def admit(
     """
     check_cost(config, cost_limit)
     _forget_old(connection, now)
-    _check_site(connection, quotas)
+    _check_site(connection, launch, quotas)
     mine = (launches.c.visitor == launch.visitor, launches.c.launch == launch.name)
     number, spent = connection.execute(
         select(func.count(), func.coalesce(func.sum(launches.c.cost), 0.0)).where(*mine)
     ).one()
     if number:
         _check_group(launch.group, number, spent + config.cost, quotas, cost_limit)
-    for asker in _askers(launch, quotas):
-        if asker.has_share:
-            _check_share(connection, asker, quotas)
-        _check_queued(connection, asker, launch)
+    for origin in (*_origins(launch), *_makers(connection, launch)):
+        _check_share(connection, origin, quotas)
+    if launch.class_id:
+        _check_class(connection, launch, quotas)
+    for limits in _limits(launch, quotas):
+        _check_queued(connection, limits, launch)
         if not number:
-            _check_day(connection, asker, now)
+            _check_day(connection, limits, now)
     connection.execute(
         insert(launches).values(
             run_id=launch.run_id,
@@ -144,31 +165,71 @@ def _forget_old(connection: Connection, now: float) -> None:
     )
 
 
-def _askers(launch: Launch, quotas: Quotas) -> Iterator[Asker]:
-    is_visitors = launches.c.visitor == launch.visitor
-    if launch.class_id:
-        yield Asker("a visitor", is_visitors, quotas.queued)
-        is_its = launches.c.class_id == launch.class_id
-        yield Asker("a class", is_its, quotas.class_queued, has_share=False)
-        return
-    yield Asker("a visitor", is_visitors, quotas.queued, quotas.launches_a_day)
+def _origins(launch: Launch) -> Iterator[Origin]:
+    """Yield the visitor and the network whose share of the queue a launch takes."""
+    yield Origin("You", _of_visitor(launch.visitor), "have")
     if launch.network:
-        yield Asker(
-            f"the network {launch.network}",
-            launches.c.network == launch.network,
-            quotas.network_queued,
-            quotas.network_launches_a_day,
-        )
+        yield Origin(f"Your network {launch.network}", _of_network(launch.network))
 
 
-def _check_site(connection: Connection, quotas: Quotas) -> None:
-    queued = select(func.count()).select_from(runs).where(runs.c.state == QUEUED)
-    if (connection.scalar(queued) or 0) >= quotas.queued_in_all:
+def _makers(connection: Connection, launch: Launch) -> Iterator[Origin]:
+    """Yield the visitor and the network that made the class of a launch."""
+    query = select(classes.c.maker, classes.c.network)
+    if not launch.class_id:
+        return
+    maker, network = connection.execute(
+        query.where(classes.c.id == launch.class_id)
+    ).one()
+    yield Origin("This class, with its teacher,", _of_visitor(maker))
+    if network:
+        noun = "This class, with the network where it was made,"
+        yield Origin(noun, _of_network(network))
+
+
+def _of_visitor(visitor: str) -> ColumnElement[bool]:
+    made = select(classes.c.id).where(classes.c.maker == visitor)
+    return or_(launches.c.visitor == visitor, launches.c.class_id.in_(made))
+
+
+def _of_network(network: str) -> ColumnElement[bool]:
+    made = select(classes.c.id).where(classes.c.network == network)
+    return or_(launches.c.network == network, launches.c.class_id.in_(made))
+
+
+def _limits(launch: Launch, quotas: Quotas) -> Iterator[Limits]:
+    """Yield the limits on launches; those of a class are on its runs."""
+    visitor = Origin("You", launches.c.visitor == launch.visitor, "have")
+    if launch.class_id:
+        yield Limits(visitor, quotas.queued, None)
+        return
+    yield Limits(visitor, quotas.queued, quotas.launches_a_day)
+    if launch.network:
+        is_its = (launches.c.network == launch.network) & (launches.c.class_id == "")
+        network = Origin(f"Your network {launch.network}", is_its)
+        yield Limits(network, quotas.network_queued, quotas.network_launches_a_day)
+
+
+def _check_site(connection: Connection, launch: Launch, quotas: Quotas) -> None:
+    """Raise QuotaError if the queue is full, but for places that are reserved."""
+    number = select(func.count()).select_from(runs).where(runs.c.state == QUEUED)
+    queued, most = connection.scalar(number) or 0, quotas.queued_in_all
+    if queued >= most:
         raise QuotaError(
-            f"{quotas.queued_in_all} runs are queued on this site, its limit; "
-            "try again when some have ended.",
+            f"The queue of this site already has {most} runs, the maximum. "
+            "Try again when some have started.",
             RETRY_SECONDS,
         )
+    reserved = math.floor(quotas.queued_reserved * most)
+    if queued < most - reserved:
+        return
+    for origin in _origins(launch):
+        if _count_waiting(connection, origin.is_its):
+            raise QuotaError(
+                f"{origin.noun} already {origin.have} runs in the queue, and the last "
+                f"{reserved} of its {most} places are for visitors without one. Try "
+                "again when some runs have started.",
+                RETRY_SECONDS,
+            )
 
 
 def _check_group(
@@ -183,64 +244,83 @@ def _check_group(
         )
     if quotas.runs_in_group is not None and number >= quotas.runs_in_group:
         raise QuotaError(
-            f"a group may have {quotas.runs_in_group} runs, and {group!r} has; start "
-            "another group.",
+            f"Group {group!r} already has {quotas.runs_in_group} runs, the maximum. "
+            "Start a new group.",
             RETRY_SECONDS,
         )
 
 
-def _check_share(connection: Connection, asker: Asker, quotas: Quotas) -> None:
-    """Raise QuotaError if one asker has its share of the queue."""
+def _check_share(connection: Connection, origin: Origin, quotas: Quotas) -> None:
+    """Raise QuotaError if an origin has its share of the queue."""
     most = max(1, math.floor(quotas.queued_share * quotas.queued_in_all))
-    if _count_queued(connection, asker.is_its) >= most:
+    if _count_waiting(connection, origin.is_its) >= most:
         raise QuotaError(
-            f"{asker.noun} may have {most} of the site's {quotas.queued_in_all} places "
-            "in the queue, and has; try again when some runs have ended.",
+            f"{origin.noun} already {origin.have} {most} runs queued or paused, the "
+            "maximum. Stop some, or wait for some to start.",
             RETRY_SECONDS,
         )
 
 
-def _check_queued(connection: Connection, asker: Asker, launch: Launch) -> None:
-    if asker.queued is None:
+def _check_class(connection: Connection, launch: Launch, quotas: Quotas) -> None:
+    """Raise QuotaError if a class has too many runs in the queue."""
+    most = quotas.class_queued
+    if most is None:
         return
-    is_other = LAUNCH.is_distinct_from(f"{launch.visitor} {launch.name}")
-    others = _count_queued(connection, asker.is_its & is_other, distinct(LAUNCH))
-    if others >= asker.queued:
+    if _count_waiting(connection, launches.c.class_id == launch.class_id) >= most:
         raise QuotaError(
-            f"{asker.noun} may have {asker.queued} launches queued, and has; "
-            "stop one or wait until one has started.",
+            f"This class already has {most} runs queued or paused, the maximum. "
+            "Wait for some to start.",
             RETRY_SECONDS,
         )
 
 
-def _count_queued(
-    connection: Connection,
-    which: ColumnElement[bool],
-    what: ColumnElement[str] = launches.c.run_id,
-) -> int:
-    """Return how many runs of some launches are queued, or what else is counted."""
+def _count_waiting(connection: Connection, is_its: ColumnElement[bool]) -> int:
+    """Return the number of runs that are queued, or paused and may be queued again."""
     query = (
-        select(func.count(what))
+        select(func.count())
         .join_from(launches, runs, runs.c.id == launches.c.run_id)
-        .where(runs.c.state == QUEUED, which)
+        .where(runs.c.state.in_((QUEUED, PAUSED)), is_its)
     )
     return connection.scalar(query) or 0
 
 
-def _check_day(connection: Connection, asker: Asker, now: float) -> None:
-    if asker.launches_a_day is None:
+def _check_queued(connection: Connection, limits: Limits, launch: Launch) -> None:
+    """Raise QuotaError if an origin has too many launches in the queue."""
+    if limits.queued is None:
         return
+    origin = limits.origin
+    is_other = LAUNCH.is_distinct_from(f"{launch.visitor} {launch.name}")
+    query = (
+        select(func.count(distinct(LAUNCH)))
+        .join_from(launches, runs, runs.c.id == launches.c.run_id)
+        .where(runs.c.state == QUEUED, origin.is_its, is_other)
+    )
+    if (connection.scalar(query) or 0) >= limits.queued:
+        raise QuotaError(
+            f"{origin.noun} already {origin.have} {limits.queued} launches in the "
+            "queue, the maximum. Stop one, or wait for one to start.",
+            RETRY_SECONDS,
+        )
+
+
+def _check_day(connection: Connection, limits: Limits, now: float) -> None:
+    """Raise QuotaError if an origin has launched too much in 24 hours."""
+    if limits.launches_a_day is None:
+        return
+    origin = limits.origin
     firsts = (
         select(func.min(launches.c.at).label("at"))
-        .where(asker.is_its, launches.c.class_id == "", launches.c.at >= now - DAY)
+        .where(origin.is_its, launches.c.class_id == "", launches.c.at >= now - DAY)
         .group_by(LAUNCH)
         .order_by(func.min(launches.c.at).desc())
     )
     # The launch that has to leave the window before there is room for one more.
-    blocking = connection.scalar(firsts.offset(asker.launches_a_day - 1).limit(1))
+    blocking = connection.scalar(firsts.offset(limits.launches_a_day - 1).limit(1))
     if blocking is not None:
+        wait = max(1, min(DAY, math.ceil(blocking + DAY - now)))
         raise QuotaError(
-            f"{asker.noun} may launch {asker.launches_a_day} runs in 24 hours, "
-            "and has; try again later.",
-            max(1, min(DAY, math.ceil(blocking + DAY - now))),
+            f"{origin.noun} already {origin.have} {limits.launches_a_day} launches in "
+            f"the last 24 hours, the maximum. Try again in {math.ceil(wait / 60)} "
+            "minutes.",
+            wait,
         )

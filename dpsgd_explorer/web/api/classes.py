@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
 from dpsgd_explorer.runs.classes.records import Class
 from dpsgd_explorer.web.api.operation import operation, reply
@@ -18,8 +18,8 @@ from dpsgd_explorer.web.classes.models import (
     JoinRequest,
 )
 from dpsgd_explorer.web.classes.roster import as_csv, entries_of
-from dpsgd_explorer.web.http.networks import network_of
-from dpsgd_explorer.web.http.services import classes, settings
+from dpsgd_explorer.web.http.networks import request_network
+from dpsgd_explorer.web.http.services import classes
 from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
 from dpsgd_explorer.web.run_views.group_models import (
     MOST_EVENTS,
@@ -37,7 +37,7 @@ NUMBER = re.compile("[0-9]{1,9}")
 @operation(bp, "POST", "", answer=ClassAnswer, status=201, errors=(429, 507))
 def make_class(body: ClassRequest) -> Response:
     """Make a class whose teacher this visitor is; 201 with its Location."""
-    network = network_of(request.remote_addr, settings().quotas.exempt_networks)
+    network = request_network()
     made = classes().make(body.plan, visitor=known_visitor(), network=network)
     answer = _answer(made)
     return reply(answer, 201, {"Location": answer.links["self"]})

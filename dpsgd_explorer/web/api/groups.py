@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
 from dpsgd_explorer.runs.store.records import Group
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.http.data_sets import check_data
-from dpsgd_explorer.web.http.networks import network_of
+from dpsgd_explorer.web.http.networks import request_network
 from dpsgd_explorer.web.http.own_tables import visible_group
-from dpsgd_explorer.web.http.services import doorbell, run_store, settings
+from dpsgd_explorer.web.http.services import doorbell, run_store
 from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
 from dpsgd_explorer.web.run_views.group_models import (
     MOST_EVENTS,
@@ -29,7 +29,7 @@ def launch_group(body: GroupRequest) -> Response:
     made = body.group
     for config in made.configs:
         check_data(config)
-    network = network_of(request.remote_addr, settings().quotas.exempt_networks)
+    network = request_network()
     group = run_store().create_group(made, visitor=known_visitor(), network=network)
     for run in group.runs:
         doorbell().ring(run.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
@@ -13,14 +13,13 @@ from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import QUEUED
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.http.data_sets import check_data
-from dpsgd_explorer.web.http.networks import network_of
+from dpsgd_explorer.web.http.networks import request_network
 from dpsgd_explorer.web.http.own_tables import tables
 from dpsgd_explorer.web.http.services import (
     classes,
     doorbell,
     fleet,
     run_store,
-    settings,
 )
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie, known_visitor
 from dpsgd_explorer.web.run_views.models import (
@@ -57,9 +56,8 @@ def launch(body: RunRequest) -> Response:
     if class_id:
         run = _launched_for(body.config, class_id, labels)
     else:
-        network = network_of(request.remote_addr, settings().quotas.exempt_networks)
         run = run_store().create(
-            body.config, visitor=known_visitor(), network=network, **labels
+            body.config, visitor=known_visitor(), network=request_network(), **labels
         )
     doorbell().ring(run.id)
     answer = _answer(run)
@@ -172,7 +170,7 @@ def go_on(run_id: str, body: FurtherSteps) -> Response:
         run_id,
         body.further_steps,
         visitor=current_visitor(),
-        network=network_of(request.remote_addr, settings().quotas.exempt_networks),
+        network=request_network(),
     )
     doorbell().ring(child_id)
     answer = _answer(store.get(child_id))
@@ -205,8 +203,13 @@ def _launched_for(config: RunConfig, class_id: str, labels: dict[str, str]) -> R
             "class_id: a class sees its runs, and one on a table of your own is for "
             "you alone. Launch it without the class.",
         )
-    visitor = current_visitor()
-    run_id = classes().launch(config, class_id=class_id, visitor=visitor, **labels)
+    run_id = classes().launch(
+        config,
+        class_id=class_id,
+        visitor=current_visitor(),
+        network=request_network(),
+        **labels,
+    )
     return run_store().get(run_id)
 
 

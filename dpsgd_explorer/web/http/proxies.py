@@ -17,6 +17,9 @@ Environ = dict[str, Any]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 #: Where the name of the user stands for the application; no client can write it.
 USER = "dpsgd.user"
+#: Set where a proxy passed on a request without the address of its client.
+UNNAMED = "dpsgd.unnamed"
+FORWARDED_FOR = "HTTP_X_FORWARDED_FOR"
 logger = logging.getLogger(__name__)
 
 
@@ -47,8 +50,9 @@ class TrustedProxies:
         if self._is_trusted(values.get("REMOTE_ADDR", "")):
             if name:
                 values[USER] = name
+            values[UNNAMED] = not values.get(FORWARDED_FOR, "").strip()
             return self._behind_proxy(values, start_response)
-        if name or "HTTP_X_FORWARDED_FOR" in values:
+        if name or FORWARDED_FOR in values:
             self._warn()
         return self._app(values, start_response)
 
@@ -75,3 +79,8 @@ def user_of(values: Environ) -> str:
     """Return the user whom a trusted proxy names in a request; "" if none."""
     name: str = values.get(USER, "")
     return name
+
+
+def is_unnamed(values: Environ) -> bool:
+    """Return True if a proxy passed on a request without its client's address."""
+    return bool(values.get(UNNAMED))

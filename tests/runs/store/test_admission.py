@@ -22,7 +22,7 @@ def test_a_run_beyond_the_bound_is_refused_with_the_bound(limited, config):
 def test_a_visitor_may_queue_so_many(limited, config):
     store = limited(queued=2)
     first, _ = (store.create(config, visitor="ann") for _ in range(2))
-    with pytest.raises(QuotaError, match="2 launches queued") as refused:
+    with pytest.raises(QuotaError, match="2 launches in the queue") as refused:
         store.create(config, visitor="ann")
     assert refused.value.retry_after > 0
     store.create(config, visitor="bob")
@@ -34,7 +34,7 @@ def test_the_site_may_queue_so_many(limited, config):
     store = limited(queued_in_all=2)
     for visitor in ("ann", "bob"):
         store.create(config, visitor=visitor)
-    with pytest.raises(QuotaError, match="2 runs are queued on this site"):
+    with pytest.raises(QuotaError, match="queue of this site already has 2 runs"):
         store.create(config, visitor="cy")
 
 
@@ -43,7 +43,7 @@ def test_a_visitor_may_launch_so_many_a_day(limited, config, clock):
     store.create(config, visitor="ann")
     clock.forward(600)
     store.create(config, visitor="ann")
-    with pytest.raises(QuotaError, match="2 runs in 24 hours") as refused:
+    with pytest.raises(QuotaError, match="2 launches in the last 24 hours") as refused:
         store.create(config, visitor="ann")
     assert refused.value.retry_after == 24 * 3600 - 600
     clock.forward(refused.value.retry_after + 1)
@@ -96,7 +96,7 @@ def test_a_group_may_have_so_many_runs(limited, config):
     store = limited(runs_in_group=3)
     for _ in range(3):
         store.create(config, visitor="ann", group="sweep")
-    with pytest.raises(QuotaError, match="may have 3 runs, and 'sweep' has"):
+    with pytest.raises(QuotaError, match="Group 'sweep' already has 3 runs"):
         store.create(config, visitor="ann", group="sweep")
     store.create(config, visitor="bob", group="sweep")
     store.create(config, visitor="ann", group="another")
@@ -109,7 +109,7 @@ def test_one_visitor_leaves_most_of_the_queue_to_others(
     store = limited(queued_in_all=8, queued_share=0.25)
     for _ in range(2):
         store.create(config, visitor="ann", network=network, group="mine")
-    with pytest.raises(QuotaError, match="2 of the site's 8 places") as refused:
+    with pytest.raises(QuotaError, match="already have 2 runs queued") as refused:
         store.create(config, visitor="ann", network=network, group="mine")
     assert refused.value.retry_after > 0
     clock.forward(1)  # or who is next would be drawn
@@ -127,14 +127,16 @@ def test_whoever_drops_the_cookie_is_counted_by_the_network(limited, config, clo
         return store.create(config, visitor=f"new {next(names)}", network=network)
 
     first, _ = launch(here), launch(here)
-    with pytest.raises(QuotaError, match=rf"{here} may have 2 launches queued"):
+    with pytest.raises(QuotaError, match=rf"{here} already has 2 launches"):
         launch(here)
     launch(there)
     store.leases.claim(first.id)
     launch(here)
     while store.leases.claim():
         pass
-    with pytest.raises(QuotaError, match=rf"{here} may launch 3 runs in 24 hours"):
+    with pytest.raises(
+        QuotaError, match=rf"{here} already has 3 launches in the last 24"
+    ):
         launch(here)
     clock.forward(24 * 3600 + 1)
     launch(here)
@@ -154,7 +156,7 @@ def test_a_run_that_waits_for_days_keeps_its_launch(limited, config, clock):
     store = limited(queued=1, launches_a_day=1)
     store.create(config, visitor="ann")
     clock.forward(3 * 24 * 3600)
-    with pytest.raises(QuotaError, match="1 launches queued"):
+    with pytest.raises(QuotaError, match="1 launches in the queue"):
         store.create(config, visitor="ann")
     store.leases.claim()
     store.create(config, visitor="ann")

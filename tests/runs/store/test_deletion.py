@@ -125,7 +125,7 @@ def test_who_deletes_all_data_gets_no_new_launches_from_the_network(
     store.create(config, visitor="ann", network="192.0.2.0/24", group="mine")
     store.create(config, visitor="ann", network="192.0.2.0/24")
     store.forget_visitor("ann")
-    with pytest.raises(QuotaError, match=r"the network 192\.0\.2\.0/24 may launch 2"):
+    with pytest.raises(QuotaError, match=r"network 192\.0\.2\.0/24 already has 2"):
         store.create(config, visitor="new", network="192.0.2.0/24")
     store.create(config, visitor="new", network="198.51.100.0/24")
     store.database.close()

@@ -50,9 +50,12 @@ def test_a_group_is_one_launch(limited, sweep, config):
 @pytest.mark.parametrize(
     ("quotas", "says"),
     [
-        ({"runs_in_group": 2}, "a group may have 2 runs"),
-        ({"queued_in_all": 2}, "2 runs are queued on this site"),
-        ({"queued_in_all": 4, "queued_share": 0.5}, "may have 2 of the site's 4"),
+        ({"runs_in_group": 2}, "already has 2 runs, the maximum"),
+        ({"queued_in_all": 2}, "queue of this site already has 2 runs"),
+        (
+            {"queued_in_all": 4, "queued_share": 0.5},
+            "You already have 2 runs queued or paused",
+        ),
     ],
 )
 def test_no_run_is_queued_if_one_is_over_a_quota(limited, sweep, quotas, says):

@@ -220,7 +220,7 @@ def test_a_quota_that_is_used_up_says_what_to_do(app, client):
     join(student, made)
     assert launch(student, made).status_code == 201
     answer = launch(student, made)
-    error_of(answer, 429, says="may launch 1 runs together")
+    error_of(answer, 429, says="already launched 1 runs")
     assert int(answer.headers["Retry-After"]) > 0
 
 
