@@ -24,6 +24,7 @@ COLOURS = {
     "large_noise": "good",
     "small_noise": "budget",
 }
+DASHES = {"large_noise": " dashed", "small_noise": " dotted"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class ErrorAxes:
         error = (low - FOOTROOM * (high - low), high)
         baselines = [
             Baseline(mean, "always the mean", "twin", is_at_end=True),
-            Baseline(fit, "non-private", "twin"),
+            Baseline(fit, "without privacy", "twin"),
         ]
         if bounded > fit + 0.01 * (error[1] - error[0]):
             baselines.append(Baseline(bounded, "bounds alone, no noise", "budget"))

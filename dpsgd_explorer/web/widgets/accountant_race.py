@@ -121,6 +121,7 @@ def data() -> dict[str, Any]:
                         "name": one.label,
                         "short": SHORT[one.accountant],
                         "status": one.status,
+                        "colour": COLOURS[one.status],
                         "epsilon": one.epsilon,
                     }
                     for one in runners(course)

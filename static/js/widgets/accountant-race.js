@@ -6,7 +6,6 @@ import {Chart, diamond, disc, fanned, line, rule, text} from "../lib/svg.js";
 import {showTable} from "../lib/table.js";
 import {part, speaker, write} from "./common/widget_parts.js";
 
-const COLOURS = {exact: "good", bound: "private", approximation: "budget"};
 const LARGE = 100; // an ε beyond it is printed whole
 const NARROW = 500; // px
 
@@ -85,11 +84,11 @@ function lines(chart, {steps, racers}, place, guess) {
   const heights = fanned(tips.map(([, height]) => height));
   const order = [...racers.keys()].sort((i, j) => (racers[i].status === "exact") - (racers[j].status === "exact"));
   for (const i of order) {
-    const {status, epsilon, short} = racers[i];
+    const {status, epsilon, short, colour} = racers[i];
     const dash = status === "approximation" ? " dashed" : "";
     marks.push(
-      line(epsilon.slice(0, place + 1).map((value, at) => [x(steps[at]), y(value)]), `s-${COLOURS[status]}${status === "exact" ? " fat" : " thin"}${dash}`),
-      disc(tips[i], 3, `f-${COLOURS[status]}`), text([tips[i][0] + 8, heights[i] + 4.5], short, `${COLOURS[status]} halo`),
+      line(epsilon.slice(0, place + 1).map((value, at) => [x(steps[at]), y(value)]), `s-${colour}${status === "exact" ? " fat" : " thin"}${dash}`),
+      disc(tips[i], 3, `f-${colour}`), text([tips[i][0] + 8, heights[i] + 4.5], short, `${colour} halo`),
     );
   }
   if (guess === null) return marks;

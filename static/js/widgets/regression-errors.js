@@ -3,9 +3,7 @@
 import {Chart, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 
-const STYLES = {adassp: "good", ssp: "attack", large_noise: "private", small_noise: "budget"};
 const NAMED_AT = {adassp: [5, 20], ssp: [2, -14], large_noise: [17, 2], small_noise: [9, -8]}; // share of the line's points, pixels below
-const LEVELS = [0.6, 0.8, 1, 1.2, 1.4, 1.6];
 
 /** Pure: the methods that have an error at a place, the least median first. */
 export function ranked({methods}, place) {
@@ -58,31 +56,38 @@ export function mount(element, data) {
 }
 
 function marks({width, height}, data, place, guesses) {
-  const {epsilons, methods, mean, least, top} = data;
+  const {epsilons, methods, axes} = data;
   const [left, right, bottom] = [38, width - 14, height - 44];
-  const x = scale([0, epsilons.at(-1)], [left, right]);
-  const y = scale([LEVELS[0] - 0.05, top], [bottom, 26]);
+  const x = scale([0, axes.epsilon], [left, right]);
+  const y = scale(axes.error, [bottom, 26]);
   const at = x(epsilons[place]);
-  const level = (value, words, below) => [rule([left, y(value)], [right, y(value)], "line thin s-faint dotted"), text([right, y(value) + below], words, "halo", "end")];
   return [
-    ...LEVELS.flatMap((value) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], value.toFixed(1), "", "end")]),
-    text([0, 12], "mean squared error, (100,000 $)²"),
-    ...[0.5, 1, 1.5, 2].map((value) => text([x(value), height - 24], String(value), "", "middle")),
+    ...axes.ticks.flatMap(([value, words]) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], words, "", "end")]),
+    text([0, 12], `${axes.name}, (100,000 $)²`),
+    ...data.epsilonTicks.map(([value, words]) => text([x(value), height - 24], words, "", "middle")),
     text([right, height - 6], "ε spent", "", "end"),
-    ...level(mean, "always the mean", -6), ...level(least, "without privacy", 15),
+    ...axes.baselines.flatMap((level) => baseline(level, [left, right], y)),
     rule([at, bottom], [at, 26], "line thin s-ink dotted"),
-    ...methods.flatMap(({slug, label, medians}) => {
+    ...methods.flatMap(({slug, label, medians, colour, dash}) => {
       const points = epsilons.flatMap((epsilon, i) => (medians[i] === null ? [] : [[x(epsilon), y(medians[i])]]));
       const [share, below] = NAMED_AT[slug];
       const named = points[Math.floor(points.length / share)];
       return [
-        line(points, `s-${STYLES[slug]}`),
-        ...(named ? [text([named[0] + 8, named[1] + below], label, `${STYLES[slug]} halo`)] : []),
-        ...(medians[place] === null ? [] : [disc([at, y(medians[place])], 5, `f-${STYLES[slug]}`)]),
+        line(points, `s-${colour}${dash}`),
+        ...(named ? [text([named[0] + 8, named[1] + below], label, `${colour} halo`)] : []),
+        ...(medians[place] === null ? [] : [disc([at, y(medians[place])], 5, `f-${colour}`)]),
       ];
     }),
     ...guesses.flatMap((guess) => [
       diamond([x(guess.at.x), y(guess.value)], 7, "guess-mark"), text([x(guess.at.x) + 13, y(guess.value) + 4], `you: ${guess.words}`, "ink halo"),
     ]),
+  ];
+}
+
+/** An error that no ε changes: a line at its height, with its name. */
+function baseline({error, words, colour}, [left, right], y) {
+  return [
+    rule([left, y(error)], [right, y(error)], `line thin s-${colour} dashed`),
+    text([right, y(error) - 6], words, `${colour} halo`, "end"),
   ];
 }

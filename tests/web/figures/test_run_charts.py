@@ -1,11 +1,14 @@
 """The charts of a run as the server draws them: the points of the run, all in view."""
 
+import json
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures.run_charts.accuracy import Line
+from dpsgd_explorer.web.figures.run_charts.accuracy import Line, error_ticks
 from dpsgd_explorer.web.figures.run_charts.standing import standing
 from dpsgd_explorer.web.pages.train import recorded_curves
 from dpsgd_explorer.web.questions.plan_preview import plan_of
@@ -81,3 +84,25 @@ def test_without_privacy_the_axis_is_steps_and_there_is_no_wall():
 
 def test_without_a_plan_nothing_stands():
     assert standing(TrainingConfig.parse({}), None, []) == {}
+
+
+RANGES = [(0, 99.5), (75, 90), (70, 90), (75, 99.5), (50, 99.5), (40, 65), (65, 80)]
+TICKS = """
+import {ticks} from "%s/static/js/charts/accuracy_axis.js";
+console.log(JSON.stringify(%s.map((range) => ticks(range))));
+"""
+
+
+def test_both_drawings_of_accuracy_have_the_same_ticks():
+    """The server's chart stands until the script's replaces it: nothing may jump."""
+    source = TICKS % (Path(__file__).parents[3], json.dumps(RANGES))
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", source],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == [
+        [float(text) for _, text in error_ticks(low / 100, high / 100)]
+        for low, high in RANGES
+    ]

@@ -127,3 +127,11 @@ def is_kept(client, chapter):
     with client.application.test_request_context():
         readings.reading_of(CHAPTERS[chapter])
     return chapter in readings._READINGS
+
+
+@pytest.mark.parametrize("slug", WIDGETS)
+def test_a_script_has_no_table_of_colours(slug):
+    """Colours of methods are data of the server, whose picture has the same ones."""
+    script = (FRONT_DIR / "static" / WIDGETS[slug].script).read_text(encoding="utf-8")
+    table = r"\w+: ['\"](private|good|attack|budget|twin)['\"]"
+    assert not re.search(rf"\{{[^}}]*{table}[^}}]*{table}", script)

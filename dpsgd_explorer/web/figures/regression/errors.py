@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 from dpsgd_explorer.regression.comparison import EPSILONS
+from dpsgd_explorer.web.figures.error_axes import COLOURS, DASHES, ErrorAxes
 from dpsgd_explorer.web.figures.regression import chapter, regimes
-from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.figures.regression.plot import EPSILON_TICKS
+from dpsgd_explorer.web.figures.svg import Picture, round_ticks
 from dpsgd_explorer.web.questions.regression_results import NAMES, REGIMES, mse
 
 SHOWN = tuple(round(epsilon, 4) for epsilon in EPSILONS)
-TOP = 1.6  # the largest error that is drawn
 DIGITS = 4
 LABELS = {name: f"σ = {noise:g}" for name, noise in REGIMES.items()}  # beside a line
 
@@ -22,10 +23,14 @@ def picture() -> Picture:
 
 
 def data() -> dict[str, Any]:
-    """Return each method's median error and band at each ε; None beyond ``TOP``."""
+    """Return axes, colours, and each method's median error and band at each ε.
+
+    A median above the axis of errors is None.
+    """
     view = chapter.comparison()
+    axes = ErrorAxes.of(view.question.prepared_housing, SHOWN[-1])
     methods = [
-        _method(name, [(s.median, s.low, s.high) for s in sweep.spreads])
+        _method(name, [(s.median, s.low, s.high) for s in sweep.spreads], axes)
         for name, sweep in view.sweeps.items()
     ]
     descents = [
@@ -35,13 +40,15 @@ def data() -> dict[str, Any]:
                 (s.median, s.low, s.high) if s else None
                 for s in map(found.within, EPSILONS)
             ],
+            axes,
         )
         for name, found in view.regimes.items()
     ]
     return {
         "epsilons": SHOWN,
         "first": 0,
-        "top": TOP,
+        "axes": axes.for_script(),
+        "epsilonTicks": round_ticks((0, axes.epsilon), EPSILON_TICKS),
         "mean": round(view.evaluation_set.trivial_mse, DIGITS),
         "least": round(view.evaluation_set.mse, DIGITS),
         "methods": [*methods, *descents],
@@ -49,13 +56,15 @@ def data() -> dict[str, Any]:
 
 
 def _method(
-    name: str, spreads: list[tuple[float, float, float] | None]
+    name: str, spreads: list[tuple[float, float, float] | None], axes: ErrorAxes
 ) -> dict[str, Any]:
     return {
         "slug": name,
         "name": NAMES[name],
         "label": LABELS.get(name, NAMES[name]),
-        "medians": [_drawn(each[0]) if each else None for each in spreads],
+        "colour": COLOURS[name],
+        "dash": DASHES.get(name, ""),
+        "medians": [_drawn(each[0], axes) if each else None for each in spreads],
         "texts": [mse(each[0]) if each else "–" for each in spreads],
         "bands": [
             f"{mse(each[1])} – {mse(each[2])}" if each else "–" for each in spreads
@@ -63,5 +72,6 @@ def _method(
     }
 
 
-def _drawn(error: float) -> float | None:
-    return round(error, DIGITS) if math.isfinite(error) and error <= TOP else None
+def _drawn(error: float, axes: ErrorAxes) -> float | None:
+    is_shown = math.isfinite(error) and error <= axes.error[1]
+    return round(error, DIGITS) if is_shown else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from dpsgd_explorer.regression.comparison import EPSILONS
-from dpsgd_explorer.web.figures.error_axes import COLOURS
+from dpsgd_explorer.web.figures.error_axes import COLOURS, DASHES
 from dpsgd_explorer.web.figures.regression.parts import relation
 from dpsgd_explorer.web.figures.regression.plot import (
     NARROW,
@@ -32,7 +32,6 @@ from dpsgd_explorer.web.questions.regression_results import (
 )
 
 NAME_ROOM = 120
-DASHES = {"large_noise": " dashed", "small_noise": " dotted"}
 
 Lines = dict[str, tuple[tuple[float, ...], list[float]]]
 

@@ -18,7 +18,9 @@ from dpsgd_explorer.web.questions.rounding import limit, percent
 Data = dict[str, Any]
 Size = tuple[int, int]
 BEYOND = 1.1  # the axis of ε goes on past the budget
-TICKS = (60, 70, 80, 90, 95, 98, 99)  # percent right
+# Percent right, the most wanted first; static/js/charts/accuracy_axis.js has the same
+# ticks, and a test compares both.
+TICKS = (99, 98, 95, 90, 85, 80, 70, 75, 60, 50, 0)
 APART = 0.08  # of the axis: ticks closer than that touch
 MOST = 0.995
 
@@ -76,7 +78,7 @@ def accuracy_svg(
     wall, word = budget_of(config, plan) if plan["private"] else (0.0, "")
     end = BEYOND * wall if wall else 1.02 * plan["steps"]
     plot = Plot.framed(size, (0, end), span, left=44, right=16, top=28, bottom=44)
-    plot.y_axis(_error_ticks(low, high), "%")
+    plot.y_axis(error_ticks(low, high), "%")
     if wall:
         plot.bar((wall, end), span, "f-wash-budget")
         plot.path([(wall, span[0]), (wall, span[1])], "line s-budget")
@@ -94,14 +96,15 @@ def accuracy_svg(
     return plot.svg(_sentence(lines))
 
 
-def _error_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    ends = _height(low), _height(high)
-    kept = [100 * low]
-    for tick in TICKS:
-        gap = _height(tick / 100) - _height(kept[-1] / 100)
-        if low < tick / 100 <= high and gap >= APART * (ends[1] - ends[0]):
-            kept.append(tick)
-    return [(_height(tick / 100), f"{tick:g}") for tick in kept]
+def error_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return heights and texts of the ticks between two accuracies, at most 1."""
+    least_gap = APART * (_height(high) - _height(low))
+    shares = [low, *(tick / 100 for tick in TICKS if low <= tick / 100 <= high)]
+    kept: list[float] = []
+    for share in shares:
+        if all(abs(_height(share) - _height(each)) >= least_gap for each in kept):
+            kept.append(share)
+    return [(_height(share), f"{100 * share:g}") for share in sorted(kept)]
 
 
 def _points(line: Line, plan: Data, end: float) -> list[Point]:
