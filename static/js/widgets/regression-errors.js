@@ -3,7 +3,7 @@
 import {Chart, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 
-const NAMED_AT = {adassp: [5, 20], ssp: [2, -14], large_noise: [17, 2], small_noise: [9, -8]}; // share of the line's points, pixels below
+const NAMED_AT = {adassp: [20, 22], ssp: [2, -14], large_noise: [17, 2], small_noise: [9, -8]}; // share of the line's points, pixels below
 
 /** Pure: the methods that have an error at a place, the least median first. */
 export function ranked({methods}, place) {
@@ -84,10 +84,10 @@ function marks({width, height}, data, place, guesses) {
   ];
 }
 
-/** An error that no ε changes: a line at its height, with its name. */
-function baseline({error, words, colour}, [left, right], y) {
+/** An error that no ε changes: a line at its height, with its name where the methods' lines are not. */
+function baseline({error, words, colour, is_at_end: isAbove}, [left, right], y) {
   return [
     rule([left, y(error)], [right, y(error)], `line thin s-${colour} dashed`),
-    text([right, y(error) - 6], words, `${colour} halo`, "end"),
+    text([right, y(error) + (isAbove ? -6 : 15)], words, `${colour} halo`, "end"),
   ];
 }
