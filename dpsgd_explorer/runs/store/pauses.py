@@ -94,7 +94,7 @@ class Pauses:
         )
 
     def change(self, run_id: str, visitor: str, values: Mapping[str, Any]) -> None:
-        """Order other settings from the next step on.
+        """Order other settings from the next step on; those in force undo an order.
 
         Raises:
             ConfigError: a value is outside its domain, or cannot be changed, or the run
@@ -109,7 +109,9 @@ class Pauses:
             run = own_run(connection, run_id, visitor)
             _check_goes_on(run, values)
             asked = json.loads(run["changes"] or "{}") | dict(values)
-            store_changes(connection, run_id, asked)
+            now = _config_in_force(connection, run).model_dump()
+            waiting = {name: asked[name] for name in asked if asked[name] != now[name]}
+            store_changes(connection, run_id, waiting)
 
     def config(self, run_id: str) -> RunConfig:
         """Return the settings of a run with its changes, also those that wait."""
@@ -162,11 +164,17 @@ def _check_goes_on(run: RowMapping, values: Mapping[str, Any]) -> None:
 
 def config_now(connection: Connection, run: RowMapping) -> RunConfig:
     """Return the settings of a run with its changes, also those that wait."""
+    config = _config_in_force(connection, run)
+    waiting = json.loads(run["changes"] or "{}")
+    return config.after(run["step"], waiting) if waiting else config
+
+
+def _config_in_force(connection: Connection, run: RowMapping) -> RunConfig:
+    """Return the settings of a run with the changes that its log holds."""
     config = parse(json.loads(run["config"]))
     for step, values in changes_of(phases_of_runs(connection, [run["id"]])[run["id"]]):
         config = config.after(step, values)
-    waiting = json.loads(run["changes"] or "{}")
-    return config.after(run["step"], waiting) if waiting else config
+    return config
 
 
 def store_changes(

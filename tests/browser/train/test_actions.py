@@ -53,6 +53,9 @@ def test_a_run_is_paused_stepped_and_resumed_by_keyboard(open_page, axe):
     focus(button(page, "Resume"))
     page.keyboard.press("Enter")
     expect(button(page, "Pause")).to_be_focused()
+    expect(title).to_be_hidden()  # the step folds to a line: the charts move now
+    page.locator("[data-step-view] summary").click()
+    expect(title).to_have_text(STEP)
     page.locator("[data-stop]").click()
     expect(status(page)).to_have_text("Stopped")
     expect(page.locator("[data-actions]")).to_be_hidden()
@@ -80,6 +83,12 @@ def test_a_setting_is_changed_in_mid_run_or_for_the_next_only(open_page):
     note = page.locator(".mid-run", has_text="0.5 in this run → 0.2 ")
     focus(note.get_by_role("button", name="Change this run"))
     page.keyboard.press("Enter")
+    ordered = page.locator(".mid-run", has_text="bound C will change to 0.2 at the")
+    expect(ordered.get_by_role("button", name="Undo")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(note.get_by_role("button", name="Change this run")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(ordered.get_by_role("button", name="Change this run")).to_be_hidden()
     button(page, "One step").click()
     said = page.locator("[data-run-changes]")
     expect(said).to_contain_text(

@@ -179,6 +179,15 @@ def test_a_change_is_checked_beside_those_that_wait(store, budgeted):
     assert refused.value.field == "expected_batch_size"
 
 
+def test_the_value_in_force_takes_an_ordered_change_back(store, budgeted):
+    claim = store.leases.claim()
+    before = store.pauses.config(budgeted.id).learning_rate
+    store.pauses.change(budgeted.id, "ann", {"learning_rate": 2 * before, "steps": 50})
+    store.pauses.change(budgeted.id, "ann", {"learning_rate": before})
+    assert store.leases.orders(claim).changes == {"steps": 50}
+    assert store.pauses.config(budgeted.id).learning_rate == before
+
+
 def test_a_change_may_not_cost_more_than_a_run_may(database_url, config):
     store = RunStore(database_url, cost_limit=2 * config.cost)
     values = config.model_dump(mode="json") | {"filter_epsilon": 30.0}

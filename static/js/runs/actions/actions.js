@@ -58,7 +58,7 @@ export class RunActions {
     for (const [name, button] of Object.entries(this.buttons)) button.hidden = !now[name];
     if (focused === this.buttons.pause && !now.pause) this.buttons.resume.focus();
     if ((focused === this.buttons.resume || focused === this.buttons.step) && !now.resume) this.buttons.pause.focus();
-    this.view.show(log.microscope);
+    this.view.show(log.microscope, log.state === "paused");
     this.midRun?.update();
   }
 

@@ -68,6 +68,12 @@ export function offer(name, typed, config, log) {
   return {value, words: begin, isAllowed: true, isPriced: true};
 }
 
+/** Pure: the note once a change was ordered; a paused run waits with it. */
+export function orderedWords(name, value, log) {
+  const when = log.state === "paused" ? "Resume or take one step to apply it." : "";
+  return `${CHANGEABLE[name][0].toUpperCase()}${CHANGEABLE[name].slice(1)} will change to ${text(name, value)} at the next step. ${when}`.trim();
+}
+
 /** Say it on the page. @param {HTMLElement | null} place none: this kind of run cannot be changed */
 export function showChanges(place, config, log) {
   if (!place) return;

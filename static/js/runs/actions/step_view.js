@@ -114,10 +114,11 @@ export function lengthMarks({width, height}, {lengths, records, cut, max_grad_no
 }
 
 export class StepView {
-  /** @param {HTMLElement} root the figure */
+  /** @param {HTMLDetailsElement} root holds the figure, and folds it to a line */
   constructor(root) {
     this.root = root;
     this.step = null;
+    this.isHeld = null; // so that the first look folds or opens it
     const chart = (name, label) => new Chart(root.querySelector(`[data-step-${name}]`), {height: HEIGHT, label, draw: () => this.draw()});
     this.plane = chart("plane", "Gradients of one step in a plane");
     this.bars = chart("lengths", "Lengths of the gradients of one step, longest first");
@@ -130,13 +131,19 @@ export class StepView {
     });
   }
 
-  /** @param {ExaminedStep | null} step null: none was looked at */
-  show(step) {
+  /**
+   * @param {ExaminedStep | null} step null: none was looked at
+   * @param {boolean} isHeld whether the run waits at it; once the run goes on, the charts below matter more
+   */
+  show(step, isHeld = false) {
+    if (isHeld !== this.isHeld) this.root.open = isHeld;
+    this.isHeld = isHeld;
     if (step === this.step) return;
     this.step = step;
     this.root.hidden = step === null;
     if (step === null) return;
     const [title, sub] = stepWords(step);
+    this.root.querySelector("[data-step-line]").textContent = `Step ${integer(step.step)}`;
     this.root.querySelector("[data-step-title]").textContent = title;
     this.root.querySelector("[data-step-sub]").textContent = sub;
     showTable(this.root.querySelector("[data-step-table]"), stepTable(step));

@@ -6,6 +6,7 @@ import {RunLog} from "./run_log.js";
 import {RunFeed} from "./sse.js";
 
 const QUEUE_MS = 2000;
+const OUTAGE_MS = 5000; // a shorter loss of the connection is not mentioned
 
 export class LiveRun {
   /**
@@ -21,19 +22,22 @@ export class LiveRun {
     Object.assign(this, {onState, onEvent});
     this.log = new RunLog();
     this.stopping = false;
+    this.offlineSince = null;
+    this.isOutage = false;
     this.takePlace(answer);
     this.feed = new RunFeed({
       eventsUrl: answer.links.events,
       logUrl: answer.links.log,
       onEvent: (event) => this.take(event),
+      onConnection: (isOnline) => this.connected(isOnline),
     });
     panel.show({...content, log: this.log, activity: this.activity});
     this.actions = new RunActions(panel.root, this);
   }
 
   get activity() {
-    const {queuePosition, queuePaused, expectedStart, stopping} = this;
-    return {queuePosition, queuePaused, expectedStart, stopping};
+    const {queuePosition, queuePaused, expectedStart, stopping, offlineSince} = this;
+    return {queuePosition, queuePaused, expectedStart, stopping, offlineSince: this.isOutage ? offlineSince : null};
   }
 
   takePlace(answer) {
@@ -50,6 +54,25 @@ export class LiveRun {
   pause() {
     this.feed.close();
     clearTimeout(this.queueTimer);
+    clearTimeout(this.outageTimer);
+  }
+
+  /** The stream was opened or lost. A loss that lasts is said; what failed meanwhile is forgotten once it ends. */
+  connected(isOnline) {
+    if (isOnline === (this.offlineSince === null)) return;
+    this.offlineSince = isOnline ? null : new Date();
+    const wasSaid = this.isOutage;
+    this.isOutage = false;
+    clearTimeout(this.outageTimer);
+    if (!isOnline) this.outageTimer = setTimeout(() => this.sayOutage(), OUTAGE_MS);
+    if (!isOnline || !wasSaid) return;
+    for (const line of document.querySelectorAll("[data-run-error]")) line.hidden = true;
+    this.panel.update({activity: this.activity});
+  }
+
+  sayOutage() {
+    this.isOutage = true;
+    this.panel.update({activity: this.activity});
   }
 
   /** Another run takes the panel. */

@@ -214,10 +214,22 @@ export class RunPanel extends BasePanel {
     this.draw("loss", (color) => lossFigure(view, color), lossConclusion(this.log));
   }
 
+  /** The view; null where the connection is lost: the next painting tries again. */
+  async loadModelView() {
+    try {
+      const {ModelView} = await import("../model/view.js");
+      return new ModelView(this.root.querySelector("[data-model]"));
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      this.modelView = null;
+      return null;
+    }
+  }
+
   /** The view of the model is loaded once a log holds one. */
   async paintModel() {
     if (this.log.models.length === 0 && !this.modelView) return;
-    this.modelView ??= import("../model/view.js").then(({ModelView}) => new ModelView(this.root.querySelector("[data-model]")));
-    (await this.modelView).update({log: this.log, whole: this.whole, plan: this.plan, model: this.content.model, twin: this.content.twin ?? null});
+    this.modelView ??= this.loadModelView();
+    (await this.modelView)?.update({log: this.log, whole: this.whole, plan: this.plan, model: this.content.model, twin: this.content.twin ?? null});
   }
 }

@@ -117,6 +117,12 @@ function clipped(log, plan) {
   return share === undefined ? "–" : percent(share, 0);
 }
 
+/** Pure: what is said while no event can come; "" while they can. @param {{offlineSince?: Date | null}} activity */
+export function outage({offlineSince} = {}) {
+  if (!offlineSince) return "";
+  return `No connection to the server since ${offlineSince.toLocaleTimeString()}. The run does not need this page; it reconnects by itself.`;
+}
+
 /** What a screen reader hears, seldom. @returns {string} */
 export function announcement(log, plan, activity = {}) {
   const now = status(log, plan, activity);

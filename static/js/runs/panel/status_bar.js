@@ -1,7 +1,7 @@
 /** Puts the status of a run on the page, and says it aloud, seldom. */
 
 import {exponential} from "../../lib/format.js";
-import {announcement, status} from "./status.js";
+import {announcement, outage, status} from "./status.js";
 
 const OWN = new Set(["title", "delta", "state"]); // cells that are no plain text of the status
 const SPOKEN_EVERY_MS = 12_000;
@@ -38,12 +38,12 @@ export class StatusBar {
     cells.state.className = `state ${now.mark}`;
     this.progress.max = now.steps;
     this.progress.value = now.step;
-    this.showFailure(log);
+    this.showFailure(log, activity);
     this.speak(log, now, announcement(log, plan, activity));
   }
 
-  showFailure(log) {
-    const text = sentence(log?.error?.message ?? "");
+  showFailure(log, activity) {
+    const text = sentence(log?.error?.message ?? "") || (log?.isFinal ? "" : outage(activity));
     setText(this.failure, text);
     this.failure.hidden = text === "";
   }
