@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
+from pydantic import ValidationError
 from werkzeug.wrappers import Response as WerkzeugResponse
 
 from dpsgd_explorer.errors import ConfigError
@@ -18,6 +19,8 @@ from dpsgd_explorer.experiments.own_table import (
     CATEGORY,
     IGNORED,
     LABEL,
+    MOST_CLASSES,
+    MOST_VALUES,
     NUMBER,
     Column,
     OwnTable,
@@ -190,16 +193,26 @@ def _read(stated: Stated) -> Column | str:
     try:
         return Column.model_validate(_values_of(stated))
     except ConfigError as error:
-        return str(error).removeprefix("table: ").capitalize()
-    except ValueError as error:
-        return f"The column cannot be read: {str(error).splitlines()[-2].strip()}"
+        return _sentence(error)
+    except ValidationError as error:
+        [first, *_] = error.errors(include_url=False)
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, ConfigError):
+            return _sentence(cause)
+        return _sentence(f"{stated.text!r} cannot be used: {first['msg'].lower()}")
+
+
+def _sentence(error: ConfigError | str) -> str:
+    """Return a message as it stands beside its column."""
+    words = str(error).removeprefix("table: ")
+    return words[:1].upper() + words[1:].rstrip(".") + "."
 
 
 def _values_of(stated: Stated) -> Mapping[str, object]:
     """Return the values of a column from what was typed.
 
     Raises:
-        ConfigError: bounds are not two numbers.
+        ConfigError: bounds are not two numbers, or no value is listed.
     """
     column: dict[str, object] = {"name": stated.name, "kind": stated.kind}
     if stated.kind == NUMBER:
@@ -213,5 +226,12 @@ def _values_of(stated: Stated) -> Mapping[str, object]:
         return column | {"low": bounds[0], "high": bounds[1]}
     if stated.kind in (CATEGORY, LABEL):
         listed = next(csv.reader(io.StringIO(stated.text), skipinitialspace=True), [])
+        if not listed:
+            most = MOST_CLASSES if stated.kind == LABEL else MOST_VALUES
+            raise ConfigError(
+                "table",
+                f"column {stated.name!r} needs its 2 to {most} values, separated by "
+                "commas.",
+            )
         return column | {"values": [value.strip() for value in listed]}
     return column

@@ -173,7 +173,9 @@ def test_a_far_larger_file_is_not_read_at_all(client):
         ({"text-0": "0-100"}, 0, "such as 0 to 100"),
         ({"text-0": "9 to 1"}, 0, "the lower first"),
         ({"text-0": ""}, 0, "two numbers"),
-        ({"text-0": "0 to 1e300"}, 0, "cannot be read"),
+        ({"text-0": "0 to 1e300"}, 0, "&#39;0 to 1e300&#39; cannot be used"),
+        ({"text-1": ""}, 1, "needs its 2 to 50 values, separated by commas."),
+        ({"text-3": ""}, 3, "needs its 2 to 20 values, separated by commas."),
         ({"text-1": "red"}, 1, "2 to 50 different values"),
         ({"text-1": "red, blue"}, 1, "must be one of red, blue; got &#39;green&#39;"),
         ({"kind-2": "number", "text-2": "0 to 1"}, 2, "row 2, column"),
@@ -188,6 +190,9 @@ def test_a_column_that_is_wrong_says_so_at_its_place(client, changes, place, mes
     assert answer.status_code == 422
     [shown] = re.findall(rf'<p class="error" id="error-{place}">(.*?)</p>', answer.text)
     assert message in shown
+    assert "input_value" not in shown
+    [wrong] = re.findall(r'name="([a-z]+)-\d+"[^>]*aria-invalid', answer.text)
+    assert wrong == ("kind" if changes.get("kind-2") == "magic" else "text")
     for name in changes:
         if name.startswith("text") and changes[name]:
             assert f'value="{changes[name]}"' in answer.text
