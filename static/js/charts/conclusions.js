@@ -18,7 +18,7 @@ export function accuracyConclusion(log, plan, recorded) {
   if (plan.accountant === FILTER) return withinBudget(log, plan, last, reached);
   if (log.state === "done") return finished(log, last, reached);
   const spent = `${reached} at ε = ${decimalsUp(last.epsilon, plan.digits)}`;
-  if (log.isFinal) return `${spent}, where the run ended after ${integer(last.step)} of ${plural(plan.steps, "step")}`;
+  if (log.isFinal) return `${spent}, ${whereItEnded(log, plan, last)}`;
   return `${spent} of ${plan.budget_text}`;
 }
 
@@ -26,7 +26,13 @@ export function accuracyConclusion(log, plan, recorded) {
 function withinBudget(log, plan, last, reached) {
   if (!log.isFinal) return `${reached}; the filter has counted ε = ${decimalsUp(last.epsilon, plan.digits)} of ${plan.budget_text}`;
   const within = `${reached} within the budget ε = ${plan.budget_text}`;
-  return log.state === "done" ? within : `${within}, where the run ended after ${integer(last.step)} of ${plural(plan.steps, "step")}`;
+  return log.state === "done" ? within : `${within}, ${whereItEnded(log, plan, last)}`;
+}
+
+/** A run that was stopped has seldom just been evaluated. */
+function whereItEnded(log, plan, last) {
+  const ended = `the run ended after ${integer(log.latest.step)} of ${plural(plan.steps, "step")}`;
+  return log.latest.step === last.step ? `where ${ended}` : `measured at step ${integer(last.step)}; ${ended}`;
 }
 
 function finished(log, last, reached) {

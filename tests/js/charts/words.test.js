@@ -109,8 +109,11 @@ test("of a run that was stopped nothing is concluded but where it ended", () => 
   log.add({seq: 1000, kind: "state", data: {state: "cancelled"}});
   const {step, epsilon, test_accuracy} = log.evaluations.at(-1);
   const said = accuracyConclusion(log, PLAN);
-  assert.ok(said.startsWith(`${(100 * test_accuracy).toFixed(1)} % at ε = ${roundUp(epsilon)}, where`), said);
-  assert.ok(said.endsWith(`ended after ${step} of 60 steps`), said);
+  assert.ok(step < 30);
+  assert.equal(said, `${(100 * test_accuracy).toFixed(1)} % at ε = ${roundUp(epsilon)}, measured at step ${step}; the run ended after 30 of 60 steps`);
+  const at = logUpToStep(step);
+  at.add({seq: 1000, kind: "state", data: {state: "cancelled"}});
+  assert.match(accuracyConclusion(at, PLAN), new RegExp(`, where the run ended after ${step} of 60 steps$`));
 });
 
 const BUDGET = {...PLAN, accountant: "filter"};
@@ -127,7 +130,7 @@ test("of a run with a budget for changes only the whole budget is claimed, befor
   const counted = decimalsUp(logUpToStep(30).evaluations.at(-1).epsilon, 2);
   assert.equal(accuracyConclusion(filtered(30, "running"), BUDGET), `${reached}; the filter has counted ε = ${counted} of 1.00`);
   assert.equal(accuracyConclusion(filtered(30, "done"), BUDGET), `${reached} within the budget ε = 1.00`);
-  assert.match(accuracyConclusion(filtered(30, "cancelled"), BUDGET), /within the budget ε = 1\.00, where the run ended after \d+ of 60 steps$/);
+  assert.match(accuracyConclusion(filtered(30, "cancelled"), BUDGET), /within the budget ε = 1\.00, measured at step \d+; the run ended after 30 of 60 steps$/);
   for (const state of ["done", "cancelled", "failed"]) {
     const now = status(filtered(30, state), BUDGET);
     assert.deepEqual([now.epsilon, now.budget, now.left], ["1.00", "of 1.00", "0.00"], state);

@@ -17,33 +17,47 @@ export class Prediction {
     this.slider = part.querySelector("input");
     this.output = part.querySelector("output");
     this.verdict = part.querySelector("[data-predict-verdict]");
-    /** @type {number | null} percent */
+    /** @type {number | null} percent; null: the visitor has moved nothing yet */
     this.value = null;
+    this.isOpen = false;
+    /** The run that the prediction was made for, once it has begun. @type {import("../log/run_log.js").RunLog | null} */
+    this.judged = null;
     this.open.addEventListener("click", () => this.begin());
+    part.querySelector("[data-predict-close]").addEventListener("click", () => this.clear());
     this.slider.addEventListener("input", () => this.set(Number(this.slider.value)));
   }
 
   begin() {
-    this.set(Number(this.slider.value));
+    this.isOpen = true;
+    this.show();
+    this.onChange();
     this.slider.focus();
   }
 
-  /** @param {number | null} value percent right at the end; null: nothing is expected */
+  /** @param {number} value percent right at the end */
   set(value) {
     this.value = value;
-    this.seen = this.log?.isFinal ? this.log : null; // set after that run: for the next one
+    this.judged = null;
     this.show();
     this.onChange();
   }
 
   clear() {
-    this.set(null);
+    this.value = null;
+    this.isOpen = false;
+    this.show();
+    this.onChange();
     if (!this.open.hidden) this.open.focus();
+  }
+
+  /** Whether the ends of recorded runs would give the answer away. */
+  get hidesAnswers() {
+    return this.isOpen && !this.log?.evaluations.length;
   }
 
   /** Whether a click on the chart sets the point. */
   get takesClicks() {
-    return this.value !== null && !this.locked;
+    return this.isOpen && !this.locked;
   }
 
   /** @param {number} value percent on the chart */
@@ -64,6 +78,7 @@ export class Prediction {
   update(log, range) {
     this.locked = log.evaluations.length > 0 && !log.isFinal; // a guess is made before the answer
     this.log = log;
+    if (this.value !== null && !log.isFinal && log.events.length > 0) this.judged ??= log;
     if (this.value === null) {
       const [floor, ceiling] = range;
       Object.assign(this.slider, {min: String(Math.ceil(floor)), max: String(ceiling), value: String(Math.round((floor + ceiling) / 2))});
@@ -73,11 +88,11 @@ export class Prediction {
 
   show() {
     const isSet = this.value !== null;
-    this.open.hidden = isSet || this.locked;
-    this.box.hidden = !isSet;
+    this.open.hidden = this.isOpen || this.locked;
+    this.box.hidden = !this.isOpen;
     this.slider.disabled = this.locked;
-    if (isSet) this.output.textContent = percent(this.value / 100);
-    this.verdict.textContent = isSet && this.log !== this.seen ? verdict(this.value, this.log) : "";
+    this.output.textContent = isSet ? percent(this.value / 100) : "move it";
+    this.verdict.textContent = isSet && this.log === this.judged ? verdict(this.value, this.log) : "";
   }
 }
 

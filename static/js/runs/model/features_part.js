@@ -19,7 +19,7 @@ export class FeaturesPart extends Part {
     this.draw(rows.slice(0, SHOWN), other, plan.labels);
     this.show({
       conclusion: featuresConclusion(rows, plan.labels),
-      sub: `Change of each weight since the start${layer.classes === 2 ? `, “${plan.labels[1]}” less “${plan.labels[0]}”` : ""}; the ${SHOWN} of ${features.length} columns that moved most`,
+      sub: `Change of each weight since the start${layer.classes === 2 ? `, “${plan.labels[1]}” less “${plan.labels[0]}”` : ""}; ${features.length > SHOWN ? `the ${SHOWN} of ${features.length} columns that moved most` : "all columns, the one that moved most first"}`,
       settled,
       table: () => table(rows, other, plan.labels),
     });

@@ -17,6 +17,7 @@ import {RunLog} from "../log/run_log.js";
 import {BasePanel} from "./base_panel.js";
 
 const EMPTY = new RunLog();
+const ANSWERS = new Set(["recorded", "twin"]); // lines that tell a predicting visitor how it ends
 
 /**
  * @typedef {object} PanelContent what the panel shows
@@ -135,7 +136,8 @@ export class RunPanel extends BasePanel {
 
   paintAccuracy() {
     const {log, axis, plan} = this;
-    const ghosts = [...(this.content.ghosts ?? []), ...(this.prediction?.ghosts(plan) ?? [])];
+    const others = (this.content.ghosts ?? []).filter(({look}) => !(this.prediction?.hidesAnswers && ANSWERS.has(look)));
+    const ghosts = [...others, ...(this.prediction?.ghosts(plan) ?? [])];
     const range = accuracyRange(plan, [...this.whole.evaluations, ...ghosts.flatMap(({points}) => points)]);
     this.paintAxisSwitch();
     this.root.querySelector("[data-accuracy-scale]").textContent = `; ${SCALE_WORDS}`;
@@ -152,7 +154,7 @@ export class RunPanel extends BasePanel {
       size: this.charts.accuracy.size,
     });
     const print = (color) => accuracyFigure({...view, print: true}, color);
-    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, this.content.log ? undefined : this.recorded), print);
+    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, this.content.log || this.prediction?.hidesAnswers ? undefined : this.recorded), print);
     this.paintGauge(view.size.width);
   }
 
