@@ -5,8 +5,9 @@
 Writes dpsgd_explorer/web/recorded/attacks/membership_game.json: the attack's settings,
 some of its records drawn at random, with their pictures in sixteen shades, who was in,
 and of both models the logit of each label, those of the shadows and the score of the
-likelihood ratio; and how often that attack is right about all records.  There is one
-private model for each epsilon that the game offers.
+likelihood ratio; how often that attack is right about all records, and the test
+accuracy of the attacked model.  There is one private model for each epsilon that the
+game offers.
 """
 
 from __future__ import annotations
@@ -39,10 +40,18 @@ def main() -> int:
     for target in EPSILONS:
         config = AttackConfig(target_epsilon=target, canary_label=labels[0])
         attack = Attack(config)
-        *_, end = attack.events()
+        events = list(attack.events())
+        accuracy = {
+            event.data["diagnostics"]["private"]: event.data["diagnostics"][
+                "test_accuracy"
+            ]
+            for event in events
+            if event.kind == "step" and event.data["diagnostics"]["shadow"] == 0
+        }
         if not models:  # the ordinary model is the same beside each
-            models.append(_model(attack, places, None))
-        models.append(_model(attack, places, end.data["epsilon"]))
+            models.append(_model(attack, places, None, accuracy[False]))
+        spent = events[-1].data["epsilon"]
+        models.append(_model(attack, places, spent, accuracy[True]))
     stored: dict[str, Any] = {
         "config": config.model_dump(mode="json"),
         "places": places,
@@ -57,13 +66,16 @@ def main() -> int:
     return 0
 
 
-def _model(attack: Attack, places: list[int], epsilon: float | None) -> dict[str, Any]:
-    """Return what is known of each record under one model, and the attack's share.
+def _model(
+    attack: Attack, places: list[int], epsilon: float | None, accuracy: float
+) -> dict[str, Any]:
+    """Return the knowledge of each record under one model, and the attack's share.
 
     Args:
         attack: All its models are trained.
         places: The records.
         epsilon: Of the private model; None for the one without privacy.
+        accuracy: Share of test records that the attacked model classifies right.
     """
     signals = attack.signals(private=epsilon is not None)
     scores = likelihood_ratio_scores(signals)
@@ -79,6 +91,7 @@ def _model(attack: Attack, places: list[int], epsilon: float | None) -> dict[str
         "epsilon": epsilon,
         "noise_multiplier": attack.config.plan.noise_multiplier,
         "right": float(((scores > 0) == attack.joined).mean()),
+        "test_accuracy": accuracy,
         **{
             name: [float(f"{float(values[place]):.{DIGITS}g}") for place in places]
             for name, values in seen.items()

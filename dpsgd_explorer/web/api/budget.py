@@ -22,7 +22,7 @@ from dpsgd_explorer.web.questions.budget_map import (
     batch_rows,
     budget_map,
 )
-from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
 from dpsgd_explorer.web.questions.privacy import EnclosedEpsilon, rounded
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 from dpsgd_explorer.web.questions.rounding import need
@@ -37,8 +37,9 @@ class BudgetAnswer(EnclosedEpsilon):
     """All five numbers; ``epsilon`` is what they spend, at most ``budget``.
 
     ``odds`` is how often at most, in percent, an attacker who starts at an even
-    chance is right. ``train`` is the trainer's address with this set-up, "" where it
-    has no data of this size.
+    chance is right: by epsilon alone, which covers every procedure. ``run_odds`` is the
+    limit of this run, by its own trade-off curve. ``train`` is the trainer's address
+    with this set-up, "" where it has no data of this size.
     """
 
     solve: str
@@ -50,6 +51,7 @@ class BudgetAnswer(EnclosedEpsilon):
     sample_rate: float
     noise_per_update: float
     odds: str
+    run_odds: str
     train: str
     remark: str
 
@@ -82,6 +84,7 @@ def answer_to(question: BudgetQuestion) -> BudgetAnswer:
     """Return the planner's answer."""
     found = solve(question)
     train, remark = train_address(found)
+    most = Limits.of([found.run], found.spent, found.delta).percents
     return BudgetAnswer(
         **EnclosedEpsilon.between(
             found.interval, DEFAULT_ACCOUNTANT, found.delta
@@ -94,7 +97,8 @@ def answer_to(question: BudgetQuestion) -> BudgetAnswer:
         steps=found.steps,
         sample_rate=found.sample_rate,
         noise_per_update=found.noise_per_update,
-        odds=percent_at_most(found.spent, found.delta),
+        odds=most[EPSILON_ALONE],
+        run_odds=most[THIS_RUN],
         train=train,
         remark=_weak(found) or remark,
     )

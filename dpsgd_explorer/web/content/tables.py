@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.budget import classic_plan, growth
 from dpsgd_explorer.web.figures.default_run import noise_for
-from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.odds import Limits
 from dpsgd_explorer.web.questions.rounding import (
     limit,
     nearest,
@@ -63,12 +63,18 @@ def accountants() -> Rows:
 
 
 def targets() -> Rows:
-    """Return ε, σ and the attacker's best share of right guesses."""
-    steps = default().plan.steps
+    """Return ε, σ, and the attacker's limits: of this run, and of ε alone."""
     return [
-        (f"{e:g}", need(noise_for(e, steps)), percent_at_most(e, default().delta))
+        (f"{e:g}", need(noise_for(e, default().plan.steps)), *_limits(e).values())
         for e in TARGETS
     ]
+
+
+def _limits(target: float) -> dict[str, str]:
+    """Return how often an attacker of the default run is right at most, by its ε."""
+    plan = default().plan
+    run = Phase(plan.sample_rate, noise_for(target, plan.steps), plan.steps)
+    return Limits.of([run], target, default().delta).percents
 
 
 def lengths() -> Rows:

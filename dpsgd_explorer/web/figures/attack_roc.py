@@ -1,4 +1,4 @@
-"""The errors of attacks on membership, and the ceiling that ε sets to them."""
+"""The errors of attacks on membership, and the ceiling that this run sets to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from markupsafe import Markup
 
 from dpsgd_explorer.web.figures.svg import Picture, Plot
-from dpsgd_explorer.web.questions.rounding import percent, percent_limit
+from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, most_hits
+from dpsgd_explorer.web.questions.rounding import limit, percent, percent_limit
 
 Data = dict[str, Any]
 
@@ -30,23 +31,29 @@ READ_AT = (0.01, 0.1)  # shares of false positives that title and table read
 LEAST = 1e-3
 
 
-def roc_picture(phase: Data, evaluations: Sequence[Data], epsilon: str) -> Picture:
+def roc_picture(
+    phase: Data, evaluations: Sequence[Data], epsilon: float, delta: float
+) -> Picture:
     """Return all attacks on both targets below the ceiling.
 
     Args:
         phase: Data of the run's ``phase`` event.
         evaluations: Data of its ``evaluation`` events.
-        epsilon: ε of the private target, as printed.
+        epsilon: ε of the private target.
+        delta: Its δ.
     """
     found = {(one["target"], one["attack"]): one for one in evaluations}
     ordinary, private = (found[target, HEADLINE] for target in TARGETS)
     read = READ_AT[0]
+    by_epsilon = most_hits(read, epsilon, delta)
     return Picture(
         title=(
             f"At {percent(read, 0)} % false positives the attack finds "
             f"{percent(rate_at(ordinary, read), 0)} % of the members of the ordinary "
             f"model and {percent(rate_at(private, read), 0)} % of the private one’s; "
-            f"ε = {epsilon} allows {percent_limit(ceiling_at(phase, read), 0)} %"
+            f"{THIS_RUN} allows any attack {percent_limit(ceiling_at(phase, read), 0)} "
+            f"%, {EPSILON_ALONE} (ε = {limit(epsilon)}) "
+            f"{percent_limit(by_epsilon, 0)} %"
         ),
         sub=(
             "True positives against false positives, logarithmic, at every threshold; "
@@ -65,8 +72,8 @@ def roc_picture(phase: Data, evaluations: Sequence[Data], epsilon: str) -> Pictu
 
 
 CEILING = (
-    "The ceiling is exact and holds for every attack on a record that joins by a fair "
-    "coin; intervals take records as independent."
+    f"The ceiling, that of {THIS_RUN}, is exact and holds for every attack on a record "
+    "that joins by a fair coin; intervals take records as independent."
 )
 
 
@@ -95,7 +102,14 @@ def _point_at(evaluation: Data, rate: float) -> Data:
 
 def _head() -> tuple[str, ...]:
     rates = (f"TPR at FPR ≤ {percent(rate, 0)} % (95 % interval)" for rate in READ_AT)
-    return ("attack", "on", "area", *rates, "ceiling at 1 %", "above, by chance or not")
+    return (
+        "attack",
+        "on",
+        "area",
+        *rates,
+        f"ceiling at 1 %, {THIS_RUN}",
+        "above, by chance or not",
+    )
 
 
 def _row(phase: Data, one: Data) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot
 from dpsgd_explorer.web.questions.comparison import Comparison
 from dpsgd_explorer.web.questions.odds import (
+    EPSILON_ALONE,
     attacker_accuracy,
     percent_at_most,
     posterior,
@@ -36,17 +37,19 @@ def odds_picture(size: Literal["page", "column"] = "column") -> Picture:
     low, high = CERTAINTY.values
     return Picture(
         title=(
-            f"At ε = {low:g}, an attacker who starts at 50 % ends at {CERTAINTY[0]} % "
-            f"or less; at ε = {high:g}, at {CERTAINTY[1]} %"
+            f"By {EPSILON_ALONE}, an attacker who starts at 50 % ends at "
+            f"{CERTAINTY[0]} % or less at ε = {low:g}, and at {CERTAINTY[1]} % at "
+            f"ε = {high:g}"
         ),
         sub=(
             f"Largest certainty, %, that your record was used, with {CERTAINTY.held}, "
             "for an attacker who knows all the others and sees everything that is "
-            "released (δ = 0)"
+            f"released (δ = 0): what {EPSILON_ALONE} allows any procedure. A run’s own "
+            "limit can be far lower"
         ),
         wide=_draw(wide, narrow=False),
         narrow=_draw((342, 230), narrow=True),
-        head=("ε", "right at most, %"),
+        head=("ε", f"right at most, %, {EPSILON_ALONE}"),
         rows=tuple((f"{e:g}", percent_at_most(e)) for e in SHOWN),
         status="exact",
         comparisons=(CERTAINTY,),

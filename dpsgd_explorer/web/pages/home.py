@@ -15,7 +15,7 @@ from dpsgd_explorer.web.figures.default_model import default_model_picture
 from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.recorded_run import accuracy_picture
 from dpsgd_explorer.web.figures.svg import Picture
-from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
 from dpsgd_explorer.web.questions.rounding import (
     limit,
     nearest,
@@ -87,6 +87,7 @@ def results(run: RecordedRun, twin: RecordedRun) -> list[tuple[str, ...]]:
     """Return what the run came to: symbol, value, unit, meaning."""
     accuracy, unprotected = (one.summary["test_accuracy"] for one in (run, twin))
     epsilon = run.summary["epsilon"]
+    most = Limits.of(run.config.plan.phases, epsilon, run.config.delta).percents
     return [
         ("", percent(accuracy, 2), "%", "of unseen records classified right"),
         (
@@ -99,9 +100,10 @@ def results(run: RecordedRun, twin: RecordedRun) -> list[tuple[str, ...]]:
         ("ε =", limit(epsilon), "", f"spent, at δ = {small(run.config.delta)}"),
         (
             "",
-            percent_at_most(epsilon, run.config.delta),
+            most[THIS_RUN],
             "%",
-            "at most: how often an attacker is right about whether your record was "
-            "included. A coin is right 50 %",
+            f"at most: how often an attacker is right about whether your record was in "
+            f"{THIS_RUN}. A coin is right 50 %; {EPSILON_ALONE}, which covers every "
+            f"procedure, would allow {most[EPSILON_ALONE]} %",
         ),
     ]

@@ -57,7 +57,7 @@ TABLE = (
     Lab(
         "attack",
         "Attack your own run",
-        "Who was in the training? Guess, and meet the ceiling of ε.",
+        "Who was in the training? Guess, and meet the ceiling of a private run.",
         "Three attacks on membership against a private model and its ordinary twin, a "
         "record of yours planted with a wrong label, and the curve that no attack "
         "passes.",

@@ -54,10 +54,13 @@ def _page() -> str:
 def result_texts(answer: BudgetAnswer | None) -> dict[str, str]:
     """Return the planner's results as they are printed; dashes where there are none."""
     if answer is None:
-        return dict.fromkeys(("epsilon", "odds", "noise", "steps", "rate"), "–")
+        return dict.fromkeys(
+            ("epsilon", "odds", "run_odds", "noise", "steps", "rate"), "–"
+        )
     return {
         "epsilon": answer.epsilon_text,
         "odds": f"{answer.odds} %",
+        "run_odds": f"{answer.run_odds} %",
         "noise": f"{answer.noise_per_update:.3g} C",
         "steps": f"{answer.steps:,}",
         "rate": f"{answer.sample_rate:.3g}",

@@ -85,11 +85,15 @@ class Budget:
         """Noise std on the average gradient, in units of C: σ / (qN)."""
         return self.noise_multiplier / self.expected_batch_size
 
+    @property
+    def run(self) -> Phase:
+        """The run as the accountant sees it."""
+        return Phase(self.sample_rate, self.noise_multiplier, self.steps)
+
     @cached_property
     def interval(self) -> Interval:
         """The ε that these numbers spend."""
-        run = Phase(self.sample_rate, self.noise_multiplier, self.steps)
-        return epsilon_interval([run], self.delta, DEFAULT_ACCOUNTANT)
+        return epsilon_interval([self.run], self.delta, DEFAULT_ACCOUNTANT)
 
     @property
     def spent(self) -> float:

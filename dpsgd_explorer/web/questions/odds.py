@@ -1,25 +1,92 @@
-"""The odds of an attacker under (ε, δ)-differential privacy.
+"""How often an attacker is right at most: two limits, each with its name.
 
-An attacker says "in" or "out", knowing every record but yours.  The promise, for the
-outcomes at which he says "in" and for those at which he says "out", reads
+An attacker starts at even odds, knows every record but yours, sees everything that is
+released, and says "in" or "out".  Two limits hold for the share of right guesses:
 
-    TPR <= e^ε FPR + δ    and    1 - FPR <= e^ε (1 - TPR) + δ.
+* this run: (1 + δ(0)) / 2, where δ(0) is the least δ of the run at ε = 0.  It is read
+  off the run's own trade-off curve (Dong, Roth and Su 2019, arXiv:1905.02383v3,
+  Proposition 2.5), so it holds for this mechanism and cannot be improved.
+* ε alone: (e^ε + δ) / (1 + e^ε), which is all that a pair (ε, δ) says by itself, of
+  any procedure.  The promise, for the outcomes at which the attacker says "in" and for
+  those at which it says "out", reads
 
-Their sum bounds his right guesses at an even chance, (TPR + 1 - FPR) / 2, by
-(e^ε + δ) / (1 + e^ε).
+      TPR <= e^ε FPR + δ    and    1 - FPR <= e^ε (1 - TPR) + δ,
+
+  and the sum of both bounds (TPR + 1 - FPR) / 2.
+
+The first is never larger, and often much smaller.  Every page that prints one of them
+prints its name; tests read all pages for it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
+from dpsgd_explorer.accounting import (
+    ACCOUNTANTS,
+    NeighboringRelation,
+    Phase,
+)
 from dpsgd_explorer.web.questions.rounding import certainty_limit
+
+THIS_RUN = "this run"
+EPSILON_ALONE = "ε alone"
+EXACT = ACCOUNTANTS["exact"]
+RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Both limits on the share of right guesses, from 1/2 to 1.
+
+    Attributes:
+        run: The limit of this run.
+        alone: The limit of ε alone.
+    """
+
+    run: float
+    alone: float
+
+    @classmethod
+    def of(cls, phases: Sequence[Phase], epsilon: float, delta: float) -> Limits:
+        """Return both limits of a run that spends ``epsilon`` at ``delta``."""
+        alone = attacker_accuracy(epsilon, delta)
+        return cls(min(run_accuracy(tuple(phases)), alone), alone)
+
+    @property
+    def percents(self) -> dict[str, str]:
+        """Each limit in percent, rounded up, by its name."""
+        return {
+            THIS_RUN: certainty_limit(self.run),
+            EPSILON_ALONE: certainty_limit(self.alone),
+        }
+
+    def __str__(self) -> str:
+        """Return both as they are printed."""
+        return "; ".join(f"{name}: {value} %" for name, value in self.percents.items())
+
+
+@lru_cache(maxsize=256)
+def run_accuracy(phases: tuple[Phase, ...]) -> float:
+    """Return the largest share of right guesses about this run, from 1/2 to 1."""
+    [at_zero] = EXACT.delta_bounds(phases, [0.0], RELATION)
+    return (1 + at_zero.value) / 2
 
 
 def attacker_accuracy(epsilon: float, delta: float = 0.0) -> float:
-    """Return the largest share of right guesses, from 1/2 to 1."""
+    """Return the largest share of right guesses by ε alone, from 1/2 to 1."""
     odds = math.exp(-epsilon)
     return min((1 + delta * odds) / (1 + odds), 1.0)
+
+
+def most_hits(false_alarms: float, epsilon: float, delta: float) -> float:
+    """Return the largest share of hits at a share of false alarms, by ε alone."""
+    rising = math.exp(epsilon) * false_alarms + delta
+    falling = 1 - math.exp(-epsilon) * (1 - delta - false_alarms)
+    return min(1.0, rising, falling)
 
 
 def posterior(epsilon: float, prior: float) -> float:
@@ -34,5 +101,5 @@ def epsilon_of(certainty: float) -> float:
 
 
 def percent_at_most(epsilon: float, delta: float = 0.0) -> str:
-    """Return the bound in percent, rounded up, fine enough not to read 100."""
+    """Return the limit of ε alone in percent, rounded up."""
     return certainty_limit(attacker_accuracy(epsilon, delta))

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import ACCOUNTANTS, FilteredRun, Plan
+from dpsgd_explorer.accounting import ACCOUNTANTS, FilteredRun, Phase, Plan
 from dpsgd_explorer.accounting.core.phase import first_steps
 from dpsgd_explorer.accounting.queries import preview
 from dpsgd_explorer.accounting.registry import accountant_for
@@ -25,7 +25,7 @@ from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.model_card import card_of
-from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.odds import THIS_RUN, Limits, percent_at_most
 from dpsgd_explorer.web.questions.privacy import (
     Curve,
     EnclosedEpsilon,
@@ -143,8 +143,16 @@ def planned(
         last_step=last_step,
         curve=line,
         noise_is_bound=target is not None,
+        run_odds=None if preliminary else _run_odds(run, found.spent.value, plan),
         **_plan_values(config, plan),
     )
+
+
+def _run_odds(run: Sequence[Phase], epsilon: float, plan: Plan) -> str | None:
+    """Return the limit of this run in percent, None without noise."""
+    if not plan.is_private:
+        return None
+    return Limits.of(run, epsilon, plan.delta).percents[THIS_RUN]
 
 
 def _planned_by_filter(
@@ -171,6 +179,7 @@ def _planned_by_filter(
         last_step=last_step,
         curve=line,
         noise_is_bound=preliminary and config.target_epsilon is not None,
+        run_odds=None,
         **_plan_values(config, plan),
     )
 
@@ -335,7 +344,7 @@ def rate_note(model: str, dataset: str) -> str:
 
 
 def _scale(factor: int, power: int) -> dict[str, Any]:
-    """Return ticks a round step apart, each with the best odds of an attacker."""
+    """Return ticks a round step apart, each with the limit of its ε alone."""
     digits = max(0, -power)
     values = [float(f"{factor * i}e{power}") for i in range(TICKS + 1)]
     ticks = [

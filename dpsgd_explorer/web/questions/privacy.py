@@ -263,7 +263,10 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     ``last_step`` is at most that of the run. Where ``noise_is_bound``, the noise is at
     least that of the run, and ``epsilon`` the target, which the run spends at most.
     ``noise_multiplier`` is that of the first step; the gradient's is larger where
-    adaptive clipping releases counts beside it. ``step_bytes`` is the most that torch
+    adaptive clipping releases counts beside it. ``run_odds`` is how often at most, in
+    percent, an attacker of this run is right about one record, by its own trade-off
+    curve; null in a preliminary answer, without noise, and where a budget for changes
+    leaves the steps open. ``step_bytes`` is the most that torch
     allocated during a private step of ``step_records`` records, measured once.
     """
 
@@ -284,6 +287,7 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     step_records: int | None
     curve: Curve | None
     noise_is_bound: bool
+    run_odds: str | None
 
 
 def counter_label(name: str) -> str:

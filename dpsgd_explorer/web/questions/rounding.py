@@ -62,10 +62,14 @@ def percent_limit(share: float, digits: int = 1) -> str:
 
 
 def certainty_limit(share: float) -> str:
-    """Return the limit of a share in percent, fine enough not to read 100."""
+    """Return the limit of a share in percent, fine enough not to read 100.
+
+    Beyond four decimals it is 100, which is no limit.
+    """
     percents = Decimal(repr(share)) * 100
     digits = 1 if percents < 99 else 2 if percents < Decimal("99.99") else 4
-    return _fixed(percents, digits, ROUND_CEILING)
+    text = _fixed(percents, digits, ROUND_CEILING)
+    return "100" if float(text) == 100 else text
 
 
 def points(share: float) -> str:

@@ -108,7 +108,7 @@ def results_of(read: Callable[[str], Points]) -> AttackResults | None:
         if step["diagnostics"]["shadow"] == 0
     }
     return AttackResults(
-        roc=roc_picture(phase, evaluations, epsilon),
+        roc=roc_picture(phase, evaluations, end["epsilon"], end["delta"]),
         record=record_picture(phase, evaluations, end),
         scored=ScoredRecord.of(phase["record"], evaluations),
         numbers=(

@@ -81,7 +81,7 @@ def statement(
     if spent.epsilon is None:
         return NO_STATEMENT
     config = TrainingConfig.parse(run.config)
-    done = _steps_done(run, config, phases)
+    done = steps_done(run, config, phases)
     return " ".join(
         (
             f"{MODELS[config.model].label} was trained on {config.data.label} "
@@ -164,7 +164,7 @@ def bibtex(keys: Sequence[str]) -> str:
     return "\n\n".join(_entry(SOURCES[key]) for key in keys)
 
 
-def _steps_done(
+def steps_done(
     run: Run, config: TrainingConfig, phases: Sequence[Mapping[str, Any]]
 ) -> list[Phase]:
     """Return the steps that were done, by their noise and probability."""

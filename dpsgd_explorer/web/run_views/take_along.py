@@ -15,6 +15,7 @@ from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import DONE
 from dpsgd_explorer.web.figures.exports.share_card import Card
 from dpsgd_explorer.web.figures.run_charts.accuracy import epsilon_axis
+from dpsgd_explorer.web.questions.odds import Limits
 from dpsgd_explorer.web.questions.privacy import Epsilon
 from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.run_views.models import RunSummary
@@ -24,6 +25,7 @@ from dpsgd_explorer.web.run_views.statement import (
     sources,
     statement,
     statement_of_search,
+    steps_done,
 )
 from dpsgd_explorer.web.run_views.training import AuditWords
 
@@ -126,7 +128,25 @@ def card_of(
         axis=epsilon_axis(config),
         choice="chosen while looking" if changes_of(phases) else "",
         audit=_audited(run),
+        limits=_limits(run, config, spent, phases),
     )
+
+
+def _limits(
+    run: Run,
+    config: TrainingConfig,
+    spent: Epsilon,
+    phases: Sequence[Mapping[str, Any]],
+) -> str:
+    """Return both limits of an attacker; "" where the run's own is not known.
+
+    That is without noise, and where a budget for changes let the steps be chosen by
+    looking: the curve of the steps that were done then holds for no chooser.
+    """
+    if spent.epsilon is None or config.is_filtered:
+        return ""
+    done = steps_done(run, config, phases)
+    return str(Limits.of(done, spent.epsilon, spent.delta))
 
 
 def _audited(run: Run) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.svg import Picture
-from dpsgd_explorer.web.questions.odds import posterior
+from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, posterior
 from dpsgd_explorer.web.questions.rounding import (
     certainty_limit,
     limit,
@@ -36,6 +36,7 @@ def data() -> dict[str, Any]:
     return {
         "epsilons": EPSILONS,
         "factors": [limit(math.exp(epsilon)) for epsilon in EPSILONS],
+        "name": EPSILON_ALONE,
         "first": {
             "epsilon": EPSILONS.index(SHOWN_EPSILON),
             "prior": PRIORS.index(SHOWN_PRIOR),

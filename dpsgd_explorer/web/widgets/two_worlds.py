@@ -19,8 +19,6 @@ import numpy as np
 from markupsafe import Markup
 
 from dpsgd_explorer.accounting import (
-    ACCOUNTANTS,
-    NeighboringRelation,
     Phase,
     PrivacyLossDistribution,
     epsilon,
@@ -33,7 +31,14 @@ from dpsgd_explorer.web.figures.toy_training import (
     best_axis,
     train,
 )
-from dpsgd_explorer.web.questions.rounding import limit, percent, percent_limit
+from dpsgd_explorer.web.questions.odds import (
+    EPSILON_ALONE,
+    EXACT,
+    RELATION,
+    THIS_RUN,
+    Limits,
+)
+from dpsgd_explorer.web.questions.rounding import limit, percent
 
 DELTA = 1e-3
 RATES = (1.0, 0.5, 0.25)
@@ -51,8 +56,6 @@ PILOTS = 400  # other trainings per world, on which the attacker chooses its axi
 COUNTS = (200, 1000)  # trainings per world that are counted
 MANY = 1000  # trainings per world of the shares that text and table quote
 SEED = 14
-EXACT = ACCOUNTANTS["exact"]
-RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 @cache
@@ -131,6 +134,8 @@ def data() -> dict[str, Any]:
                 "points": [
                     {
                         "epsilon": limit(spent(rate, noise)),
+                        "most": math.ceil(1e5 * limits_at(noise, rate).run) / 1e5,
+                        "limits": str(limits_at(noise, rate)),
                         "lines": limit_lines(rate, noise),
                         **loss_bins(rate, noise),
                     }
@@ -159,19 +164,20 @@ def shown_right(noise_multiplier: float) -> str:
     return f"{percent(right_calls(noise_multiplier, SHOWN_RATE, STEPS), 0)} %"
 
 
-def most_right(noise_multiplier: float, rate: float = SHOWN_RATE) -> float:
-    """Return the largest share of right calls that any attack reaches."""
-    return (1 + limit_lines(rate, noise_multiplier)[0][1]) / 2
+def limits_at(noise_multiplier: float, rate: float = SHOWN_RATE) -> Limits:
+    """Return the largest share of right calls, of this run and by ε alone."""
+    run = Phase(rate, noise_multiplier, STEPS)
+    return Limits.of([run], spent(rate, noise_multiplier), DELTA)
 
 
 @cache
 def picture() -> Picture:
     """Return the attacker's shares at every threshold, below the limit."""
-    most = most_right(NOISE[SHOWN_NOISE])
+    most = limits_at(NOISE[SHOWN_NOISE])
     return Picture(
         title=(
-            f"The attacker is right {shown_right(NOISE[SHOWN_NOISE])} of the time; no "
-            f"attack is right more than {percent_limit(most, 0)} % of the time"
+            f"The attacker is right {shown_right(NOISE[SHOWN_NOISE])} of the time; "
+            f"any attack at most ({most})"
         ),
         sub=(
             f"DP-SGD on a line through {toy.SIZE} points, with one odd record and "
@@ -180,13 +186,19 @@ def picture() -> Picture:
         ),
         wide=_draw((904, 380)),
         narrow=_draw((342, 340)),
-        head=("σ", f"ε at δ = {DELTA:g}", "attacker right", "most possible"),
+        head=(
+            "σ",
+            f"ε at δ = {DELTA:g}",
+            "attacker right, %",
+            f"right at most, %, {THIS_RUN}",
+            f"right at most, %, {EPSILON_ALONE}",
+        ),
         rows=tuple(
             (
                 f"{NOISE[i]:g}",
                 data()["rates"][RATES.index(SHOWN_RATE)]["points"][i]["epsilon"],
-                shown_right(NOISE[i]),
-                f"{percent_limit(most_right(NOISE[i]), 0)} %",
+                shown_right(NOISE[i]).removesuffix(" %"),
+                *limits_at(NOISE[i]).percents.values(),
             )
             for i in range(0, len(NOISE), 3)
         ),
@@ -194,7 +206,8 @@ def picture() -> Picture:
         status="bound",
         note=(
             f"Made-up records and seeded noise, real training: {MANY:,} per world. "
-            "The limit holds for every attack; one record added or removed."
+            "The limit drawn is that of this run, and holds for every attack; one "
+            "record added or removed."
         ),
     )
 

@@ -5,7 +5,7 @@
  * @typedef {object} Tick
  * @property {number} epsilon
  * @property {string} text
- * @property {string} odds percent an attacker can reach at most
+ * @property {string} odds percent that an attacker reaches at most, by ε alone
  *
  * @typedef {object} Plan
  * @property {boolean} private
@@ -26,6 +26,7 @@
  * @property {number} max_grad_norm
  * @property {string} clipping_fn
  * @property {number} evaluations
+ * @property {string | null} run_odds percent that an attacker of this run reaches at most
  */
 
 import {roundUp} from "../lib/format.js";
@@ -85,7 +86,7 @@ export function planNow(plan, log) {
   if (!phase?.changes || log.changes.length === 0) return plan;
   const rates = [{step: 0, sample_rate: plan.sample_rate}, ...log.changes];
   const {steps = plan.steps, sample_rate = plan.sample_rate, expected_batch_size = plan.expected_batch_size} = phase;
-  return {...plan, steps, sample_rate, expected_batch_size, last_step: phase.last_step ?? Math.max(steps, plan.last_step === plan.steps ? 0 : plan.last_step), rates};
+  return {...plan, run_odds: null, steps, sample_rate, expected_batch_size, last_step: phase.last_step ?? Math.max(steps, plan.last_step === plan.steps ? 0 : plan.last_step), rates};
 }
 
 /** Epochs that so many steps are, whatever rates they had. */

@@ -34,6 +34,7 @@ const store = {
 const RESULTS = {
   epsilon: ({epsilon_text}) => epsilon_text,
   odds: ({odds}) => `${odds} %`,
+  run_odds: ({run_odds: odds}) => `${odds} %`,
   noise: ({noise_per_update}) => `${significant(noise_per_update)} C`,
   steps: ({steps}) => integer(steps),
   rate: ({sample_rate}) => significant(sample_rate),

@@ -12,9 +12,9 @@ const WHITE = 15; // a pixel is one hexadecimal digit
 export function mount(element, data) {
   const speak = speaker(element);
   const generator = new Generator(data.seed);
-  const fresh = () => begin(generator, data.labels.length, data.rounds);
+  const fresh = () => begin(generator, data.joined, data.rounds);
   const state = {place: 0, games: data.models.map(fresh)};
-  const bars = new Chart(part(element, "bars"), {height: 132, label: "Right guesses so far: yours, the attacker’s, and the limit", draw: () => draw()});
+  const bars = new Chart(part(element, "bars"), {height: 132, label: "Right guesses so far: yours, the attacker’s, a coin’s, and the limit of this run", draw: () => draw()});
 
   function draw() {
     const game = state.games[state.place];
@@ -65,8 +65,8 @@ function showPicture(place, shades, label) {
   place.replaceChildren(canvas);
 }
 
-/** Two bars over the rounds, and the limit of those played. */
-function drawn(chart, {rounds: count}, {epsilon, limit}, played) {
+/** Two bars over the rounds, a coin’s score and the limit of those played. */
+function drawn(chart, {rounds: count}, {epsilon, most}, played) {
   const [left, right, bottom] = [84, chart.width - 34, chart.height - 38];
   const {x} = chart.frame([0, count], [0, 1], [left, 10, right, bottom]);
   const right_guesses = score(played);
@@ -76,9 +76,13 @@ function drawn(chart, {rounds: count}, {epsilon, limit}, played) {
     const top = 16 + 36 * i;
     marks.push(text([left - 10, top + 16], words, "", "end"), box([x(0), top], x(right_guesses[who]) - x(0), 22, css), text([x(right_guesses[who]) + 8, top + 16], right_guesses[who], "halo"));
   }
-  if (epsilon) {
-    const edge = x(limit.share * played.length);
-    marks.push(line([[edge, 10], [edge, bottom]], "s-budget"), text([edge + 6, bottom - 4], "limit", "budget halo"));
+  if (played.length) {
+    const half = x(played.length / 2);
+    marks.push(line([[half, 10], [half, bottom]], "thin s-ink dotted"), text([half - 6, bottom - 2], "a coin", "halo", "end"));
+  }
+  if (epsilon && played.length) {
+    const edge = x(most * played.length);
+    marks.push(line([[edge, 10], [edge, bottom]], "s-budget"), text([edge + 6, bottom - 2], "this run", "budget halo"));
   }
   return marks;
 }

@@ -10,7 +10,7 @@ export const isMerged = ({limit}) => Number(limit) <= MERGED;
 
 /** Pure: what a level shows, as a sentence. */
 export function conclusion({noise, limit, accuracy}) {
-  return `At σ = ${noise} the model is right on ${accuracy} of 100 unseen records, and no attacker about one record on more than ${limit} of 100`;
+  return `At σ = ${noise} the model is right on ${accuracy} of 100 unseen records. An attacker who guesses whether one record was in this run is right at most ${limit} times in 100`;
 }
 
 export function mount(element, data) {
@@ -23,7 +23,7 @@ export function mount(element, data) {
     if (!chart.width) return;
     const level = data.levels[Number(slider.value)];
     chart.show(worlds(chart, data, level));
-    for (const name of ["limit", "accuracy", "epsilon"]) write(element, name, level[name]);
+    for (const name of ["limit", "alone", "accuracy", "epsilon"]) write(element, name, level[name]);
     write(element, "noise-words", level.noise);
     write(element, "title", conclusion(level));
     slider.setAttribute("aria-valuetext", level.noise);

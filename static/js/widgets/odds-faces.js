@@ -4,7 +4,7 @@ import {Chart, circles, diamond, disc, line, rule, scale, text} from "../lib/svg
 import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
 
 const COLUMNS = 10;
-const WHO = "For an attacker who knows all the others and sees everything that is released (δ = 0)";
+const WHO = "For an attacker who knows all the others and sees everything that is released (δ = 0). A run’s own limit can be far lower";
 const MOUTHS = {given: 0, gained: -3.5, none: 3.5};
 
 /** Pure: "given", "gained" or "none" of each face, from left to right and top to bottom. */
@@ -13,15 +13,15 @@ export function kinds(before, right) {
 }
 
 /** Pure: what the faces show. */
-export function conclusion(epsilon, before, {right}) {
-  return `At ε = ${epsilon}, at most ${right} of 100 guesses are right; without the release, ${before} ${before === 1 ? "is" : "are"}`;
+export function conclusion(named, epsilon, before, {right}) {
+  return `At ε = ${epsilon}, ${named} allows at most ${right} right guesses of 100; without the release, ${before} ${before === 1 ? "is" : "are"} right`;
 }
 
 /** Pure: the same in natural frequencies. */
 export function frequencies(factor, before, {right, percent}) {
   const start = `An attacker says “took part” of 100 people, one by one. Before the release ${before} of these statements ${before === 1 ? "is" : "are"} right, so the odds are ${before} to ${100 - before}.`;
   if (right === before) return `${start} They stay so: the release says nothing about anybody.`;
-  return `${start} The odds grow by a factor of at most ${factor}: ${percent} %, or ${right} faces, rounded up.`;
+  return `${start} The odds grow by a factor of at most ${factor}: ε alone allows ${percent} %, or ${right} faces, rounded up.`;
 }
 
 /** Pure: guesses with their place on the slider; those at no epsilon of it are left out. */
@@ -38,7 +38,7 @@ export function mount(element, data) {
   const redraw = oncePerFrame(() => draw());
   const charts = {
     faces: new Chart(part(element, "faces"), {height: 300, label: "A hundred faces: those about whom the attacker is right are filled", draw: redraw}),
-    curve: new Chart(part(element, "curve"), {height: 180, label: "The limit in percent at each epsilon", draw: redraw}),
+    curve: new Chart(part(element, "curve"), {height: 180, label: "The limit of ε alone in percent at each epsilon", draw: redraw}),
   };
   function draw() {
     if (!charts.faces.width || !charts.curve.width) return;
@@ -46,7 +46,7 @@ export function mount(element, data) {
     const {before, limits} = data.priors[state.prior];
     charts.faces.show(faces(charts.faces, kinds(before, limits[index].right)));
     charts.curve.show(curve(charts.curve, data, limits, index, before === 50 ? state.guesses : []));
-    const words = [conclusion(data.epsilons[index], before, limits[index]), frequencies(data.factors[index], before, limits[index])];
+    const words = [conclusion(data.name, data.epsilons[index], before, limits[index]), frequencies(data.factors[index], before, limits[index])];
     write(element, "title", words[0]);
     write(element, "sub", WHO);
     write(element, "fact", words[1]);

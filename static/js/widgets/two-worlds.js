@@ -20,7 +20,7 @@ const CHARTS = {
   cloud: "Two clouds of finished lines, slope against intercept",
   scores: "Densities of both worlds along the attacker’s axis, and a threshold you can move",
   thresholds: "Hits against false alarms, below the region that the promise forbids",
-  levels: "Right calls against the noise multiplier, below the limit",
+  levels: "Right calls against the noise multiplier, below the limit of each run",
   losses: "The law of the privacy loss in both worlds, with the band of plus and minus epsilon",
 };
 
@@ -49,7 +49,7 @@ export function mount(element, data) {
     charts.levels.show(levels(charts.levels, data, state, tally, extras));
     charts.losses.show(losses(charts.losses, data, point));
     threshold.at([charts.scores.x(state.cut), 16], state.cut.toFixed(1), `${decimals(state.cut, 1)}: ${hits} hits, ${alarms} false alarms of ${state.count}`);
-    say(tally, lines, point.epsilon);
+    say(tally, lines, point);
   };
 
   function train() {
@@ -59,8 +59,8 @@ export function mount(element, data) {
     write(element, "took", `${integer(2 * state.count)} trainings in ${Math.max(1, Math.round(performance.now() - start))} ms`);
   }
 
-  function say(tally, lines, epsilon) {
-    const words = [conclusion(tally, lines), odds(tally, lines), chance(tally, lines)];
+  function say(tally, lines, {epsilon, ...limits}) {
+    const words = [conclusion(tally, limits), odds(tally, lines), chance(tally, lines)];
     write(element, "title", words[0]);
     write(element, "odds", words[1]);
     write(element, "chance", words[2]);

@@ -90,14 +90,13 @@ def test_a_widget_that_breaks_while_it_moves_gives_its_picture_back(open_page):
         "**/two_worlds/limit.js",
         lambda route: route.fulfill(
             content_type="text/javascript",
-            body='export const mostRight = () => { throw Error("broken"); };'
-            "export const mostHits = mostRight;",
+            body='export const mostHits = () => { throw Error("broken"); };',
         ),
     )
     page.goto(page.url.replace("microscope", "two-worlds"))
     expect(page.get_by_text("The moving version does not work")).to_be_visible()
     expect(page.locator("[data-still] svg:visible")).to_have_count(1)
-    expect(page.get_by_role("heading", level=1)).to_contain_text("no attack is right")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("any attack at most (")
 
 
 @pytest.fixture
@@ -139,9 +138,8 @@ def test_two_worlds_are_trained_and_told_apart(open_page):
     page.get_by_role("button", name="Show the picture").click()
     figure = page.locator("#two-worlds")
     title = figure.get_by_role("heading", level=3)
-    expect(title).to_have_text(
-        re.compile(r"The attacker is right \d\d % of the time; the limit is \d\d %")
-    )
+    expect(title).to_contain_text(re.compile(r"\d\d % of the time; at most \(this"))
+    expect(title).to_contain_text("; ε alone: ")
     expect(figure.get_by_text("you: 90 %")).to_be_visible()
     promise = figure.locator('[data-part="promise"]')
     epsilon = promise.inner_text()

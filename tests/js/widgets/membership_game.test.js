@@ -4,20 +4,25 @@ import {Generator} from "../../../static/js/widgets/common/random.js";
 import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, words} from "../../../static/js/widgets/membership_game/game.js";
 
 const JOINED = [true, false, true, false];
-const MODEL = {epsilon: "1.00", limit: {share: 0.5618, words: "56.2"}, right: "51.0", sure: ["90.0", "80.0", "70.0", "60.0"], had_it: ["99.0", "98.0", "97.0", "96.0"], had_it_not: ["50.0", "51.0", "52.0", "53.0"], says_in: [true, true, false, false]};
-const DATA = {rounds: 3, labels: [7, 1, 4, 9], joined: JOINED, coin: ["100.0", "87.5", "50.0", "12.5"]};
+const MODEL = {epsilon: "1.00", most: 0.5618, limits: "this run: 56.2 %; ε alone: 73.2 %", right: "51.0", interval: "46.9 to 55.1", accuracy: "60.0", sure: ["90.0", "80.0", "70.0", "60.0"], had_it: ["99.0", "98.0", "97.0", "96.0"], had_it_not: ["50.0", "51.0", "52.0", "53.0"], says_in: [true, true, false, false]};
+const DATA = {rounds: 3, labels: [7, 1, 4, 9], joined: JOINED, coin: ["100.0", "87.5", "50.0", "12.5"], records: 600, models: [{accuracy: "81.0"}]};
 
 const game = (order, said = [], revealed = false) => ({order, said, revealed});
 
-test("a game has different records, and another game others", () => {
+test("a game has different records, half of them in at no fixed place, and another game others", () => {
   const generator = new Generator(1);
-  const orders = Array.from({length: 40}, () => begin(generator, 24, 10).order);
+  const joined = Array.from({length: 24}, (_, i) => i % 3 === 0);
+  const orders = Array.from({length: 40}, () => begin(generator, joined, 10).order);
   for (const order of orders) {
     assert.equal(new Set(order).size, 10);
-    assert.ok(order.every((place) => place >= 0 && place < 24));
+    assert.equal(order.filter((place) => joined[place]).length, 5);
   }
   assert.equal(new Set(orders.flat()).size, 24);
   assert.equal(new Set(orders.map(String)).size, 40);
+  for (let round = 0; round < 10; round++) {
+    const share = orders.filter((order) => joined[order[round]]).length;
+    assert.ok(share > 8 && share < 32, `${share} of 40 in at round ${round}`);
+  }
 });
 
 test("an answer is given once a round, and none after the last", () => {
@@ -52,9 +57,9 @@ test("what a record's own models say is seen after the answer only", () => {
 
 test("the limit is of the private model alone, and a coin's luck comes with the end", () => {
   const played = rounds(game([3, 0, 1], [false, true, false]), JOINED, MODEL);
-  assert.match(limits(played, DATA, MODEL), /more than 56.2 % .* ε = 1.00.*A coin gets 3 or more of 3 right in 12.5 % .* right 51.0 %/);
+  assert.match(limits(played, DATA, MODEL), /at most so often \(this run: 56.2 %; ε alone: 73.2 %\).* right on 60.0 % .* without privacy on 81.0 %.*A coin gets 3 or more right in 12.5 % .*all 600 records .* right 51.0 % of the time \(95 % interval 46.9 to 55.1\)/);
   assert.doesNotMatch(limits(played.slice(0, 2), DATA, MODEL), /coin/);
   const open = limits(played, DATA, {...MODEL, epsilon: null});
-  assert.match(open, /nothing limits/);
+  assert.match(open, /nothing stops/);
   assert.doesNotMatch(open, /56.2|ε =/);
 });

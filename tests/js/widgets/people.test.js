@@ -17,7 +17,7 @@ test("the heading says what a promise bounds", () => {
 });
 
 test("the same as an attacker’s limit, and the price of the larger unit", () => {
-  assert.match(sentence(DATA, 1, 0), /right 99\.99 % of the time at most; a coin is right 50 %\.$/);
+  assert.match(sentence(DATA, 1, 0), /^By ε alone, .* right at most 99\.99 % of the time; a coin, 50 %\. The limit of this run is lower/);
   assert.match(sentence({points: [{...points[0], right: null}]}, 0, 0), /next to no limit/);
-  assert.match(sentence(DATA, 1, 1), /right 73\.2 % .* fewer units/);
+  assert.match(sentence(DATA, 1, 1), /at most 73\.2 % .* fewer units/);
 });

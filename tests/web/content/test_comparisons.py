@@ -25,7 +25,7 @@ SENTENCE = re.compile(r"(?<=[.:?!])\s+(?=[A-Z<“])")
 TOGETHER = {
     ("audit.most_provable",): "right calls out of",
     ("audit.promised_words", "audit.reached"): "the line of the sound program",
-    ("exposure.private_limit", "exposure.spent"): "in the picture",
+    ("exposure.limits", "exposure.spent"): "In the picture",
     ("fair.at", "fair.noise_ratio"): "At ε = 1 the noise is",
     ("fair.at", "fair.stored"): "at the usual rate, clipping without any noise",
     ("fair.at", "fair.tuned"): "times that rate",

@@ -109,7 +109,7 @@ def test_the_odd_record_is_the_most_exposed_and_no_private_one_beats_the_limit()
     assert rows[-1][1] > 0.95
     # Of 24 shares of 400 calls none exceeds its limit by five standard errors.
     error = 0.5 / math.sqrt(2 * exposure.TRAININGS)
-    assert max(private for _, _, private in rows) < exposure.limit() + 5 * error
+    assert max(private for _, _, private in rows) < exposure.limits().run + 5 * error
 
 
 def test_the_limit_of_right_calls_is_a_point_of_the_trade_off_curve():
@@ -119,8 +119,8 @@ def test_the_limit_of_right_calls_is_a_point_of_the_trade_off_curve():
         exposure.SAMPLE_RATE, exposure.NOISE, STEPS, false_positive_rates=rates
     )
     best = max((t + 1 - f) / 2 for f, t in zip(rates, curve, strict=True))
-    assert best == pytest.approx(exposure.limit(), abs=1e-3)
-    assert best <= exposure.limit() * (1 + 1e-9)
+    assert best == pytest.approx(exposure.limits().run, abs=1e-3)
+    assert best <= exposure.limits().run * (1 + 1e-9)
 
 
 def test_trainings_on_other_records_leave_out_the_last_of_them():

@@ -12,7 +12,7 @@ from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN, results
-from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.odds import Limits
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import noise
 from tests.web.reading import Page
@@ -58,7 +58,7 @@ def test_noise_levels_are_those_of_the_command_and_spend_what_was_recorded():
         assert level.epsilon == pytest.approx(measured["epsilon"], rel=TOLERANCE)
         assert level.words["accuracy"] == f"{100 * level.accuracy:.1f}"
         assert level.accuracy == mean(measured["test_accuracy"])
-    limits = [level.most_right for level in noise.levels()]
+    limits = [level.limits.run for level in noise.levels()]
     assert limits == sorted(limits, reverse=True)
 
 
@@ -71,15 +71,15 @@ def test_both_worlds_are_drawn_as_far_apart_as_the_limit_says(level):
         run.sample_rate, run.noise_multiplier, run.steps, false_positive_rates=shares
     )
     best = float(np.max(1 + np.array(reached) - shares)) / 2
-    assert best - 1e-9 <= level.most_right <= best + 1e-3
-    assert float(level.words["limit"]) >= 100 * level.most_right
+    assert best - 1e-9 <= level.limits.run <= best + 1e-3
+    assert float(level.words["limit"]) >= 100 * level.limits.run
     width = noise.PLACES[1] - noise.PLACES[0]
     with_it, without = (
         np.array(values) for values in (noise.density_with(level), STANDARD_NORMAL)
     )
     assert sum(with_it) * width == pytest.approx(1, abs=2e-3)
     gain = sum(np.abs(with_it - without)) * width / 4
-    assert 0.5 + gain == pytest.approx(level.most_right, abs=2e-3)
+    assert 0.5 + gain == pytest.approx(level.limits.run, abs=2e-3)
 
 
 def test_the_landing_page_asks_which_setting_changes_epsilon(reading, text):
@@ -113,7 +113,9 @@ def test_every_number_of_the_shown_run_comes_from_its_events(text):
     shown = [value for _, value, _, _ in results(run, twin)]
     cost = f"{unprotected - accuracy:.2f}"  # as a reader subtracts what is printed
     expected = [f"{accuracy:.2f}", cost, round_up(spent)]
-    assert shown == [*expected, percent_at_most(spent, run.config.delta)]
+    both = Limits.of(run.config.plan.phases, spent, run.config.delta).percents
+    assert shown == [*expected, both["this run"]]
+    assert f"would allow {both['ε alone']} %" in text
     for value in shown:
         assert f'<span class="num">{value}</span>' in text
     assert f"At ε = {round_up(spent)} the model is right on {accuracy:.2f}" in text

@@ -12,7 +12,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.figures.exports import share_card as cards
 from dpsgd_explorer.web.figures.exports.share_card import Card, share_card
-from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.odds import Limits
 from dpsgd_explorer.web.run_views import statement as statements
 from dpsgd_explorer.web.run_views.models import RunSummary
 from dpsgd_explorer.web.run_views.statement import NO_STATEMENT, bibtex
@@ -154,7 +154,8 @@ def test_a_card_shows_the_epsilon_in_odds_and_is_a_picture_by_itself(client, fin
     words = " ".join(root.itertext())
     assert "ε = 1.00" in words
     assert "84.0 %" in words
-    assert f"at most {percent_at_most(1.0, 1e-5)} times in 100" in words
+    run = TrainingConfig.parse(SMALL).plan.phases
+    assert f"is right at most ({Limits.of(run, 1.0, 1e-5)})," in words
     for foreign in ("class=", "href=", "style=", "<script"):
         assert foreign not in answer.text
 
@@ -164,7 +165,7 @@ def test_a_card_of_a_run_without_noise_says_that_it_is_not_private(client, store
     ended(store, run_id, WITHOUT_NOISE)
     text = client.get(f"{RUNS}/{run_id}/card.svg").text
     assert "no noise: not private" in text
-    assert "times in 100" not in text
+    assert "is right at most" not in text
 
 
 def test_there_is_no_card_of_a_run_that_goes_on_or_has_no_accuracy(client, run_id):

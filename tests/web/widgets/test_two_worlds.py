@@ -186,7 +186,7 @@ def test_the_words_of_the_page_are_the_numbers_of_the_picture():
     assert title.startswith(f"The attacker is right {widget.shown_right(shown)} of")
     for noise in widget.NOISE[::3]:
         share = widget.right_calls(noise, widget.SHOWN_RATE, STEPS)
-        assert 0.5 < share < widget.most_right(noise) + 0.04
+        assert 0.5 < share < widget.limits_at(noise).run + 0.04
 
 
 def test_another_order_alone_moves_every_parameter():

@@ -15,12 +15,12 @@ from functools import cache
 import numpy as np
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import delta, epsilon
+from dpsgd_explorer.accounting import Phase, epsilon
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
 from dpsgd_explorer.web.figures.toy_training import STEPS, best_axis, train
 from dpsgd_explorer.web.questions import rounding
-from dpsgd_explorer.web.questions.rounding import percent_limit
+from dpsgd_explorer.web.questions.odds import THIS_RUN, Limits
 
 TRAININGS = 200  # per world, that are called; as many to choose the axis
 SAMPLE_RATE = 0.5
@@ -63,9 +63,11 @@ def exposures() -> list[tuple[int, float, float]]:
     return sorted(rows, key=lambda row: row[1])
 
 
-def limit() -> float:
-    """Return the largest share of right calls that any attack reaches: (1 + δ(0))/2."""
-    return (1 + delta(SAMPLE_RATE, NOISE, STEPS, 0.0)) / 2
+@cache
+def limits() -> Limits:
+    """Return the largest share of right calls about a private training."""
+    run = Phase(SAMPLE_RATE, NOISE, STEPS)
+    return Limits.of([run], epsilon(SAMPLE_RATE, NOISE, STEPS, DELTA), DELTA)
 
 
 def spent() -> str:
@@ -86,11 +88,6 @@ def ordinary_median() -> str:
 def private_most() -> str:
     """Return the largest share of right calls about any record with privacy, %."""
     return f"{100 * max(row[2] for row in exposures()):.0f}"
-
-
-def private_limit() -> str:
-    """Return the limit in percent, rounded up."""
-    return percent_limit(limit(), 0)
 
 
 @cache
@@ -136,9 +133,9 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot = Plot.framed(size, (-0.5, len(rows) - 0.5), (40, 105), top=34)
     plot.y_axis([(y, f"{y}") for y in (50, 75, 100)], "right calls, %")
     plot.x_axis([], "records, most exposed without privacy at the right")
-    edge = 100 * limit()
+    edge = 100 * limits().run
     plot.line([(-0.5, edge), (len(rows) - 0.5, edge)], "s-budget thin")
-    words = "limit" if narrow else f"no attack on ε = {spent()} is right more often"
+    words = "limit, this run" if narrow else f"right at most ({limits()})"
     plot.text((-0.5, edge), words, "budget halo", "start", (6, -7))
     for place, (_, ordinary, private) in enumerate(rows):
         pair: Sequence[Point] = [
@@ -156,5 +153,5 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     return plot.svg(
         f"Two dots for each of {toy.SIZE} records. Without privacy they rise to "
         f"{ordinary_odd()} percent at the odd record; with privacy they stay near 50, "
-        "below a level line."
+        f"below a level line, the limit of {THIS_RUN}."
     )

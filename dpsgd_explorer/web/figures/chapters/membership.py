@@ -1,9 +1,10 @@
-"""A game about membership: ten records, the visitor and an attacker, and the limit.
+"""A game about membership: ten records, the visitor and an attacker, and the limits.
 
 Records, models and the attacker's scores are those of a recorded attack
-(``tools/record/membership_game.py``).  The limit is that of a guess on a fair coin: of
-all rates a of false alarms with h(a) hits, the largest (1 + h(a) - a) / 2, which is
-(1 + δ(0)) / 2 (Dong, Roth and Su 2019, arXiv:1905.02383v3, Proposition 2.5).
+(``tools/record/membership_game.py``), in which a fair coin put each record in.  A game
+deals as many records that were in as records that were out, so that one button all the
+way scores what a coin scores.  The limits are those of a guess on a fair coin, see
+``questions.odds``; the intervals are those of Clopper and Pearson (1934).
 """
 
 from __future__ import annotations
@@ -15,20 +16,24 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import delta
+from dpsgd_explorer.accounting import Phase
+from dpsgd_explorer.accounting.auditing.error_rates import largest_rate
 from dpsgd_explorer.accounting.core.binomial import at_least
 from dpsgd_explorer.experiments.attack_config import POOL, STEPS, AttackConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
+from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
 from dpsgd_explorer.web.questions.rounding import (
     limit,
     percent,
     percent_limit,
+    proven,
     significant,
 )
 from dpsgd_explorer.web.recorded.files import recording
 
-ROUNDS = 10
+ROUNDS = 10  # half of the records that are dealt were in
 SEED = 1
+ERROR = 0.05  # of an interval, half on either side
 RARE = 0.01  # a share below which one decimal of its percents says too little
 WITHOUT = "without privacy"
 
@@ -39,13 +44,14 @@ def stored() -> dict[str, Any]:
 
 
 @cache
-def most_right(place: int) -> float:
-    """Return the largest share of right guesses of any attack on a model."""
+def limits(place: int) -> Limits | None:
+    """Return how often any attack on a model is right at most; None without privacy."""
     model = stored()["models"][place]
     if model["epsilon"] is None:
-        return 1.0
+        return None
     plan = AttackConfig.parse(stored()["config"]).plan
-    return (1 + delta(plan.sample_rate, model["noise_multiplier"], plan.steps, 0)) / 2
+    run = Phase(plan.sample_rate, model["noise_multiplier"], plan.steps)
+    return Limits.of([run], model["epsilon"], plan.delta)
 
 
 def spent(place: int) -> str:
@@ -58,12 +64,29 @@ def right(place: int) -> str:
     return percent(stored()["models"][place]["right"])
 
 
+@cache
+def interval(place: int) -> tuple[float, float]:
+    """Return the interval of ``right``, which takes the records as independent."""
+    count = round(POOL * stored()["models"][place]["right"])
+    return (
+        1 - largest_rate(POOL - count, POOL, ERROR / 2),
+        largest_rate(count, POOL, ERROR / 2),
+    )
+
+
+def interval_words(place: int) -> str:
+    """Return the interval in percent, each end rounded away from the middle."""
+    low, high = interval(place)
+    return f"{proven(100 * low, 1)} to {percent_limit(high)}"
+
+
 def data() -> dict[str, Any]:
-    """Return the records, what is known of each under every model, and the limits."""
+    """Return the records, the knowledge of each under every model, and the limits."""
     found = stored()
     return {
         "rounds": ROUNDS,
         "seed": SEED,
+        "records": POOL,
         "pictures": found["pictures"],
         "labels": found["labels"],
         "joined": found["joined"],
@@ -76,15 +99,15 @@ def data() -> dict[str, Any]:
 
 def _model(place: int) -> dict[str, Any]:
     """Return what the game needs of one model."""
-    is_private = stored()["models"][place]["epsilon"] is not None
+    most = limits(place)
     return {
-        "title": f"ε = {spent(place)}" if is_private else WITHOUT,
-        "epsilon": spent(place) if is_private else None,
-        "limit": {
-            "share": math.ceil(1e4 * most_right(place)) / 1e4,
-            "words": percent_limit(most_right(place)),
-        },
+        "title": WITHOUT if most is None else f"ε = {spent(place)}",
+        "epsilon": None if most is None else spent(place),
+        "most": 1.0 if most is None else math.ceil(1e4 * most.run) / 1e4,
+        "limits": "" if most is None else str(most),
         "right": right(place),
+        "interval": interval_words(place),
+        "accuracy": percent(stored()["models"][place]["test_accuracy"]),
         **_records(place),
     }
 
@@ -94,32 +117,48 @@ def picture() -> Picture:
     config = AttackConfig.parse(stored()["config"])
     models = data()["models"]
     ordinary, *private = models
+    places = range(1, len(models))
     reached = _listed([model["right"] for model in private])
-    most = _listed([model["limit"]["words"] for model in private])
+    runs = [most.percents[THIS_RUN] for p in places if (most := limits(p))]
     epsilons = _listed([model["epsilon"] for model in private])
     return Picture(
         title=(
             f"The attacker is right about {ordinary['right']} % of the records without "
-            f"privacy; at ε = {epsilons} no attack passes {most} %, and this one "
-            f"reaches {reached} %"
+            f"privacy; at ε = {epsilons} about {reached} %, where any attack on "
+            f"{THIS_RUN} is right at most {_listed(runs)} %"
         ),
         sub=(
             f"Right guesses about {POOL} records of {config.data_set.label}, of which "
-            "a fair coin put each in; a network with one hidden layer, attacked by "
-            f"likelihood ratio with {config.shadows} shadow models"
+            "a fair coin put each in, with 95 % intervals; a network with one hidden "
+            f"layer, attacked by likelihood ratio with {config.shadows} shadow models"
         ),
         wide=_draw(models, (904, 270), left=150),
         narrow=_draw(models, (342, 270), left=112),
-        head=("model", "the attacker is right, %", "most that is possible, %"),
+        head=(
+            "model",
+            "the attacker is right, %",
+            "95 % interval",
+            f"right at most, %, {THIS_RUN}",
+            f"right at most, %, {EPSILON_ALONE}",
+            "unseen records the model itself gets right, %",
+        ),
         rows=tuple(
-            (model["title"], model["right"], model["limit"]["words"])
-            for model in models
+            (
+                model["title"],
+                model["right"],
+                model["interval"],
+                *(most.percents.values() if (most := limits(place)) else ("–", "–")),
+                model["accuracy"],
+            )
+            for place, model in enumerate(models)
         ),
         kind="recorded",
         status="exact",
         note=(
             f"One attack on each, recorded: {STEPS} steps, "
-            f"δ = {small(config.plan.delta)}, one record added or removed. "
+            f"δ = {small(config.plan.delta)}, one record added or removed. A coin is "
+            "right 50 % of the time; intervals, by Clopper and Pearson, take records "
+            "as independent, which those of one model are only nearly. "
             "Coins, scores and the model without privacy are not private; the pictures "
             "are public."
         ),
@@ -128,7 +167,7 @@ def picture() -> Picture:
 
 
 def _records(place: int) -> dict[str, list[Any]]:
-    """Return of each record how sure models are of its label, and what is guessed."""
+    """Return each record's probabilities of its label, and the attacker's guess."""
     found = stored()["models"][place]
     return {
         "sure": [_sure(logit) for logit in found["logits"]],
@@ -152,19 +191,24 @@ def _draw(
     rows = float(len(models))
     plot = Plot.framed(size, (0.0, 100.0), (0.0, rows), left=left, top=16)
     plot.x_axis([(0, "0"), (50, "50, a coin"), (100, "100")], "right guesses, %")
+    plot.line([(50, 0), (50, rows)], "thin s-faint dotted")
     for place, model in enumerate(models):
         middle = rows - 0.5 - place
         plot.text((0, middle), model["title"], "", "end", (-12, 5))
         share = 100 * stored()["models"][place]["right"]
         colour = "attack" if model["epsilon"] is None else "private"
         plot.bar((0, share), (middle - 0.28, middle + 0.28), f"f-{colour}")
+        ends = [(100 * end, middle) for end in interval(place)]
+        plot.line(ends, "thin s-ink")
         plot.text((100, middle), f"{model['right']} %", "", "end", (0, 5))
-        if model["epsilon"] is not None:
-            edge = 100 * most_right(place)
+        if most := limits(place):
+            edge = 100 * most.run
             plot.line([(edge, middle - 0.42), (edge, middle + 0.42)], "s-budget")
-            plot.text((edge, middle), "limit", "budget halo", "start", (6, 5))
+            words = THIS_RUN if size[0] > 500 else "limit"
+            plot.text((edge, middle), words, "budget halo", "start", (6, 5))
     bars = "; ".join(
-        f"{model['title']}: {model['right']} percent, limit {model['limit']['words']}"
+        f"{model['title']}: {model['right']} percent, at most "
+        f"{model['limits'] or 'anything'}"
         for model in models
     )
     return plot.svg(f"Bars of right guesses. {bars}.")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from dpsgd_explorer.web.figures.svg import Scale, small
-from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, percent_at_most
 
 WIDTH, HEIGHT = 1200, 630
 # The tokens of the light theme.
@@ -38,6 +38,8 @@ class Card:
         axis: What the points have for ε.
         choice: What its ε says of a choice, "" if there was none.
         audit: What its own audit proves, "" if nothing.
+        limits: How often a guess whether one record was used is right at most, each
+            limit with its name; "" where only that of ε alone is known.
     """
 
     title: str
@@ -52,6 +54,7 @@ class Card:
     axis: str = "ε spent"
     choice: str = ""
     audit: str = ""
+    limits: str = ""
 
 
 def share_card(card: Card) -> Markup:
@@ -98,11 +101,11 @@ def _odds(card: Card) -> list[str]:
     """Return the ε as the best guess of an attacker, in lines."""
     if card.spent is None:
         return ["Nothing bounds what an attacker", "can learn about a record."]
-    most = percent_at_most(card.spent, card.delta)
+    alone = f"{EPSILON_ALONE}: {percent_at_most(card.spent, card.delta)} %"
     return [
         "A guess whether one record was used",
-        f"is right at most {most} times in 100,",
-        "where a coin is right 50 times.",
+        f"is right at most ({card.limits or alone}),",
+        "where a coin is right 50 % of the time.",
     ]
 
 

@@ -1,6 +1,6 @@
 /**
- * The fuel gauge: epsilon spent of the budget, and under each tick the best odds an
- * attacker can reach. Own SVG, drawn to the scale of the chart above it.
+ * The fuel gauge: epsilon spent of the budget, and under each tick what its ε alone allows an
+ * attacker. Own SVG, drawn to the scale of the chart above it.
  *
  * @typedef {object} GaugeView
  * @property {import("../../charts/plan.js").Plan} plan
@@ -16,9 +16,9 @@ const SVG = "http://www.w3.org/2000/svg";
 const BAR = 18;
 const BEYOND = 1.1;
 const NARROW = 480;
-const CAPTION_FITS = 620; // px
-const CAPTION = "The surest an attacker who starts at 50 % can become that one record was in";
-const SHORT_CAPTION = "The surest an attacker can become, from 50 %";
+const CAPTION_FITS = 520; // px
+const CAPTION = "A guess about one record is right at most, by ε alone";
+const SHORT_CAPTION = "A guess is right at most, by ε alone";
 
 export const HEIGHT = 84;
 
@@ -41,8 +41,14 @@ export function drawing({plan, epsilon, next, width, margin}) {
     {tag: "path", attributes: {class: "line s-budget", d: `M${end} 0V${BAR + 1}`}},
     ...scale(plan, x, width),
     word(margin.l - 18, BAR + 20, "ε", "it ink", "end"),
-    word(margin.l - 8, BAR + 58, width < CAPTION_FITS ? SHORT_CAPTION : CAPTION, "", "start"),
+    word(margin.l - 8, BAR + 58, caption(plan, width), "", "start"),
   ];
+}
+
+/** What the percents below the ticks are, and the limit of the planned run. */
+function caption({run_odds: odds}, width) {
+  const words = width < CAPTION_FITS ? SHORT_CAPTION : CAPTION;
+  return odds ? `${words}; this run: ${odds} %` : words;
 }
 
 function rect(name, from, to) {

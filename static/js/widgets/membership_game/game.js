@@ -7,14 +7,21 @@
  * @property {boolean} revealed whether the last answer is being looked at
  */
 
-/** Pure but for the generator: a game on records drawn without repetition. @returns {Game} */
-export function begin(generator, records, rounds) {
-  const order = Array.from({length: records}, (_, i) => i);
-  for (let i = 0; i < rounds; i++) {
-    const other = i + Math.floor(generator.uniform() * (records - i));
+/** Pure but for the generator: so many of a list, in a random order. */
+function drawn(generator, list, count) {
+  const order = [...list];
+  for (let i = 0; i < count; i++) {
+    const other = i + Math.floor(generator.uniform() * (order.length - i));
     [order[i], order[other]] = [order[other], order[i]];
   }
-  return {order: order.slice(0, rounds), said: [], revealed: false};
+  return order.slice(0, count);
+}
+
+/** Pure but for the generator: a game on different records, half of which were in. @returns {Game} */
+export function begin(generator, joined, rounds) {
+  const places = [true, false].map((isIn) => [...joined.keys()].filter((place) => joined[place] === isIn));
+  const dealt = places.flatMap((list) => drawn(generator, list, rounds / 2));
+  return {order: drawn(generator, dealt, rounds), said: [], revealed: false};
 }
 
 /** Pure: the game after an answer; while the last one is looked at there is none to give. @param {Game} game */
@@ -63,13 +70,14 @@ export function standing(played, count) {
   return `${played.length === count ? "After all" : "After"} ${played.length} ${played.length === 1 ? "round" : "rounds"}: you ${you}, the attacker ${attacker}`;
 }
 
-/** Pure: what no attack passes, and what chance does. */
+/** Pure: the limits of any attack, the price of the protection, and the scores of chance. */
 export function limits(played, data, model) {
-  const coin = `A coin gets ${score(played).you} or more of ${data.rounds} right in ${data.coin[score(played).you]} % of all games.`;
   const rule = model.epsilon
-    ? `On average no attack is right in more than ${model.limit.words} % of the rounds at ε = ${model.epsilon}, whatever it knows; one game scatters.`
-    : "Without privacy nothing limits an attack.";
-  const whole = `About all records the attacker is right ${model.right} % of the time.`;
+    ? `On average any attack on a record is right at most so often (${model.limits}); one game scatters. The model itself is right on ${model.accuracy} % of unseen records, without privacy on ${data.models[0].accuracy} %.`
+    : `Without privacy nothing stops an attack. The model itself is right on ${model.accuracy} % of unseen records.`;
+  const half = data.rounds / 2;
+  const coin = `${half} of ${data.rounds} were in, so one button all the way gets ${half}, as a coin does on average. A coin gets ${score(played).you} or more right in ${data.coin[score(played).you]} % of all games.`;
+  const whole = `About all ${data.records} records the attacker is right ${model.right} % of the time (95 % interval ${model.interval}).`;
   return played.length === data.rounds ? `${rule} ${coin} ${whole}` : rule;
 }
 

@@ -5,7 +5,7 @@ import {invitation} from "../common/odd_record.js";
 import {density, interval} from "../common/statistics.js";
 import {area, circles, clamp, clipped, diamond, disc, line, rule, text} from "../../lib/svg.js";
 import {moved} from "../common/toy_problem.js";
-import {mostHits, mostRight} from "./limit.js";
+import {mostHits} from "./limit.js";
 import {percent, rightCalls} from "./words.js";
 
 const SPANS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2]; // of the cloud's window, doublings
@@ -78,7 +78,7 @@ export function densities(chart, {scores}, {cut}, {hits, alarms}) {
   ];
 }
 
-/** Hits against false alarms at every threshold, the limit, and what ε and δ alone allow. */
+/** Hits against false alarms at every threshold, the limit, and what ε alone allows. */
 export function thresholds(chart, {scores}, {count}, {hits, alarms}, lines) {
   const {x, y} = chart.frame([0, 1], [0, 1], [44, 28, chart.width - 14, chart.height - 28]);
   const limit = SHARES.map((share) => [x(share), y(mostHits(lines, share))]);
@@ -106,7 +106,7 @@ export function thresholds(chart, {scores}, {count}, {hits, alarms}, lines) {
     line(hitRange.map((height) => [at, height]), "fat s-attack soft"), line(alarmRange.map((place) => [place, up]), "fat s-attack soft"),
     disc([at, up], 5, "f-attack"),
     text([clamp(at + 12, 0, chart.width - 110), clamp(up + 26, 60, chart.height - 60)], "your threshold", "attack halo"),
-    text([x(0.98), y(0.06)], "dashed: ε and δ alone", "", "end"),
+    text([x(0.98), y(0.06)], "full: this run; dashed: ε alone", "", "end"),
   ];
 }
 
@@ -115,7 +115,7 @@ export function levels(chart, data, state, tally, {sweep, guesses}) {
   const last = data.noise.length - 1;
   const points = data.rates[state.rate].points;
   const {x, y} = chart.frame([0, last], [0.5, 1], [56, 28, chart.width - 20, chart.height - 28]);
-  const limit = points.map(({lines}, i) => [x(i), y(mostRight(lines))]);
+  const limit = points.map(({most}, i) => [x(i), y(most)]);
   const [share, low, high] = rightCalls(tally).map((value) => y(clamp(value, 0.5, 1)));
   const measured = (sweep ?? []).map((value, i) => [x(i), y(clamp(value, 0.5, 1))]);
   const place = (noise) => (Math.log(noise / data.noise[0]) / Math.log(data.noise[last] / data.noise[0])) * last;

@@ -1,5 +1,5 @@
 /**
- * The limit of any attack, from lines [e^ε', δ(ε')] that the server computed and rounded up: with false alarms f
+ * The limit of any attack on this run, from lines [e^ε', δ(ε')] that the server computed and rounded up: with false alarms f
  * each allows at most e^ε' f + δ' hits, and in the other order 1 - e^-ε' (1 - δ' - f). The least is a bound.
  */
 export function mostHits(lines, falseAlarms) {
@@ -8,9 +8,4 @@ export function mostHits(lines, falseAlarms) {
     most = Math.min(most, slope * falseAlarms + delta, 1 - (1 - delta - falseAlarms) / slope);
   }
   return Math.max(most, falseAlarms);
-}
-
-/** The largest share of right calls at even odds: half of 1 + δ(0), which is the first line's. */
-export function mostRight(lines) {
-  return (1 + lines[0][1]) / 2;
 }

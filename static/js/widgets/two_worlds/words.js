@@ -2,7 +2,7 @@
 
 import {decimals, decimalsUp, integer, plural} from "../../lib/format.js";
 import {interval, meanOfShares} from "../common/statistics.js";
-import {mostHits, mostRight} from "./limit.js";
+import {mostHits} from "./limit.js";
 
 /** A share in whole percent, to nearest. */
 export const percent = (share) => `${Math.round(100 * share)} %`;
@@ -12,12 +12,11 @@ export const percentUp = (share, digits = 0) => `${decimalsUp(100 * share, digit
 /** Right calls of both worlds at even odds: [share, low, high]. */
 export const rightCalls = ({hits, alarms, count}) => meanOfShares(hits / count, 1 - alarms / count, count);
 
-export function conclusion(tally, lines) {
+/** @param {{most: number, limits: string}} point the run's limit, and both limits with their names */
+export function conclusion(tally, {most, limits}) {
   const [share] = rightCalls(tally);
-  const limit = percentUp(mostRight(lines));
-  return share > mostRight(lines)
-    ? `The attacker is right ${percent(share)} of the time, by chance beyond the limit of ${limit}`
-    : `The attacker is right ${percent(share)} of the time; the limit is ${limit}`;
+  const beyond = share > most ? ", by chance beyond the limit" : "";
+  return `The attacker is right ${percent(share)} of the time${beyond}; at most (${limits})`;
 }
 
 /** What was trained. */
@@ -36,7 +35,7 @@ export function odds({hits, alarms, count}, lines) {
   const share = alarms / count;
   const most = decimalsUp(mostHits(lines, share) / share, 1);
   return `Start at even odds. When the attacker says “it was there”, they are ${(hits / alarms).toFixed(1)} to 1: ` +
-    `${plural(hits, "hit")} against ${plural(alarms, "false alarm")}. With as many false alarms the promise allows at most ${most} to 1.`;
+    `${plural(hits, "hit")} against ${plural(alarms, "false alarm")}. With as many false alarms, any attack on this run reaches at most ${most} to 1.`;
 }
 
 /** Crossing the limit, explained; nothing to say while the dot lies below it. */

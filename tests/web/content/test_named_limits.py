@@ -1,0 +1,149 @@
+"""Each limit on an attacker says which of two it is: of this run, or of ε alone.
+
+The first is read off the run's own trade-off curve, the second is what ε allows any
+procedure.  They differ by up to 30 points, so a number without its name contradicts
+its neighbour.  Here pages are read block by block, with the data and the drawings that
+they hold; then the sentences that scripts hold.
+"""
+
+import html
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN
+
+ROOT = Path(__file__).parents[3]
+PAGES = (
+    "/",
+    "/glossary/",
+    "/labs/",
+    "/labs/attack/",
+    "/labs/planner/",
+    "/labs/reconstruct/",
+    "/train/",
+    "/about/",
+    *(f"/learn/{slug}/" for slug in CHAPTERS),
+)
+SHARE = r"(%|\bpercent\b|\b(?:in|of) 100\b)"
+LIMIT = (
+    r"(\bat most\b|\bno attack|\bnobody is right\b|\bor less\b|\blimits?\b|\ballows?\b"
+    r"|\bno more than\b|\bceiling\b|\bsurest\b|\bmost that is possible\b"
+    r"|\bmost possible\b|\bpasses\b|\bhow sure can\b)"
+)
+SUBJECT = r"(attack|\bguess(?:es)? whether|\bright\b|\bsure(st)?\b|\bmembers\b)"
+NEVER = r"\bno attack(er)?\b.*\bright more often\b"
+CLAIM = re.compile(f"(?i)(?=.*{SHARE})(?=.*{LIMIT})(?=.*{SUBJECT})|{NEVER}")
+NAMED = re.compile(f"{THIS_RUN}|{EPSILON_ALONE}", re.IGNORECASE)
+#: What has these words and no limit of an attacker: learning, accuracy, an audit.
+OTHERWISE = re.compile(
+    r"95 % (?:interval|confidence)|interval at 95 %|accuracy of a|limit of accuracy"
+)
+BLOCKS = {"p", "li", "dt", "h1", "h2", "h3", "h4", "figcaption", "legend", "summary"}
+BLOCKS |= {"label", "text", "tr", "button", "caption"}
+SPOKEN = ("aria-label", "content", "alt", "title", "aria-valuetext")
+STRING = re.compile(r'`(?:[^`\\]|\\.)*`|"(?:[^"\\\n]|\\.)*"')
+LIMITS_SENT = re.compile(r"\$\{[^}]*\b(limits|named)\b[^}]*\}")
+
+
+class Blocks(HTMLParser):
+    """The blocks of a page: a term with its meaning, a row with its heads."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.blocks, self.open, self.data = [], [], None
+        self.heads = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.blocks += [given[name] for name in SPOKEN if given.get(name)]
+        if tag == "script":
+            self.data = given.get("type") == "application/json"
+        elif tag in BLOCKS and "dd" not in [name for name, _ in self.open]:
+            self.open.append((tag, []))
+        elif tag == "th" and self.open and given.get("scope") == "col":
+            self.open[-1] = ("head", self.open[-1][1])
+
+    def handle_endtag(self, tag):
+        if tag == "script":
+            self.data = None
+        elif tag == "dt" and self.open:
+            self.open[-1] = ("dd", self.open[-1][1])
+        elif tag == "thead":
+            self.heads = self.blocks[-1] if self.blocks else ""
+        elif self.open and self.open[-1][0] in (tag, *(["head"] * (tag == "tr"))):
+            name, words = self.open.pop()
+            text = " ".join(" ".join(words).split())
+            self.blocks.append(f"{self.heads}: {text}" if name == "tr" else text)
+        if tag == "table":
+            self.heads = ""
+
+    def handle_data(self, data):
+        if self.data:
+            self.blocks += strings_of(json.loads(data))
+        elif self.data is None and self.open:
+            self.open[-1][1].append(data)
+
+
+def strings_of(value):
+    """Return all texts of more than a word in what is handed to a script."""
+    if isinstance(value, dict):
+        return [text for one in value.values() for text in strings_of(one)]
+    if isinstance(value, list):
+        return [text for one in value for text in strings_of(one)]
+    return [value] if isinstance(value, str) and " " in value else []
+
+
+def unnamed(blocks):
+    """Return the blocks that state a limit of an attacker and not which one."""
+    return [
+        text
+        for text in (OTHERWISE.sub("", one) for one in map(html.unescape, blocks))
+        if CLAIM.search(text) and not NAMED.search(text)
+    ]
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_each_limit_on_an_attacker_says_which_one_it_is(reading, address):
+    blocks = Blocks(reading.get(address).text).blocks
+    assert len(blocks) > 20
+    assert unnamed(blocks) == []
+
+
+def test_sentences_of_scripts_say_it_too_or_print_what_the_server_names():
+    found = []
+    for file in sorted((ROOT / "static" / "js").rglob("*.js")):
+        for string in STRING.findall(file.read_text(encoding="utf-8")):
+            if LIMITS_SENT.search(string):
+                continue
+            found += [f"{file.name}: {text}" for text in unnamed([string])]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        # As they once stood, side by side, of σ = 4.556 and of σ = 4.
+        "<dl><div><dt>73.2 %</dt><dd>at most: how often an attacker is right about "
+        "whether your record was included.</dd></div></dl>",
+        "<p>No attacker is right on more than 76.1 of 100: a limit</p>",
+        '<svg aria-label="No attack on ε = 1.47 is right more often than 61 %"></svg>',
+        "<p>ε = 4.00 allows 10 % of the members</p>",
+        "<p>The surest an attacker can become, from 50 %</p>",
+        "<table><thead><tr><th scope='col'>attacker right at most, %</th></tr></thead>"
+        "<tbody><tr><td>73.2</td></tr></tbody></table>",
+        '<script type="application/json">{"a": ["no attack passes 56 %"]}</script>',
+    ],
+)
+def test_a_limit_without_its_name_is_seen(sentence):
+    assert unnamed(Blocks(sentence).blocks)
+    named = sentence.replace("%", f"% ({EPSILON_ALONE})").replace(
+        "of 100", "% this run"
+    )
+    assert not unnamed(Blocks(named).blocks)
