@@ -138,8 +138,8 @@ def why_not_continued(config: Changeable) -> str:
     if config.plan.is_private and not config.is_filtered:
         return (
             "its ε is that of a plan fixed beforehand, and to go on would be chosen "
-            "while looking. A run with a budget for changes (filter_epsilon), fixed "
-            "before the first step, can be continued."
+            "while looking. A run with a budget for changes, fixed before the first "
+            "step, can be continued."
         )
     schedules = {config.noise_schedule, config.clipping_schedule}
     if config.private and schedules != {CONSTANT}:

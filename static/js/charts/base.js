@@ -52,6 +52,7 @@ export function keyAxis(color, range, ticks = {}) {
     linecolor: color("--chart-axis"),
     ticks: "outside",
     ticklen: 5,
+    tickangle: 0, // turned labels would lie on the axis's name
     tickcolor: color("--chart-axis"),
     ...ticks,
   };

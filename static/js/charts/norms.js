@@ -19,6 +19,7 @@ const MARGIN = {l: 44, r: 16, t: 42, b: 44};
 const NARROW = 420; // px; below it the drawing says less
 const SMALL = 300; // px; below it two shares do not stand side by side
 const DECADES = [1, 3];
+const TICK_WIDTH = 56; // px of a label such as 0.0001, and the gap after it
 
 /**
  * Where the count axis ends: in round steps, and where it ended before unless the peak
@@ -77,7 +78,7 @@ export function figure(view, color) {
   const {edges, counts, max_grad_norm: bound, size, top} = view;
   const parts = bars(edges, counts, bound ?? Infinity);
   const all = normTicks(edges[0], edges.at(-1));
-  const ticks = size.width < NARROW ? all.filter((tick) => Math.log10(tick) % 1 === 0) : all;
+  const ticks = size.width < NARROW ? spaced(all.filter((tick) => Math.log10(tick) % 1 === 0), size.width) : all;
   return {
     traces: [
       trace(parts.kept, {color: color("--series-private")}),
@@ -97,6 +98,12 @@ export function figure(view, color) {
       annotations: labels(view, color),
     },
   };
+}
+
+/** Every tick that has room for its label, evenly chosen. */
+function spaced(ticks, width) {
+  const every = Math.ceil((ticks.length * TICK_WIDTH) / (width - MARGIN.l - MARGIN.r));
+  return ticks.filter((_, i) => i % every === 0);
 }
 
 function trace(all, marker) {

@@ -31,7 +31,7 @@ const planPanel = new PlanPanel(part("settings"), data.catalogue);
 const form = new SettingsForm(part("settings"), data, settingsChanged);
 const layers = new LayerTable(page.querySelector("[data-layers]"), (heads) => form.set("clipping_heads", heads));
 const card = new ModelCard(part("model-card"), data.catalogue);
-const presets = new Presets(page, data.presets, (texts) => form.fill(texts));
+const presets = new Presets(page, data.presets, choosePreset);
 const groups = new SettingGroups(part("settings"), data.fields);
 const newest = new Newest(page);
 
@@ -51,6 +51,7 @@ function start() {
   part("new-seed").addEventListener("click", () => form.set("seed", Math.floor(Math.random() * LARGEST_SEED)));
   part("copy-link").addEventListener("click", copyLink);
   addEventListener("hashchange", attachFromAddress);
+  addEventListener("popstate", goBack);
   addEventListener("pagehide", () => store.run?.pause());
   addEventListener("pageshow", (event) => event.persisted && store.run?.resume());
   ghosts.readPins();
@@ -68,6 +69,22 @@ function setUp() {
 }
 
 /* Settings ------------------------------------------------------------------------ */
+
+/** Put an address into the entry of the history that is current, with the settings that the form holds. */
+function remember(address) {
+  history.replaceState({texts: form.given}, "", address);
+}
+
+/** A preset replaces the whole form: *Back* leads to what was filled in before. */
+function choosePreset(texts) {
+  remember(location.href);
+  history.pushState(null, "", location.href);
+  form.fill(texts);
+}
+
+function goBack({state}) {
+  if (state?.texts) form.fill(state.texts);
+}
 
 function settingsChanged(input = null, options = {}) {
   if (input?.name in data.switches) carryOver(input.value);
@@ -110,7 +127,7 @@ function currentPreset() {
 /** Ask what the settings will spend. */
 async function ask(signal) {
   const query = toQuery(form.given);
-  history.replaceState(null, "", `?${setUp()}${location.hash}`);
+  remember(`?${setUp()}${location.hash}`);
   try {
     form.requireFilled();
     const address = `/api/v1/privacy/plan?${query}&points=${CURVE_POINTS}`;
@@ -153,7 +170,7 @@ function showErrors(fields) {
 }
 
 function copyLink() {
-  history.replaceState(null, "", `?${setUp()}${location.hash}`);
+  remember(`?${setUp()}${location.hash}`);
   return copyText(`${location.origin}${location.pathname}?${setUp()}`, part("copied"));
 }
 
@@ -184,7 +201,7 @@ async function launch() {
   try {
     form.requireFilled();
     const answer = await postJson("/api/v1/runs", {...form.json, ...data.labels});
-    history.replaceState(null, "", `?${setUp()}#run=${answer.id}`);
+    remember(`?${setUp()}#run=${answer.id}`);
     bringIntoView(part("status-bar"), page.querySelector(".accuracy-box"));
     attach(answer, await planOf(answer.config));
   } catch (error) {
@@ -205,7 +222,7 @@ async function attachFromAddress() {
     else attach(answer, await planOf(answer.config));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    history.replaceState(null, "", location.pathname + location.search);
+    remember(location.pathname + location.search);
     showRunError(error);
   }
 }

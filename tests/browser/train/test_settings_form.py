@@ -11,6 +11,7 @@ from dpsgd_explorer.web.recorded.runs import recorded
 from tests.browser.conftest import TINY
 from tests.browser.trainer import (
     REFUSED,
+    SHORT,
     at,
     focus,
     planned,
@@ -179,3 +180,18 @@ def test_without_script_the_form_checks_a_set_up(open_page):
     error = page.locator('[data-field="max_grad_norm"] .error')
     expect(error).to_have_text("Clipping bound must be greater than 0, got -2.")
     expect(box(page, "Steps")).to_have_value("30")
+
+
+@pytest.mark.long("more journeys")
+def test_back_finds_the_settings_that_a_preset_replaced(open_page):
+    page = open_page(at(SHORT | {"seed": 4321}))
+    page.locator('[data-preset="mnist"]').click()
+    expect(page.locator("#seed")).not_to_have_value("4321")
+    page.go_back()
+    expect(page.locator("#seed")).to_have_value("4321")
+    expect(page.locator("#steps")).to_have_value(str(SHORT["steps"]))
+    assert settings_in(page)["seed"] == "4321"
+    page.go_forward()
+    expect(page.locator('[data-preset="mnist"]')).to_have_attribute(
+        "aria-current", "true"
+    )

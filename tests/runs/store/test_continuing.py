@@ -55,7 +55,7 @@ def test_a_run_takes_over_the_log_of_the_one_that_it_continues(store, done):
 def test_a_run_by_plan_is_not_continued_and_says_why(store):
     planned = store_run(store, "ann", **TINY)
     assert "a plan fixed beforehand" in refused(store, planned)
-    assert "(filter_epsilon)" in refused(store, planned)
+    assert "A run with a budget for changes" in refused(store, planned)
 
 
 def test_a_run_without_privacy_is_continued(store):
