@@ -30,12 +30,12 @@ def record_picture(phase: Data, evaluations: Sequence[Data], end: Data) -> Pictu
         end: Data of its ``end`` event.
     """
     record, logits = phase["record"], end["record"]
-    apart = {target: told_apart(logits[target]) for target in logits}
+    pairs = {target: pairs_told_apart(logits[target]) for target in logits}
     return Picture(
         title=(
-            f"A model that had your record is surer of its label in "
-            f"{percent(apart['ordinary'], 0)} % of the pairs without privacy, in "
-            f"{percent(apart['private'], 0)} % with it; a coin says 50 %"
+            "A model that had your record is surer of its label than one that had it "
+            f"not: in {pairs['ordinary']} pairs without privacy, in {pairs['private']} "
+            "with it; a coin is right in half"
         ),
         sub=(
             f"{record_name(record)}: logit of its label, for every shadow model; the "
@@ -52,10 +52,11 @@ def record_picture(phase: Data, evaluations: Sequence[Data], end: Data) -> Pictu
     )
 
 
-def told_apart(logits: Data) -> float:
-    """Return the share of pairs in which the model that had the record is surer."""
+def pairs_told_apart(logits: Data) -> str:
+    """Return in how many pairs the model that had the record is surer, as "3 of 4"."""
     pairs = [(a, b) for a in logits["joined"] for b in logits["left_out"]]
-    return float(sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs))
+    right = sum((a > b) + (a == b) / 2 for a, b in pairs)
+    return f"{right:g} of {len(pairs)}"
 
 
 def _is_ratio(one: Data) -> bool:

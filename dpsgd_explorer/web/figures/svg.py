@@ -23,7 +23,7 @@ Point = tuple[float, float]
 SUPERSCRIPT = re.compile(r"\^(\S)")
 RAISED = r'<tspan dy="-5">\1</tspan><tspan dy="5">&#8203;</tspan>'
 Anchor = Literal["start", "middle", "end"]
-Kind = Literal["recorded", "computed", "illustration"]
+Kind = Literal["recorded", "measured", "computed", "illustration"]
 Status = Literal["exact", "bound", "approximation", ""]
 
 
@@ -38,8 +38,8 @@ class Picture:
         narrow: The drawing for narrow pages.
         head: Column heads of the table.
         rows: Its rows, as printed.
-        kind: Where the marks come from: a stored run, draws made for it on real
-            data, or arithmetic.
+        kind: Source of the marks: a recorded run, a visitor's own run, draws made for
+            the picture on real data, or arithmetic.
         status: What kind of truth the privacy numbers are; "" if there are none.
         note: One or two sentences that stand under the drawing.
         is_private: False if what is drawn is outside the guarantee.

@@ -17,7 +17,12 @@ from dpsgd_explorer.web.forms.form import read_form, to_query
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.recorded.runs import recorded_attack
-from dpsgd_explorer.web.run_views.attack import AttackResults, plan_of, results_of
+from dpsgd_explorer.web.run_views.attack import (
+    AttackResults,
+    AttackView,
+    plan_of,
+    results_of,
+)
 
 GONE = (
     "there is no such run, or it was deleted. The lab stands at its own settings; open "
@@ -56,6 +61,8 @@ def attack() -> str:
         groups=form_groups(AttackConfig),
         results=recorded_results(),
         pool=POOL,
+        recorded_title=AttackView().title(config.model_dump()),
+        shadows=config.shadows,
         source=source,
         page_data={
             "fields": script_fields(AttackConfig),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from markupsafe import Markup
@@ -89,6 +89,14 @@ class AttackResults:
     record: Picture
     scored: ScoredRecord
     numbers: tuple[tuple[str, str], ...]
+
+    def measured(self) -> Self:
+        """Return the results as those of a visitor's run, not of the recorded one."""
+        return replace(
+            self,
+            roc=replace(self.roc, kind="measured"),
+            record=replace(self.record, kind="measured"),
+        )
 
 
 def results_of(read: Callable[[str], Points]) -> AttackResults | None:
@@ -188,7 +196,8 @@ class AttackView(RunView):
         self, _config: AttackConfig, read: Callable[[str], Points]
     ) -> dict[str, Any]:
         """Return the results, once there are any."""
-        return {"results": results_of(read)}
+        results = results_of(read)
+        return {"results": results.measured() if results else None}
 
     def sections(
         self, _config: AttackConfig, _steps: Points, evaluations: Points

@@ -77,7 +77,12 @@ def test_what_is_no_number_of_further_steps_is_refused(client, done, steps):
 def test_a_run_by_plan_is_refused_with_the_way_out(client, done):
     run_id = done(ADULT)
     for ask in (asked, posted):
-        error_of(ask(client, run_id, 5), 422, "further_steps", "A run with a budget for changes")
+        error_of(
+            ask(client, run_id, 5),
+            422,
+            "further_steps",
+            "A run with a budget for changes",
+        )
 
 
 def test_only_its_visitor_continues_a_run(client, other_visitor, done):

@@ -9,9 +9,11 @@ import pytest
 
 from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
 from dpsgd_explorer.experiments.kinds import parse, start
-from dpsgd_explorer.web.figures.attack_record import record_picture, told_apart
+from dpsgd_explorer.web.figures.attack_record import pairs_told_apart, record_picture
 from dpsgd_explorer.web.figures.attack_roc import ATTACKS, ceiling_at, roc_picture
+from dpsgd_explorer.web.pages.attack_lab import recorded_results
 from dpsgd_explorer.web.recorded.runs import recorded_attack
+from dpsgd_explorer.web.run_views.attack import AttackView
 from tests.web.api.test_exports import download, run_python
 from tests.web.conftest import ended, error_of
 from tests.web.pages.test_runs import rows_of
@@ -80,7 +82,27 @@ def test_the_recorded_attack_works_without_privacy_and_stays_below_the_ceiling()
     for attack in ATTACKS:
         assert found["private", attack]["beyond"] == 0
     [end] = recorded_data("end")
-    assert told_apart(end["record"]["ordinary"]) == 1
+    sides = end["record"]["ordinary"]
+    every = len(sides["joined"]) * len(sides["left_out"])
+    assert pairs_told_apart(sides) == f"{every} of {every}"
+
+
+def test_pairs_are_counted_not_given_as_a_share_of_few():
+    few = {"joined": [1.0, 3.0], "left_out": [2.0, 1.0]}
+    assert pairs_told_apart(few) == "2.5 of 4"
+
+
+def test_only_the_recorded_attack_is_called_recorded(client):
+    def read(kind):
+        return recorded_data(kind)
+
+    page = client.get("/labs/attack/?dataset=adult&target_epsilon=1").text
+    shown = re.search(r"data-recorded>(.*?)</span>\s*<a", page, re.DOTALL)[1]
+    assert "Attack, MNIST" in shown
+    assert "ε = 4, 16 shadow models" in shown
+    own = AttackView().standing(AttackConfig(), read)["results"]
+    assert [own.roc.kind, own.record.kind] == ["measured", "measured"]
+    assert recorded_results().roc.kind == "recorded"
 
 
 def test_points_above_the_ceiling_are_said_to_be_chance_or_not():
