@@ -52,6 +52,17 @@ def test_the_newest_stands_first_with_what_differs_from_the_one_before(client):
     assert oldest[1] == "first run"
 
 
+def test_the_bar_of_a_finished_run_is_filled_before_its_script(client, finished):
+    """Without a script it said that a set-up was ready."""
+    page = client.get(f"/runs/{finished}/").text
+    bar = re.search(r'<dl class="status-bar">(.*?)</dl>', page, re.DOTALL)[1]
+    cells = " ".join(re.sub(r"<[^>]+>", " ", bar).split())
+    steps = SMALL["steps"]
+    assert cells.startswith(f"This run Finished {steps} of {steps} ε spent 1.00")
+    assert cells.endswith("Accuracy 84.0 %")
+    assert "Ready" not in cells
+
+
 def test_many_differences_are_counted_beyond_the_third(client):
     launch(client)
     launch(client, seed=1, momentum=0.5, learning_rate=1, steps=5, evaluations=3)
