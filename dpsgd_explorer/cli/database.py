@@ -37,7 +37,7 @@ def carry_out(options: argparse.Namespace) -> int:
         remedy = "up to date" if before == NEWEST else f"bring it up with: {COMMAND}"
         print(f"{known}, this program needs schema {NEWEST}: {remedy}")
         return 0 if before == NEWEST else OUTDATED
-    Database(url, on_open="upgrade").close()
+    Database(url, on_open="upgrade", answer_s=None).close()
     done = "made" if before is None else f"brought up from schema {before}"
     print(f"schema {NEWEST}: {'nothing to do' if before == NEWEST else done}")
     return 0

@@ -8,7 +8,9 @@ again for a run that waits too long.
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
+import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,6 +22,9 @@ from dpsgd_explorer.settings import Settings
 if TYPE_CHECKING:
     from huey.api import Huey
 
+# After a message that was not taken, the next ones are not waited for: a group of runs
+# rings for each of them.
+DEAF_SECONDS = 2.0
 logger = logging.getLogger(__name__)
 
 
@@ -40,6 +45,7 @@ class Doorbell:
         """
         url = settings.queue_url
         self._answer = answer
+        self._deaf_until = -math.inf
         self._faults: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
         if kind_of(url) in (POSTGRESQL, REDIS):
             from dpsgd_explorer.runs.queue import queue_at
@@ -67,14 +73,17 @@ class Doorbell:
         return huey
 
     def ring(self, run_id: str) -> bool:
-        """Wake a worker; False if the queue takes no message.
+        """Wake a worker; return False if the queue takes no message.
 
         The workers look themselves then.
         """
+        if time.monotonic() < self._deaf_until:
+            return False
         try:
             self.huey  # noqa: B018  # opened, and its task known
             self._ring(run_id)
         except self._faults as error:
             logger.warning("the doorbell for run %s was not heard: %s", run_id, error)
+            self._deaf_until = time.monotonic() + DEAF_SECONDS
             return False
         return True

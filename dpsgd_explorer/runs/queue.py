@@ -23,9 +23,9 @@ from dpsgd_explorer.runs.database.address import (
 )
 
 NAME = "dpsgd-explorer"
-CONNECT_SECONDS = 5
-# Longer than huey waits for a message, so that silence is no fault.
-ANSWER_SECONDS = 10
+CONNECT_SECONDS = 2
+# Longer than the second for which huey waits for a message: silence is no fault.
+ANSWER_SECONDS = 2.5
 
 
 class JsonSerializer(Serializer):  # type: ignore[misc]  # huey has no types
@@ -61,6 +61,7 @@ def queue_in(file: Path) -> Huey:
 
 
 def _redis(url: str) -> Queue:
+    from redis import ConnectionError as LostError
     from redis import ConnectionPool, RedisError
     from redis.backoff import NoBackoff
     from redis.retry import Retry
@@ -70,7 +71,9 @@ def _redis(url: str) -> Queue:
             url,
             socket_connect_timeout=CONNECT_SECONDS,
             socket_timeout=ANSWER_SECONDS,
-            retry=Retry(NoBackoff(), 1),
+            # A connection that a restart broke is made anew; silence is not waited for
+            # twice.
+            retry=Retry(NoBackoff(), 1, supported_errors=(LostError,)),
         )
         huey = RedisHuey(NAME, connection_pool=pool, **_plain())
         huey.storage.queue_size()
@@ -82,6 +85,7 @@ def _redis(url: str) -> Queue:
 def _postgresql(url: str) -> Queue:
     import psycopg
 
+    from dpsgd_explorer.runs.database.answering import AnsweringConnection
     from dpsgd_explorer.runs.database.postgresql import KEEPALIVES
 
     address = postgresql_url(url).set(drivername="postgresql")
@@ -92,11 +96,15 @@ def _postgresql(url: str) -> Queue:
         "client_encoding": "utf8",
         **KEEPALIVES,
     }
+
+    def connect() -> AnsweringConnection:
+        return AnsweringConnection.limited(ANSWER_SECONDS, dsn, **options)
+
     try:
-        huey = PostgresHuey(NAME, dsn=dsn, **options, **_plain())
+        huey = PostgresHuey(NAME, connection=connect, **_plain())
     except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
         # Another process has just made its tables.
-        huey = PostgresHuey(NAME, dsn=dsn, **options, **_plain())
+        huey = PostgresHuey(NAME, connection=connect, **_plain())
     except psycopg.errors.ReadOnlySqlTransaction:
         raise ConfigError(
             "DPSGD_QUEUE_URL",

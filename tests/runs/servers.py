@@ -15,6 +15,7 @@ import pytest
 import redis
 
 from tests.ports import free_port
+from tests.runs.system_processes import children_of
 
 #: Where a module's tests have their runs; the second for `make test-all` only.
 DATABASES = (
@@ -82,6 +83,18 @@ class Server:
     def stop(self, number=signal.SIGKILL):
         self.process.send_signal(number)
         self.process.wait()
+
+    @contextlib.contextmanager
+    def hung(self):
+        """Let it hang: its processes stand still, the kernel still takes packets."""
+        stopped = [self.process.pid, *children_of(self.process.pid)]
+        try:
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
 
     def close(self):
         if self.process.poll() is None:

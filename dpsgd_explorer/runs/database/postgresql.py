@@ -6,6 +6,9 @@ events become visible in their order, which every reader of the log relies on.
 
 A machine that vanishes within a transaction does not keep the lock: the server ends a
 session that is idle within one.
+
+A server that hangs, or whose network is cut, is given up after some seconds: a request
+is answered within five, connecting and waiting for a connection included.
 """
 
 from __future__ import annotations
@@ -29,12 +32,17 @@ from dpsgd_explorer.errors import (
     StorageUnreachableError,
 )
 from dpsgd_explorer.runs.database.address import postgresql_url
+from dpsgd_explorer.runs.database.answering import AnsweringConnection
 from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake, storage_busy
 
 # Of the advisory lock; other programs that use the same database use other numbers.
 WRITERS_LOCK = 0x6470_7367_6421
-LOCK_SECONDS = 5.0
-CONNECT_SECONDS = 5
+# The lock is asked for again until a writer's patience is over.
+LOCK_SECONDS = 2.0
+# libpq rounds less up to two seconds.
+CONNECT_SECONDS = 2
+# The server ends a statement of its own accord a little before we give the server up.
+STATEMENT_SHARE = 0.8
 # Shorter than a lease, so that nobody loses one while a vanished writer is waited for.
 IDLE_SECONDS = 10
 POLL_SECONDS = 0.2
@@ -44,7 +52,7 @@ SAFETY_SECONDS = 2.0
 WARNING_SECONDS = 10.0
 # Events that come this soon after one are read together with it.
 GATHER_SECONDS = 0.03
-CONNECTIONS = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 10}
+CONNECTIONS = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 1.5}
 KEEPALIVES: dict[str, Any] = {
     "keepalives_idle": IDLE_SECONDS,
     "keepalives_interval": 5,
@@ -60,8 +68,9 @@ NOW = text("SELECT extract(epoch FROM clock_timestamp())::float8")
 STATUS = text("SELECT pg_xact_status(CAST(:id AS xid8))")
 TRANSACTION = "transaction_id"
 DISK_FULL, READ_ONLY, FUTURE = "53100", "25006", "22023"
-# Locks that another transaction keeps, and connections that others use.
-BUSY = {"55P03", "40001", "40P01", "53200", "53300"}
+# Locks that another transaction keeps, connections that others use, and statements that
+# took too long.
+BUSY = {"55P03", "40001", "40P01", "53200", "53300", "57014"}
 # Sessions that the server ended: class 08, 57P01 to 57P05, 25P03.
 ENDED = ("08", "57P0", "25P03")
 logger = logging.getLogger(__name__)
@@ -97,7 +106,8 @@ class Listener(Wake):
             self._connection = None
 
     def _connect(self) -> None:
-        self._connection = psycopg.connect(
+        self._connection = AnsweringConnection.limited(
+            SAFETY_SECONDS + CONNECT_SECONDS,
             self._address,
             autocommit=True,
             connect_timeout=CONNECT_SECONDS,
@@ -113,15 +123,16 @@ class Postgresql(Backend):
 
     is_embedded = False
 
-    def __init__(self, url: str, *, patience_s: float) -> None:
+    def __init__(self, url: str, *, patience_s: float, answer_s: float | None) -> None:
         """Open the pool; nothing is connected yet.
 
         Args:
             url: SQLAlchemy's form of address.
             patience_s: How long a write waits while another process writes.
+            answer_s: How long a statement waits for the server; None: for ever.
         """
         self._url = url
-        self.engine = _engine(url, min(patience_s, LOCK_SECONDS))
+        self.engine = _engine(url, min(patience_s, LOCK_SECONDS), answer_s)
         self._ahead = math.nan  # seconds of the server's clock before our monotonic
         self._warned_at = -math.inf
         event.listen(self.engine, "begin", self.begin)
@@ -218,7 +229,13 @@ class Postgresql(Backend):
         return 0  # the server's autovacuum does this
 
     def compact(self, connection: Connection) -> None:
-        connection.connection.cursor().execute("VACUUM")
+        # It takes minutes on a large database, and says nothing meanwhile.
+        driver: Any = connection.connection.driver_connection
+        driver.answer_s, usual = None, driver.answer_s
+        driver.execute("SET statement_timeout = 0")
+        driver.execute("VACUUM")
+        driver.execute("RESET statement_timeout")
+        driver.answer_s = usual
 
 
 class TextWithoutNull(StrDumperUnknown):
@@ -228,10 +245,11 @@ class TextWithoutNull(StrDumperUnknown):
         return super().dump(obj.replace("\0", "\ufffd"))
 
 
-def _engine(url: str, lock_s: float) -> Engine:
+def _engine(url: str, lock_s: float, answer_s: float | None) -> Engine:
     options = {
         "lock_timeout": max(1, round(1000 * lock_s)),
         "idle_in_transaction_session_timeout": 1000 * IDLE_SECONDS,
+        "statement_timeout": round(1000 * STATEMENT_SHARE * (answer_s or 0)),
     }
     engine = create_engine(
         postgresql_url(url),
@@ -246,6 +264,12 @@ def _engine(url: str, lock_s: float) -> Engine:
         **CONNECTIONS,
     )
 
+    @event.listens_for(engine, "do_connect")
+    def connect(
+        _dialect: object, _record: object, args: Any, options: Any
+    ) -> AnsweringConnection:
+        return AnsweringConnection.limited(answer_s, *args, **options)
+
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
         connection.adapters.register_dumper(str, TextWithoutNull)
@@ -254,9 +278,9 @@ def _engine(url: str, lock_s: float) -> Engine:
 
 
 def _is_gone(error: DBAPIError, state: str | None) -> bool:
-    """Whether there is no connection; a refused one has no state."""
+    """Return True if there is no connection; a refused one has no state."""
     if state is None:
-        return type(error.orig).__name__ == "OperationalError"
+        return isinstance(error.orig, psycopg.OperationalError | psycopg.InterfaceError)
     return state.startswith(ENDED)
 
 

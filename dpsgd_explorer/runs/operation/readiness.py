@@ -1,8 +1,15 @@
-"""What a site needs in order to carry runs out, each checked by using it."""
+"""What a site needs in order to carry runs out, each checked by using it.
+
+The checks run side by side and are answered for after some seconds, whatever hangs: a
+load balancer gives a probe that does not answer up, and learns nothing.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NoAnswerError
 from dataclasses import dataclass
 
 from sqlalchemy import select
@@ -12,6 +19,11 @@ from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.operation.workers import LOST_SECONDS, live_workers
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.schema import runs
+
+# Seconds for all checks together; probes commonly wait for three to five.
+DEADLINE_SECONDS = 2.0
+# Checks that hang keep their threads for some seconds; further ones wait in line.
+THREADS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +48,7 @@ class Readiness:
     ) -> None:
         """Do nothing yet; ``clock`` gives unix seconds."""
         self._database, self._doorbell, self._clock = database, doorbell, clock
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="readiness")
 
     def checks(self) -> list[Check]:
         """Check everything now."""
@@ -45,7 +58,9 @@ class Readiness:
             "queue": self._count_messages,
             "worker": self._look_for_worker,
         }
-        return [_checked(name, check) for name, check in checked.items()]
+        end = time.monotonic() + DEADLINE_SECONDS
+        asked = {name: self._threads.submit(check) for name, check in checked.items()}
+        return [_checked(name, answer, end) for name, answer in asked.items()]
 
     def _read_runs(self) -> str:
         with self._database.read() as connection:
@@ -82,9 +97,14 @@ class NotReadyError(Exception):
     """A site could not carry out runs now."""
 
 
-def _checked(name: str, check: Callable[[], str]) -> Check:
+def _checked(name: str, answer: Future[str], end: float) -> Check:
     try:
-        return Check(name=name, is_ok=True, says=check())
+        says = answer.result(max(0.0, end - time.monotonic()))
+        return Check(name=name, is_ok=True, says=says)
+    except NoAnswerError as error:
+        answer.cancel()
+        says = str(error) or f"no answer within {DEADLINE_SECONDS:g} seconds"
+        return Check(name=name, is_ok=False, says=says)
     except Exception as error:  # a driver's own: Redis, PostgreSQL, SQLite, the disk
         says = str(error).strip().partition("\n")[0] or type(error).__name__
         return Check(name=name, is_ok=False, says=says)

@@ -30,6 +30,8 @@ from dpsgd_explorer.runs.store import schema
 PATIENCE_SECONDS = 12.0
 # A server that is gone is tried for this long before an answer says so.
 OUTAGE_SECONDS = 1.0
+# A statement that takes longer is given up: its server hangs, or the network is cut.
+ANSWER_SECONDS = 3.0
 # When a process starts, the server may be starting too.
 OPEN_SECONDS = 5.0
 RETRY_SECONDS = 0.2
@@ -51,6 +53,7 @@ class Database:
         *,
         patience_s: float = PATIENCE_SECONDS,
         outage_s: float = OUTAGE_SECONDS,
+        answer_s: float | None = ANSWER_SECONDS,
         on_open: Literal["check", "upgrade", "look"] = "check",
     ) -> None:
         """Open the database; an embedded one gets the present version's tables.
@@ -59,6 +62,8 @@ class Database:
             url: SQLAlchemy's form of address.
             patience_s: How long a write waits while another process writes.
             outage_s: How long a transaction waits for a server that is gone.
+            answer_s: How long a statement waits for a server that hangs; None: for
+                ever, since it may change a whole table.
             on_open: Refuse a server's tables of another version, bring them up, or
                 take any.
 
@@ -68,7 +73,7 @@ class Database:
         """
         self._url = url
         self._patience_s, self._outage_s = patience_s, max(outage_s, OPEN_SECONDS)
-        self._backend = _backend(url, patience_s)
+        self._backend = _backend(url, patience_s, answer_s)
         self._writer = self._backend.engine.execution_options(**{WRITES: True})
         self._open("upgrade" if self._backend.is_embedded else on_open)
         self._outage_s = outage_s
@@ -85,11 +90,13 @@ class Database:
 
     def clock(self) -> float:
         """Return unix seconds: the server's where there is one."""
-        return self._backend.clock()
+        with self._translated():
+            return self._backend.clock()
 
     def lease_clock(self) -> float:
         """Return seconds that all processes count alike, and that nobody sets."""
-        return self._backend.lease_clock()
+        with self._translated():
+            return self._backend.lease_clock()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -181,7 +188,10 @@ class Database:
                 if connection is not None:
                     connection.close()
                 ours = self._translation(error)
-                if time.monotonic() - begin >= self._longest_wait(ours):
+                wait_s = self._longest_wait(ours)
+                if isinstance(error, PoolTimeoutError) and wait_s < math.inf:
+                    raise  # the pool has waited, and a request is to be answered soon
+                if time.monotonic() - begin >= wait_s:
                     raise
                 if isinstance(ours, StorageUnreachableError):
                     time.sleep(RETRY_SECONDS)
@@ -226,10 +236,10 @@ class Database:
         return self._backend.translation(error)
 
 
-def _backend(url: str, patience_s: float) -> Backend:
+def _backend(url: str, patience_s: float, answer_s: float | None) -> Backend:
     if kind_of(url) != POSTGRESQL:
         return Sqlite(url, patience_s=patience_s)
     # Here: an installation with a file needs no driver.
     from dpsgd_explorer.runs.database.postgresql import Postgresql
 
-    return Postgresql(url, patience_s=patience_s)
+    return Postgresql(url, patience_s=patience_s, answer_s=answer_s)

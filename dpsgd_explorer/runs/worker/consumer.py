@@ -121,7 +121,7 @@ class Consumer:
         try:
             # After an outage, whoever holds a run first has time to extend its lease.
             is_early = time.monotonic() < self._reaps_from
-            to_ring = [] if is_early else self.store.leases.reap()
+            to_ring = self.store.leases.reap(only_look=is_early)
             if not to_ring and self._busy < self._settings.workers:
                 to_ring = self.store.leases.overdue(
                     overdue_s, running_per_visitor=self._running_per_visitor

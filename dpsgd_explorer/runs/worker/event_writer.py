@@ -6,13 +6,17 @@ one, and extends the lease.  Without events the thread extends the lease alone.
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
+import time
 from collections import deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
+from dpsgd_explorer.errors import StorageUnreachableError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.records import Claim
@@ -22,6 +26,9 @@ MOST_WAITING = 10_000
 HEARTBEATS_PER_LEASE = 5
 # How often a caller that waits for the disk looks whether the thread has failed.
 FLUSH_SECONDS = 0.5
+# A server that went away within a transaction is asked again after this.
+RETRY_SECONDS = 0.5
+logger = logging.getLogger(__name__)
 
 # bytes: a checkpoint; threading.Event: set once all before it is stored; None: the end
 Item = Event | bytes | threading.Event | None
@@ -91,8 +98,13 @@ class EventWriter:
         is_open = True
         while is_open:
             self._gather(waiting)
-            is_open = self._store_some(waiting)
-            self.orders = self._leases.orders(self._claim)
+            try:
+                is_open = self._store_some(waiting)
+                self.orders = self._leases.orders(self._claim)
+            except StorageUnreachableError as error:
+                # Nothing was changed, so that all of it can be stored later.
+                logger.warning("run %s: %s", self._claim.run_id, error)
+                time.sleep(RETRY_SECONDS)
 
     def _gather(self, waiting: deque[Item]) -> None:
         """Take all queued items; if there are none, wait until the next heartbeat."""
@@ -119,9 +131,16 @@ class EventWriter:
             self._leases.save_checkpoint(self._claim, data, lease_s=self._lease_s)
             waiting.popleft()
         else:
-            events = []
-            while waiting and isinstance(waiting[0], Event):
-                events.append(waiting[0])
-                waiting.popleft()
+            events = list(_first_events(waiting))
             self._leases.append(self._claim, events, lease_s=self._lease_s)
+            for _ in events:
+                waiting.popleft()
         return True
+
+
+def _first_events(waiting: Iterable[Item]) -> Iterator[Event]:
+    """Yield the events before the first item that is none."""
+    for item in waiting:
+        if not isinstance(item, Event):
+            return
+        yield item
