@@ -11,12 +11,14 @@ from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.losses import per_sample_mean
 from dpsgd_explorer.dp.per_sample_gradients import per_sample_gradients
 from dpsgd_explorer.dp.safety.repairs import make_private_ready
+from dpsgd_explorer.dp.sampling.loader import PoissonLoader
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 
 __all__ = [
     "AdaptiveClipping",
     "LayerRule",
     "ParameterAverage",
+    "PoissonLoader",
     "PoissonSampler",
     "PrivacyEngine",
     "make_private_ready",

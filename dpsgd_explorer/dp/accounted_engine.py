@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from dpsgd_explorer.accounting import Odometer, Phase, Plan
@@ -10,7 +11,7 @@ from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
 from dpsgd_explorer.dp.options import Options
-from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
 
 
 class AccountedEngine:
@@ -18,6 +19,16 @@ class AccountedEngine:
 
     _state: EngineState
     _report: EngineReport
+    _told_unfinished = False
+
+    def __repr__(self) -> str:
+        """Return sizes, noise and the steps done out of the plan's."""
+        plan = self.plan
+        return (
+            f"{type(self).__name__}({self._state.progress}, "
+            f"sample_size={plan.sample_size}, batch_size={plan.expected_batch_size}, "
+            f"noise_multiplier={plan.noise_multiplier:.6g}, delta={plan.delta:.6g})"
+        )
 
     @property
     def plan(self) -> Plan:
@@ -54,9 +65,21 @@ class AccountedEngine:
         Raises:
             PrivacyError: sampling or loss were neither checked nor vouched for, or
                 something else was done than the accountant was told.
+
+        Warns:
+            PrivacyWarning: once, if planned steps are left and no epoch is running.
         """
         self._report.vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
-        return self._report.epsilon(delta)
+        epsilon = self._report.epsilon(delta)
+        if self._state.is_between_epochs and not self._told_unfinished:
+            self._told_unfinished = True
+            warnings.warn(
+                f"epsilon is that of {self._state.progress}. If training ends here, "
+                "plan fewer epochs or steps: the same epsilon then needs less noise.",
+                PrivacyWarning,
+                stacklevel=2,
+            )
+        return epsilon
 
     def get_epsilons(
         self,

@@ -15,12 +15,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
-from torch.utils.data import Dataset
 
 from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import argument_checks
 from dpsgd_explorer.dp.accounted_engine import AccountedEngine
@@ -40,8 +40,9 @@ from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments
 from dpsgd_explorer.dp.safety.check import LossFunction
-from dpsgd_explorer.dp.sampling.loader import Collate, PoissonLoader
+from dpsgd_explorer.dp.sampling.loader import Collate, PoissonLoader, Records
 from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.validation import whole
 
 
 class PrivacyEngine(AccountedEngine):
@@ -57,8 +58,8 @@ class PrivacyEngine(AccountedEngine):
         max_grad_norm: Clipping bound C on a sample's gradient (L2), shared equally by
             the clipping groups; or the bound of each group.
         epochs: Length of the run; or give ``steps``.  With ``noise_multiplier`` neither
-            need be given: the run is then open-ended, ``poisson_loader`` yields one
-            epoch per iteration, and ``plan.steps`` is the batches of one epoch.
+            need be given: the run is then open-ended, and ``plan.steps`` is the number
+            of batches of the first epoch.
         noise_multiplier: Noise std over C; or give ``target_epsilon``.  0 clips only,
             and epsilon is infinite.
         accounting_mode: A key of ACCOUNTANTS, or "all": the exact accountant decides,
@@ -227,7 +228,7 @@ class PrivacyEngine(AccountedEngine):
 
     def poisson_loader(
         self,
-        dataset: Dataset[Any] | Sequence[Tensor],
+        dataset: Records,
         *,
         steps: int | None = None,
         collate: Collate | None = None,
@@ -235,17 +236,27 @@ class PrivacyEngine(AccountedEngine):
     ) -> PoissonLoader:
         """Return the loader whose batches the accountant assumes.
 
+        Each iteration is an epoch, and ``len(loader)`` is the number of its batches:
+        iteration e ends after ceil(e N / batch_size) batches in all.  An iteration that
+        was left early, or saved in its middle, is completed by the next one.
+        ``loader.all_epochs()`` yields all batches that are left in the plan.  After the
+        last planned batch both raise PrivacyError.
+
         Args:
-            dataset: A TensorDataset, a tuple of tensors, or any map-style data set.
-            steps: Batches of the whole run, if not the plan's.  An open-ended run, if
-                it is not given, yields ceil(N / batch_size) at each iteration.
+            dataset: A TensorDataset, a tuple of tensors, or any data set with a length
+                and items by index, such as a list.
+            steps: Batches of the whole run, if not the plan's.
             collate: Joins a list of items; torch's own by default.
             num_workers: Processes that fetch records ahead; the batches are the same,
                 and a saved state is that of the last batch handed out.
+
+        Raises:
+            ConfigError: the data set has no length or no items by index, or its length
+                is not ``sample_size``; or steps or num_workers is no whole number.
         """
         sampler = self._state.sampler
         if steps is not None:
-            sampler.end_after(steps)
+            sampler.steps = whole("steps", steps, 1, MAX_STEPS)
         return PoissonLoader(
             dataset,
             sampler,

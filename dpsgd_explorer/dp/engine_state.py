@@ -86,6 +86,22 @@ class EngineState:
         )
 
     @property
+    def progress(self) -> str:
+        """Number of steps done, and of planned ones, in words."""
+        done = self.ledger.steps
+        if self.open_ended:
+            return f"{done} steps, open-ended"
+        return f"{done} of {self.plan.steps} planned steps"
+
+    @property
+    def is_between_epochs(self) -> bool:
+        """Whether the loader has begun, has batches left, and no iteration runs."""
+        sampler = self.sampler
+        begun = self.options.sampling == "poisson" and self.ledger.steps > 0
+        is_left = sampler.steps is not None and sampler.position < sampler.steps
+        return begun and is_left and sampler.running is None
+
+    @property
     def noise_plan(self) -> NoisePlan:
         """Noise, clipping bound and divisor of each step."""
         bound = self.bound
@@ -309,7 +325,6 @@ def new_state(
         )
     bound = bound_of(options.clipping_schedule, plan)
     settings = {f"plan.{name}": value for name, value in vars(plan).items()}
-    epoch = plan.steps if arguments.open_ended else None
     check_count(audit, is_private=plan.is_private, sampling=options.sampling)
     relations = list(NeighboringRelation)
     relation = NeighboringRelation(one_of("audit_relation", audit_relation, relations))
@@ -325,7 +340,7 @@ def new_state(
         steps_are_final=arguments.noise_multiplier is None,
         noise=noise,
         seed=seed,
-        sampler=PoissonSampler(plan, generator, epoch=epoch),
+        sampler=PoissonSampler(plan, generator, open_ended=arguments.open_ended),
         bound=bound,
         ranks=ranks,
         partition=spread(ranks),

@@ -147,9 +147,10 @@ class Attack(Experiment):
             )
             engine.attach(optimizer)
             loader = engine.poisson_loader((torch.arange(POOL),))
-            batches = (batch for (batch,) in loader)
+            batches = (batch for (batch,) in loader.all_epochs())
         else:
-            batches = iter(PoissonSampler(plan, seeded_generator(seed, "sampling")))
+            sampler = PoissonSampler(plan, seeded_generator(seed, "sampling"))
+            batches = sampler.all_epochs()
         for batch in batches:
             divisor = len(batch) if private else plan.expected_batch_size
             losses = self._losses(model, batch) * self._coins[number][batch]

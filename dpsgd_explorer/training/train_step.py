@@ -182,7 +182,7 @@ class PrivateTrainStep(TrainStep):
             self._norm_methods, self._example = self._engine.norm_methods, None
         all_records = torch.arange(config.sample_size)
         loader = self._engine.poisson_loader((all_records,))
-        self.batches = (indices for (indices,) in loader)
+        self.batches = (indices for (indices,) in loader.all_epochs())
 
     def go_on(self, config: TrainingConfig, plan: Plan) -> None:
         """Let another engine take over, with noise and batches of its own."""
@@ -286,7 +286,7 @@ class PlainTrainStep(TrainStep):
     def _draw(self, config: TrainingConfig, plan: Plan, seed: int) -> None:
         self._expected = config.expected_batch_size
         self._sampler = PoissonSampler(plan, seeded_generator(seed, "sampling"))
-        self.batches = iter(self._sampler)
+        self.batches = self._sampler.all_epochs()
 
     def go_on(self, config: TrainingConfig, plan: Plan) -> None:
         """Draw other batches."""

@@ -36,7 +36,7 @@ def main(steps: int) -> None:
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
     engine.attach(optimizer)
-    for x, y in engine.poisson_loader((train.inputs, train.targets)):
+    for x, y in engine.poisson_loader((train.inputs, train.targets)).all_epochs():
         F.cross_entropy(model(x), y).backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -98,7 +98,9 @@ def train(model: nn.Module, steps: int, records: int, **options: object) -> floa
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     engine.attach(optimizer)
-    for before, following in engine.poisson_loader((persons[:, :-1], persons[:, 1:])):
+    for before, following in engine.poisson_loader(
+        (persons[:, :-1], persons[:, 1:])
+    ).all_epochs():
         loss_of(model(before), following).backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -60,7 +60,7 @@ def trained(make, draw, loss, *, steps=STEPS, data_size=40, **options):
     engine, optimizer = attached(net, **POISSON | sizes | options)
     try:
         data = torch.randn(data_size, FEATURES), draw(data_size)
-        for x, y in engine.poisson_loader(data):
+        for x, y in engine.poisson_loader(data).all_epochs():
             loss(net(x), y).backward()
             optimizer.step()
             optimizer.zero_grad()

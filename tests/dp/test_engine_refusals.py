@@ -112,7 +112,7 @@ def test_batches_from_elsewhere_are_refused():
 
 def loop_of(net):
     engine, optimizer = attached(net, **POISSON)
-    return engine, optimizer, iter(engine.poisson_loader(data()))
+    return engine, optimizer, engine.poisson_loader(data()).all_epochs()
 
 
 def test_a_part_lost_to_zero_grad_is_refused():
@@ -136,7 +136,7 @@ def test_a_skipped_batch_is_refused():
 def test_a_batch_drawn_before_attaching_is_refused():
     engine = PrivacyEngine(linear(), **POISSON, steps=3)
     with pytest.raises(PrivacyError, match="no optimizer attached"):
-        next(iter(engine.poisson_loader(data())))
+        next(engine.poisson_loader(data()).all_epochs())
 
 
 def test_other_trainable_parameters_than_attached_are_refused():

@@ -69,7 +69,7 @@ def test_no_step_spends_nothing_and_no_noise_spends_everything():
 def test_a_target_is_met_and_never_exceeded():
     net, optimizer, engine = run(target_epsilon=2.0, noise_multiplier=None)
     assert 1.9 < engine.get_epsilon() <= 2.0
-    more = iter(engine.poisson_loader(data(), steps=4))
+    more = engine.poisson_loader(data(), steps=4).all_epochs()
     backward(net, *next(more))
     with pytest.raises(PrivacyError, match="all 3 planned steps"):
         optimizer.step()
@@ -77,7 +77,7 @@ def test_a_target_is_met_and_never_exceeded():
 
 def test_without_a_target_more_steps_are_counted():
     net, optimizer, engine = run()
-    train(net, optimizer, engine.poisson_loader(data(), steps=5))
+    train(net, optimizer, engine.poisson_loader(data(), steps=5).all_epochs())
     assert engine.steps_done == 5
     assert engine.get_epsilon() == engine.plan.epsilon(5) > engine.plan.epsilon(3)
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, PrivacyError
-from tests.dp.nets import POISSON, attached, data, train
+from tests.dp.nets import POISSON, UNFINISHED, attached, data, train
 
 STEPS = 7
 
@@ -22,7 +22,7 @@ def started(seed=5, **options):
     optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
     given = POISSON | {"steps": STEPS, "seed": seed} | options
     engine, _ = attached(net, optimizer, **given)
-    return net, optimizer, engine, engine.poisson_loader(data())
+    return net, optimizer, engine, engine.poisson_loader(data()).all_epochs()
 
 
 def advance(run, steps=STEPS):
@@ -48,7 +48,7 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(stop, engine):
     second = started(engine=engine, seed=99)
     for part, state in zip(second, saved(first), strict=False):
         part.load_state_dict(state)
-    advance(second)
+    advance(second, STEPS - stop)
     for own, other in zip(second[0].parameters(), whole[0].parameters(), strict=True):
         assert torch.equal(own, other)
     assert second[2].receipt() == whole[2].receipt()
@@ -93,7 +93,7 @@ def test_a_state_of_another_version_is_refused():
 @pytest.mark.parametrize("computed", [False, True])
 def test_nothing_is_saved_between_draw_and_step(computed):
     net, _, engine, batches = started()
-    x, y = next(iter(batches))
+    x, y = next(batches)
     if computed:
         F.cross_entropy(net(x), y).backward()
     with pytest.raises(PrivacyError, match="after step"):
@@ -110,6 +110,7 @@ def test_the_state_does_not_change_with_the_engine():
     assert torch.equal(state["sampler"]["generator"], kept[1])
 
 
+@UNFINISHED
 def test_steps_that_a_state_does_not_know_of_are_counted():
     """The same state again and again, in the same engine."""
     run = started(seed=None, noise="secure")
@@ -143,6 +144,7 @@ def test_branches_of_one_run_are_added_up():
     assert first[2].steps_done == 2 + 1 + 3 + 1
 
 
+@UNFINISHED
 def test_seeded_noise_is_not_used_again_on_other_gradients():
     run = started()
     advance(run, 2)

@@ -72,7 +72,7 @@ def test_zero_grad_may_stand_before_backward_or_after_the_step(cleared, engine):
         physical_batch_size=3, engine=engine,
     )  # fmt: skip
     parts, sizes = 0, []
-    for x, y in own.poisson_loader(records()):
+    for x, y in own.poisson_loader(records()).all_epochs():
         if cleared == "before":
             optimizer.zero_grad()
         backward(net, x, y)
@@ -91,7 +91,7 @@ def test_zero_grad_may_stand_before_backward_or_after_the_step(cleared, engine):
 
 def loop_in_parts(net, size=3):
     engine, optimizer = attached(net, **POISSON, physical_batch_size=size)
-    return engine, optimizer, iter(engine.poisson_loader(data()))
+    return engine, optimizer, engine.poisson_loader(data()).all_epochs()
 
 
 def test_nothing_moves_before_the_last_part():
@@ -137,7 +137,7 @@ def test_a_batch_left_in_the_middle_is_refused():
     engine, optimizer, parts = loop_in_parts(net)
     step(net, optimizer, *next(parts))
     with pytest.raises(PrivacyError, match="no step made of it"):
-        next(iter(engine.poisson_loader(data())))
+        next(engine.poisson_loader(data()).all_epochs())
 
 
 def test_batches_from_elsewhere_are_not_split():
@@ -164,7 +164,7 @@ def second_phase(first, net):
     engine = PrivacyEngine(net, **SECOND, after=first)
     optimizer = optim.Adam([p for p in net.parameters() if p.requires_grad])
     engine.attach(optimizer)
-    train(net, optimizer, engine.poisson_loader(records()))
+    train(net, optimizer, engine.poisson_loader(records()).all_epochs())
     return engine
 
 
@@ -205,7 +205,7 @@ def test_an_earlier_phase_that_nobody_vouches_for_gives_no_epsilon():
 def test_the_same_engine_goes_on_with_another_optimizer():
     net = deep()
     engine = PrivacyEngine(net, **POISSON, steps=6)
-    batches = iter(engine.poisson_loader(records()))
+    batches = engine.poisson_loader(records()).all_epochs()
     for make in (OPTIMIZERS["momentum"], OPTIMIZERS["adamw"]):
         optimizer = make(net.parameters())
         engine.attach(optimizer)
@@ -228,7 +228,7 @@ def test_named_params_outside_of_which_something_is_trainable_are_refused():
     engine = PrivacyEngine(net, named_params=bias, **options)
     optimizer = optim.SGD([p for _, p in bias], lr=0.1)
     engine.attach(optimizer)
-    for x, y in engine.poisson_loader(records()):
+    for x, y in engine.poisson_loader(records()).all_epochs():
         step(net, optimizer, x, y)
     assert torch.equal(net[0].weight, weights)
     assert net[0].bias.grad is not None

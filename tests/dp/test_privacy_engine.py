@@ -57,7 +57,7 @@ def test_any_optimizer_takes_the_noisy_gradient(make):
     plain = copy.deepcopy(net)
     optimizer, reference = make(net.parameters()), make(plain.parameters())
     engine, _ = attached(net, optimizer, **POISSON, steps=4)
-    for x, y in engine.poisson_loader(data()):
+    for x, y in engine.poisson_loader(data()).all_epochs():
         step(net, optimizer, x, y)
         for own, other in zip(net.parameters(), plain.parameters(), strict=True):
             other.grad = own.private_grad.clone()
@@ -77,7 +77,7 @@ def test_learning_rate_schedulers_work_before_and_after(first):
     scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
     if first == "scheduler":
         engine.attach(optimizer)
-    for x, y in engine.poisson_loader(data()):
+    for x, y in engine.poisson_loader(data()).all_epochs():
         step(net, optimizer, x, y)
         scheduler.step()
         optimizer.zero_grad()
@@ -93,7 +93,7 @@ def test_an_empty_poisson_batch_is_a_noisy_step():
     net = linear()
     engine, optimizer = attached(net, **OFTEN_EMPTY)
     empty = 0
-    for x, y in engine.poisson_loader(data(20)):
+    for x, y in engine.poisson_loader(data(20)).all_epochs():
         before = net.weight.detach().clone()
         backward(net, x, y)  # the mean loss of nobody is NaN, and does no harm
         optimizer.step()
@@ -112,7 +112,7 @@ def test_an_empty_poisson_batch_is_a_noisy_step():
 def test_a_batch_of_nobody_needs_no_backward():
     net = linear()
     engine, optimizer = attached(net, **OFTEN_EMPTY)
-    for x, y in engine.poisson_loader(data(20)):
+    for x, y in engine.poisson_loader(data(20)).all_epochs():
         if len(x):
             backward(net, x, y)
         optimizer.step()
@@ -125,7 +125,7 @@ def test_the_order_of_zero_grad_is_free():
     for before in (True, False):
         net = linear()
         engine, optimizer = attached(net, **POISSON, steps=4)
-        for x, y in engine.poisson_loader(data()):
+        for x, y in engine.poisson_loader(data()).all_epochs():
             loss = F.cross_entropy(net(x), y)
             if before:
                 optimizer.zero_grad(set_to_none=False)

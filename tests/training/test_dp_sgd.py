@@ -94,7 +94,7 @@ def by_hand(config):
     theta = torch.cat([weight, bias[:, None]], dim=1).detach().double()  # [2, D + 1]
     momentum = torch.zeros_like(theta)
     sampler = PoissonSampler(config.plan, seeded_generator(config.seed, "sampling"))
-    for indices in sampler:
+    for indices in sampler.all_epochs():
         x = F.pad(train_part.inputs[indices].double(), (0, 1), value=1.0)
         y = F.one_hot(train_part.targets[indices], 2)
         error = torch.softmax(x @ theta.T, dim=1) - y

@@ -170,7 +170,7 @@ def attached(
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     engine.attach(optimizer)
     records = torch.arange(len(data[1]))
-    batches = iter(engine.poisson_loader((records,)))
+    batches = engine.poisson_loader((records,)).all_epochs()
 
     def step() -> None:
         (drawn,) = next(batches)

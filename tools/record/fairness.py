@@ -115,7 +115,7 @@ def _run(
     model = models.build("scattering_linear", "mnist", first)
     if target is None:
         batches = PoissonSampler(_plan(rows, 0.0), _coins(seed))
-        _learn_plainly(model, data, rows, iter(batches), factor * PLAIN_RATE)
+        _learn_plainly(model, data, rows, batches.all_epochs(), factor * PLAIN_RATE)
         return {"epsilon": None, "clipped": None, **_tested(model, data)}
     engine = PrivacyEngine(
         model,
@@ -175,7 +175,9 @@ def _learn_privately(
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM)
     engine.attach(optimizer)
     norms, labels = [], []
-    for step, (chosen,) in enumerate(engine.poisson_loader((rows,)), start=1):
+    for step, (chosen,) in enumerate(
+        engine.poisson_loader((rows,)).all_epochs(), start=1
+    ):
         targets = data.train_targets[chosen]
         loss = F.cross_entropy(model(data.train[chosen]), targets)
         loss.backward()  # type: ignore[no-untyped-call]

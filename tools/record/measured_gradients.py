@@ -44,7 +44,9 @@ def replayed(config: TrainingConfig) -> Iterator[tuple[int, nn.Module, Batch]]:
     )
     engine.attach(optimizer)
     records = torch.arange(config.sample_size)
-    for step, (drawn,) in enumerate(engine.poisson_loader((records,)), start=1):
+    for step, (drawn,) in enumerate(
+        engine.poisson_loader((records,)).all_epochs(), start=1
+    ):
         batch = data.train[drawn], data.train_targets[drawn]
         yield step, model, batch
         loss = F.cross_entropy(model(batch[0]), batch[1])

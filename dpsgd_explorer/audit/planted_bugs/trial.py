@@ -168,7 +168,9 @@ def _attached_steps(bug: PlantedBug, task: Task) -> None:
     engine.attach(optimizer)
     own = bug.has_loader
     records = TensorDataset(task.x, task.y)
-    batches = module.batches(task) if own else engine.poisson_loader(records)
+    batches = (
+        module.batches(task) if own else engine.poisson_loader(records).all_epochs()
+    )
     for x, y in islice(batches, SHOWN_STEPS):
         loss(model(x), y).backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -93,6 +93,8 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
         rows.append((label, str(expected), str(done)))
     width = [max(len(row[i]) for row in rows) for i in range(3)]
     lines = ["  ".join(map(str.ljust, row, width)).rstrip() for row in rows]
+    if told["planned_steps"] is not None:
+        lines.append(f"plan: {told['steps']} of {told['planned_steps']} planned steps")
     epsilon = "none" if receipt["epsilon"] is None else f"{receipt['epsilon']:.6g}"
     epsilons = (receipt["epsilons"] or {}).items()
     others = ", ".join(f"{name} {value:.6g}" for name, value in epsilons)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
-from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    TensorDataset,
+    default_collate,
+)
 
 from dpsgd_explorer.dp.sampling.partition import Strided
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
+from dpsgd_explorer.validation import whole
 
 #: One process has all records of a batch.
 WHOLE = Strided()
+MAX_WORKERS = 1024  # processes; more than any one machine has cores
 Collate = Callable[[list[Any]], Any]
 Fetch = Callable[[Tensor], Any]
 #: Called with the size of a part, the parts to come, whether a batch begins, and the
@@ -41,63 +49,111 @@ class _Part(NamedTuple):
     batch_code: int
 
 
+class MapStyle(Protocol):
+    """A data set with a length and items by index, such as a list."""
+
+    def __len__(self) -> int:
+        """Return the number of items."""
+
+    def __getitem__(self, index: Any, /) -> Any:
+        """Return one item."""
+
+
+#: Data set of a loader: a tuple of tensors with one row per record, or items by index.
+Records = Dataset[Any] | tuple[Tensor, ...] | MapStyle
+
+
 class PoissonLoader:
     """Yields the records of each Poisson batch, ready for the model.
 
+    Each iteration is an epoch: with N records and batches of expected size B, iteration
+    e ends after ceil(e N / B) batches in all, or earlier where the plan ends.  An
+    iteration that was left by ``break``, or saved in its middle, is completed by the
+    next one; no planned batch is lost.  Iterating after the last planned batch raises.
+
     Args:
         dataset: A TensorDataset or a tuple of tensors (indexed directly), or any data
-            set with a length and items.
+            set with a length and items by index, such as a list.
         sampler: Draws the batches.
         on_draw: Called before each part of a batch is yielded; see OnDraw.
         collate: Joins a list of items; torch's own by default.
         physical_batch_size: Most samples per part; whole batches if not given.
         num_workers: Processes that fetch ahead; 0 fetches when asked.
-        partition: Which records of a batch this process fetches.
+        partition: Which records of a batch this process fetches; all if not given.
+
+    Attributes:
+        dataset: The data set.
+        batch_sampler: The sampler.
+        batch_size: None, as in a DataLoader with a batch sampler: sizes differ.
+        collate_fn: The function that joins a list of items.
+        num_workers: Processes that fetch ahead.
 
     Raises:
-        ConfigError: the data set has another length than the sampler's, or columns of
-            different lengths, or num_workers is not a whole number >= 0.
+        ConfigError: the data set has no length or no items by index, another length
+            than the sampler's or columns of different lengths, or num_workers is not a
+            whole number >= 0.
     """
+
+    batch_size: None = None
 
     def __init__(
         self,
-        dataset: Dataset[Any] | Sequence[Tensor],
+        dataset: Records,
         sampler: PoissonSampler,
         on_draw: OnDraw,
         collate: Collate | None = None,
         physical_batch_size: int | None = None,
         num_workers: int = 0,
-        partition: Strided = WHOLE,
+        partition: Strided | None = None,
     ) -> None:
-        self._fetch, size = _fetcher(dataset, collate or default_collate)
-        if not isinstance(num_workers, int) or num_workers < 0:
-            raise ConfigError(
-                "num_workers",
-                f"num_workers must be a whole number, 0 or more; got {num_workers!r}.",
-            )
-        partition.check(size, _columns(dataset), sampler.plan.sample_size)
+        self.collate_fn = collate or default_collate
+        self._fetch, size = _fetcher(dataset, self.collate_fn)
+        partition = partition or WHOLE
+        self.num_workers = whole("num_workers", num_workers, 0, MAX_WORKERS)
+        try:
+            partition.check(size, _columns(dataset), sampler.plan.sample_size)
+        except ConfigError as error:
+            raise _explained(error, dataset) from None
         sampler.sample_size = size
-        self._sampler = sampler
+        self.dataset, self.batch_sampler = dataset, sampler
         self._on_draw = on_draw
         self._part_size = physical_batch_size
-        self._num_workers = num_workers
         self._partition = partition
 
     def __len__(self) -> int:
-        """Return the number of batches, however many parts they come in.
+        """Return the number of batches of the next iteration, or of a running one.
 
-        Of the whole run, or of one iteration of an open-ended one.
+        A batch counts once, however many parts it comes in.  0 after the last planned
+        batch.
         """
-        return len(self._sampler)
+        return len(self.batch_sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        if self._num_workers:
-            yield from self._prefetched()
-            return
-        for indices in self._sampler:
-            for part in self._parts(indices):
-                self._note(part)
-                yield self._fetch(part.indices)
+        yield from self._records(self.batch_sampler.end_of_epoch())
+
+    def all_epochs(self) -> Iterator[Any]:
+        """Yield all batches that are left in the plan, over all epochs.
+
+        Raises:
+            ConfigError: the run is open-ended.
+            PrivacyError: all planned batches have been drawn.
+        """
+        yield from self._records(self.batch_sampler.end_of_plan())
+
+    def _records(self, end: int) -> Iterator[Any]:
+        """Yield the records of each batch until the sampler's position is ``end``."""
+        sampler = self.batch_sampler
+        sampler.running = end - sampler.position
+        try:
+            if self.num_workers:
+                yield from self._prefetched(end)
+                return
+            for indices in sampler.until(end):
+                for part in self._parts(indices):
+                    self._note(part)
+                    yield self._fetch(part.indices)
+        finally:
+            sampler.running = None
 
     def _parts(self, drawn: Tensor) -> Iterator[_Part]:
         indices = self._partition.share_of(drawn)
@@ -113,22 +169,23 @@ class PoissonLoader:
     def _note(self, part: _Part) -> None:
         self._on_draw(len(part.indices), part.to_come, part.begins, part.batch_code)
 
-    def _prefetched(self) -> Iterator[Any]:
+    def _prefetched(self, end: int) -> Iterator[Any]:
         """Yield the same batches, fetched ahead by worker processes."""
-        self._sampler.rewind()
-        prefetch_epoch = self._sampler.prefetch_epoch
+        sampler = self.batch_sampler
+        sampler.rewind()
+        prefetch_epoch = sampler.prefetch_epoch
         requested: deque[_Part] = deque()
 
         def requests() -> Iterator[list[int]]:
-            for indices in self._sampler.prefetch():
+            for indices in sampler.prefetch(end):
                 for part in self._parts(indices):
                     requested.append(part)
                     yield part.indices.tolist()
 
         workers: DataLoader[Any] = DataLoader(
-            _FetchingDataset(self._fetch, self._sampler.sample_size),
+            _FetchingDataset(self._fetch, sampler.sample_size),
             batch_sampler=requests(),
-            num_workers=self._num_workers,
+            num_workers=self.num_workers,
             collate_fn=_identity,
             # Without it, DataLoader draws from torch's global generator.
             generator=torch.Generator(),
@@ -137,12 +194,12 @@ class PoissonLoader:
             for records in workers:
                 part = requested.popleft()
                 if part.begins:
-                    self._sampler.commit(prefetch_epoch)
+                    sampler.commit(prefetch_epoch)
                 self._note(part)
                 yield records
         finally:
-            if prefetch_epoch == self._sampler.prefetch_epoch:
-                self._sampler.rewind()
+            if prefetch_epoch == sampler.prefetch_epoch:
+                sampler.rewind()
 
 
 class _FetchingDataset(Dataset[Any]):
@@ -162,10 +219,13 @@ def _identity(records: Any) -> Any:
     return records
 
 
-def _fetcher(
-    dataset: Dataset[Any] | Sequence[Tensor], collate: Collate
-) -> tuple[Fetch, int]:
-    """Return the function that fetches records by index, and the number of records."""
+def _fetcher(dataset: Records, collate: Collate) -> tuple[Fetch, int]:
+    """Return the function that fetches records by index, and the number of records.
+
+    Raises:
+        ConfigError: records cannot be fetched by index.
+    """
+    _check_kind(dataset)
     columns = _columns(dataset)
     if not columns:
         items: Any = dataset
@@ -173,7 +233,7 @@ def _fetcher(
             raise ConfigError(
                 "dataset",
                 "dataset must have a record, or be tensors [0, ...], whose shapes tell "
-                "what an empty batch is; got none.",
+                "what an empty batch is, got none.",
             )
         return partial(_items_at, items, collate), len(items)
     sizes = {len(column) for column in columns}
@@ -185,10 +245,61 @@ def _fetcher(
     return partial(_rows_at, columns), size
 
 
-def _columns(dataset: Dataset[Any] | Sequence[Tensor]) -> tuple[Tensor, ...]:
+def _check_kind(dataset: Any) -> None:
+    """Raise ConfigError if records cannot be fetched by index, or columns are meant."""
+    kind = type(dataset).__name__
+    if isinstance(dataset, DataLoader):
+        raise ConfigError(
+            "dataset",
+            f"dataset must be a data set, got a {kind}, which draws batches of its "
+            "own. Pass loader.dataset, and collate=loader.collate_fn.",
+        )
+    by_index = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+    if isinstance(dataset, IterableDataset) or not by_index:
+        raise ConfigError(
+            "dataset",
+            "dataset must have a length and items by index, since Poisson sampling "
+            f"picks each record by itself, got {kind}, a stream. Read the records into "
+            "a list or tensors first; processes with records of their own use "
+            "partition='local'.",
+        )
+    columns = isinstance(dataset, Mapping) or (
+        isinstance(dataset, tuple) and not all(isinstance(x, Tensor) for x in dataset)
+    )
+    if columns:
+        raise ConfigError(
+            "dataset",
+            "dataset must be a tuple of tensors with one row per record, or have one "
+            f"item per record, got a {kind} of "
+            f"{', '.join(sorted({type(x).__name__ for x in _entries(dataset)}))}. "
+            "Convert the columns to tensors, or pass a list of items.",
+        )
+
+
+def _entries(dataset: Any) -> Iterable[Any]:
+    return dataset.values() if isinstance(dataset, Mapping) else dataset
+
+
+def _explained(error: ConfigError, dataset: Any) -> ConfigError:
+    """Return the error, with a word on lists if tensors may be meant as columns."""
+    are_tensors = isinstance(dataset, list) and all(
+        isinstance(entry, Tensor) for entry in dataset
+    )
+    if not are_tensors:
+        return error
+    return ConfigError(
+        error.field,
+        f"{error} A list is a data set of items; pass columns as a tuple of tensors.",
+    )
+
+
+def _columns(dataset: Records) -> tuple[Tensor, ...]:
     """Return the tensors of a data set that consists of tensors, else ()."""
-    tensors = dataset.tensors if isinstance(dataset, TensorDataset) else dataset
-    return tuple(tensors) if isinstance(tensors, list | tuple) else ()
+    if isinstance(dataset, TensorDataset):
+        # A subclass may transform its items.
+        is_plain = type(dataset).__getitem__ is TensorDataset.__getitem__
+        return dataset.tensors if is_plain else ()
+    return dataset if isinstance(dataset, tuple) else ()
 
 
 def _rows_at(columns: tuple[Tensor, ...], indices: Tensor) -> tuple[Tensor, ...]:
@@ -204,7 +315,10 @@ def _beside(indices: Tensor, values: Tensor) -> Tensor:
 
 def _items_at(dataset: Any, collate: Collate, indices: Tensor) -> Any:
     if len(indices):
-        return collate([dataset[i] for i in indices.tolist()])
+        # Of many items at once, as torch's own loader fetches them.
+        items = getattr(dataset, "__getitems__", None)
+        numbers = indices.tolist()
+        return collate(items(numbers) if items else [dataset[i] for i in numbers])
     # An empty batch has the shapes of any other, so one item is collated and cut.
     return tree_map(_no_rows, collate([dataset[0]]))
 

@@ -45,7 +45,7 @@ class Strided:
         if size != sample_size:
             raise ConfigError(
                 "sample_size",
-                f"sample_size must be the data set's length, {size}; got "
+                f"sample_size must be the data set's length, {size}, got "
                 f"{sample_size}.",
             )
         refuse_unlike_data(size, columns, self._ranks)
@@ -79,7 +79,7 @@ class Local(Strided):
             raise ConfigError(
                 "sample_size",
                 "sample_size must be the number of records of all ranks together, "
-                f"{total}; got {sample_size}, and {size} on this rank.",
+                f"{total}, got {sample_size}, and {size} on this rank.",
             )
         self._ranks.require_same(
             {

@@ -17,11 +17,15 @@ from torch import Tensor
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream
 from dpsgd_explorer.dp.noise.seeded import RankStream
-from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 
 class PoissonSampler:
-    """Yields the indices of each step's batch, ``steps`` batches in all.
+    """Yields the indices of each step's batch; each iteration is an epoch.
+
+    Iteration e of a run over N records in batches of expected size B ends after
+    ceil(e N / B) batches in all, or earlier where the plan ends.  An iteration that was
+    left early is completed by the next one.
 
     The gaps between chosen records are geometric.  That is the law of one Bernoulli
     draw per record, and costs O(batch) instead of O(N).
@@ -30,14 +34,16 @@ class PoissonSampler:
         plan: Sample size N, rate q and, unless ``steps`` is given, the steps.
         generator: Used by this sampler alone; advanced by each draw.  With a KeyStream
             the batches are unpredictable, and a resumed run draws others.
-        steps: Batches to yield in all.
-        epoch: Batches to yield per iteration, without end, instead of ``steps``; an
-            iteration that was interrupted is completed by the next.
+        steps: Batches to yield in all; the plan's if not given.
+        open_ended: If True, iterations follow one another without end.
 
     Attributes:
-        plan: What was given.
+        plan: The plan.
         sample_size: Records that are drawn from: those of this process.
+        steps: Batches to yield in all; None without end.
         position: Batches yielded so far; iteration continues from here.
+        running: Number of batches of a loader's iteration in progress; None between
+            iterations.
         prefetch_epoch: Number of times that prefetching began or became void.
     """
 
@@ -46,14 +52,17 @@ class PoissonSampler:
         plan: Plan,
         generator: torch.Generator | KeyStream | RankStream,
         steps: int | None = None,
-        epoch: int | None = None,
+        *,
+        open_ended: bool = False,
     ) -> None:
         self.plan = plan
         self.sample_size = plan.sample_size
         self.sample_rate = plan.sample_rate
-        self.steps = plan.steps if steps is None else steps
-        self._epoch = epoch
+        self.steps: int | None = plan.steps if steps is None else steps
+        if open_ended:
+            self.steps = None
         self.position = 0
+        self.running: int | None = None
         self.prefetch_epoch = 0
         # While prefetching, the generator is ahead of the batches that were yielded.
         self._committed_state: Tensor | None = None
@@ -61,34 +70,85 @@ class PoissonSampler:
         self._generator = generator
 
     def __len__(self) -> int:
-        return self._epoch or self.steps
+        """Return the number of batches of the next iteration, or of a running one.
 
-    def end_after(self, steps: int) -> None:
-        """Yield ``steps`` batches in all."""
-        self.steps, self._epoch = steps, None
-
-    def _begin(self) -> None:
-        """Let an iteration of an open-ended run end with its epoch."""
-        if self._epoch is not None:
-            self.steps = (self.position // self._epoch + 1) * self._epoch
+        0 after the last planned batch.
+        """
+        if self.running is not None:
+            return self.running
+        return self._end_of_epoch() - self.position
 
     def __iter__(self) -> Iterator[Tensor]:
-        self._begin()
-        while self.position < self.steps:
+        yield from self.until(self.end_of_epoch())
+
+    def all_epochs(self) -> Iterator[Tensor]:
+        """Yield all batches that are left in the plan, over all epochs.
+
+        Raises:
+            ConfigError: the run is open-ended.
+            PrivacyError: all planned batches have been drawn.
+        """
+        yield from self.until(self.end_of_plan())
+
+    def until(self, end: int) -> Iterator[Tensor]:
+        """Yield batches until ``position`` is ``end``."""
+        while self.position < end:
             indices = self.draw()
             self.position += 1
             yield indices
 
-    def prefetch(self) -> Iterator[Tensor]:
+    def end_of_epoch(self) -> int:
+        """Return the position at which the next iteration ends.
+
+        Raises:
+            PrivacyError: all planned batches have been drawn.
+        """
+        self._refuse_after_plan()
+        return self._end_of_epoch()
+
+    def end_of_plan(self) -> int:
+        """Return the position after the last planned batch.
+
+        Raises:
+            ConfigError: the run is open-ended.
+            PrivacyError: all planned batches have been drawn.
+        """
+        if self.steps is None:
+            raise ConfigError(
+                "steps",
+                "all_epochs() must have a last batch, got an open-ended run. Iterate "
+                "over the loader, an epoch at a time, or give epochs or steps.",
+            )
+        self._refuse_after_plan()
+        return self.steps
+
+    def _end_of_epoch(self) -> int:
+        size, batch = self.plan.sample_size, self.plan.expected_batch_size
+        # Batch p, from 0, is in the first epoch e with ceil(e N / B) > p.
+        epoch = self.position * batch // size + 1
+        end = -(-epoch * size // batch)
+        return end if self.steps is None else max(self.position, min(end, self.steps))
+
+    def _refuse_after_plan(self) -> None:
+        if self.steps is not None and self.position >= self.steps:
+            raise PrivacyError(
+                f"all {self.steps} planned batches have been drawn, and no epoch is "
+                "left. Let the loop over epochs end here, or plan more epochs from the "
+                "start; noise_multiplier without epochs and steps needs no plan."
+            )
+
+    def prefetch(self, end: int) -> Iterator[Tensor]:
         """Yield the next batches before they are used; call ``rewind`` first.
 
         ``position`` and ``state()`` stay those of the last committed batch.  Batches
         that were drawn and not committed are drawn again after ``rewind``.
+
+        Args:
+            end: Position after the last of these batches.
         """
-        self._begin()
         self._committed_state = self._generator.get_state()
         self._prefetched_states.clear()
-        for _ in range(self.steps - self.position):
+        for _ in range(end - self.position):
             indices = self.draw()
             self._prefetched_states.append(self._generator.get_state())
             yield indices

@@ -25,11 +25,13 @@ engine = PrivacyEngine(
 )
 engine.attach(optimizer)  # refuses a model that it cannot protect
 
-for x, y in engine.poisson_loader(TensorDataset(inputs, targets)):
-    loss = nn.functional.cross_entropy(model(x), y)
-    loss.backward()  # one gradient for each record
-    optimizer.step()  # clip, sum, add noise, divide, move
-    optimizer.zero_grad()
+loader = engine.poisson_loader(TensorDataset(inputs, targets))
+for _epoch in range(5):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()  # one gradient for each record
+        optimizer.step()  # clip, sum, add noise, divide, move
+        optimizer.zero_grad()
 
 accuracy = (model(inputs).argmax(1) == targets).float().mean()  # not private
 print(f"epsilon {round_up(engine.get_epsilon())}, accuracy {100 * accuracy:.1f} %")

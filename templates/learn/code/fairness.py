@@ -33,7 +33,7 @@ engine = PrivacyEngine(
 )
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 engine.attach(optimizer)
-for x, y in engine.poisson_loader((inputs, groups)):
+for x, y in engine.poisson_loader((inputs, groups)).all_epochs():
     cross_entropy(model(x), y).backward()
     optimizer.step()
     optimizer.zero_grad()

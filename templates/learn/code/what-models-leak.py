@@ -47,7 +47,7 @@ engine = PrivacyEngine(
     max_grad_norm=1.0,
 )
 engine.attach(optimizer)
-for x, y in engine.poisson_loader((inputs[members], labels[members])):
+for x, y in engine.poisson_loader((inputs[members], labels[members])).all_epochs():
     cross_entropy(model(x), y).backward()
     optimizer.step()
     optimizer.zero_grad()

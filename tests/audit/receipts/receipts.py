@@ -34,7 +34,9 @@ def train(engine, optimizer, steps=None):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(RECORDS, 3, generator=generator)
     y = (x[:, 0] > 0).long()
-    for done, (inputs, targets) in enumerate(engine.poisson_loader((x, y)), start=1):
+    # One epoch of an open-ended run.
+    loader = engine.poisson_loader((x, y), steps=engine.plan.steps)
+    for done, (inputs, targets) in enumerate(loader.all_epochs(), start=1):
         reduction = engine.options.loss_reduction
         outputs = engine.module(inputs)
         loss = nn.functional.cross_entropy(outputs, targets, reduction=reduction)

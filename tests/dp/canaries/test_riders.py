@@ -13,6 +13,7 @@ from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.noise.secure import SecureNoise
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import AccountingError, ConfigError, PrivacyError
+from tests.dp.nets import UNFINISHED
 
 RECORDS, DELTA = 200, 1e-5
 ENGINES = ["hooks", "extending", "vmap", "microbatch"]
@@ -43,7 +44,9 @@ def train(engine, optimizer, steps=None):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(RECORDS, 3, generator=generator)
     y = (x[:, 0] > 0).long()
-    for done, (inputs, targets) in enumerate(engine.poisson_loader((x, y)), start=1):
+    for done, (inputs, targets) in enumerate(
+        engine.poisson_loader((x, y)).all_epochs(), start=1
+    ):
         nn.functional.cross_entropy(engine.module(inputs), targets).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -157,7 +160,7 @@ def test_empty_batches_are_steps_of_the_audit():
     engine, optimizer = made(40, **sizes)
     x, y = torch.randn(4, 3), torch.zeros(4).long()
     drawn = []
-    for inputs, targets in engine.poisson_loader((x, y)):
+    for inputs, targets in engine.poisson_loader((x, y)).all_epochs():
         nn.functional.cross_entropy(engine.module(inputs), targets).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -217,6 +220,7 @@ def test_an_unknown_relation_is_refused(relation):
     assert raised.value.field == "audit_relation"
 
 
+@UNFINISHED
 def test_an_audit_is_of_the_steps_so_far():
     engine, optimizer = made(3000)
     before = engine.audit()

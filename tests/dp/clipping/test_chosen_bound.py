@@ -23,7 +23,7 @@ def trained(choose_at=None, *, between=None, **options):
     engine.attach(optimizer)
     data = (100 * torch.randn(16, 3), torch.randint(2, (16,)))
     gradients = []
-    for step, (x, y) in enumerate(engine.poisson_loader(data), start=1):
+    for step, (x, y) in enumerate(engine.poisson_loader(data).all_epochs(), start=1):
         nn.functional.cross_entropy(module(x), y).backward()
         if between is not None and step == between:
             engine.choose_max_grad_norm(7.0)

@@ -107,7 +107,7 @@ def trained(bug=None, records=RECORDS, evaluates=False, **options):
     """Return the weights, the receipt and epsilon after a whole run."""
     with BUGS[bug]() if bug else nullcontext():
         model, optimizer, engine = made(sample_size=records, **options)
-        for batch in engine.poisson_loader(data(records)):
+        for batch in engine.poisson_loader(data(records)).all_epochs():
             advance(model, optimizer, [batch])
             if evaluates:
                 evaluate(model, optimizer)
@@ -143,7 +143,7 @@ def noise(size, steps, bug=None, sharded=False, **options):
         engine.attach(optimizer)
         releases = []
         zeros = torch.zeros(RECORDS, 1), torch.zeros(RECORDS, size)
-        for x, y in engine.poisson_loader(zeros):
+        for x, y in engine.poisson_loader(zeros).all_epochs():
             F.mse_loss(model(x), y).backward()
             optimizer.step()
             gradient = whole(model.weight.grad).flatten().clone()
@@ -167,7 +167,7 @@ def own_records(of_ranks):
 def trained_locally(of_ranks, **options):
     """Return weights, receipt and epsilon where ranks have records of their own."""
     model, optimizer, engine = made(partition="local", **options)
-    advance(model, optimizer, engine.poisson_loader(own_records(of_ranks)))
+    advance(model, optimizer, engine.poisson_loader(own_records(of_ranks)).all_epochs())
     engine.detach()
     epsilon = engine.get_epsilon(assume_per_sample_loss=True)
     return weights(model), engine.receipt(), epsilon
@@ -185,7 +185,9 @@ def drawn_locally(of_ranks, steps, bug=None, resumes=False, **options):
         size = of_ranks[dist.get_rank()]
         numbers = torch.arange(size).view(-1, 1).float()
         joined = torch.zeros(steps, size)
-        for step, (x, y) in enumerate(engine.poisson_loader((numbers, numbers))):
+        for step, (x, y) in enumerate(
+            engine.poisson_loader((numbers, numbers)).all_epochs()
+        ):
             joined[step, x.flatten().long()] = 1.0
             F.mse_loss(model(x), y).backward()
             optimizer.step()
@@ -198,7 +200,7 @@ def drawn_locally(of_ranks, steps, bug=None, resumes=False, **options):
 def saved(steps, path, **options):
     """Save a run after some steps, on rank 0; return its epsilon."""
     model, optimizer, engine = made(**options)
-    batches = engine.poisson_loader(data())
+    batches = engine.poisson_loader(data()).all_epochs()
     advance(model, optimizer, batches, steps)
     parameters = get_model_state_dict(model, options=WHOLE)
     if dist.get_rank() == 0:
@@ -213,7 +215,7 @@ def resumed(path, **options):
     parameters, state = torch.load(path, weights_only=True)
     set_model_state_dict(model, parameters, options=WHOLE)
     engine.load_state_dict(state)
-    advance(model, optimizer, engine.poisson_loader(data()))
+    advance(model, optimizer, engine.poisson_loader(data()).all_epochs())
     engine.detach()
     return weights(model), engine.receipt(), engine.steps_done
 
@@ -223,7 +225,7 @@ def one_sample_is_infinite(**options):
     model, optimizer, engine = made(**options)
     x, y = data()
     x[3] = torch.inf
-    advance(model, optimizer, engine.poisson_loader((x, y)))
+    advance(model, optimizer, engine.poisson_loader((x, y)).all_epochs())
     engine.detach()
     return weights(model)
 
@@ -247,7 +249,7 @@ def unlike(what):
         engine.attach(optimizer)
     if what == "data":
         x[0] += float(other)
-    for step, batch in enumerate(engine.poisson_loader((x, y))):
+    for step, batch in enumerate(engine.poisson_loader((x, y)).all_epochs()):
         if what == "step" and step == 2 and other:
             with torch.no_grad():
                 model[0].bias += 1.0
@@ -305,7 +307,7 @@ def summed_locally(of_ranks):
     options = {"sample_size": size, "batch_size": size, "partition": "local"}
     model, optimizer, engine = made(**options, steps=1)
     before = weights(model)
-    advance(model, optimizer, engine.poisson_loader((x[mine], y[mine])))
+    advance(model, optimizer, engine.poisson_loader((x[mine], y[mine])).all_epochs())
     engine.detach()
     return (before - weights(model)) / optimizer.param_groups[0]["lr"] * size
 
@@ -316,7 +318,7 @@ def audited(canaries, bug=None, **options):
         model, optimizer, engine = made(
             noise_multiplier=1.0, audit=canaries, steps=40, **options
         )
-        advance(model, optimizer, engine.poisson_loader(data()))
+        advance(model, optimizer, engine.poisson_loader(data()).all_epochs())
         result = engine.audit(1e-3)
     engine.detach()
     return result.epsilon_lower, result.epsilon_promised

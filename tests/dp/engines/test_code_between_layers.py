@@ -6,7 +6,7 @@ from torch import nn
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import CHOICES
-from tests.dp.nets import attached, clipped_sum, linear
+from tests.dp.nets import UNFINISHED, attached, clipped_sum, linear
 
 SETTINGS = {"batch_size": 8, "sample_size": 40, "steps": 50, "noise_multiplier": 1.0}
 
@@ -22,11 +22,12 @@ def test_dropout_stays_on_while_training(engine):
     assert all(module.training for module in net.modules())
 
 
+@UNFINISHED
 def test_epsilon_is_epsilon():
     engine = PrivacyEngine(linear(), **SETTINGS)
     optimizer = torch.optim.SGD(engine.module.parameters(), lr=0.1)
     engine.attach(optimizer)
-    (x,) = next(iter(engine.poisson_loader((torch.randn(40, 4),))))
+    (x,) = next(engine.poisson_loader((torch.randn(40, 4),)).all_epochs())
     engine.module(x).mean().backward()
     optimizer.step()
     assert engine.get_epsilon() == engine.plan.epsilon(1) > 0.1
@@ -35,7 +36,7 @@ def test_epsilon_is_epsilon():
 
 def drawn(**options):
     engine = PrivacyEngine(linear(), **SETTINGS, **options)
-    return [indices.tolist() for indices in engine._state.sampler]
+    return [indices.tolist() for indices in engine._state.sampler.all_epochs()]
 
 
 def test_nobody_can_repeat_the_batches_of_a_secure_run():
@@ -52,7 +53,7 @@ def test_a_secure_run_does_not_listen_to_torchs_seed():
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         engine.attach(optimizer)
         torch.manual_seed(0)
-        (x,) = next(iter(engine.poisson_loader((torch.zeros(40, 4),))))
+        (x,) = next(engine.poisson_loader((torch.zeros(40, 4),)).all_epochs())
         (net(x) * 0.0).sum().backward()
         optimizer.step()
         ends.append(net.weight.detach().clone())

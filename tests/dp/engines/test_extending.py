@@ -124,7 +124,7 @@ def test_a_batch_is_released_once_all_that_was_drawn_went_through():
     engine, optimizer = attached(
         net, engine="extending", sampling="poisson", sample_size=40, batch_size=20
     )
-    x, y = next(iter(engine.poisson_loader(data())))
+    x, y = next(engine.poisson_loader(data()).all_epochs())
     for rows in (slice(0, 3), slice(3, 4)):
         backward(net, x[rows], y[rows])
         assert all(p.grad is None for p in net.parameters())

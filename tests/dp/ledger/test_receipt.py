@@ -19,7 +19,7 @@ from dpsgd_explorer.dp.noise.base import Meter
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import PrivacyError
-from tests.dp.nets import POISSON, attached, data, train
+from tests.dp.nets import POISSON, UNFINISHED, attached, data, train
 
 STEPS = 6
 PARAMETERS = 4 * 3 + 3 + 3 * 3 + 3
@@ -37,7 +37,11 @@ def started(**options):
 
 def advance(run, steps=STEPS):
     net, optimizer, engine = run
-    train(net, optimizer, itertools.islice(engine.poisson_loader(data()), steps))
+    train(
+        net,
+        optimizer,
+        itertools.islice(engine.poisson_loader(data()).all_epochs(), steps),
+    )
     return engine
 
 
@@ -282,6 +286,7 @@ def copy_of(net):
     return {name: value.clone() for name, value in net.state_dict().items()}
 
 
+@UNFINISHED
 @pytest.mark.parametrize("at", [0, 2])
 def test_lost_steps_are_counted_where_noise_is_not_repeated(at):
     first = started(target_epsilon=3.0, noise_multiplier=None)
@@ -309,6 +314,7 @@ def test_seeded_noise_repeats_lost_steps_and_they_cost_nothing():
     assert again[2].receipt()["lost_steps"] == 0
 
 
+@UNFINISHED
 def test_the_state_of_a_secure_run_holds_no_key():
     run = started()
     advance(run, 3)

@@ -14,7 +14,7 @@ from dpsgd_explorer.dp.losses.watch import LossWatch
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, MixedLossError, PrivacyError
 from tests.dp.loss_cases import CLASSES, Tokens, token_classes
-from tests.dp.nets import POISSON, attached, data, linear, train
+from tests.dp.nets import POISSON, UNFINISHED, attached, data, linear, train
 
 ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
 PRIVATE = POISSON | {"batch_size": 10, "steps": 8}
@@ -23,7 +23,7 @@ SECURE = {**PRIVATE, "noise": "secure", "seed": None}
 
 def steps_of(engine, optimizer, loss, count, **loader):
     """Make so many private steps with a loss of (outputs, targets)."""
-    batches = iter(engine.poisson_loader(data(), **loader))
+    batches = engine.poisson_loader(data(), **loader).all_epochs()
     for _ in range(count):
         x, y = next(batches)
         loss(engine.module(x), y).backward()
@@ -113,7 +113,7 @@ def test_every_backward_is_seen(way):
     if way == "edge" and not hasattr(torch.autograd.graph, "get_gradient_edge"):
         raise AssertionError("torch has no edges any more; take them out of the watch")
     engine, optimizer = attached(linear(), **PRIVATE)
-    for x, y in engine.poisson_loader(data()):
+    for x, y in engine.poisson_loader(data()).all_epochs():
         BACKWARDS[way](F.cross_entropy(engine.module(x), y))
         optimizer.step()
         optimizer.zero_grad()
@@ -122,7 +122,7 @@ def test_every_backward_is_seen(way):
 
 def test_a_backward_that_torch_begins_otherwise_leaves_the_loss_unchecked(monkeypatch):
     engine, optimizer = attached(linear(), **PRIVATE)
-    (x, y) = next(iter(engine.poisson_loader(data())))
+    (x, y) = next(engine.poisson_loader(data()).all_epochs())
     loss = F.cross_entropy(engine.module(x), y)
     torch._C._ImperativeEngine().run_backward(
         (loss,), (torch.ones(()),), False, False, (), True, accumulate_grad=True
@@ -135,13 +135,14 @@ def test_a_backward_that_torch_begins_otherwise_leaves_the_loss_unchecked(monkey
 @pytest.mark.parametrize("gradient", [2.0, -1.0])
 def test_another_gradient_than_1_leaves_the_loss_unchecked(gradient):
     engine, optimizer = attached(linear(), **PRIVATE)
-    (x, y) = next(iter(engine.poisson_loader(data())))
+    (x, y) = next(engine.poisson_loader(data()).all_epochs())
     F.cross_entropy(engine.module(x), y).backward(torch.tensor(gradient))
     optimizer.step()
     with pytest.raises(PrivacyError, match="given a gradient"):
         engine.get_epsilon()
 
 
+@UNFINISHED
 def test_a_weight_is_public_once_two_sizes_of_batches_agree_on_it():
     once = private(plus_squares(0.1), count=1)
     with pytest.raises(PrivacyError, match="no two batches of different size"):
@@ -199,13 +200,13 @@ def test_what_the_module_holds_back_does_not_pass():
 @pytest.mark.parametrize("part", [1, 3, 100])
 def test_parts_of_batches_are_read_like_batches(part):
     engine, optimizer = attached(linear(), physical_batch_size=part, **PRIVATE)
-    train(engine.module, optimizer, engine.poisson_loader(data()))
+    train(engine.module, optimizer, engine.poisson_loader(data()).all_epochs())
     assert engine.get_epsilon() > 0
 
 
 def test_views_of_a_sample_are_read_like_samples():
     engine, optimizer = attached(linear(), augmentation_multiplicity=2, **PRIVATE)
-    for x, y in engine.poisson_loader(data()):
+    for x, y in engine.poisson_loader(data()).all_epochs():
         twice = x.repeat_interleave(2, 0), y.repeat_interleave(2)
         F.cross_entropy(engine.module(twice[0]), twice[1]).backward()
         optimizer.step()
@@ -239,6 +240,7 @@ def test_a_resumed_run_remembers_its_weights():
         assert (not engine._state.ledger.losses.refusal) == allowed
 
 
+@UNFINISHED
 def test_a_phase_before_must_have_been_checked_too():
     first = private(lambda out, y: out.var(0).sum())
     first.detach()
@@ -258,7 +260,7 @@ def test_scaled_losses_are_read_too():
         grad_scaler=scaler,
         **PRIVATE,
     )
-    for x, y in engine.poisson_loader(data()):
+    for x, y in engine.poisson_loader(data()).all_epochs():
         scaler.scale(F.cross_entropy(engine.module(x), y)).backward()
         scaler.step(optimizer)
         scaler.update()

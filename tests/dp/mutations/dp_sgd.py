@@ -224,8 +224,10 @@ OTHERS = [
         "empty batches skipped",
         f"{LAW}test_empty_batches_are_steps_and_get_noise",
         wrap(
-            PoissonSampler.__iter__,
-            lambda real, sampler: (batch for batch in real(sampler) if len(batch)),
+            PoissonSampler.until,
+            lambda real, sampler, end: (
+                batch for batch in real(sampler, end) if len(batch)
+            ),
         ),
     ),
     bug(

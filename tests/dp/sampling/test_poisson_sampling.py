@@ -40,7 +40,7 @@ def indicators(sample_size, batch_size, draws):
     """Return [draws, N]: who was drawn."""
     table = torch.zeros(draws, sample_size, dtype=torch.float64)
     for row, indices in zip(
-        table, sampler(sample_size, batch_size, draws), strict=True
+        table, sampler(sample_size, batch_size, draws).all_epochs(), strict=True
     ):
         row[indices] = 1.0
     return table
@@ -78,7 +78,7 @@ def test_draws_are_independent():
 
 
 def test_indices_are_distinct_int64_in_range():
-    for indices in sampler(60_000, 4096, steps=20):
+    for indices in sampler(60_000, 4096, steps=20).all_epochs():
         assert indices.dtype == torch.int64
         assert (indices.diff() > 0).all()
         assert indices.min() >= 0
@@ -87,12 +87,12 @@ def test_indices_are_distinct_int64_in_range():
 
 @pytest.mark.parametrize("size", [1, 7])
 def test_rate_one_draws_everyone(size):
-    for indices in sampler(size, size, steps=3):
+    for indices in sampler(size, size, steps=3).all_epochs():
         assert indices.tolist() == list(range(size))
 
 
 def test_nobody_may_be_drawn_and_it_is_a_batch_all_the_same():
-    batches = list(sampler(20, 1, steps=100))
+    batches = list(sampler(20, 1, steps=100).all_epochs())
     assert len(batches) == 100
     assert sum(len(batch) == 0 for batch in batches) > 0
 
@@ -100,13 +100,14 @@ def test_nobody_may_be_drawn_and_it_is_a_batch_all_the_same():
 def test_iteration_goes_on_from_a_state():
     whole = list(sampler(100, 10, steps=8))
     first = sampler(100, 10, steps=8)
+    assert len(whole) == len(first) == 8
     head = list(itertools.islice(first, 3))
     second = sampler(100, 10, steps=8, seed=99)
     second.restore(first.state())
-    together = [*head, *second]
-    assert len(together) == len(whole) == len(first)
-    assert all(map(torch.equal, together, whole))
-    assert list(second) == []
+    assert len(second) == 5
+    assert all(map(torch.equal, [*head, *second], whole))
+    with pytest.raises(PrivacyError, match="all 8 planned batches"):
+        next(iter(second))
 
 
 class Squares(Dataset):
@@ -136,9 +137,9 @@ def test_loaders_yield_the_records_of_each_batch(dataset):
     loader = PoissonLoader(
         dataset, sampler(20, 1, steps=60), lambda n, *_: drawn.append(n)
     )
-    expected = list(sampler(20, 1, steps=60))
-    assert len(loader) == len(expected)
-    for (x, y), indices in zip(loader, expected, strict=True):
+    expected = list(sampler(20, 1, steps=60).all_epochs())
+    batches = itertools.chain(*[loader] * 3)  # of three epochs
+    for (x, y), indices in zip(batches, expected, strict=True):
         assert x.dtype == torch.float32
         assert y.dtype == torch.int64
         assert x.shape == (len(indices), 1)
@@ -155,7 +156,7 @@ def test_a_loader_uses_the_collate_it_is_given():
 
 
 def test_a_data_set_of_another_size_is_refused():
-    with pytest.raises(ConfigError, match="20; got 21") as caught:
+    with pytest.raises(ConfigError, match="20, got 21") as caught:
         PoissonLoader(Squares(), sampler(21, 3), lambda *part: None)
     assert caught.value.field == "sample_size"
 
@@ -175,4 +176,4 @@ def test_an_empty_batch_of_things_that_are_no_tensors_is_refused():
         lambda *part: None,
     )
     with pytest.raises(PrivacyError, match="collate"):
-        list(loader)
+        list(loader.all_epochs())

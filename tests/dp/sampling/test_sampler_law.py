@@ -31,7 +31,7 @@ def drawn(noise):
         seed=3 if noise == "seeded" else None,
     )
     table = np.zeros((STEPS, SIZE))
-    for row, indices in zip(table, engine._state.sampler, strict=True):
+    for row, indices in zip(table, engine._state.sampler.all_epochs(), strict=True):
         row[indices.numpy()] = 1
     return table
 
@@ -99,7 +99,7 @@ def test_empty_batches_are_steps_and_get_noise():
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     engine.attach(optimizer)
     before = net.weight.detach().clone()
-    for x, y in engine.poisson_loader(data(SIZE)):
+    for x, y in engine.poisson_loader(data(SIZE)).all_epochs():
         torch.nn.functional.cross_entropy(net(x), y, reduction="sum").backward()
         optimizer.step()
         optimizer.zero_grad()
