@@ -80,12 +80,7 @@ class TrainingConfig(RunConfig):
         help="Standard deviation of the noise on the sum, in units of C.",
         le=1000,
     )
-    delta: float = setting(
-        "delta",
-        1e-5,
-        group="Privacy",
-        help="Probability that may lie beyond the ε-band; below one over N.",
-    )
+    delta: float = setting("delta", 1e-5, group="Privacy")
     filter_epsilon: float | None = setting("filter_epsilon", None, group="Privacy")
     max_grad_norm: float = setting("max_grad_norm", 0.1, group="Privacy")
     noise_schedule: str = setting("noise_schedule", CONSTANT, group="Privacy")

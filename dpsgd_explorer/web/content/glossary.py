@@ -53,9 +53,10 @@ TERMS: dict[str, Term] = {
     ),
     "audit": Term(
         "audit",
-        "An attack on one’s own training code, run many times. If it does better than "
-        "the promised ε allows, the code is wrong. It can refute a promise, not prove "
-        "one.",
+        "An attack on one’s own training code: many trainings with and without a "
+        "record, or one training with many canaries, as this site’s runs do it. If it "
+        "does better than the promised ε allows, the code is wrong. It can refute a "
+        "promise, not prove one.",
     ),
     "band": Term(
         "band (ε-band)",
@@ -84,8 +85,10 @@ TERMS: dict[str, Term] = {
     ),
     "canary": Term(
         "canary",
-        "A record made to stand out and put into the training data on purpose, to see "
-        "whether the trained model gives it away.",
+        "A record made to stand out, to see whether a training gives it away. Studies "
+        "put it into the data. The canaries of this site’s runs are in no data set: "
+        "the auditor adds the gradient that such a record would have, or does not, by "
+        "a coin for each canary.",
     ),
     "central": Term(
         "central and local",

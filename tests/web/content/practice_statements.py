@@ -99,4 +99,8 @@ RETIRED = (
     "on time, since each step",
     "fly about",
     "All three fall towards",
+    r"probability (mass )?that may lie beyond the",
+    "put into the training data on purpose",
+    "The surest an attacker",
+    r"Privacy gives|clipping gives|noise gives",
 )
