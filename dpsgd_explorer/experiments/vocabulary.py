@@ -132,8 +132,7 @@ SETTINGS: dict[str, Setting] = {
         label="Delta",
         symbol="δ",
         unit="probability",
-        help="Upper bound on the probability excess beyond e^ε; keep it far below "
-        "1/N.",
+        help="Upper bound on the probability excess beyond e^ε; keep it far below 1/N.",
         marks=(1e-9, 1e-8, 1e-7, 1e-6, 1e-5),
         gt=0,
         lt=1,

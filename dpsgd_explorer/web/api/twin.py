@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from flask import Blueprint
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.kinds import parse
@@ -16,21 +17,44 @@ from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.http.visitor import current_visitor
 from dpsgd_explorer.web.questions.twin import (
+    is_tuned,
     is_twin,
     recorded_note,
     run_note,
     twin_model,
 )
 from dpsgd_explorer.web.run_views.models import links
+from dpsgd_explorer.web.run_views.naming import name_of
 
 bp = Blueprint("twin_api", __name__, url_prefix="/api/v1/runs/<run_id>")
+
+
+class TwinQuestion(BaseModel):
+    """Which twin is asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    own: str = Field(
+        "",
+        description="Id of a run of this visitor, one of ``choices``; else the "
+        "recorded twin.",
+    )
+
+
+class TwinChoice(BaseModel):
+    """A run of this visitor that may be the twin."""
+
+    id: str
+    name: str
+    learning_rate: float
 
 
 class TwinAnswer(BaseModel):
     """A run without privacy, at its end; it is not private."""
 
     source: Literal["run", "recorded", "none"] = Field(
-        description="A run of this visitor, one that ships with the program, or none."
+        description="A run that this visitor chose, one that ships with the program, "
+        "or none."
     )
     title: str = ""
     note: str = ""
@@ -38,21 +62,35 @@ class TwinAnswer(BaseModel):
     shares_batches: bool = Field(
         default=False, description="Whether start and batches are the run's own."
     )
+    is_tuned: bool = Field(
+        default=False,
+        description="Whether its learning rate was tuned for this data set and model.",
+    )
     models: list[dict[str, Any]] = Field(
         default=[], description="Data of its first and last `model` events."
+    )
+    choices: list[TwinChoice] = Field(
+        default=[], description="Runs of this visitor that may be asked for instead."
     )
 
 
 @operation(bp, "GET", "/twin")
-def twin(run_id: str) -> TwinAnswer:
-    """Return the end of the same training without privacy, this visitor's if it is."""
+def twin(run_id: str, query: TwinQuestion) -> TwinAnswer:
+    """Return the end of the same training without privacy, recorded or one's own."""
     run = run_store().get(run_id)
     config = parse(run.config)
     if not isinstance(config, TrainingConfig):
         raise ConfigError("kind", "kind must be training: only it has a twin.")
-    own = _own_twin(config)
-    if own is not None:
-        return own
+    candidates = _candidates(config)
+    answer = _chosen(query.own, candidates) if query.own else _recorded(config)
+    choices = [
+        TwinChoice(id=one.id, name=name_of(one), learning_rate=other.learning_rate)
+        for one, other in candidates.values()
+    ]
+    return answer.model_copy(update={"choices": choices})
+
+
+def _recorded(config: TrainingConfig) -> TwinAnswer:
     recorded = twin_model(config.dataset, config.model)
     if recorded is None:
         return TwinAnswer(source="none")
@@ -61,27 +99,48 @@ def twin(run_id: str) -> TwinAnswer:
         title="Recorded twin, end",
         note=recorded_note(config, recorded),
         shares_batches=is_twin(config, recorded.config),
+        is_tuned=True,
         models=recorded.models,
     )
 
 
-def _own_twin(config: TrainingConfig) -> TwinAnswer | None:
+def _candidates(config: TrainingConfig) -> dict[str, tuple[Run, TrainingConfig]]:
+    """Return this visitor's finished twins of a run, newest first."""
     visitor = current_visitor()
-    runs = run_store().runs_of(visitor) if visitor else []
-    for run in runs:
+    found = {}
+    for run in run_store().runs_of(visitor) if visitor else []:
         other = parse(run.config) if _may_be_twin(run) else None
         if isinstance(other, TrainingConfig) and is_twin(config, other):
-            models = _models_of(run)
-            if models:
-                return TwinAnswer(
-                    source="run",
-                    title="Your twin, end",
-                    note=run_note(other),
-                    page=links(run.id)["page"],
-                    shares_batches=True,
-                    models=models,
-                )
-    return None
+            found[run.id] = (run, other)
+    return found
+
+
+def _chosen(
+    wanted: str, candidates: Mapping[str, tuple[Run, TrainingConfig]]
+) -> TwinAnswer:
+    """Return the twin that a visitor chose.
+
+    Raises:
+        ConfigError: it is no finished twin of the run, or another visitor's.
+    """
+    run, config = candidates.get(wanted, (None, None))
+    models = _models_of(run) if run else []
+    if run is None or config is None or not models:
+        raise ConfigError(
+            "own",
+            "own must be the id of one of your finished runs without privacy on the "
+            f"same batches, got {wanted[:64]!r}. Take one of the choices, or leave it "
+            "out.",
+        )
+    return TwinAnswer(
+        source="run",
+        title="Your twin, end",
+        note=run_note(config, name_of(run)),
+        page=links(run.id)["page"],
+        shares_batches=True,
+        is_tuned=is_tuned(config),
+        models=models,
+    )
 
 
 def _may_be_twin(run: Run) -> bool:

@@ -27,11 +27,16 @@ from dpsgd_explorer.web.http.own_tables import visible_group
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.http.visitor import current_visitor
 from dpsgd_explorer.web.questions.plan_preview import accuracy_range
+from dpsgd_explorer.web.recorded.runs import rates_without_privacy
 from dpsgd_explorer.web.run_views.group_models import GroupAnswer, GroupMember
 from dpsgd_explorer.web.run_views.listing import STATE_WORDS
 from dpsgd_explorer.web.run_views.registry import VIEWS
-from dpsgd_explorer.web.widgets.three_way_twin import CLIPPED, PRIVATE, own_rate
-from dpsgd_explorer.web.widgets.three_way_twin import settings as twin_settings
+from dpsgd_explorer.web.widgets.three_way_twin import (
+    CLIPPED,
+    PRIVATE,
+    own_rate,
+    private_config,
+)
 
 bp = Blueprint("groups", __name__, url_prefix="/groups")
 
@@ -58,15 +63,15 @@ class MemberRow:
 
 @dataclass(frozen=True)
 class TwinStart:
-    """Learning rates that a three-way twin starts from, and where they are from.
+    """Learning rates that were tuned without noise, by model and data set.
 
     Attributes:
-        rates: Those that suited each kind in the recorded twin.
-        source: What was trained there.
+        ordinary: Rate of the recorded run without privacy.
+        clipped: Rate of clipping alone over the private one, where both were tuned.
     """
 
-    rates: dict[str, float]
-    source: str
+    ordinary: dict[str, dict[str, float]]
+    clipped: dict[str, dict[str, float]]
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -74,15 +79,18 @@ class TwinStart:
         return ROLES
 
     @property
-    def ratio(self) -> float:
-        """Rate of clipping alone over that of the private run."""
-        return self.rates[CLIPPED] / self.rates[PRIVATE]
+    def rates(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Both as the script reads them."""
+        return {"ordinary": self.ordinary, "clipped": self.clipped}
 
 
 @bp.app_template_global()
 def twin_start() -> TwinStart:
     """Return what the trainer suggests for a twin."""
-    return TwinStart({role: own_rate(role) for role in ROLES}, twin_settings())
+    recorded = private_config()
+    ratio = own_rate(CLIPPED) / own_rate(PRIVATE)
+    clipped = {recorded.model: {recorded.dataset: ratio}}
+    return TwinStart(rates_without_privacy(), clipped)
 
 
 @bp.app_template_global()

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.recorded.files import FOLDER, recording
+from dpsgd_explorer.web.recorded.runs import rates_without_privacy
 
 # Two runs that share these draw the same batches and start with the same parameters.
 SHARED = ("dataset", "model", "expected_batch_size", "planned_steps", "seed")
@@ -57,9 +58,21 @@ def recorded_note(config: TrainingConfig, twin: TwinModel) -> str:
     )
 
 
-def run_note(twin: TrainingConfig) -> str:
-    """Return how a visitor's own run is the twin."""
+def is_tuned(twin: TrainingConfig) -> bool:
+    """Return True if a run without privacy has the rate that was tuned for its kind."""
+    tuned = rates_without_privacy().get(twin.model, {}).get(twin.dataset)
+    return tuned == twin.learning_rate
+
+
+def run_note(twin: TrainingConfig, name: str) -> str:
+    """Return how a visitor's own run is the twin, and whether its rate was tuned."""
+    tuned = rates_without_privacy().get(twin.model, {}).get(twin.dataset)
+    rate = f"learning rate {twin.learning_rate:g}"
+    if tuned is None:
+        rate += ", which nobody tuned: differences may be those of the rate"
+    elif not is_tuned(twin):
+        rate += f", not the tuned {tuned:g}: differences may be those of the rate"
     return (
-        "The twin is your own run: the same batches and first parameters without "
-        f"clipping and noise, to its end; learning rate {twin.learning_rate:g}."
+        f"The twin is your run “{name}”: the same batches and first parameters without "
+        f"clipping and noise, to its end; {rate}."
     )

@@ -14,6 +14,7 @@ from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.runs.store.schema import CANCELLED
 from dpsgd_explorer.web.questions.looked_at import Total, totals
 from dpsgd_explorer.web.questions.rounding import need, percent, points
 from dpsgd_explorer.web.run_views.listing import RunRow, looked_at, marked, row_of
@@ -122,7 +123,7 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
             budget=_budget(run),
         )
         for letter, run, row, together, brief, seen in zip(
-            LETTERS, runs, rows, seeds, _shorts(runs), looked, strict=False
+            LETTERS, runs, rows, seeds, _shorts(runs, phases), looked, strict=False
         )
     ]
     return Comparison(
@@ -206,8 +207,11 @@ def _noise(told: Sequence[Mapping[str, Any]]) -> str:
     return " → ".join(UNUSED if x is None else need(x) for x in ends) or UNUSED
 
 
-def _shorts(runs: Sequence[Run]) -> list[str]:
-    """Return for each run its given name, else what sets it apart from most here."""
+def _shorts(runs: Sequence[Run], phases: Phases) -> list[str]:
+    """Return for each run its given name, else what sets it apart from most here.
+
+    A run that was changed in mid-run, or stopped, says so: it is not as the others.
+    """
     view = VIEWS[KIND]
     configs = [whole_config(view, run.config) for run in runs]
     usual = {
@@ -224,8 +228,26 @@ def _shorts(runs: Sequence[Run]) -> list[str]:
             and (repr(config[name]) != usual[name][0] or usual[name][1] == 1)
             and view.counts(name, config)
         ]
-        shorts.append(run.name or " · ".join(apart[:WORDS]) or "as most here")
+        apart = [*apart[:WORDS], *_by_hand(run, phases[run.id])]
+        shorts.append(run.name or " · ".join(apart) or "as most here")
     return shorts
+
+
+def _by_hand(run: Run, told: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the changes of a run in mid-run and its stop, in a few words each."""
+    fields, now = VIEWS[KIND].fields, whole_config(VIEWS[KIND], run.config)
+    words = []
+    for _, values in changes_of(told):
+        if FURTHER in values:
+            words.append(f"continued for {values[FURTHER]:,}")
+            continue
+        for name, value in values.items():
+            before = short(fields[name], now[name])
+            words.append(f"{before} → {fields[name].in_words(value)}")
+        now = now | values
+    if run.state == CANCELLED:
+        words.append(f"stopped at {run.step:,}")
+    return words
 
 
 def _seeds(runs: Sequence[Run], phases: Phases) -> list[str]:
@@ -256,7 +278,28 @@ def _counted(runs: Sequence[Compared]) -> str:
     )
 
 
+def _by_data(runs: Sequence[Compared]) -> list[list[Compared]]:
+    """Return the runs of each data set: accuracies of two data sets say nothing."""
+    groups: dict[str, list[Compared]] = {}
+    for run in runs:
+        groups.setdefault(run.row.dataset, []).append(run)
+    return list(groups.values())
+
+
 def _heading(runs: Sequence[Compared]) -> str:
+    """Return the conclusion, which ranks runs of one data set only."""
+    groups = _by_data(runs)
+    if len(groups) == 1:
+        return _ranked(runs)
+    known = [
+        f"{group[0].row.dataset_label}: {_ranked(group)}"
+        for group in groups
+        if sum(run.accuracy is not None for run in group) > 1
+    ]
+    return ". ".join([f"{len(groups)} data sets: not comparable", *known])
+
+
+def _ranked(runs: Sequence[Compared]) -> str:
     reached = [(run.accuracy, run) for run in runs if run.accuracy is not None]
     if len(reached) < 2:
         return f"{len(runs)} runs side by side" if len(runs) > 1 else "One run"
@@ -271,7 +314,11 @@ def _heading(runs: Sequence[Compared]) -> str:
 
 
 def _luck(runs: Sequence[Compared]) -> list[str]:
-    """Return what seeds alone do, and whether the best of the others is beyond it."""
+    """Return what seeds alone do, by data set, and whether the best is beyond it."""
+    return [words for group in _by_data(runs) for words in _luck_among(group)]
+
+
+def _luck_among(runs: Sequence[Compared]) -> list[str]:
     groups: dict[str, list[float]] = {}
     for run in runs:
         if run.accuracy is not None:

@@ -131,6 +131,8 @@ function endMarks(lines, lit, chart, {right, bottom, place}) {
 export function conclusion(lines, chart) {
   const ends = lines.filter(({points}) => points.length > 0).map(({letter, points}) => ({letter, y: points.at(-1).y}));
   if (ends.length === 0) return lines.some(({steps}) => steps.length > 0) ? EMPTY[chart] : WAITING[chart];
+  const sets = new Set(lines.map(({dataset}) => dataset)).size;
+  if (sets > 1) return `${sets} data sets: ${PLURALS[chart]} are not comparable`;
   const [best, ...others] = [...ends].sort((a, b) => (chart === "accuracy" ? b.y - a.y : a.y - b.y));
   const last = others.at(-1);
   return SAID[chart](best, last);
@@ -141,6 +143,7 @@ const EMPTY = {
   loss: "Test loss will appear here",
   clipped: "No gradient was looked at one by one",
 };
+const PLURALS = {accuracy: "accuracies", loss: "losses", clipped: "shares of clipped gradients"};
 const WAITING = {...EMPTY, clipped: "The share of clipped gradients will appear here"};
 const SAID = {
   accuracy: (best, last) => `${best.letter} is at ${best.y.toFixed(1)} %${last ? `, ${pointsApart(best.y - last.y)} above ${last.letter}` : ""}`,

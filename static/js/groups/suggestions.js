@@ -7,6 +7,32 @@ const FACTORS = [0.25, 0.5, 1, 2, 4];
 const SEEDS = 5;
 
 /**
+ * Learning rates of a three-way twin, private, clipped only and ordinary, as texts, and where they come from. A rate
+ * that was tuned for another model or data set suits nobody, so a box stays empty where none is known.
+ * @param {{ordinary: Record<string, Record<string, number>>, clipped: Record<string, Record<string, number>>}} tuned
+ * @param {{model: string, dataset: string, learning_rate: string}} now the form
+ */
+export function twinRates(tuned, {model, dataset, learning_rate: typed}) {
+  const own = Number(typed);
+  const isKnown = typed !== "" && Number.isFinite(own);
+  const ratio = tuned.clipped[model]?.[dataset];
+  const ordinary = tuned.ordinary[model]?.[dataset];
+  const written = (value) => String(Number(value.toPrecision(4)));
+  const found = [
+    ordinary === undefined
+      ? "Nobody has tuned ordinary training of this model on these data, so its box is empty: raise its rate while the run ends higher."
+      : `Ordinary: ${written(ordinary)}, tuned for the recorded twin of this model on these data.`,
+    ratio === undefined
+      ? "Clipped only: not tuned here, so its box is empty; the private rate is a first try."
+      : `Clipped only: ${written(ratio)} times the private rate, as tuned there.`,
+  ];
+  return {
+    values: [isKnown ? written(own) : "", isKnown && ratio !== undefined ? written(own * ratio) : "", ordinary === undefined ? "" : written(ordinary)],
+    help: `${found.join(" ")} Other batches or lengths may need other rates.`,
+  };
+}
+
+/**
  * Values around the present one: the marks of a setting whose marks are equally far
  * apart, else doublings within them; the choices of a setting that has some.
  * @param {import("../forms/query.js").Field & {choices: Record<string, string>}} field

@@ -3,6 +3,8 @@
 import {decimals, duration, percent} from "../lib/format.js";
 import {endOf} from "./group_log.js";
 
+const CLIMB = 0.003; // of accuracy over its last third, from which a run counts as still climbing
+
 /** Percentage points, as printed: 1.3. */
 const points = (share) => decimals(100 * share, 1);
 
@@ -34,14 +36,39 @@ function seedsWords(members, ends) {
   return `${who} end between ${percent(least, 2)} and ${percent(most, 2)}: luck alone moves a run by ${decimals(100 * (most - least), 2)} points`;
 }
 
-function twinWords(_members, ends) {
+function twinWords(members, ends) {
   const split = splitOf(ends);
   if (split === null) return "The loss is split when all three have ended";
-  const isLost = number(split.total) > 0;
-  const verbs = [split.clipping, split.noise].map((taken) => (number(taken) < 0 ? "gives" : "takes"));
-  const [clipping, noise] = [split.clipping, split.noise].map((taken) => points(Math.abs(taken)));
-  const parts = `clipping ${verbs[0]} ${clipping}${isLost ? "" : " points of accuracy"} and noise ${verbs[0] === verbs[1] ? "" : `${verbs[1]} `}${noise}`;
-  return isLost ? `Of ${points(split.total)} points of accuracy lost, ${parts}` : `Nothing is lost: ${parts}`;
+  const unfair = notComparable(members, ends);
+  if (unfair) return unfair;
+  const noise = number(split.noise) > 0 ? points(split.noise) : "none that shows";
+  return number(split.total) > 0
+    ? `Of ${points(split.total)} points of accuracy lost, clipping takes ${points(split.clipping)} and noise ${noise}`
+    : "No loss shows in one run of each";
+}
+
+/**
+ * Why the three ends of a twin cannot be compared, as a heading; "" where they can. Privacy takes accuracy or nothing:
+ * an ordinary run that ends lower was stopped too soon, or at a rate that does not suit it.
+ * @param {import("./group_log.js").Member[]} members private, clipped only, ordinary
+ * @param {(number | null)[]} ends
+ */
+export function notComparable(members, ends) {
+  const [, , ordinary] = members;
+  if (isClimbing(ordinary)) return "Not comparable yet: ordinary was still climbing at its last step";
+  const [priv, clipped, unclipped] = ends;
+  const ahead = number(Math.max(priv, clipped) - unclipped);
+  if (ahead <= 0) return "";
+  const name = clipped >= priv ? "clipped only" : "private";
+  return `Not comparable: ${name} ended ${points(Math.max(priv, clipped) - unclipped)} points above ordinary, whose learning rate or length does not suit it`;
+}
+
+/** Whether the accuracy of a run rose by more than luck over its last third. */
+export function isClimbing({log}) {
+  const points = log.evaluations;
+  const end = points.at(-1);
+  const before = points.findLast(({step}) => end && step <= (2 / 3) * end.step);
+  return Boolean(before) && end.test_accuracy - before.test_accuracy > CLIMB;
 }
 
 /**

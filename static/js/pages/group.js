@@ -2,7 +2,7 @@
 
 import {GroupLog, endOf} from "../groups/group_log.js";
 import {commonRange, endAccuracies, endEpsilons, multiple, seeds, splitBars, twins} from "../groups/drawings.js";
-import {conclusion, memberWords, progressWords, splitOf, spread} from "../groups/words.js";
+import {conclusion, memberWords, notComparable, progressWords, splitOf, spread} from "../groups/words.js";
 import {ApiError, deleteJson, getJson, postJson} from "../lib/api.js";
 import {percent} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
@@ -73,8 +73,14 @@ function makeSweep() {
   addFigure("epsilon", HEIGHTS.against, `ε at the end against ${symbol}`, (chart) => endEpsilons(chart, log.members, view()));
 }
 
+/** Points that clipping and noise take; null while that is not known, and where the three cannot be compared. */
+function split() {
+  const ends = log.members.map(endOf);
+  const found = splitOf(ends);
+  return found && notComparable(log.members, ends) ? null : found;
+}
+
 function makeTwin() {
-  const split = () => splitOf(log.members.map(endOf));
   addFigure("curves", HEIGHTS.curves, "Accuracy of private, clipped only and ordinary training over steps", (chart) => twins(chart, log.members, view()));
   addFigure("split", HEIGHTS.split, "Points of accuracy that clipping takes, and that noise takes", (chart) => splitBars(chart, split()));
 }
@@ -121,6 +127,7 @@ function show() {
   }
   const said = conclusion(purpose, log.members, data.setting);
   part("conclusion").textContent = said;
+  if (purpose === "twin") page.querySelector('[data-figure="split"]').hidden = group.has_ended && !split();
   if (group.has_ended && store.said !== said) part("announce").textContent = `${progressWords(group)}. ${said}.`;
   store.said = group.has_ended ? said : "";
   for (const run of group.runs) showRun(run);

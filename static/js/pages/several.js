@@ -1,7 +1,7 @@
 /** The trainer's dialog for several runs at once; it reads the form and starts a group. */
 
 import {given, toJson} from "../forms/query.js";
-import {nextSeeds, suggestions, typedValues, variations} from "../groups/suggestions.js";
+import {nextSeeds, suggestions, twinRates, typedValues, variations} from "../groups/suggestions.js";
 import {ApiError, postJson} from "../lib/api.js";
 
 const TITLES = {sweep: "Sweep a setting", seeds: "The same settings, other seeds", twin: "Three-way twin: what clipping takes, what noise takes"};
@@ -77,7 +77,7 @@ function offer(name) {
 
 function suggest() {
   const texts = current();
-  if (purpose === "twin") suggestRates(texts.learning_rate);
+  if (purpose === "twin") suggestRates(texts);
   else if (purpose === "seeds") fill(nextSeeds(texts.seed), "Seeds", "Whole numbers, parted by spaces; everything else stays.");
   else {
     const field = fields[form.elements.setting.value];
@@ -90,10 +90,9 @@ function suggest() {
 }
 
 function suggestRates(now) {
-  const own = Number(now);
-  const known = now !== "" && Number.isFinite(own) ? own : rates.private;
-  const values = [known, known * (rates["clipped only"] / rates.private), rates.ordinary];
-  values.forEach((value, i) => (form.elements[`rate-${i}`].value = String(Number(value.toPrecision(4)))));
+  const {values, help} = twinRates(rates, now);
+  values.forEach((value, i) => (form.elements[`rate-${i}`].value = value));
+  part("rates-help").textContent = help;
 }
 
 function fill(values, label, help) {

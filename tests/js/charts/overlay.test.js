@@ -145,6 +145,9 @@ test("headings say what the chart shows", () => {
   assert.equal(conclusion(lines(runs, "loss"), "loss"), "B has the least test loss, 0.175; A the most, 0.200");
   assert.equal(conclusion(lines(runs, "clipped"), "clipped"), "50 % of gradients are shortened at the end");
   assert.equal(conclusion(lines([run("A", [])]), "accuracy"), "Accuracy will appear here");
+  const apart = [run("A", [0.8], {dataset: "mnist"}), run("B", [0.825], {dataset: "adult"}), run("C", [0.7], {dataset: "adult"})];
+  assert.equal(conclusion(lines(apart), "accuracy"), "2 data sets: accuracies are not comparable");
+  for (const chart of ["loss", "clipped"]) assert.match(conclusion(lines(apart, chart), chart), /^2 data sets: .* are not comparable$/);
 });
 
 test("the table has a row for each point of each run", () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {accuracyTicks, band, closeUp, commonRange, endAccuracies, endEpsilons, epsilonOf, multiple, seeds, splitBars, twins, valueAxis} from "../../../static/js/groups/drawings.js";
 import {GroupLog, endOf} from "../../../static/js/groups/group_log.js";
-import {nextSeeds, suggestions, typedValues, variations} from "../../../static/js/groups/suggestions.js";
+import {nextSeeds, suggestions, twinRates, typedValues, variations} from "../../../static/js/groups/suggestions.js";
 import {conclusion, memberWords, progressWords, splitOf, spread} from "../../../static/js/groups/words.js";
 import {scale} from "../../../static/js/lib/svg.js";
 
@@ -73,11 +73,23 @@ test("seeds say how much is luck", () => {
   assert.equal(spread([0.85, null]), "");
 });
 
-test("the loss of a twin is split, and a part that gains has a minus", () => {
+/** The same, with runs that stood still over their last third. */
+function settled(ends) {
+  const {members} = group(ends);
+  for (const {log} of members) if (log.evaluations.length) log.evaluations.splice(1, 0, {step: 200, test_accuracy: log.evaluations[1].test_accuracy - 0.001});
+  return members;
+}
+
+test("the loss of a twin is split where the three can be compared, and privacy gives no accuracy", () => {
   assert.equal(conclusion("twin", group([0.84, 0.85, null]).members), "The loss is split when all three have ended");
-  assert.equal(conclusion("twin", group([0.84, 0.85, 0.853]).members), "Of 1.3 points of accuracy lost, clipping takes 0.3 and noise 1.0");
-  assert.equal(conclusion("twin", group([0.84, 0.86, 0.85]).members), "Of 1.0 points of accuracy lost, clipping gives 1.0 and noise takes 2.0");
-  assert.equal(conclusion("twin", group([0.851, 0.852, 0.851]).members), "Nothing is lost: clipping gives 0.1 points of accuracy and noise takes 0.1");
+  assert.equal(conclusion("twin", settled([0.84, 0.85, 0.853])), "Of 1.3 points of accuracy lost, clipping takes 0.3 and noise 1.0");
+  assert.equal(conclusion("twin", settled([0.852, 0.85, 0.853])), "Of 0.1 points of accuracy lost, clipping takes 0.3 and noise none that shows");
+  assert.equal(conclusion("twin", settled([0.851, 0.851, 0.851])), "No loss shows in one run of each");
+  assert.equal(conclusion("twin", group([0.84, 0.85, 0.853]).members), "Not comparable yet: ordinary was still climbing at its last step");
+  const unsuited = "points above ordinary, whose learning rate or length does not suit it";
+  assert.equal(conclusion("twin", settled([0.84, 0.86, 0.85])), `Not comparable: clipped only ended 1.0 ${unsuited}`);
+  assert.equal(conclusion("twin", settled([0.855, 0.851, 0.851])), `Not comparable: private ended 0.4 ${unsuited}`);
+  for (const ends of [[0.84, 0.86, 0.85], [0.9, 0.8, 0.85], [0.851, 0.852, 0.851]]) assert.doesNotMatch(conclusion("twin", settled(ends)), /gives|gains/);
   const split = splitOf([0.84, 0.86, 0.85]);
   assert.ok(Math.abs(split.clipping + split.noise - split.total) < 1e-12);
 });
@@ -199,4 +211,16 @@ test("typed values are parted by spaces, and what is no number stays for the ser
 test("seeds go on from the present one", () => {
   assert.deepEqual(nextSeeds("7"), ["7", "8", "9", "10", "11"]);
   assert.deepEqual(nextSeeds(""), ["1", "2", "3", "4", "5"]);
+});
+
+test("a twin starts from rates of its own model and data, and a box without one says why", () => {
+  const tuned = {ordinary: {scattering_linear: {mnist: 0.0625}, logistic: {adult: 2}}, clipped: {scattering_linear: {mnist: 4}}};
+  const here = twinRates(tuned, {model: "scattering_linear", dataset: "mnist", learning_rate: "8"});
+  assert.deepEqual(here.values, ["8", "32", "0.0625"]);
+  const adult = twinRates(tuned, {model: "logistic", dataset: "adult", learning_rate: "4"});
+  assert.deepEqual(adult.values, ["4", "", "2"]);
+  assert.match(adult.help, /Ordinary: 2, tuned .* Clipped only: not tuned here, so its box is empty/);
+  const own = twinRates(tuned, {model: "mlp", dataset: "own-1", learning_rate: "x"});
+  assert.deepEqual(own.values, ["", "", ""]);
+  assert.match(own.help, /^Nobody has tuned ordinary training/);
 });

@@ -8,7 +8,7 @@ import {featureWeights, featuresConclusion} from "../../../static/js/charts/mode
 import {changeOf, firstFilters, largest, linearLayer, scores} from "../../../static/js/charts/model/linear.js";
 import {filtersConclusion, fullColour, pixels, rimStrength, weightRows, weightsConclusion} from "../../../static/js/charts/model/weight_images.js";
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
-import {isFair} from "../../../static/js/runs/model/twin.js";
+import {isFair, options} from "../../../static/js/runs/model/twin.js";
 import {accuracyOf, partsOf, seenModel} from "../../../static/js/runs/model/seen.js";
 
 const packed = (levels) => Buffer.from(Int8Array.from(levels).buffer).toString("base64");
@@ -103,8 +103,12 @@ test("pictures are lost by the private model or won, and come from many classes"
   assert.deepEqual(found.wonPictures.map(({picture, read}) => [picture.index, read]), [[6, 1]]);
   assert.equal(sidesConclusion(found, 10000), "Privacy lost 3 of 10,000 test pictures and won 1");
   assert.equal(sidesConclusion(found, 10000, false), "Only the twin is right on 3 of 10,000 test pictures, only this model on 1");
-  assert.ok(isFair({sharesBatches: true, model: {step: 9}}, 9));
-  assert.ok(!isFair({sharesBatches: true, model: {step: 9}}, 8) && !isFair({sharesBatches: false, model: {step: 9}}, 9));
+  const fair = {sharesBatches: true, isTuned: true, model: {step: 9}};
+  assert.ok(isFair(fair, 9));
+  assert.ok(!isFair(fair, 8) && !isFair({...fair, sharesBatches: false}, 9) && !isFair({...fair, isTuned: false}, 9));
+  assert.deepEqual(options({choices: [], source: "recorded"}), []);
+  const choices = [{id: "a", name: "Mine", learning_rate: 0.5}];
+  assert.deepEqual(options({choices, source: "recorded"}), [["", "the recorded twin, at its tuned rate"], ["a", "your run “Mine”, learning rate 0.5"]]);
   assert.match(sidesConclusion({lost: 0, won: 0}, 9), /^Both models are right on the same/);
 });
 

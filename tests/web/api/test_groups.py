@@ -1,10 +1,16 @@
 """Launching, reading and ending groups of runs, and their page."""
 
+import html
+import json
+import re
+
 import pytest
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.recorded.files import FOLDER
+from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.conftest import SMALL, ended, error_of, recorded_events
 
 GROUPS = "/api/v1/groups"
@@ -177,10 +183,13 @@ def test_the_page_of_a_group_that_is_not_there_says_so(client):
     assert "There is no group" in answer.text
 
 
-def test_the_trainer_suggests_the_rates_of_the_recorded_twin(client):
+def test_the_trainer_suggests_rates_of_each_data_set_and_model(client):
     page = client.get("/train/").text
-    assert "data-several-dialog" in page
-    assert "clipped only at 4 times the private rate" in page
+    rates = json.loads(html.unescape(re.search(r'data-rates="(.*?)"', page)[1]))
+    assert rates["clipped"] == {"scattering_linear": {"mnist": 4.0}}
+    for path in FOLDER.glob("*-twin.json"):
+        twin = recorded(path.stem).config
+        assert rates["ordinary"][twin.model][twin.dataset] == twin.learning_rate
 
 
 def test_a_run_leads_to_its_group_and_a_name_of_ones_own_to_nothing(client, group):

@@ -19,8 +19,8 @@ def launched(client, **settings):
     return client.post("/api/v1/runs", json=SMALL | settings).json
 
 
-def twin_of(client, run):
-    return client.get(run["links"]["twin"]).json
+def twin_of(client, run, **query):
+    return client.get(run["links"]["twin"], query_string=query).json
 
 
 @pytest.fixture
@@ -37,14 +37,39 @@ def plain_run(client, store):
     return make_run
 
 
-def test_a_visitors_own_run_of_the_same_batches_is_the_twin(client, plain_run):
+def test_the_recorded_twin_is_shown_until_an_own_one_is_chosen(client, plain_run):
     private, plain = launched(client), plain_run()
     answer = twin_of(client, private)
-    assert (answer["source"], answer["page"]) == ("run", plain["links"]["page"])
-    assert [model["step"] for model in answer["models"]] == [0, 4]
-    assert "your own run" in answer["note"]
-    assert "learning rate 0.5" in answer["note"]
-    assert answer["shares_batches"]
+    assert (answer["source"], answer["page"]) == ("recorded", None)
+    assert "learning rate 2, which was tuned for it" in answer["note"]
+    assert answer["is_tuned"]
+    [choice] = answer["choices"]
+    assert (choice["id"], choice["learning_rate"]) == (plain["id"], 0.5)
+    chosen = twin_of(client, private, own=plain["id"])
+    assert (chosen["source"], chosen["page"]) == ("run", plain["links"]["page"])
+    assert [model["step"] for model in chosen["models"]] == [0, 4]
+    assert f"your run “{choice['name']}”" in chosen["note"]
+    assert "learning rate 0.5, not the tuned 2" in chosen["note"]
+    assert chosen["shares_batches"]
+    assert not chosen["is_tuned"]
+    assert chosen["choices"] == answer["choices"]
+
+
+def test_an_own_twin_at_the_tuned_rate_is_as_good_as_the_recorded_one(
+    client, plain_run
+):
+    private, plain = launched(client), plain_run(learning_rate=2.0)
+    chosen = twin_of(client, private, own=plain["id"])
+    assert chosen["is_tuned"]
+    assert chosen["note"].endswith("learning rate 2.")
+
+
+def test_two_people_read_the_same_of_one_link(client, other_visitor, plain_run):
+    private = launched(client)
+    plain_run()
+    mine, theirs = twin_of(client, private), twin_of(other_visitor, private)
+    assert theirs["choices"] == []
+    assert mine | {"choices": []} == theirs
 
 
 @pytest.mark.parametrize(
@@ -52,8 +77,10 @@ def test_a_visitors_own_run_of_the_same_batches_is_the_twin(client, plain_run):
 )
 def test_a_run_of_other_batches_is_no_twin(client, plain_run, changes):
     private = launched(client)
-    plain_run(**changes)
-    assert twin_of(client, private)["source"] == "recorded"
+    other = plain_run(**changes)
+    assert twin_of(client, private)["choices"] == []
+    answer = client.get(private["links"]["twin"], query_string={"own": other["id"]})
+    assert error_of(answer, 422, says="one of your finished runs")["field"] == "own"
 
 
 def test_a_twin_that_goes_on_and_one_of_somebody_else_are_not_shown(
@@ -61,10 +88,11 @@ def test_a_twin_that_goes_on_and_one_of_somebody_else_are_not_shown(
 ):
     going = client.post("/api/v1/runs", json=PLAIN | {"steps": 6}).json
     assert going["state"] == "queued"
-    assert twin_of(client, launched(client, steps=6))["source"] == "recorded"
-    private = launched(client)
-    plain_run()
-    assert twin_of(other_visitor, private)["source"] == "recorded"
+    assert twin_of(client, launched(client, steps=6))["choices"] == []
+    private, plain = launched(client), plain_run()
+    asked = {"own": plain["id"]}
+    answer = other_visitor.get(private["links"]["twin"], query_string=asked)
+    assert error_of(answer, 422)["field"] == "own"
 
 
 @pytest.mark.parametrize(("dataset", "model"), RECORDED)
@@ -100,7 +128,9 @@ def test_a_model_that_nobody_recorded_has_no_twin(client):
         "note": "",
         "page": None,
         "shares_batches": False,
+        "is_tuned": False,
         "models": [],
+        "choices": [],
     }
 
 

@@ -110,6 +110,44 @@ def test_luck_is_what_seeds_alone_do(client, stored):
     assert "How much is luck" not in alone
 
 
+MNIST = {"dataset": "mnist", "model": "logistic"}
+
+
+def heading(page):
+    return words(re.search(r"<h2[^>]*data-heading>(.*?)</h2>", page, re.DOTALL)[1])
+
+
+def test_accuracies_of_two_data_sets_are_not_ranked(client, stored):
+    digits = stored(**MNIST)
+    people = [stored(), stored(learning_rate=1.0)]
+    said = heading(compare(client, digits, people[0]).text)
+    assert said == "2 data sets: not comparable"
+    said = heading(compare(client, digits, *people).text)
+    assert re.fullmatch(
+        r"2 data sets: not comparable\. Adult income: B ends highest, at [\d.]+ %: "
+        r"[\d.]+ points above C",
+        said,
+    )
+    assert heading(compare(client, *people).text).startswith("A ends highest")
+
+
+def test_luck_of_seeds_is_compared_within_a_data_set(client, stored):
+    seeds = [stored(seed=seed) for seed in (1, 2, 3)]
+    text = words(compare(client, *seeds, stored(**MNIST)).text)
+    assert "A, B and C differ in the seed alone" in text
+    assert "their mean" not in text
+
+
+def test_a_run_that_was_stopped_or_changed_says_so_in_its_chip(client, stored):
+    whole = [stored(), stored()]
+    stopped = stored(until=12, state="cancelled")
+    changed = stored(looking=[(20, {"learning_rate": 4.0})])
+    text = words(compare(client, *whole, stopped, changed).text)
+    assert "C stopped at 12" in text
+    assert "D η 10 → 4" in text
+    assert "C as most here" not in text
+
+
 def test_a_run_that_goes_on_has_its_place(client, stored):
     running = stored(until=12, state="running")
     ended = stored(seed=9)

@@ -28,7 +28,7 @@ export class ErrorsPart extends Part {
       ...(other ? [element("td", {class: "n"}, percent(row.twin))] : [])));
     const table = element("table", {class: plan.labels.length > 4 && !areWorded(plan.labels) ? "bars" : "bars wide-names"}, element("thead", {}, head), element("tbody", {}, ...lines));
     this.drawing.replaceChildren(table);
-    this.show({conclusion: errorsConclusion(rows, !other || isFair(twin, model.step)), sub: `Test records read wrongly, % of each class${model.groups ? " and group" : ""}${other ? ": the bar is this model, the stroke its twin" : ""}`, settled});
+    this.show({conclusion: errorsConclusion(rows, !other || isFair(twin, model.step)), sub: `Test records read wrongly, % of each class${model.groups ? " and group" : ""}${other ? `: the bar is this model, the stroke its twin. ${twin.note}` : ""}`, settled});
   }
 }
 

@@ -21,6 +21,8 @@ export class ModelView {
     this.measured = document.querySelectorAll("[data-measured]");
     this.terms = [...root.querySelectorAll("[data-model-terms]")];
     this.twin = new Twin(() => this.paint());
+    this.named = Object.fromEntries(["twin", "twin-note", "twin-page", "twin-choice"].map((name) => [name, root.querySelector(`[data-${name}]`)]));
+    this.named["twin-choice"].addEventListener("change", ({target}) => this.twin.choose(target.value));
     this.view = null;
     onLookChange([], () => this.paint());
   }
@@ -50,8 +52,22 @@ export class ModelView {
     this.heading.textContent = `The model after step ${integer(seen.model.step)}`;
     this.place.textContent = `${seen.reached} of the test records read rightly`;
     const terms = plan.private ? "private" : "open";
+    this.nameTwin(twin);
     for (const words of this.terms) words.hidden = words.dataset.modelTerms !== terms;
     for (const place of this.measured) place.textContent = speedText(whole);
     for (const part of this.parts) part.update(seen, {plan, model, twin, whole, settled: whole.isFinal});
+  }
+
+  /** The twin with its learning rate, and the others that may be chosen. */
+  nameTwin(twin) {
+    const {twin: place, "twin-note": note, "twin-page": page, "twin-choice": choice} = this.named;
+    const {options, own} = this.twin;
+    place.hidden = !twin && options.length === 0;
+    note.textContent = twin?.note ?? "";
+    page.hidden = !twin?.page;
+    if (twin?.page) page.href = twin.page;
+    choice.parentElement.hidden = options.length === 0;
+    if (choice.options.length !== options.length) choice.replaceChildren(...options.map(([id, words]) => new Option(words, id)));
+    choice.value = own;
   }
 }

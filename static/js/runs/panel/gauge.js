@@ -18,7 +18,7 @@ const BEYOND = 1.1;
 const NARROW = 480;
 const CAPTION_FITS = 520; // px
 const CAPTION = "A guess about one record is right at most, by ε alone";
-const SHORT_CAPTION = "A guess is right at most, by ε alone";
+const SHORT_CAPTION = "Right at most, by ε alone";
 
 export const HEIGHT = 84;
 
