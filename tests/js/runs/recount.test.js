@@ -35,6 +35,10 @@ test("the axis ends at what the other accountant says was spent, and says who co
   assert.match(lens.terms, /accountant: Other, approximation$/);
 });
 
+test("a heading with the other accountant's ε names the accountant", () => {
+  assert.equal(lens.named("98.3 % at ε = 0.40"), "98.3 % at ε = 0.40 (ε counted by: Other)");
+});
+
 test("a part of the log, as a replay shows it, is seen the same way", () => {
   const part = logUpToStep(steps[3]);
   assert.equal(lens.of(part).latest.epsilon, ANSWER.curve.epsilon[3]);

@@ -23,7 +23,13 @@ export class Lens {
     const open = {...config, target_epsilon: null, stop_at_epsilon: null};
     this.plan = {...chartPlan(counted, open, catalogue), budget_word: "spent"};
     this.terms = terms(counted, catalogue);
+    this.accountant = catalogue.accountants[counted.accountant];
     this.seen = new WeakMap();
+  }
+
+  /** Pure: a heading whose ε this accountant counted, with its name. */
+  named(heading) {
+    return `${heading} (ε counted by: ${this.accountant})`;
   }
 
   /** The same log with every epsilon replaced. @param {RunLog} log */

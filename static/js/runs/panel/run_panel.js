@@ -154,7 +154,8 @@ export class RunPanel extends BasePanel {
       size: this.charts.accuracy.size,
     });
     const print = (color) => accuracyFigure({...view, print: true}, color);
-    this.draw("accuracy", (color) => accuracyFigure(view, color), accuracyConclusion(log, plan, this.content.log || this.prediction?.hidesAnswers ? undefined : this.recorded), print);
+    const heading = accuracyConclusion(log, plan, this.content.log || this.prediction?.hidesAnswers ? undefined : this.recorded);
+    this.draw("accuracy", (color) => accuracyFigure(view, color), this.lens?.named(heading) ?? heading, print);
     this.paintGauge(view.size.width);
   }
 
