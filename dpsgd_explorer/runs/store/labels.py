@@ -1,15 +1,17 @@
-"""What a visitor writes on a run: its name, a note, a star."""
+"""The labels of a run: its title, and the visitor's name, note and star."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, or_, select, update
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.store.schema import runs
 
 LONGEST_NAME = 60
+ALIKE = 20  # newest runs with a title or its numbers: one has the highest number
 LONGEST_NOTE = 500
 
 
@@ -28,6 +30,25 @@ def relabel(connection: Connection, run_id: str, visitor: str, **labels: Any) ->
     # Without any label too, one statement says whether there is such a run.
     statement = update(runs).where(*mine).values(values or {"id": run_id})
     return bool(connection.execute(statement).rowcount)
+
+
+def entitle(connection: Connection, run_id: str, visitor: str, title: str) -> None:
+    """Store the title of a run, numbered where the visitor has that title already.
+
+    Stored once, so that a list reads no other runs than those that it shows.
+    """
+    numbered = runs.c.title.startswith(f"{title} (", autoescape=True)
+    alike = (
+        select(runs.c.title)
+        .where(runs.c.visitor == visitor, or_(runs.c.title == title, numbered))
+        .order_by(runs.c.created_at.desc())
+        .limit(ALIKE)
+    )
+    form = re.compile(rf"{re.escape(title)}(?: \((\d+)\))?")
+    found = [form.fullmatch(known) for known in connection.scalars(alike)]
+    last = max((int(match[1] or 1) for match in found if match), default=0)
+    text = f"{title} ({last + 1})" if last else title
+    connection.execute(update(runs).where(runs.c.id == run_id).values(title=text))
 
 
 def checked_name(field: str, text: str) -> str:

@@ -17,6 +17,8 @@ class Run:
     """The public part of one run; times are unix seconds.
 
     Attributes:
+        title: The name that follows from its settings, none twice for a visitor; None
+            of runs that are older than titles.
         config: Its settings, as JSON values.
         summary: ``epsilon, delta, steps, seconds`` and what its kind measures
             (``test_accuracy, test_loss``), as far as known; empty until it has ended.
@@ -33,6 +35,7 @@ class Run:
     state: str
     visitor: str
     name: str
+    title: str | None
     group: str
     parent: str
     note: str

@@ -56,6 +56,8 @@ runs = Table(
     Column("state", String(12), nullable=False, index=True),
     Column("visitor", String(64), nullable=False),
     Column("name", String(60), nullable=False),
+    # The name that follows from the settings, see labels.entitle:
+    Column("title", Text),
     Column("group", String(60), nullable=False),
     Column("parent", String(43), nullable=False),
     Column("note", String(500), nullable=False, default="", server_default=""),

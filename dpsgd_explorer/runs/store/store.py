@@ -27,7 +27,7 @@ from dpsgd_explorer.runs.store import (
 )
 from dpsgd_explorer.runs.store.continuing import Continuing
 from dpsgd_explorer.runs.store.database import Database, Waits
-from dpsgd_explorer.runs.store.labels import checked_name, relabel
+from dpsgd_explorer.runs.store.labels import checked_name, entitle, relabel
 from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.phases import phases_of_runs
 from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent, not_found
@@ -197,6 +197,29 @@ class RunStore:
         )
         with self.database.read() as connection:
             return [Run.from_row(row) for row in connection.execute(query).mappings()]
+
+    def entitle(self, run_id: str, visitor: str, title: str) -> Run:
+        """Store the title that follows from a run's settings; see labels.entitle."""
+        with self.database.write() as connection:
+            entitle(connection, run_id, visitor, title)
+        return self.get(run_id)
+
+    def previous(self, run: Run) -> Run | None:
+        """Return the visitor's last run of this kind before this one, if any."""
+        query = (
+            select(runs)
+            .where(
+                runs.c.visitor == run.visitor,
+                runs.c.deleted_at.is_(None),
+                runs.c.kind == run.kind,
+                runs.c.created_at < run.created_at,
+            )
+            .order_by(runs.c.created_at.desc())
+            .limit(1)
+        )
+        with self.database.read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        return None if row is None else Run.from_row(row)
 
     def label(
         self,

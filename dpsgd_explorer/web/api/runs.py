@@ -33,6 +33,7 @@ from dpsgd_explorer.web.run_views.models import (
     RunSummary,
     SettingsChange,
 )
+from dpsgd_explorer.web.run_views.naming import title_of
 
 bp = Blueprint("runs_api", __name__, url_prefix="/api/v1/runs")
 
@@ -59,6 +60,7 @@ def launch(body: RunRequest) -> Response:
         run = run_store().create(
             body.config, visitor=known_visitor(), network=request_network(), **labels
         )
+    run = run_store().entitle(run.id, run.visitor, title_of(run))
     doorbell().ring(run.id)
     answer = _answer(run)
     return reply(answer, 201, {"Location": answer.links["self"]})
@@ -172,8 +174,10 @@ def go_on(run_id: str, body: FurtherSteps) -> Response:
         visitor=current_visitor(),
         network=request_network(),
     )
+    child = store.get(child_id)
+    child = store.entitle(child_id, child.visitor, title_of(child))
     doorbell().ring(child_id)
-    answer = _answer(store.get(child_id))
+    answer = _answer(child)
     return reply(answer, 201, {"Location": answer.links["self"]})
 
 

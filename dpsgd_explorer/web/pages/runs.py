@@ -12,7 +12,9 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as WerkzeugResponse
 
 from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.runs.store.deletion import UNDO_SECONDS, Forgotten
+from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.http.own_tables import own_tables, tables
 from dpsgd_explorer.web.http.services import classes, run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
@@ -95,10 +97,15 @@ ALL_STATES = {"running": "Running", **STATE_WORDS}
 
 
 def _index(forgotten: Forgotten | None = None) -> str:
-    query = ListQuery.of(request.args)
-    known = rows(MOST)
-    taken = query.apply(known)
-    shown = SHOWN if request.args.get("all") is None else len(taken)
+    query, visitor = ListQuery.of(request.args), current_visitor()
+    known = run_store().runs_of(visitor, MOST) if visitor else []
+    wants_all = request.args.get("all") is not None
+    if query.is_usual and not wants_all:
+        taken, shown = rows(SHOWN), SHOWN
+    else:
+        taken = query.apply(rows_of(known, visitor))
+        shown = len(taken) if wants_all else SHOWN
+    total = len(known) if query.is_usual else len(taken)
     phases = run_store().phases_of([row.run.id for row in taken[:shown]])
     shown_rows = marked(taken[:shown], phases)
     return render_template(
@@ -106,11 +113,17 @@ def _index(forgotten: Forgotten | None = None) -> str:
         known=known,
         rows=shown_rows,
         entries=folded(shown_rows, group_words),
-        hidden=max(0, len(taken) - shown),
+        hidden=max(0, total - shown),
         query=query,
-        kinds={name: KIND_WORDS[name] for name in _present(known, "kind")},
-        data_sets={row.dataset: row.dataset_label for row in known if row.dataset},
-        states={name: ALL_STATES[name] for name in _present(known, "state")},
+        kinds={name: KIND_WORDS[name] for name in sorted({run.kind for run in known})},
+        data_sets={
+            str(run.config["dataset"]): label_of(run.config)
+            for run in known
+            if run.config.get("dataset")
+        },
+        states={
+            name: ALL_STATES[name] for name in sorted({run.state for run in known})
+        },
         deleted=_deleted(),
         forgotten=forgotten,
         tables=len(own_tables()),
@@ -131,9 +144,7 @@ def show(run_id: str) -> str:
     """Replay one run, or follow it while it trains."""
     run = run_store().get(run_id)
     config, view = parse(run.config), VIEWS[run.kind]
-    visitor = current_visitor()
-    fellows = run_store().runs_of(run.visitor, MOST)  # part runs of one configuration
-    row = row_of(run, None, visitor, title=names_of(fellows).get(run.id, ""))
+    row = row_of(run, None, current_visitor(), title=_title(run))
     return render_template(
         view.template,
         run=row.run,
@@ -164,11 +175,20 @@ def _logged(run_id: str, kind: str) -> list[dict[str, Any]]:
     return [json.loads(event.data) for event in events]
 
 
+def _title(run: Run) -> str:
+    """Return what a run is called; without a stored title all its fellows decide."""
+    if run.name or run.title:
+        return name_of(run)
+    return names_of(run_store().runs_of(run.visitor, MOST)).get(run.id, "")
+
+
 def rows(limit: int) -> list[RunRow]:
     """Return the newest of this visitor's runs, each beside the last of its kind."""
-    visitor = current_visitor()
-    known = run_store().runs_of(visitor, MOST) if visitor else []
-    return rows_of(known, visitor, limit)
+    visitor, store = current_visitor(), run_store()
+    known = store.runs_of(visitor, limit) if visitor else []
+    if all(run.name or run.title for run in known):
+        return rows_of(known, visitor, store.previous)
+    return rows_of(store.runs_of(visitor, MOST), visitor)[:limit]
 
 
 @dataclass(frozen=True)
@@ -193,11 +213,3 @@ def _deleted() -> list[Deleted]:
         for run in deleted
         if run.deleted_at is not None
     ]
-
-
-def _present(known: list[RunRow], what: str) -> list[str]:
-    """Return which kinds, states or data sets a visitor's runs have, in order."""
-    found = {
-        row.dataset if what == "dataset" else getattr(row.run, what) for row in known
-    }
-    return sorted(found - {""})

@@ -130,6 +130,11 @@ class ListQuery:
         return any((self.q, self.kind, self.dataset, self.state, self.starred))
 
     @property
+    def is_usual(self) -> bool:
+        """Whether it asks for all runs, the newest first."""
+        return self == ListQuery()
+
+    @property
     def texts(self) -> dict[str, str]:
         """Its address, without what is usual."""
         usual = ListQuery()
@@ -195,24 +200,26 @@ SORT_VALUES: dict[str, Callable[[RunRow], Any]] = {
 
 
 def rows_of(
-    runs: Sequence[Run], visitor: str, limit: int | None = None
+    runs: Sequence[Run],
+    visitor: str,
+    previous: Callable[[Run], Run | None] = lambda _: None,
 ) -> list[RunRow]:
-    """Return a row for each run of a visitor, or the first ones; all are named apart.
+    """Return a row for each run of a visitor; all are named apart.
 
     Args:
-        runs: All runs of the visitor, newest first.
+        runs: Newest first.
         visitor: Who asks.
-        limit: Rows at most; None: all.
+        previous: Returns the run of its kind before one, where these hold none.
     """
     names = names_of(runs)
     return [
         row_of(
             run,
-            next((x for x in runs[i:] if x.kind == run.kind), None),
+            next((x for x in runs[i:] if x.kind == run.kind), None) or previous(run),
             visitor,
             title=names[run.id],
         )
-        for i, run in enumerate(runs[:limit], start=1)
+        for i, run in enumerate(runs, start=1)
     ]
 
 

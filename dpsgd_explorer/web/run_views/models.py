@@ -170,11 +170,11 @@ class RunSummary(BaseModel):
         mine = bool(visitor) and run.visitor == visitor
         shared = set(cls.model_fields) & set(run.__dataclass_fields__)
         values = {name: getattr(run, name) for name in shared}
+        values["title"] = name_of(run)
         if not mine:
             values |= {"note": "", "starred": False}
         return cls(
             **values,
-            title=name_of(run),
             mine=mine,
             privacy=privacy_of(run),
             links=links(run.id),

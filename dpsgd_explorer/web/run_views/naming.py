@@ -35,8 +35,13 @@ def default_name(view: RunView, config: Settings) -> str:
 
 
 def name_of(run: Run) -> str:
-    """Return what a run is called by itself: the visitor's name, else its own."""
-    return run.name or _known_name(run.kind, json.dumps(run.config))
+    """Return what a run is called by itself: the visitor's name, else its title."""
+    return run.name or run.title or title_of(run)
+
+
+def title_of(run: Run) -> str:
+    """Return the title that follows from a run's settings, without a number."""
+    return _known_name(run.kind, json.dumps(run.config))
 
 
 @lru_cache(maxsize=KNOWN)
@@ -48,15 +53,15 @@ def _known_name(kind: str, config: str) -> str:
 def names_of(runs: Iterable[Run]) -> dict[str, str]:
     """Return what each run of a visitor is called, by its id, newest run first.
 
-    Runs that would have one name are numbered from the oldest on; names that the
-    visitor gave stay as they are.
+    Runs that are older than stored titles and would have one name are numbered from the
+    oldest on; names that the visitor gave stay as they are.
     """
     names: dict[str, str] = {}
     seen: Counter[str] = Counter()
     for run in reversed(list(runs)):
         name = name_of(run)
-        seen[name] += not run.name
-        is_again = not run.name and seen[name] > 1
+        seen[name] += not (run.name or run.title)
+        is_again = not (run.name or run.title) and seen[name] > 1
         names[run.id] = f"{name} ({seen[name]})" if is_again else name
     return names
 

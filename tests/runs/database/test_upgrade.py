@@ -28,6 +28,11 @@ BACK = {
         "UPDATE alembic_version SET version_num = '5'",
         "UPDATE schema_version SET version = 5",
     ],
+    8: [
+        "ALTER TABLE runs DROP COLUMN title",
+        "UPDATE alembic_version SET version_num = '7'",
+        "UPDATE schema_version SET version = 7",
+    ],
     5: [
         *(f"DROP TABLE {name}" for name in NEW_TABLES),
         "UPDATE schema_version SET version = 4",
@@ -62,7 +67,7 @@ def bring_back(database, version):
                 connection.exec_driver_sql(statement)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7])
 def test_a_file_of_an_earlier_version_is_brought_up_with_its_runs(
     store, database_url, config, version
 ):

@@ -4,10 +4,13 @@ import json
 import re
 
 import pytest
+from sqlalchemy import update
+from sqlalchemy.event import listens_for, remove
 
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.pages.runs import EXPORTS
+from dpsgd_explorer.runs.store.schema import runs
+from dpsgd_explorer.web.pages.runs import EXPORTS, LATEST
 from dpsgd_explorer.web.questions.plan_preview import plan_of
 from tests.web.conftest import SMALL, ended, recorded_events
 
@@ -174,6 +177,44 @@ def test_runs_of_one_configuration_are_numbered_in_list_and_page(client):
     assert second == f"{first} (2)"
     shown = [row[0] for row in rows_of(client.get("/runs/").text)]
     assert shown == [second, first]
+
+
+def test_a_number_is_given_once_and_never_twice(client):
+    ids = [launch(client) for _ in range(3)]
+    client.delete(f"/api/v1/runs/{ids[1]}")
+    ids.append(launch(client))
+    titles = [client.get(f"/api/v1/runs/{ids[i]}").json["title"] for i in (0, 2, 3)]
+    [first, *others] = titles
+    assert others == [f"{first} (3)", f"{first} (4)"]
+
+
+def test_runs_that_are_older_than_titles_are_named_as_they_were(client, store):
+    ids = [launch(client) for _ in range(2)]
+    titles = [client.get(f"/api/v1/runs/{run_id}").json["title"] for run_id in ids]
+    with store.database.write() as connection:
+        connection.execute(update(runs).values(title=None))
+    shown = [row[0] for row in rows_of(client.get("/runs/latest/").text)]
+    for text, title in zip(shown, titles[::-1], strict=True):
+        assert text.startswith(f"{title} 20")  # the date follows
+
+
+def test_the_newest_rows_are_read_alone(client, store):
+    """However many runs there are; the one before each of them is found too."""
+    for seed in range(12):
+        launch(client, seed=seed)
+    asked = []
+
+    @listens_for(store.database.engine, "before_cursor_execute")
+    def note(_connection, _cursor, statement, parameters, *_rest):
+        asked.append((statement, parameters))
+
+    page = client.get("/runs/latest/").text
+    remove(store.database.engine, "before_cursor_execute", note)
+    limits = [p[-2] for s, p in asked if "FROM runs" in s and "LIMIT" in s]
+    assert limits
+    assert max(n for n in limits if isinstance(n, int)) <= LATEST
+    changed = [row[1] for row in rows_of(page)]
+    assert changed == [f"seed {seed - 1} → {seed}" for seed in range(11, 6, -1)]
 
 
 def test_all_data_are_deleted_with_a_word_on_what_was_done(
