@@ -1,5 +1,5 @@
-# DP-SGD Explorer: pages and worker in one container.
-#   docker build -t dpsgd-explorer . && docker run -p 8000:8000 dpsgd-explorer
+# DP-SGD Explorer: nginx, pages and worker in one container.
+#   docker build -t dpsgd-explorer . && docker run -p 127.0.0.1:8000:8000 dpsgd-explorer
 FROM python:3.11-slim AS build
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -27,7 +27,11 @@ RUN /opt/venv/bin/python tools/compile_noise.py \
     && /opt/venv/bin/python -m compileall -q dpsgd_explorer
 
 FROM python:3.11-slim
-RUN useradd --system --uid 10001 --home-dir /app explorer \
+# hadolint ignore=DL3008
+RUN apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends nginx-light \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --uid 10001 --home-dir /app explorer \
     && mkdir -p /app/instance && chown 10001 /app/instance
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build /app /app
@@ -37,6 +41,7 @@ ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     HOST=0.0.0.0 \
+    DPSGD_FRONT=nginx \
     PORT=8000 \
     DPSGD_INSTANCE_DIR=/app/instance
 VOLUME /app/instance

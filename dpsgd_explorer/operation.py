@@ -26,6 +26,8 @@ SECRETS = (
     "DPSGD_METRICS_TOKEN",
     "DPSGD_SECRET_KEY",
 )
+#: Secrets of the web server alone; workers and nginx need none of them.
+WEB_SECRETS = ("DPSGD_ADMIN_TOKEN", "DPSGD_METRICS_TOKEN", "DPSGD_SECRET_KEY")
 #: A token that is drawn at random has 6 bits a character: 16 are 96 bits.
 LEAST_TOKEN = 16
 
@@ -87,6 +89,20 @@ def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
         for name in SECRETS
         if not values.get(name) and (file := values.get(f"{name}_FILE"))
     }
+
+
+def without_secrets(
+    values: Mapping[str, str], *, all_of_them: bool = False
+) -> dict[str, str]:
+    """Returns the variables without secrets, and without paths of files with secrets.
+
+    Args:
+        values: Variables of a process.
+        all_of_them: If True, the addresses of database and queue are left out too.
+    """
+    secrets = SECRETS if all_of_them else WEB_SECRETS
+    dropped = {*secrets, *(f"{name}_FILE" for name in secrets)}
+    return {name: value for name, value in values.items() if name not in dropped}
 
 
 def _content(name: str, file: str) -> str:

@@ -5,7 +5,7 @@
 | ``DPSGD_INSTANCE_DIR`` | ``instance`` | database, queue, caches, cookie key |
 | ``DPSGD_DATABASE_URL`` | SQLite in the instance folder | runs; or PostgreSQL |
 | ``DPSGD_QUEUE_URL`` | beside the runs | doorbell: SQLite, PostgreSQL or Redis |
-| ``DPSGD_PROFILE`` | ``local`` | or ``public``: quotas, see below |
+| ``DPSGD_PROFILE`` | ``local``: see below | or ``public``: quotas |
 | ``DPSGD_WORKERS`` | ``auto``: see below | runs that train at the same time |
 | ``DPSGD_THREADS`` | 1 | threads of one training process |
 | ``DPSGD_KERNELS`` | ``exact`` | faster pieces; ``fast``: other last bits; ``off`` |
@@ -16,6 +16,8 @@
 | ``DPSGD_RUN_COST`` | 2e13 | multiply-adds that one run may ask for |
 | ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
 | ``DPSGD_PUBLIC_URL`` | none | address of this site, for previews of links to it |
+| ``DPSGD_FRONT`` | ``none`` | ``nginx``: one is started, for slow clients |
+| ``DPSGD_ALLOW_DIRECT`` | 0 | 1: clients in a network need no nginx; see ``HOST`` |
 | ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
 | ``DPSGD_TRUSTED_PROXIES`` | none | addresses of proxies; of others nothing counts |
 | ``DPSGD_USER_HEADER`` | none | in which these name the user who is logged in |
@@ -28,12 +30,14 @@
 | ``DPSGD_ADMIN_TOKEN`` | none | opens the operator's page, ``/admin/`` |
 | ``DPSGD_METRICS_TOKEN`` | none | opens ``/metrics`` to other machines |
 | ``DPSGD_SECRET_KEY`` | a file of its own | signs cookies, of all web servers alike |
-| ``HOST``, ``PORT`` | 127.0.0.1, 8000 | where the web server listens |
+| ``HOST``, ``PORT`` | 127.0.0.1, 8000 | address of the site; see below |
 
 A name with ``_FILE`` at its end leads to a file that holds the value: of the two
 addresses and of tokens.  ``quotas.Quotas`` has the variables of quotas.
 ``DPSGD_WORKERS=auto`` is one run per core, in the public profile three, as far as
-memory allows: see ``machine``.
+memory allows: see ``machine``.  With ``DPSGD_FRONT=nginx`` and names in ``DPSGD_HOSTS``
+the profile is ``public`` by default.  Other addresses than loopback in ``HOST`` need
+``DPSGD_FRONT=nginx``, ``DPSGD_BEHIND_PROXY=1`` or ``DPSGD_ALLOW_DIRECT=1``.
 """
 
 from __future__ import annotations
@@ -56,6 +60,8 @@ from dpsgd_explorer.validation import one_of
 KERNELS = ("exact", "fast", "off")
 #: How a training chooses the norm methods of its layers.
 NORM_METHODS = ("estimated", "measured")
+#: Programs that accept connections in front of the web server.
+FRONTS = ("none", "nginx")
 #: Value of DPSGD_WORKERS: as many as the machine has room for.
 AUTO = "auto"
 #: Less is refused: torch alone takes some 420 MiB, and processes that load it without
@@ -124,6 +130,8 @@ class Settings:
     run_cost: float = 2e13
     hosts: tuple[str, ...] = ()
     public_url: str = ""
+    front: str = "none"
+    allows_direct: bool = False
     is_behind_proxy: bool = False
     keep_days: int | None = None
     takes_own_data: bool = True
@@ -150,6 +158,17 @@ class Settings:
         return LOOPBACK_HOSTS | {host.lower(), *self.hosts}
 
     @property
+    def has_front(self) -> bool:
+        """If True, nginx is started in front of the web server."""
+        return self.front != "none"
+
+    @property
+    def is_direct(self) -> bool:
+        """If True, clients in a network connect to the web server itself."""
+        is_covered = self.has_front or self.is_behind_proxy
+        return not is_covered and not _is_loopback(self.host)
+
+    @property
     def quotas(self) -> Quotas:
         """The limits of the profile, but for those that are set one by one."""
         return QUOTAS[self.profile].changed(dict(self.own_quotas))
@@ -160,7 +179,11 @@ class Settings:
         values = with_secrets(os.environ if environment is None else environment)
         folder = Path(values.get("DPSGD_INSTANCE_DIR", "instance")).resolve()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        profile = _one_of(values, "DPSGD_PROFILE", QUOTAS, cls.profile)
+        hosts = _host_names(values.get("DPSGD_HOSTS", ""))
+        front = _one_of(values, "DPSGD_FRONT", FRONTS, cls.front)
+        is_named = front != cls.front and not LOOPBACK_HOSTS.issuperset(hosts)
+        usual_profile = "public" if is_named else cls.profile
+        profile = _one_of(values, "DPSGD_PROFILE", QUOTAS, usual_profile)
         own_quotas = {
             name: values[name] for name in values if name.startswith(VARIABLE)
         }
@@ -189,8 +212,10 @@ class Settings:
                 least=LEAST_RUN_MEMORY_MIB,
             ),
             run_cost=float(_number(values, "DPSGD_RUN_COST", int(cls.run_cost))),
-            hosts=_host_names(values.get("DPSGD_HOSTS", "")),
+            hosts=hosts,
             public_url=_public_url(values.get("DPSGD_PUBLIC_URL", "")),
+            front=front,
+            allows_direct=_one_of(values, "DPSGD_ALLOW_DIRECT", "01", "0") == "1",
             is_behind_proxy=bool(operation.trusted_proxies)
             or _one_of(values, "DPSGD_BEHIND_PROXY", "01", "0") == "1",
             keep_days=_retention(values, KEEP_DAYS[profile]),
@@ -222,6 +247,8 @@ class Settings:
             "DPSGD_RUN_COST": str(self.run_cost),
             "DPSGD_HOSTS": ",".join(self.hosts),
             "DPSGD_PUBLIC_URL": self.public_url,
+            "DPSGD_FRONT": self.front,
+            "DPSGD_ALLOW_DIRECT": str(int(self.allows_direct)),
             "DPSGD_BEHIND_PROXY": str(int(self.is_behind_proxy)),
             "DPSGD_RETENTION_DAYS": str(self.keep_days or NO_LIMIT),
             "DPSGD_OWN_DATA": str(int(self.takes_own_data)),
@@ -323,20 +350,22 @@ def _addresses(values: Mapping[str, str], folder: Path) -> tuple[str, str]:
 
 
 def _check_exposure(settings: Settings) -> None:
-    """Refuse to serve the public without a proxy, or under no name.
+    """Rejects a web server that slow clients of a network can stop, or without a name.
 
-    A connection that sends its request slowly holds a thread; a proxy reads requests
-    whole before it passes them on.
+    A connection that sends its request slowly, or reads its answer slowly, holds a
+    thread of the web server; nginx waits for it instead.
     """
+    if settings.is_direct and not settings.allows_direct:
+        raise ConfigError(
+            "HOST",
+            "HOST must be a loopback address where no nginx is in front of the web "
+            f"server, got {settings.host}: a few slow clients would stop it. Set "
+            "DPSGD_FRONT=nginx to start one, DPSGD_BEHIND_PROXY=1 behind a proxy "
+            "(docs/operating.md), or, in a classroom that you trust, "
+            "DPSGD_ALLOW_DIRECT=1.",
+        )
     if settings.profile != "public":
         return
-    if not settings.is_behind_proxy and not _is_loopback(settings.host):
-        raise ConfigError(
-            "DPSGD_BEHIND_PROXY",
-            "DPSGD_BEHIND_PROXY must be 1 where DPSGD_PROFILE is public and HOST is "
-            f"not a loopback address, got HOST={settings.host}: put a proxy before "
-            "the web server (docs/operating.md) and set it, or listen on 127.0.0.1.",
-        )
     if settings.is_behind_proxy and not settings.hosts:
         raise ConfigError(
             "DPSGD_HOSTS",

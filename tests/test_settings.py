@@ -28,6 +28,8 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_RUN_COST": "1e12",
             "DPSGD_HOSTS": "dp.example.org,[fd00::1]",
             "DPSGD_PUBLIC_URL": "https://dp.example.org",
+            "DPSGD_FRONT": "nginx",
+            "DPSGD_ALLOW_DIRECT": "1",
             "DPSGD_BEHIND_PROXY": "1",
             "DPSGD_KEEP_DAYS": "7",
             "DPSGD_OWN_DATA": "0",
@@ -52,6 +54,8 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
 
 PUBLIC = {"DPSGD_PROFILE": "public"}
 PROXY = {"DPSGD_BEHIND_PROXY": "1"}
+FRONT = {"DPSGD_FRONT": "nginx"}
+DIRECT = {"DPSGD_ALLOW_DIRECT": "1"}
 SITE = {"DPSGD_HOSTS": " dp.example.org, www.dp.example.org,"}
 
 
@@ -61,14 +65,22 @@ SITE = {"DPSGD_HOSTS": " dp.example.org, www.dp.example.org,"}
         (PUBLIC, ""),
         (PUBLIC | {"HOST": "::1"}, ""),
         (PUBLIC | {"HOST": "localhost"}, ""),
-        (PUBLIC | {"HOST": "0.0.0.0"}, "DPSGD_BEHIND_PROXY"),
-        (PUBLIC | {"HOST": "192.0.2.1"}, "DPSGD_BEHIND_PROXY"),
-        (PUBLIC | SITE | {"HOST": "::"}, "DPSGD_BEHIND_PROXY"),
+        (PUBLIC | {"HOST": "0.0.0.0"}, "HOST"),
+        (PUBLIC | {"HOST": "192.0.2.1"}, "HOST"),
+        (PUBLIC | SITE | {"HOST": "::"}, "HOST"),
+        (PUBLIC | {"HOST": "0.0.0.0"} | DIRECT, ""),
+        (PUBLIC | {"HOST": "0.0.0.0"} | FRONT, ""),
         (PUBLIC | PROXY, "DPSGD_HOSTS"),
         (PUBLIC | PROXY | SITE, ""),
         (PUBLIC | PROXY | SITE | {"HOST": "0.0.0.0"}, ""),
         (PROXY, ""),
-        ({"HOST": "0.0.0.0"}, ""),
+        ({"HOST": "0.0.0.0"}, "HOST"),
+        ({"HOST": "classroom.example"}, "HOST"),
+        ({"HOST": "0.0.0.0"} | PROXY, ""),
+        ({"HOST": "0.0.0.0"} | FRONT, ""),
+        ({"HOST": "0.0.0.0"} | DIRECT, ""),
+        ({"DPSGD_FRONT": "apache"}, "DPSGD_FRONT"),
+        ({"DPSGD_ALLOW_DIRECT": "yes"}, "DPSGD_ALLOW_DIRECT"),
         ({"DPSGD_HOSTS": "http://dp.example.org"}, "DPSGD_HOSTS"),
         ({"DPSGD_HOSTS": "dp.example.org:80"}, "DPSGD_HOSTS"),
         ({"DPSGD_HOSTS": "*"}, "DPSGD_HOSTS"),
@@ -84,7 +96,7 @@ SITE = {"DPSGD_HOSTS": " dp.example.org, www.dp.example.org,"}
     ],
     ids=str,
 )
-def test_a_public_site_has_a_proxy_and_a_name(tmp_path, given, at_fault):
+def test_a_site_in_a_network_has_a_proxy(tmp_path, given, at_fault):
     environment = {"DPSGD_INSTANCE_DIR": str(tmp_path)} | given
     if at_fault:
         with pytest.raises(ConfigError, match=f"^{at_fault} must") as raised:
@@ -92,6 +104,22 @@ def test_a_public_site_has_a_proxy_and_a_name(tmp_path, given, at_fault):
         assert raised.value.field == at_fault
     else:
         Settings.from_environment(environment)
+
+
+@pytest.mark.parametrize(
+    ("given", "profile"),
+    [
+        (FRONT, "local"),
+        (FRONT | {"DPSGD_HOSTS": "localhost,127.0.0.1"}, "local"),
+        (FRONT | SITE, "public"),
+        (FRONT | SITE | {"DPSGD_PROFILE": "local"}, "local"),
+        (SITE, "local"),
+    ],
+    ids=str,
+)
+def test_a_container_with_a_name_in_the_network_is_public(tmp_path, given, profile):
+    environment = {"DPSGD_INSTANCE_DIR": str(tmp_path), "HOST": "127.0.0.1"} | given
+    assert Settings.from_environment(environment).profile == profile
 
 
 def test_a_run_may_not_have_less_memory_than_torch_takes(tmp_path):

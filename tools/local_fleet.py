@@ -39,15 +39,21 @@ NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or "nginx"
 PROGRAM = [sys.executable, "-m", "dpsgd_explorer"]
 START_SECONDS = 300.0
 STOP_SECONDS = 30.0
-# nginx's own file, around the ``location`` of deploy/nginx.conf, without its TLS.
+SHARED = ROOT / "dpsgd_explorer" / "server" / "nginx"
+# The file of deploy/nginx.conf without TLS.
 FRAME = """daemon off; master_process off; pid {folder}/nginx.pid;
 error_log stderr warn;
 events {{ worker_connections 8192; }}
 http {{ access_log off;
 client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
 fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-upstream dpsgd_explorer {{ {servers} keepalive 32; }}
-server {{ listen 127.0.0.1:{port}; {locations} }} }}
+proxy_cache_path {folder}/cache keys_zone=dpsgd_static:1m;
+include {shared}/http.conf;
+upstream dpsgd_explorer {{ {servers} keepalive 32; keepalive_timeout 1s; }}
+server {{ listen 127.0.0.1:{port};
+proxy_set_header X-Forwarded-Proto $scheme;
+location = /metrics {{ return 404; }}
+include {shared}/server.conf; }} }}
 """
 
 
@@ -154,11 +160,9 @@ def _running(process: Process) -> Iterator[Process]:
 
 
 def _nginx(folder: Path, port: int, ports: list[int]) -> str:
-    """Return nginx's configuration: the locations are those of deploy/."""
-    site = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
-    locations = site[site.index("    client_header_timeout") : site.rindex("}")]
+    """Return nginx's configuration: it includes the files that deploy/ includes."""
     servers = " ".join(f"server 127.0.0.1:{each};" for each in ports)
-    return FRAME.format(folder=folder, port=port, servers=servers, locations=locations)
+    return FRAME.format(folder=folder, port=port, servers=servers, shared=SHARED)
 
 
 def _wait_until_ready(address: str) -> None:

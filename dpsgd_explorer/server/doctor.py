@@ -21,6 +21,7 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.operation.readiness import Readiness
 from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.server.front import find_nginx
 from dpsgd_explorer.server.supervisor import check_files
 from dpsgd_explorer.settings import LOOPBACK_HOSTS, Settings
 from dpsgd_explorer.web.http.visitor import KEY_BYTES, KEY_FILE
@@ -151,13 +152,18 @@ def _debug() -> Finding:
 
 def _exposure(settings: Settings) -> Finding:
     where = f"{settings.host}:{settings.port}, profile {settings.profile}"
-    is_open = settings.host not in LOOPBACK_HOSTS and settings.profile == "local"
-    if is_open:
+    if settings.has_front:
+        try:
+            find_nginx()
+        except ConfigError as error:
+            return Finding("address", FAULT, str(error))
+        return Finding("address", OK, f"{where}, nginx is in front")
+    if settings.is_direct:
         return Finding(
             "address",
             WARNING,
-            f"{where}: whoever reaches it launches runs without quotas; "
-            "DPSGD_PROFILE=public has them",
+            f"{where}: a few slow clients stop the web server (DPSGD_ALLOW_DIRECT=1); "
+            "DPSGD_FRONT=nginx starts an nginx in front of it",
         )
     return Finding("address", OK, where)
 

@@ -1,10 +1,12 @@
 """The web process: gunicorn, set up in code, on a socket that is open already.
 
-Started by ``serve`` as ``python -m dpsgd_explorer.server.gunicorn SOCKET``.
+Started by ``serve`` as ``python -m dpsgd_explorer.server.gunicorn SOCKET``.  Slow
+clients are the work of nginx, see ``front``.
 """
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -12,21 +14,23 @@ import re
 import signal
 import socket
 import sys
+import time
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
-from gunicorn import util
+from gunicorn import sock, util
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 from gunicorn.http import wsgi
+from gunicorn.workers.gthread import ThreadWorker
 
 from dpsgd_explorer import logs
 from dpsgd_explorer.machine import THREAD_VARIABLES
 from dpsgd_explorer.runs.worker.parent_watch import ParentWatch
 from dpsgd_explorer.runs.worker.prctl import die_with_parent
-from dpsgd_explorer.server.intake_worker import IntakeWorker
 from dpsgd_explorer.settings import Settings
 
 if TYPE_CHECKING:
@@ -38,6 +42,11 @@ GRACEFUL_SECONDS = 2
 QUIET_SECONDS = 20
 MEMORY_FOLDER = Path("/dev/shm")
 LONGEST_REQUEST_LINE = 8190  # the most gunicorn takes
+# Pause of the accepting loop where no file descriptor is free.
+FULL_PAUSE_SECONDS = 0.05
+# Bytes that are read and dropped before a connection is closed.
+MAX_DRAINED_BYTES = 65536
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
@@ -47,6 +56,19 @@ class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
         super().setup(cfg)
         for handler in self.error_log.handlers:
             handler.setFormatter(logs.JsonFormatter())
+
+
+class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
+    """Threads of gunicorn, which wait while no file descriptor is free."""
+
+    def accept(self, listener: socket.socket) -> None:
+        """Accepts a connection; without a free descriptor it stays in the backlog."""
+        try:
+            super().accept(listener)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR:
+                raise
+            time.sleep(FULL_PAUSE_SECONDS)
 
 
 class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
@@ -81,7 +103,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def _options(self) -> dict[str, Any]:
         return {
             "bind": f"fd://{self._socket_number}",
-            "worker_class": IntakeWorker,
+            "worker_class": WebWorker,
             "workers": 1,
             "threads": self._settings.web_threads,
             "graceful_timeout": GRACEFUL_SECONDS,
@@ -128,6 +150,25 @@ def write_error(client: socket.socket, status: int, reason: str, message: str) -
     util.write_nonblock(client, (head + body).encode("ascii"))
 
 
+def close_at_once(client: socket.socket, *_: object, **__: object) -> None:
+    """Closes a connection without waiting for the client.
+
+    gunicorn's own function waits up to 2 s, on the loop that accepts connections.
+    """
+    with suppress(OSError):
+        client.shutdown(socket.SHUT_WR)
+        client.setblocking(False)
+        # Unread bytes would make the kernel discard the end of the answer.
+        client.recv(MAX_DRAINED_BYTES)
+    client.close()
+
+
+def keep_socket_file(listeners: list[Any], _unlink: bool = True) -> None:
+    """Closes listeners; the file of a Unix socket belongs to the supervisor."""
+    for listener in listeners:
+        listener.close()
+
+
 def one_thread_a_product() -> None:
     """Let numpy compute each product in the thread that asks; call before its import.
 
@@ -141,7 +182,10 @@ def main(arguments: list[str]) -> None:
     """Serve until SIGTERM, or until the process that started us has ended."""
     die_with_parent()
     one_thread_a_product()
-    util.write_error = write_error  # gunicorn has no setting for either
+    # gunicorn has no setting for any of these.
+    util.write_error = write_error
+    util.close_graceful = close_at_once
+    sock.close_sockets = keep_socket_file
     wsgi.SERVER = "dpsgd-explorer"
     settings = Settings.from_environment()
     if settings.operation.log_format != "text":  # which Flask and gunicorn write alone

@@ -1,7 +1,7 @@
-"""The whole product in one command: web server and consumer under a supervisor.
+"""The whole product in one command: nginx if asked for, web server and consumer.
 
 The supervisor is small on purpose.  It opens the socket, so that a port in use is
-reported at once and no request is refused while the web server starts.  It starts both,
+reported at once and no request is refused while the web server starts.  It starts all,
 restarts them if they crash, passes SIGTERM and SIGINT on, and ends with all of them.
 As a container's first process it also collects orphans.
 """
@@ -11,28 +11,33 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.logs import notice
+from dpsgd_explorer.operation import without_secrets
 from dpsgd_explorer.runs.files.one_machine import (
     refuse_other_machines,
     refuse_shared_folder,
 )
+from dpsgd_explorer.runs.files.schema_version import has_later_schema
 from dpsgd_explorer.runs.worker.heartbeat import (
     HUNG_SECONDS,
     file_of,
     forget,
     seconds_since,
 )
+from dpsgd_explorer.server.front import SOCKET_NAME, find_nginx
 from dpsgd_explorer.settings import FILE, Settings
 
 BACKLOG = 1024
@@ -44,6 +49,8 @@ MOST_FAILED_STARTS = 3
 SHUTDOWN_SECONDS = 8.0
 # A wait lasts longer only if the whole machine or container was paused.
 PAUSE_SECONDS = 5.0
+# Descriptors of a process. Containers allow a billion, and some programs try them all.
+MAX_DESCRIPTORS = 65536
 
 
 @dataclass
@@ -55,12 +62,16 @@ class Service:
         command: Arguments of the Python interpreter.
         sockets: File descriptors it inherits.
         signs: Folder of its heartbeat file; None: it has none.
+        environment: Its variables; None: those of this process.
+        is_front: If True, it is ended after the others, which still answer through it.
     """
 
     name: str
     command: list[str]
     sockets: tuple[int, ...] = ()
     signs: Path | None = None
+    environment: Mapping[str, str] | None = None
+    is_front: bool = False
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     failed_starts: int = 0
@@ -72,6 +83,7 @@ class Service:
             [sys.executable, *self.command],
             stdin=subprocess.PIPE,
             pass_fds=self.sockets,
+            env=self.environment,
             process_group=0,
         )
 
@@ -160,20 +172,25 @@ class Supervisor:
 
     def _end_all(self, wake: int) -> None:
         """Terminate every service, wait, then kill the remaining ones."""
-        for service in self._services:
-            service.signal(signal.SIGTERM)
         end = time.monotonic() + SHUTDOWN_SECONDS
-        while self._running() and time.monotonic() < end:
-            _sleep(wake, WAKE_SECONDS)
-            self._collect()
-        for service in self._running():
-            notice(f"the {service.name} did not end in time and is killed")
-            service.signal(signal.SIGKILL)
-            assert service.process is not None
-            service.process.wait()
+        for is_front in (False, True):
+            for service in self._running(is_front):
+                service.signal(signal.SIGTERM)
+            while self._running(is_front) and time.monotonic() < end:
+                _sleep(wake, WAKE_SECONDS)
+                self._collect()
+            for service in self._running(is_front):
+                notice(f"the {service.name} did not end in time and is killed")
+                service.signal(signal.SIGKILL)
+                assert service.process is not None
+                service.process.wait()
 
-    def _running(self) -> list[Service]:
-        return [service for service in self._services if service.process is not None]
+    def _running(self, is_front: bool) -> list[Service]:
+        return [
+            service
+            for service in self._services
+            if service.process is not None and service.is_front is is_front
+        ]
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[int]:
@@ -211,8 +228,73 @@ def serve(settings: Settings, only: str | None = None) -> int:
         only: One of PARTS, where the others run elsewhere; None: all here.
 
     Raises:
-        ConfigError: nothing can listen at this host and port, a server that the
-            settings name does not answer, or files are not those of this machine.
+        ConfigError: nothing can listen at this host and port, nginx is not installed,
+            or the database cannot be used, see ``check_database``.
+    """
+    check_database(settings)
+    raise_file_limit()
+    worker = Service(
+        "worker",
+        ["-m", "dpsgd_explorer", "worker", "--until-stdin-closes"],
+        signs=settings.instance_dir,
+        environment=without_secrets(os.environ),
+    )
+    if only == WORKER:
+        notice("A worker of DP-SGD Explorer waits for runs  (Ctrl-C ends it)")
+        return Supervisor([worker]).run()
+    with web_services(settings) as web:
+        return Supervisor([*web, *([] if only == WEB else [worker])]).run()
+
+
+@contextlib.contextmanager
+def web_services(settings: Settings) -> Iterator[list[Service]]:
+    """Returns the processes that answer requests: gunicorn, and nginx if asked for."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(listening_socket(settings.host, settings.port))
+        host, port = listener.getsockname()[:2]
+        notice(
+            f"DP-SGD Explorer is at http://{_browsable(host)}:{port}  (Ctrl-C ends it)"
+        )
+        if settings.is_direct:
+            notice(
+                f"HOST is {settings.host} and no nginx is in front of the web server: "
+                "slow clients can stop it. DPSGD_FRONT=nginx starts one."
+            )
+        services = []
+        if settings.has_front:
+            find_nginx()
+            listener.close()  # nginx opens it again; the port is known to be free
+            folder = stack.enter_context(_temporary_folder(settings))
+            listener = stack.enter_context(_unix_socket(f"{folder}/{SOCKET_NAME}"))
+            arguments = ["-m", "dpsgd_explorer.server.front", host, str(port), folder]
+            services.append(
+                Service(
+                    "nginx",
+                    arguments,
+                    environment=without_secrets(os.environ, all_of_them=True),
+                    is_front=True,
+                )
+            )
+        number = listener.fileno()
+        command = ["-m", "dpsgd_explorer.server.gunicorn", str(number)]
+        yield [Service("web server", command, (number,)), *services]
+
+
+def raise_file_limit() -> None:
+    """Lets this process and its children open as many files as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
+    wanted = max(soft, min(wanted, MAX_DESCRIPTORS))
+    if soft != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def check_database(settings: Settings) -> None:
+    """Does nothing if the database can be used as it is, or brought up to date.
+
+    Raises:
+        ConfigError: a server does not answer, tables are of another version, or files
+            are not those of this machine.
     """
     check_files(settings)
     if not settings.database_url.startswith(FILE):
@@ -220,23 +302,11 @@ def serve(settings: Settings, only: str | None = None) -> int:
         from dpsgd_explorer.runs.operation.servers import check_servers
 
         check_servers(settings)
-    worker = Service(
-        "worker",
-        ["-m", "dpsgd_explorer", "worker", "--until-stdin-closes"],
-        signs=settings.instance_dir,
-    )
-    if only == WORKER:
-        notice("A worker of DP-SGD Explorer waits for runs  (Ctrl-C ends it)")
-        return Supervisor([worker]).run()
-    with listening_socket(settings.host, settings.port) as listener:
-        host, port = listener.getsockname()[:2]
-        notice(
-            f"DP-SGD Explorer is at http://{_browsable(host)}:{port}  (Ctrl-C ends it)"
-        )
-        number = listener.fileno()
-        command = ["-m", "dpsgd_explorer.server.gunicorn", str(number)]
-        web = Service("web server", command, (number,))
-        return Supervisor([web] if only == WEB else [web, worker]).run()
+        return
+    if has_later_schema(_path_of(settings.database_url)):
+        from dpsgd_explorer.runs.store.database import Database
+
+        Database(settings.database_url).close()  # raises
 
 
 def check_files(settings: Settings) -> None:
@@ -252,8 +322,29 @@ def check_files(settings: Settings) -> None:
         "DPSGD_QUEUE_URL": settings.queue_url,
     }
     for variable, url in addresses.items():
-        refuse_shared_folder(variable, Path(url.removeprefix(f"{FILE}/")))
-    refuse_other_machines(Path(settings.database_url.removeprefix(f"{FILE}/")))
+        refuse_shared_folder(variable, _path_of(url))
+    refuse_other_machines(_path_of(settings.database_url))
+
+
+def _path_of(url: str) -> Path:
+    """Returns the path of the SQLite file with this address."""
+    return Path(url.removeprefix(f"{FILE}/"))
+
+
+def _temporary_folder(settings: Settings) -> tempfile.TemporaryDirectory[str]:
+    """Returns a new folder for nginx's files, where only this user can enter."""
+    try:
+        return tempfile.TemporaryDirectory(prefix="dpsgd-front-")
+    except FileNotFoundError:  # no folder for temporary files can be written to
+        return tempfile.TemporaryDirectory(prefix="front-", dir=settings.instance_dir)
+
+
+def _unix_socket(path: str) -> socket.socket:
+    """Returns a listening socket of this machine."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(BACKLOG)
+    return listener
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

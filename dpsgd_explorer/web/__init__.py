@@ -151,10 +151,13 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.before_request(own_tables.hide_runs_of_others)
     app.after_request(finish)
     app.after_request(compress)
-    if settings.is_behind_proxy:
+    if settings.has_front or settings.is_behind_proxy:
         operation = settings.operation
+        # Through its own socket, nginx is the only client, and has checked who sent
+        # the headers of a proxy.
+        proxies = () if settings.has_front else operation.trusted_proxies
         app.wsgi_app = TrustedProxies(  # type: ignore[method-assign, assignment]
-            app.wsgi_app, operation.trusted_proxies, operation.user_header
+            app.wsgi_app, proxies, operation.user_header
         )
     app.wsgi_app = published.serve_before(  # type: ignore[method-assign]
         app.wsgi_app, add_security_headers

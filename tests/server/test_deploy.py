@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from dpsgd_explorer.cli.main import _parser
-from dpsgd_explorer.operation import SECRETS
+from dpsgd_explorer.operation import SECRETS, WEB_SECRETS
 from dpsgd_explorer.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+SHARED = ROOT / "dpsgd_explorer" / "server" / "nginx"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 OPTIONS = re.compile(r"-m dpsgd_explorer ([\w -]+)")
 
@@ -54,6 +55,32 @@ def test_every_secret_is_a_file_and_has_a_reader():
     assert not re.search(r"(PASSWORD|TOKEN|_URL): .*@", COMPOSE)
 
 
+def test_only_web_servers_have_the_secrets_of_web_servers():
+    services = re.split(r"\n  (?=\w+:)", COMPOSE.split("\nservices:")[1])
+    having = [part for part in services if "admin_token" in part and "<<:" in part]
+    assert [part.split(":")[0].strip() for part in having] == ["web"]
+    shared = COMPOSE.split("\nservices:")[0]
+    assert not any(name in shared for name in WEB_SECRETS)
+
+
+def test_the_command_of_the_readme_publishes_to_this_machine_alone():
+    for file in ("README.md", "Dockerfile"):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        published = re.findall(r"docker run .*-p (\S+)", text)
+        assert published == ["127.0.0.1:8000:8000"]
+
+
+def test_the_image_starts_nginx_and_is_no_root():
+    image = (ROOT / "Dockerfile").read_text(encoding="utf-8").rpartition("\nFROM ")[2]
+    assert re.search(r"^USER (?!0|root)\w+$", image, re.MULTILINE)
+    assert "nginx-light" in image
+    variables = dict(re.findall(r"\b(HOST|PORT|DPSGD_\w+)=(\S+)", image))
+    settings = Settings.from_environment(
+        variables | {"DPSGD_INSTANCE_DIR": "/tmp", "DPSGD_HOSTS": "dp.example.org"}
+    )
+    assert (settings.has_front, settings.profile) == (True, "public")
+
+
 def test_only_the_proxy_can_be_reached_from_outside():
     services = re.split(r"\n  (?=\w+:)", COMPOSE.split("\nservices:")[1])
     open_ones = [part.split(":")[0] for part in services if "ports:" in part]
@@ -66,9 +93,12 @@ def test_the_proxy_looks_up_the_web_servers_again_and_again(tmp_path):
     [block] = re.findall(r"- >-\n((?: {8}.*\n)+)", COMPOSE)
     script = " ".join(block.split("\n")).replace("$$", "$")
     made = tmp_path / "default.conf"
+    shared = tmp_path / "explorer"
     for before, after in (
         ("/etc/explorer/nginx.conf", f"'{DEPLOY / 'nginx.conf'}'"),
         ("/etc/nginx/conf.d/default.conf", f"'{made}'"),
+        ("/etc/explorer/", f"{SHARED}/"),
+        ("/etc/nginx/explorer", str(shared)),
         ("exec nginx -g 'daemon off;'", "true"),
     ):
         assert before in script
@@ -77,7 +107,13 @@ def test_the_proxy_looks_up_the_web_servers_again_and_again(tmp_path):
     site = made.read_text(encoding="utf-8")
     assert re.search(r"^resolver .*\bvalid=2s", site)
     assert 'map "" $web_servers { default web:8000; }' in site
-    assert set(re.findall(r"proxy_pass (\S+);", site)) == {"http://$web_servers"}
+    locations = (shared / "server.conf").read_text(encoding="utf-8")
+    assert set(re.findall(r"proxy_pass (\S+);", locations)) == {"http://$web_servers"}
+    assert re.findall(r"include (\S+);", site) == [
+        f"{shared}/http.conf",
+        f"{shared}/server.conf",
+    ]
+    assert (shared / "http.conf").is_file()
     assert "upstream dpsgd_explorer" not in site
     assert "dp.example.org" not in site
     assert "/etc/ssl/site.test/key.pem" in site
@@ -91,6 +127,10 @@ def test_a_unit_starts_its_part_with_few_rights(unit):
     values = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
     assert values["User"] != "root"
     assert values["CapabilityBoundingSet"] == ""
+    assert int(values["LimitNOFILE"]) >= 65536
+    assert {"MemoryMax", "TasksMax"} <= values.keys()
     assert (values["ProtectSystem"], values["NoNewPrivileges"]) == ("strict", "yes")
+    if "worker" in unit.name:
+        assert not any(name in text for name in WEB_SECRETS)
     loaded = set(re.findall(r"^LoadCredential=(\w+):", text, re.MULTILINE))
     assert loaded == set(re.findall(r"_FILE=%d/(\w+)", text))

@@ -9,11 +9,12 @@ from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.operation.workers import WorkerSign
 from dpsgd_explorer.runs.store.store import RunStore
-from dpsgd_explorer.server import doctor
+from dpsgd_explorer.server import doctor, front
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web.http.visitor import KEY_FILE, make_signer
 
 STRONG = "k7Zp-2vQx9_LmN4tR8wAb3"
+PUBLIC = {"DPSGD_PROFILE": "public"}
 UNSET = ("DPSGD_ADMIN_TOKEN", "DPSGD_METRICS_TOKEN", "FLASK_DEBUG", "DPSGD_PROFILE")
 
 
@@ -94,6 +95,16 @@ def age_torch(folder, store, monkeypatch):
     monkeypatch.setattr(doctor, "OLDEST_TORCH", (999, 0))
 
 
+def expose(folder, store, monkeypatch):
+    monkeypatch.setenv("HOST", "0.0.0.0")
+
+
+def lose_nginx(folder, store, monkeypatch):
+    monkeypatch.setenv("DPSGD_FRONT", "nginx")
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(front, "SYSTEM_FOLDERS", str(folder))
+
+
 def mistype(folder, store, monkeypatch):
     monkeypatch.setenv("DPSGD_PROFILE", "pubic")
 
@@ -108,6 +119,8 @@ def mistype(folder, store, monkeypatch):
         (overwrite_the_runs, "database"),
         (age_torch, "torch"),
         (mistype, "settings"),
+        (expose, "settings"),
+        (lose_nginx, "address"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
@@ -132,7 +145,8 @@ def test_a_site_without_a_worker_has_a_fault(running, capsys):
     [
         ({"DPSGD_ADMIN_TOKEN": "a" * 40}, "admin token"),
         ({"DPSGD_METRICS_TOKEN": STRONG[:16]}, "metrics token"),
-        ({"HOST": "0.0.0.0"}, "address"),
+        ({"HOST": "0.0.0.0", "DPSGD_ALLOW_DIRECT": "1"}, "address"),
+        (PUBLIC | {"HOST": "0.0.0.0", "DPSGD_ALLOW_DIRECT": "1"}, "address"),
         ({"DPSGD_PROFILE": "public"}, "proxy"),
         ({"DPSGD_PROFILE": "public", "DPSGD_RETENTION_DAYS": "none"}, "retention"),
         ({"DPSGD_WORKERS": "100000"}, "workers"),

@@ -9,10 +9,14 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
+from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker import fork_server
+from dpsgd_explorer.runs.worker.prctl import NAME_BYTES
+from dpsgd_explorer.settings import Settings
 from tests.ports import free_port
 from tests.runs.system_processes import name_of, wait_until
 from tests.server.processes import (
@@ -157,6 +161,92 @@ def test_a_port_in_use_is_told_with_the_remedy(tmp_path):
         f"serve: port {port} on 127.0.0.1 is in use by another program; end that one, "
         f"or choose another port, such as PORT={port + 1}.\n"
     )
+
+
+def test_a_database_of_a_later_program_is_refused_in_one_line(tmp_path):
+    settings = Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
+    with closing_store(settings) as store, store.database.write() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '999'")
+    result = subprocess.run(
+        [sys.executable, "-m", "dpsgd_explorer", "serve"],
+        env=os.environ | {"DPSGD_INSTANCE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    [line] = result.stderr.splitlines()
+    assert line.startswith("serve: the database ")
+    assert "has schema 999" in line
+    assert "written by a later program" in line
+
+
+@contextlib.contextmanager
+def closing_store(settings):
+    store = RunStore.from_settings(settings)
+    try:
+        yield store
+    finally:
+        store.database.close()
+
+
+@pytest.mark.long("real runs")
+def test_only_the_web_server_has_its_secrets(tmp_path):
+    token = "k7Zp-2vQx9_LmN4tR8wA"
+    file = tmp_path / "token"
+    file.write_text(token)
+    port = free_port()
+    secrets = {
+        "DPSGD_ADMIN_TOKEN": token,
+        "DPSGD_METRICS_TOKEN_FILE": str(file),
+        "DPSGD_SECRET_KEY": token,
+    }
+    own = {"DPSGD_INSTANCE_DIR": str(tmp_path), "PORT": str(port)}
+    command = [sys.executable, "-m", "dpsgd_explorer", "serve"]
+    process = subprocess.Popen(command, env=os.environ | own | secrets)
+    try:
+        wait_until(lambda: readiness_or_none(f"http://127.0.0.1:{port}"))
+        launch = {"dataset": "adult", "model": "logistic", "steps": 20_000}
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{port}/api/v1/runs",
+            json.dumps(launch).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(asked, timeout=START_SECONDS) as answer:
+            run_id = json.load(answer)["id"]
+        (worker,) = worker_of(process)
+        name = f"run {run_id}"[:NAME_BYTES]
+        trainer = wait_until(
+            lambda: [pid for pid in descendants(worker) if name_of(pid) == name]
+        )
+        for pid in {worker, *trainer, *descendants(worker)}:
+            with contextlib.suppress(FileNotFoundError):  # it ended meanwhile
+                environment = Path(f"/proc/{pid}/environ").read_text()
+                assert token not in environment
+                assert "METRICS_TOKEN_FILE" not in environment
+                assert "DPSGD_INSTANCE_DIR" in environment
+    finally:
+        process.terminate()
+        assert process.wait(START_SECONDS) == 0
+
+
+def readiness_or_none(address):
+    with contextlib.suppress(urllib.error.URLError, ConnectionError):
+        return readiness(address)
+    return None
+
+
+def test_every_process_may_open_as_many_files_as_the_system_allows(tmp_path):
+    code = (
+        "import resource\n"
+        "from dpsgd_explorer.server.supervisor import raise_file_limit\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 4096))\n"
+        "raise_file_limit(); print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "(4096, 4096)\n"
 
 
 def test_a_service_that_never_starts_ends_the_supervisor():

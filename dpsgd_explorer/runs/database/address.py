@@ -18,6 +18,11 @@ KINDS = {
     "rediss": REDIS,
 }
 PASSWORD = re.compile(r"(?<=:)[^:@/]*(?=@)")
+#: Arguments of an address that may be shown; any other may be a password.
+SHOWN_ARGUMENTS = frozenset(
+    {"host", "port", "dbname", "user", "sslmode", "application_name"}
+    | {"connect_timeout", "db"}
+)
 
 
 def kind_of(url: str) -> str:
@@ -28,9 +33,11 @@ def kind_of(url: str) -> str:
 def shown(url: str) -> str:
     """Return an address without its password, for messages."""
     try:
-        return make_url(url).render_as_string(hide_password=True)
+        parsed = make_url(url)
+        hidden = dict.fromkeys(parsed.query.keys() - SHOWN_ARGUMENTS, "***")
+        return parsed.update_query_dict(hidden).render_as_string(hide_password=True)
     except (ArgumentError, ValueError):
-        return PASSWORD.sub("***", url)
+        return PASSWORD.sub("***", url.partition("?")[0])
 
 
 def postgresql_url(url: str) -> URL:

@@ -18,6 +18,7 @@ from dataclasses import asdict
 from subprocess import PIPE, Popen, TimeoutExpired
 
 from dpsgd_explorer.machine import PROCESS_MIB, THREAD_VARIABLES, free_memory_mib
+from dpsgd_explorer.operation import without_secrets
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.worker.forked_process import (
     ForkedProcess,
@@ -194,7 +195,7 @@ class ProcessPool:
 def environment(settings: Settings) -> dict[str, str]:
     """Return the variables of processes that train by these settings."""
     threads = {name: str(settings.threads) for name in THREAD_VARIABLES}
-    return os.environ | settings.to_environment() | threads
+    return without_secrets(os.environ | settings.to_environment()) | threads
 
 
 def _still_loads(process: TrainingProcess, now: float) -> bool:

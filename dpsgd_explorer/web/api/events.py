@@ -81,11 +81,8 @@ def _position(run: Run, asked: int) -> int:
 
 
 def _counted_visitor() -> str:
-    """Return whose stream this is: a visitor's, or in public an address's."""
+    """Returns the key by which this stream is counted: a visitor or an address."""
     if visitor := current_visitor():
         return visitor
-    environment = settings()
-    is_counted = environment.profile == "public" and network_of(
-        request.remote_addr, environment.quotas.exempt_networks
-    )
+    is_counted = network_of(request.remote_addr, settings().quotas.exempt_networks)
     return request.remote_addr or "" if is_counted else ""

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 from wsgiref.headers import Headers
 
+from werkzeug.datastructures import Accept
+from werkzeug.http import parse_accept_header
 from whitenoise import WhiteNoise
 from whitenoise.compress import Compressor
 
-from dpsgd_explorer.web.http.compression import brotli_of
+from dpsgd_explorer.web.http.compression import ENCODINGS, brotli_of
 
 #: Holds templates/ and static/: this package once installed, else the top of the tree.
 FRONT_DIR = next(
@@ -33,12 +35,28 @@ FRONT_DIR = next(
 )
 PLOTLY = "plotly.min.js"
 KEPT_TREES = 8
+ACCEPT_ENCODING = "HTTP_ACCEPT_ENCODING"
 
 
 class QuickCompressor(Compressor):  # type: ignore[misc]
     """Compress at a start of the server; at its best brotli would take seconds."""
 
     compress_brotli = staticmethod(brotli_of)
+
+
+class Files(WhiteNoise):  # type: ignore[misc]
+    """Answers complete files, in an encoding that the client accepts."""
+
+    @staticmethod
+    def serve(static_file: Any, environ: dict[str, Any], start_response: Any) -> Any:
+        """Answers a request for a static file."""
+        # WhiteNoise rejects a range of one byte; a server may ignore ranges.
+        environ.pop("HTTP_RANGE", None)
+        # WhiteNoise overlooks ";q=0", which forbids an encoding.
+        accepted = parse_accept_header(environ.pop(ACCEPT_ENCODING, ""), Accept)
+        readable = [name for name in ENCODINGS if accepted[name] > 0]
+        request = environ | {ACCEPT_ENCODING: ", ".join(readable)}
+        return WhiteNoise.serve(static_file, request, start_response)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +85,9 @@ class Assets:
 
     def serve_before(
         self, application: Any, add_headers: Callable[[Headers], None]
-    ) -> WhiteNoise:
+    ) -> Files:
         """Wrap a WSGI application so that the files are answered before it."""
-        served = WhiteNoise(
+        served = Files(
             application,
             allow_all_origins=False,
             immutable_file_test=lambda path, url: True,

@@ -19,6 +19,8 @@ class Listeners:
     def __init__(self, web_threads: int) -> None:
         """Keep ``SPARE_THREADS`` of the server's threads for everything else."""
         self.cap = max(web_threads - SPARE_THREADS, 0)
+        # Clients that cannot be told apart leave as many streams to the others.
+        self.unnamed_cap = (self.cap + 1) // 2
         self._lock = threading.Lock()
         self._open: Counter[str] = Counter()
 
@@ -29,7 +31,9 @@ class Listeners:
             return self._open.total()
 
     def enter(self, visitor: str) -> None:
-        """Count a stream of this visitor; one without a name ("") has no own cap.
+        """Count a stream of this visitor.
+
+        All clients without a name ("") together have at most half of the streams.
 
         Raises:
             HttpError: 503, the visitor or the server has as many as it may.
@@ -39,6 +43,11 @@ class Listeners:
                 raise _too_many(
                     f"{STREAMS_A_VISITOR} streams of this visitor are open already, "
                     "the most one may have"
+                )
+            if not visitor and self._open[visitor] >= self.unnamed_cap:
+                raise _too_many(
+                    f"{self.unnamed_cap} streams without a cookie are open already, "
+                    "the most there may be"
                 )
             if self._open.total() >= self.cap:
                 raise _too_many(

@@ -38,11 +38,21 @@ def test_the_kind_of_an_address(url, kind):
         "postgresql+psycopg://ann:secret@db:5432/runs",
         "redis://:secret@cache/0",
         "postgresql://ann:secret@db:no-port/runs",
+        "postgresql://ann:secret@db:no-port/runs?password=secret",
+        "postgresql+psycopg://ann@db/runs?password=secret&sslmode=require",
+        "postgresql+psycopg://ann@db/runs?sslpassword=secret&passfile=/secret",
+        "rediss://ann@cache/0?password=secret",
     ],
 )
 def test_a_password_is_never_shown(url):
     assert "secret" not in shown(url)
     assert "@" in shown(url)
+
+
+def test_arguments_that_are_no_secret_are_shown():
+    url = "postgresql+psycopg://ann@db/runs?sslmode=require&host=/run/postgresql"
+    assert "sslmode=require" in shown(url)
+    assert "host=%2Frun%2Fpostgresql" in shown(url)
 
 
 PAIR = "DPSGD_DATABASE_URL", "DPSGD_QUEUE_URL"

@@ -157,8 +157,8 @@ def test_a_visitor_has_four_streams_and_then_polls(make_app):
         stream.close()
 
 
-@pytest.mark.parametrize(("profile", "nameless"), [("local", 200), ("public", 503)])
-def test_in_public_those_without_a_name_count_by_address(make_app, profile, nameless):
+@pytest.mark.parametrize("profile", ["local", "public"])
+def test_those_without_a_cookie_count_by_address(make_app, profile):
     app = make_app(profile=profile)
     url = f"{RUNS}/{app.test_client().post(RUNS, json=SMALL).json['id']}/events"
 
@@ -172,8 +172,25 @@ def test_in_public_those_without_a_name_count_by_address(make_app, profile, name
     streams = []
     for _ in range(STREAMS_A_VISITOR):
         assert listen("192.0.2.1") == 200
-    assert listen("192.0.2.1") == nameless
+    assert listen("192.0.2.1") == 503
     assert listen("192.0.2.2") == 200
+    for stream in streams:
+        stream.close()
+
+
+def test_those_whom_nothing_tells_apart_have_half_of_the_streams(make_app):
+    exempt = (("DPSGD_QUOTA_EXEMPT_NETWORKS", "192.0.2.0/24"),)
+    app = make_app(own_quotas=exempt, web_threads=SPARE_THREADS + 10)
+    named = app.test_client()
+    url = f"{RUNS}/{named.post(RUNS, json=SMALL).json['id']}/events"
+    anonymous = {"REMOTE_ADDR": "192.0.2.1"}
+    streams = [
+        app.test_client().get(url, buffered=False, environ_base=anonymous)
+        for _ in range(6)
+    ]
+    assert [stream.status_code for stream in streams] == [200] * 5 + [503]
+    streams.append(named.get(url, buffered=False))
+    assert streams[-1].status_code == 200
     for stream in streams:
         stream.close()
 
@@ -199,10 +216,12 @@ def test_a_refused_stream_holds_no_place(make_app):
 def test_many_listeners_hear_the_same(app, client, store, run_id):
     heard = []
 
-    def listen():
-        heard.append(app.test_client().get(f"{RUNS}/{run_id}/events").text)
+    def listen(number):
+        address = {"REMOTE_ADDR": f"192.0.2.{number}"}
+        asked = app.test_client().get(f"{RUNS}/{run_id}/events", environ_base=address)
+        heard.append(asked.text)
 
-    threads = [threading.Thread(target=listen) for _ in range(8)]
+    threads = [threading.Thread(target=listen, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     ended(store, run_id, recorded_events())

@@ -62,6 +62,32 @@ def test_every_file_is_served_for_ever_and_compressed(app, client):
         assert plain.data == source.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [
+        ("br;q=0", None),
+        ("br;q=0, gzip", "gzip"),
+        ("gzip;q=0, br;q=0.1", "br"),
+        ("identity", None),
+        ("*", "br"),
+    ],
+)
+def test_an_encoding_that_the_client_forbids_is_not_sent(
+    app, client, accepted, encoding
+):
+    address = url_of(app, assets.PLOTLY)
+    answer = client.get(address, headers={"Accept-Encoding": accepted}, buffered=True)
+    assert answer.headers.get("Content-Encoding") == encoding
+
+
+@pytest.mark.parametrize("part", ["bytes=0-0", "bytes=-1", "bytes=5-2", "bytes=x"])
+def test_who_asks_for_a_part_gets_the_whole_file(app, client, part):
+    address = url_of(app, "css/base.css")
+    answer = client.get(address, headers={"Range": part}, buffered=True)
+    assert answer.status_code == 200
+    assert answer.data == (STATIC / "css/base.css").read_bytes()
+
+
 def test_scripts_have_the_type_that_modules_need(app, client):
     answer = client.get(url_of(app, assets.PLOTLY), buffered=True)
     assert answer.mimetype == "text/javascript"
