@@ -82,6 +82,7 @@ MOST_MODULES = 20
 MOST_LINES = {"*.py": 400, "*.js": 250}
 # Alarms, not walls: a file or folder that is clearer whole stands here with its reason.
 EXPLAINED: dict[str, str] = {
+    "dpsgd_explorer/experiments": "a configuration for each kind of run",
     "dpsgd_explorer/runs/store/store.py": "one door to the table of runs",
     "static/js/pages/train.js": "one page: all that it draws follows from one store",
 }

@@ -21,16 +21,16 @@ from dpsgd_explorer.training.timing import (
     private_step,
     relative_costs,
 )
-from dpsgd_explorer.web.content.engines import COSTS, ORDINARY
+from dpsgd_explorer.web.content.engines import COSTS, ORDINARY, with_mode
 from dpsgd_explorer.web.recorded.files import FOLDER
 
+#: Models and batches are those of ``benchmarks core``, so both can be compared.
 MODELS = ("mlp", "cnn", "transformer")
-BATCH = 64
 SECONDS = 6.0  # CPU time per model
 DIGITS = 3
 FILE: Path = FOLDER / f"{COSTS}.json"
 WAYS = {name: (name, DEFAULT_MODE) for name in ENGINES} | {
-    f"hooks, {mode}": ("hooks", mode) for mode in CLIPPING_MODES if mode != DEFAULT_MODE
+    with_mode("hooks", mode): ("hooks", mode) for mode in CLIPPING_MODES
 }
 
 
@@ -39,7 +39,8 @@ def main() -> None:
     one_thread()
     computer = machine()
     stored = {
-        "batch": BATCH,
+        "batches": {model: CASES[model].batch for model in MODELS},
+        "parameters": {model: _parameters(model) for model in MODELS},
         "machine": f"{computer['processor']} ({computer['instructions']})",
         "torch": torch.__version__,
         "costs": {model: _costs(model) for model in MODELS},
@@ -47,12 +48,16 @@ def main() -> None:
     FILE.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
 
+def _parameters(name: str) -> int:
+    return sum(p.numel() for p in CASES[name].model().parameters())
+
+
 def _costs(name: str) -> dict[str, list[float]]:
     """Return {engine: [time, memory]} of a model, as ratios to the ordinary step."""
     case = CASES[name]
-    x, y = (tensor[:BATCH] for tensor in case.data())
-    steps = {ORDINARY: ordinary_step(case.model(), (x, y))} | {
-        way: private_step(case.model(), (x, y), engine, mode)[1]
+    data = case.data()
+    steps = {ORDINARY: ordinary_step(case.model(), data)} | {
+        way: private_step(case.model(), data, engine, mode)[1]
         for way, (engine, mode) in WAYS.items()
     }
     costs = relative_costs(steps, SECONDS)

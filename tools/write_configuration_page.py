@@ -15,6 +15,7 @@ from dpsgd_explorer.experiments import engines_config, regression_config
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
+from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.search_config import LISTED, USUAL_VALUES, SearchConfig
@@ -85,7 +86,9 @@ def _search_rows() -> list[str]:
 def _setting_row(config: type[RunConfig], name: str, field: dict[str, Any]) -> str:
     default = field.get("default")
     shown = "" if default is None else f"`{default}`".replace("True", "true")
-    meaning = field.get("description", f"What is run: a {default}.")
+    meaning = field.get("description", "")
+    if name == "kind":
+        meaning = f"What is run: {KINDS[str(default)].noun}."
     allowed = _domain(config, name, field)
     unit = SETTINGS[name].unit if name in SETTINGS else ""
     return (

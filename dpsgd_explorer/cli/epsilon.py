@@ -24,25 +24,11 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
 )
 from dpsgd_explorer.accounting.queries import DOES_NOT_APPLY, Answer
 from dpsgd_explorer.accounting.registry import ALL
-from dpsgd_explorer.accounting.sampling_schemes import (
-    FIXED_SIZE,
-    FULL_BATCH,
-    POISSON,
-    TRUNCATED_POISSON,
-)
+from dpsgd_explorer.accounting.sampling_schemes import POISSON, TRUNCATED_POISSON
+from dpsgd_explorer.accounting.terms import RELATIONS, claim, terms_of
 
 SIGMA_DIGITS = 4
 EPSILON_DIGITS = 4
-RELATIONS: dict[str, str] = {
-    ADD_OR_REMOVE_ONE: "adding or removing one record",
-    REPLACE_ONE: "replacing one record",
-}
-SAMPLED = {
-    POISSON: "Poisson sampling at rate {:.6g}",
-    FULL_BATCH: "full batches, rate {:.6g}",
-    FIXED_SIZE: "batches of fixed size, {:.6g} of the records",
-    TRUNCATED_POISSON: "Poisson sampling at rate {:.6g}, batches cut",
-}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -107,12 +93,6 @@ def carry_out(options: argparse.Namespace) -> int:
     return 0
 
 
-def claim(accountant: str, status: str) -> str:
-    """Return the accountant's label and the status of its answer."""
-    label = ACCOUNTANTS[accountant].label
-    return label if label.lower() == status else f"{label}: {status}"
-
-
 def _noise(options: argparse.Namespace) -> float:
     """Return the noise for the target, rounded up."""
     if options.sampling != POISSON:
@@ -171,17 +151,6 @@ def _line(name: str, answer: Interval | str) -> str:
         return f"ε = {'–':>12}  {ACCOUNTANTS[name].label}: {DOES_NOT_APPLY}; {answer}"
     shown = round_up(answer.value, EPSILON_DIGITS)
     return f"ε = {shown:>12}  {claim(name, answer.status)}"
-
-
-def terms_of(
-    rate: float,
-    delta: float,
-    relation: str = ADD_OR_REMOVE_ONE,
-    sampling: str = POISSON,
-) -> str:
-    """Return δ, relation and sampling, without which an ε means nothing."""
-    drawn = SAMPLED[sampling].format(rate) if sampling in SAMPLED else sampling
-    return f"δ = {delta:g}, {RELATIONS[relation]}, {drawn}"
 
 
 def _records(

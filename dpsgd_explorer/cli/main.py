@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from dpsgd_explorer import logs
 from dpsgd_explorer.errors import ConfigError, ExplorerError
@@ -23,12 +23,7 @@ from dpsgd_explorer.settings import Settings
 
 if TYPE_CHECKING:
     from dpsgd_explorer.experiments.config import RunConfig
-    from dpsgd_explorer.experiments.engines_config import EnginesConfig
     from dpsgd_explorer.experiments.events import Event
-    from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
-    from dpsgd_explorer.experiments.regression_config import RegressionConfig
-    from dpsgd_explorer.experiments.search_config import SearchConfig
-    from dpsgd_explorer.experiments.training_config import TrainingConfig
     from dpsgd_explorer.training.processes import Alone
 
 REFUSED = 2
@@ -183,99 +178,17 @@ def _train_among(processes: Alone, options: argparse.Namespace) -> int:
 def _progress(event: Event, config: RunConfig) -> str:
     """Return the line printed after an evaluation, and at the end."""
     from dpsgd_explorer.accounting import round_up
+    from dpsgd_explorer.experiments.kinds import KINDS
 
-    data = event.data
+    data, kind = event.data, KINDS[config.kind]
     epsilon = math.inf if data["epsilon"] is None else data["epsilon"]
-    reached = REACHED[config.kind](data)
     line = (
         f"step {data['step']:>5} of {config.planned_steps}   ε {round_up(epsilon):>6}"
-        f"   {reached}   {data['seconds']:.1f} s"
+        f"   {kind.reached(data)}   {data['seconds']:.1f} s"
     )
     if event.kind == "evaluation":
         return line
-    return f"{line}   {data['reason']}\n{TERMS[config.kind](config, data['step'])}"
-
-
-def _training_terms(config: TrainingConfig, steps: int) -> str:
-    from dpsgd_explorer.accounting import Phase
-    from dpsgd_explorer.accounting.queries import epsilon_interval
-    from dpsgd_explorer.cli.epsilon import claim, terms_of
-
-    plan = config.plan
-    if not plan.is_private:
-        return "no noise was added: not private"
-    run = Phase(plan.sample_rate, plan.noise_multiplier, steps)
-    status = epsilon_interval([run], plan.delta, plan.accountant).status
-    who = claim(plan.deciding_accountant, status)
-    return f"{terms_of(plan.sample_rate, plan.delta)}; {who}"
-
-
-def _regression_terms(config: RegressionConfig, _steps: int) -> str:
-    from dpsgd_explorer.cli.epsilon import terms_of
-
-    if config.uses_private_rate:
-        return "the learning rate was taken from the data: not private"
-    terms = terms_of(1.0, config.delta, config.neighboring_relation, "full_batch")
-    return f"{terms}; one Gaussian: exact"
-
-
-def _search_terms(config: SearchConfig, _steps: int) -> str:
-    from dpsgd_explorer.cli.epsilon import terms_of
-
-    terms = terms_of(config.plan.sample_rate, config.delta)
-    return f"{terms}; the choice of the winner: bound; steps are trainings"
-
-
-def _accuracy(data: dict[str, Any]) -> str:
-    reached = data["test_accuracy"]
-    return "no winner" if reached is None else f"accuracy {reached:.2%}"
-
-
-def _ratio(data: dict[str, Any]) -> str:
-    if "engine" not in data:
-        difference = data["difference"]
-        apart = "none to compare" if difference is None else f"{difference:.0e} apart"
-        return f"gradients {apart}"
-    if data["ratio"] is None:
-        return f"{data['engine']} refused"
-    return f"{data['engine']} {data['ratio']:.2f} of an ordinary step"
-
-
-def _engines_terms(_config: EnginesConfig, _steps: int) -> str:
-    return "made-up data, nothing is spent"
-
-
-def _proven(data: dict[str, Any]) -> str:
-    from dpsgd_explorer.accounting import round_up
-
-    if data["epsilon_lower"] is None:
-        return "no step to audit"
-    return (
-        f"proven: epsilon at least {math.floor(100 * data['epsilon_lower']) / 100}, "
-        f"promised: {round_up(data['epsilon_promised'])}"
-    )
-
-
-def _audit_terms(_config: PlantedBugConfig, _steps: int) -> str:
-    return "made-up records, nothing is spent"
-
-
-REACHED: dict[str, Callable[[dict[str, Any]], str]] = {
-    "training": _accuracy,
-    "search": _accuracy,
-    "engines": _ratio,
-    "planted_bug": _proven,
-    "regression": lambda data: (
-        f"median MSE {math.inf if (mse := data['mse_median']) is None else mse:.4f}"
-    ),
-}
-TERMS: dict[str, Callable[[Any, int], str]] = {
-    "training": _training_terms,
-    "search": _search_terms,
-    "engines": _engines_terms,
-    "planted_bug": _audit_terms,
-    "regression": _regression_terms,
-}
+    return f"{line}   {data['reason']}\n{kind.terms(config, data['step'])}"
 
 
 def _read_json(name: str) -> object:

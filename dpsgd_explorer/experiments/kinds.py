@@ -1,12 +1,16 @@
-"""The kinds of runs: one line each.  Loads neither torch nor what carries them out."""
+"""The kinds of runs: one record each.
+
+Loads neither torch nor the modules that carry runs out.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dpsgd_explorer.experiments import kind_words
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
@@ -21,21 +25,29 @@ from dpsgd_explorer.validation import one_of
 DEFAULT_KIND = "training"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of run.
+    """A kind of run; each field is required, so no kind lacks a word.
 
     Attributes:
         config: Class of its settings; their ``kind`` is its name.
         module: Module of the class that carries it out; may load torch.
         experiment: Name of that class.
         measured: Names of the results in ``evaluation`` events and the summary.
+        title: Its name in lists of runs.
+        noun: What a run of it is, with its article.
+        reached: Returns for people what an ``evaluation`` or ``end`` event's data say.
+        terms: Returns the terms of the run's ε, from its settings and its steps done.
     """
 
     config: type[RunConfig]
     module: str
     experiment: str
     measured: tuple[str, ...]
+    title: str
+    noun: str
+    reached: Callable[[dict[str, Any]], str]
+    terms: Callable[[Any, int], str]
 
     @property
     def name(self) -> str:
@@ -51,22 +63,66 @@ ERROR = ("mse_median", "mse_low", "mse_high")
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind(TrainingConfig, f"{LOOPS}.dp_sgd", "TrainingExperiment", ACCURACY),
-        Kind(RegressionConfig, f"{LOOPS}.regression", "RegressionExperiment", ERROR),
         Kind(
-            EnginesConfig,
-            f"{LOOPS}.engine_comparison",
-            "EngineComparison",
-            ("difference",),
+            config=TrainingConfig,
+            module=f"{LOOPS}.dp_sgd",
+            experiment="TrainingExperiment",
+            measured=ACCURACY,
+            title="Training",
+            noun="a training",
+            reached=kind_words.accuracy,
+            terms=kind_words.training_terms,
         ),
         Kind(
-            PlantedBugConfig,
-            f"{LOOPS}.planted_bug",
-            "PlantedBugExperiment",
-            BOUNDS,
+            config=RegressionConfig,
+            module=f"{LOOPS}.regression",
+            experiment="RegressionExperiment",
+            measured=ERROR,
+            title="Linear regression",
+            noun="a linear regression",
+            reached=kind_words.error,
+            terms=kind_words.regression_terms,
         ),
-        Kind(SearchConfig, f"{LOOPS}.blind_search", "BlindSearch", ACCURACY),
-        Kind(AttackConfig, f"{LOOPS}.attack", "Attack", ("area",)),
+        Kind(
+            config=EnginesConfig,
+            module=f"{LOOPS}.engine_comparison",
+            experiment="EngineComparison",
+            measured=("difference",),
+            title="Engines compared",
+            noun="a comparison of engines",
+            reached=kind_words.cost,
+            terms=lambda _config, _steps: kind_words.MADE_UP_DATA,
+        ),
+        Kind(
+            config=PlantedBugConfig,
+            module=f"{LOOPS}.planted_bug",
+            experiment="PlantedBugExperiment",
+            measured=BOUNDS,
+            title="Loop audited",
+            noun="an audit of a training loop with a planted bug",
+            reached=kind_words.proven,
+            terms=lambda _config, _steps: kind_words.MADE_UP_DATA,
+        ),
+        Kind(
+            config=SearchConfig,
+            module=f"{LOOPS}.blind_search",
+            experiment="BlindSearch",
+            measured=ACCURACY,
+            title="Blind search",
+            noun="a blind search for settings",
+            reached=kind_words.accuracy,
+            terms=kind_words.search_terms,
+        ),
+        Kind(
+            config=AttackConfig,
+            module=f"{LOOPS}.attack",
+            experiment="Attack",
+            measured=("area",),
+            title="Attack on membership",
+            noun="an attack on membership",
+            reached=kind_words.guessed,
+            terms=kind_words.attack_terms,
+        ),
     )
 }
 

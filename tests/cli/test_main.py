@@ -204,6 +204,56 @@ def test_train_reads_and_writes_pipes(monkeypatch, capsys, expected):
     assert "accuracy" in told.err
 
 
+#: The smallest run of each kind, what its lines say and how its terms begin.
+TINY = {
+    "training": (SMALL, "accuracy", "δ = 1e-05"),
+    "regression": (
+        {"noise_multiplier": 50.0, "steps": 9, "evaluations": 1},
+        "median MSE",
+        "δ = 1e-06",
+    ),
+    "engines": (
+        {"model": "lstm", "width": 4, "batch_size": 2, "sequence_length": 2},
+        "gradients",
+        "made-up data",
+    ),
+    "planted_bug": ({}, "proven: epsilon at least", "made-up data"),
+    "search": (
+        SMALL | {"mean_trials": 1.0, "noise_multiplier": 9.0, "steps": 1, "seed": 2},
+        "accuracy",
+        "δ = 1e-05",
+    ),
+    "attack": (
+        {"dataset": "adult", "model": "logistic", "steps": 2, "shadows": 4},
+        "area",
+        "δ = 0.0001",
+    ),
+}
+
+
+#: They take seconds each.
+SLOW = ("engines", "planted_bug", "attack")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=pytest.mark.long("real runs"))
+        if kind in SLOW
+        else kind
+        for kind in KINDS
+    ],
+)
+def test_train_tells_the_end_of_every_kind_of_run(kind, monkeypatch, capsys):
+    settings, reached, terms = TINY[kind]
+    config = json.dumps(settings | {"kind": kind})
+    monkeypatch.setattr(sys, "stdin", io.StringIO(config))
+    *_, last, told = said(capsys, "train", "--config", "-").splitlines()
+    assert f"   {reached}" in last
+    assert last.endswith("finished")
+    assert told.startswith(terms)
+
+
 @pytest.mark.long("real runs")
 def test_a_comparison_of_engines_tells_each_ratio(tmp_path, capsys):
     config = tmp_path / "engines.json"
@@ -229,7 +279,7 @@ def test_a_run_without_noise_is_called_not_private(tmp_path, capsys):
     ("rate", "terms"),
     [("public", "full batches, rate 1; one Gaussian: exact"), ("notebook", "private")],
 )
-def test_train_carries_out_every_kind_of_run(tmp_path, capsys, rate, terms):
+def test_train_carries_out_a_regression(tmp_path, capsys, rate, terms):
     file = tmp_path / "config.json"
     descent = {"noise_multiplier": 50.0, "steps": 9, "evaluations": 2}
     settings = {"kind": "regression", "learning_rate": rate, **descent}

@@ -1,7 +1,7 @@
 """What the trainer says of the choices of clipping and engine, and what they did.
 
-The words are ours; every number is read from what was recorded (``recorded/choices``,
-``recorded/engines``) and computed here.
+The words are ours; every number is read from what was recorded: accuracies from
+``recorded/choices``, costs from the table of engines that docs/engines.md has too.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dpsgd_explorer.accounting.released_counts import MIN_COUNT_NOISE, gradient_
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.schedules import NOISE_STAGES
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.content import engines
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.rounding import percent_limit
 from dpsgd_explorer.web.recorded.files import recording
-from dpsgd_explorer.web.recorded.runs import recorded_comparison
 
 _stored = partial(recording, "choices/clipping")
 
@@ -120,22 +120,23 @@ def _percent(accuracies: list[float]) -> str:
 
 def _modes() -> dict[str, str]:
     """Return time and memory of each mode over an ordinary step."""
-    modes = _stored()["modes"]
     return {
-        mode: f"Recorded: {one['time']:.2f} × the time and {one['memory']:.2f} × the "
-        f"memory of an ordinary step (small CNN, batches of {modes['batch_size']})."
-        for mode, one in modes["figures"].items()
+        mode: f"{_cost('cnn', engines.with_mode('hooks', mode))}."
+        for mode in WORDS["clipping_mode"]
     }
 
 
 def _engines() -> dict[str, str]:
     """Return time and memory of each engine over an ordinary step."""
-    config, events = recorded_comparison()
-    measured = [event["data"] for event in events if event["kind"] == "evaluation"]
-    model, ordinary = config.measured.label.lower(), measured[0]["peak_bytes"]
     return {
-        engine["engine"]: f"Recorded: {engine['ratio']:.2f} × the time and "
-        f"{engine['peak_bytes'] / ordinary:.2f} × the memory of an ordinary step "
-        f"({model}, batches of {config.batch_size}); same numbers."
-        for engine in measured[1:]
+        engine: f"{_cost('transformer', engine)}; same numbers."
+        for engine in WORDS["engine"]
     }
+
+
+def _cost(model: str, way: str) -> str:
+    time, memory = engines.models()[model][way]
+    return (
+        f"Recorded: {time:.2f} × the time and {memory:.2f} × the memory of an ordinary "
+        f"step ({model}, batches of {engines.batches()[model]})"
+    )

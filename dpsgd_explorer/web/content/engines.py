@@ -1,13 +1,15 @@
 """The engines of the literature, which of ours each is, and what each is for.
 
 One source of ``docs/engines.md`` and of the lab: both print these tables.  The costs
-are those that ``python -m tools.compare_engines`` recorded.
+are those that ``python -m tools.compare_engines`` recorded; chapters and the trainer's
+help show them as well, and a test compares them with ``benchmarks/results``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import (
     CLIPPING_FUNCTIONS,
     CLIPPING_STYLES,
@@ -17,6 +19,7 @@ from dpsgd_explorer.web.recorded.files import recording
 
 COSTS = "engines/costs"
 ORDINARY = "ordinary"
+DEFAULT_MODE: str = TrainingConfig.model_fields["clipping_mode"].default
 FEATURE_HEAD = ("what", *ENGINES, ORDINARY)
 KNOWN_HEAD = ("engine", "gets there by", "recommended for", "here", "time", "memory")
 NONE = "–"
@@ -163,11 +166,36 @@ FEATURES: dict[str, tuple[str, ...]] = {
 def measured_on() -> str:
     """Return what was measured, and on which machine."""
     stored = recording(COSTS)
+    sizes = ", ".join(f"{size} ({model})" for model, size in batches().items())
     return (
-        f"Batches of {stored['batch']}, secure noise, against torch’s ordinary step: "
-        "CPU time of one thread and peak memory of a step, all in turns; "
+        f"Batches of {sizes}; secure noise, against torch’s ordinary step: CPU time of "
+        "one thread and peak memory of a step, all in turns; "
         f"{stored['machine']}, torch {stored['torch']}."
     )
+
+
+def beside_small_models() -> str:
+    """Return why the lab's own figures are above those of the tables."""
+    name = "transformer"
+    time, _ = models()[name]["hooks"]
+    parameters: int = recording(COSTS)["parameters"][name]
+    return (
+        "A step has fixed costs, so privacy takes a larger share of it on a small "
+        f"model. The tables below are of a larger transformer, with {parameters:,} "
+        f"parameters and batches of {batches()[name]}: there hooks take {time:.2f} of "
+        "the ordinary time."
+    )
+
+
+def batches() -> dict[str, int]:
+    """Return {model: records of a measured step}."""
+    found: dict[str, int] = recording(COSTS)["batches"]
+    return found
+
+
+def with_mode(engine: str, mode: str) -> str:
+    """Return the name under which an engine's clipping mode is recorded."""
+    return engine if mode == DEFAULT_MODE else f"{engine}, {mode}"
 
 
 def known() -> Table:

@@ -7,6 +7,7 @@ from functools import cache
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.content import engines
 from dpsgd_explorer.web.figures.budget import classic_plan, growth
 from dpsgd_explorer.web.figures.default_run import noise_for
 from dpsgd_explorer.web.questions.odds import Limits
@@ -110,21 +111,30 @@ def _preset(label: str, run: RecordedRun) -> tuple[str, ...]:
     )
 
 
+def engine_batch() -> int:
+    """Return the records of a step whose costs ``engine_costs`` has."""
+    return engines.batches()["transformer"]
+
+
 def engine_costs() -> Rows:
     """Return time and memory of each engine over an ordinary step, as recorded.
 
     The last column is the largest entry's difference from the first engine's clipped
-    sum, over the largest entry.
+    sum, over the largest entry, in the recorded comparison of the lab.
     """
     _, events = recorded_comparison()
-    measured = [e["data"] for e in events if e["kind"] == "evaluation"]
-    base = measured[0]["peak_bytes"]
+    apart = {
+        e["data"]["engine"]: e["data"]["difference"]
+        for e in events
+        if e["kind"] == "evaluation"
+    }
     return [
         (
-            data["engine"],
-            f"{data['ratio']:.1f} times",
-            f"{data['peak_bytes'] / base:.1f} times",
-            "" if data["difference"] is None else f"{data['difference']:.0e}",
+            engine,
+            f"{time:.2f} times",
+            f"{memory:.2f} times",
+            "" if apart[engine] is None else f"{apart[engine]:.0e}",
         )
-        for data in measured
+        for engine, (time, memory) in engines.models()["transformer"].items()
+        if engine in apart
     ]

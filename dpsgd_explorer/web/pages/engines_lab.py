@@ -13,6 +13,7 @@ from dpsgd_explorer.web.content.engines import (
     FEATURE_HEAD,
     KNOWN_HEAD,
     Table,
+    beside_small_models,
     features,
     known,
     measured_on,
@@ -48,6 +49,7 @@ def engines() -> str:
         mechanisms=MECHANISMS,
         tables=tables(),
         measured_on=measured_on(),
+        beside_small_models=beside_small_models(),
         page_data={
             "fields": script_fields(EnginesConfig),
             "recorded": comparison(),

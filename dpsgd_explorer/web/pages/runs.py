@@ -11,7 +11,7 @@ from typing import Any
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as WerkzeugResponse
 
-from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.kinds import KINDS, parse
 from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.runs.store.deletion import UNDO_SECONDS, Forgotten
 from dpsgd_explorer.runs.store.records import Run
@@ -23,7 +23,6 @@ from dpsgd_explorer.web.questions.looked_at import COVERED
 from dpsgd_explorer.web.run_views.continuing import continuation
 from dpsgd_explorer.web.run_views.folded_list import folded
 from dpsgd_explorer.web.run_views.listing import (
-    KIND_WORDS,
     STATE_WORDS,
     ListQuery,
     RunRow,
@@ -115,7 +114,7 @@ def _index(forgotten: Forgotten | None = None) -> str:
         entries=folded(shown_rows, group_words),
         hidden=max(0, total - shown),
         query=query,
-        kinds={name: KIND_WORDS[name] for name in sorted({run.kind for run in known})},
+        kinds={name: KINDS[name].title for name in sorted({run.kind for run in known})},
         data_sets={
             str(run.config["dataset"]): label_of(run.config)
             for run in known

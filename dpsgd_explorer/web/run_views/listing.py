@@ -31,14 +31,6 @@ STATE_WORDS = {
     "cancelled": "Stopped",
     "interrupted": "Interrupted",
 }
-KIND_WORDS = {
-    "training": "Training",
-    "regression": "Linear regression",
-    "engines": "Engines compared",
-    "search": "Blind search",
-    "attack": "Attack on membership",
-    "planted_bug": "Loop audited",
-}
 PART = re.compile(r"[^\W\d]\S*\s+\d\S*|\S+")
 FIRST, LAST = "asc", "desc"
 # The way in which one looks for the best of each.
@@ -289,4 +281,4 @@ def _words(run: Run, title: str, note: str) -> str:
         for name, field in view.fields.items()
         if config[name] is not None
     ]
-    return "\n".join([title, note, KIND_WORDS[run.kind], *settings]).lower()
+    return "\n".join([title, note, KINDS[run.kind].title, *settings]).lower()

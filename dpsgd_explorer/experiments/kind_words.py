@@ -1,0 +1,98 @@
+"""What each kind of run says for people: what it reached, and on which terms.
+
+``reached`` reads the data of an ``evaluation`` or ``end`` event, ``terms`` the settings
+and the steps done.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpsgd_explorer.accounting import Phase, round_up
+from dpsgd_explorer.accounting.queries import epsilon_interval
+from dpsgd_explorer.accounting.sampling_schemes import FULL_BATCH
+from dpsgd_explorer.accounting.terms import claim, terms_of
+from dpsgd_explorer.experiments.attack_config import AttackConfig
+from dpsgd_explorer.experiments.regression_config import RegressionConfig
+from dpsgd_explorer.experiments.search_config import SearchConfig
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+
+Data = dict[str, Any]
+
+MADE_UP_DATA = "made-up data, nothing is spent"
+
+
+def accuracy(data: Data) -> str:
+    """Return the test accuracy."""
+    reached = data["test_accuracy"]
+    return "no winner" if reached is None else f"accuracy {reached:.2%}"
+
+
+def error(data: Data) -> str:
+    """Return the median error of a regression."""
+    median = data["mse_median"]
+    return f"median MSE {math.inf if median is None else median:.4f}"
+
+
+def cost(data: Data) -> str:
+    """Return what an engine costs, at the end how far apart all are."""
+    if "engine" not in data:
+        difference = data["difference"]
+        apart = "none to compare" if difference is None else f"{difference:.0e} apart"
+        return f"gradients {apart}"
+    if data["ratio"] is None:
+        return f"{data['engine']} refused"
+    return f"{data['engine']} {data['ratio']:.2f} of an ordinary step"
+
+
+def proven(data: Data) -> str:
+    """Return what the canaries of an audited loop prove."""
+    if data["epsilon_lower"] is None:
+        return "no step to audit"
+    return (
+        f"proven: epsilon at least {math.floor(100 * data['epsilon_lower']) / 100}, "
+        f"promised: {round_up(data['epsilon_promised'])}"
+    )
+
+
+def guessed(data: Data) -> str:
+    """Return how well an attack tells members from others; 0.5 is chance."""
+    if "attack" not in data:
+        return f"area {data['area']:.3f} of the best attack on the private model"
+    return f"area {data['area']:.3f}, {data['attack']}, {data['target']} model"
+
+
+def training_terms(config: TrainingConfig, steps: int) -> str:
+    """Return the terms of a training's ε after some steps."""
+    plan = config.plan
+    if not plan.is_private:
+        return "no noise was added: not private"
+    run = Phase(plan.sample_rate, plan.noise_multiplier, steps)
+    status = epsilon_interval([run], plan.delta, plan.accountant).status
+    who = claim(plan.deciding_accountant, status)
+    return f"{terms_of(plan.sample_rate, plan.delta)}; {who}"
+
+
+def regression_terms(config: RegressionConfig, _steps: int) -> str:
+    """Return the terms of a regression's ε."""
+    if config.uses_private_rate:
+        return "the learning rate was taken from the data: not private"
+    terms = terms_of(1.0, config.delta, config.neighboring_relation, FULL_BATCH)
+    return f"{terms}; one Gaussian: exact"
+
+
+def search_terms(config: SearchConfig, _steps: int) -> str:
+    """Return the terms of a search's ε."""
+    terms = terms_of(config.plan.sample_rate, config.delta)
+    return f"{terms}; the choice of the winner: bound; steps are trainings"
+
+
+def attack_terms(config: AttackConfig, _steps: int) -> str:
+    """Return the terms of the ε of the private model that is attacked."""
+    plan = config.plan
+    return (
+        f"{terms_of(plan.sample_rate, plan.delta)}; ε is the private model's alone: "
+        "attacks look at the records, so their areas are not private; steps are "
+        "trainings"
+    )
