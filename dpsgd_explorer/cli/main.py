@@ -33,6 +33,7 @@ MODULES = {
     "admin": "Print a link to the operator's page, good for minutes.",
     "doctor": "Say what is configured, reachable and safe; exit code 1 for a fault.",
     "database": "Bring the tables of the database up to date, or say their version.",
+    "drain": "Give all runs back to the queue and start none, before an upgrade.",
     "prune": "Delete the runs that ended long ago and shrink the database.",
     "epsilon": "Tell what DP-SGD spends, or the noise for a target.",
     "regression": "Release a private linear regression of a table.",

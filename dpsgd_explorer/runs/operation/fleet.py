@@ -124,6 +124,14 @@ class Fleet:
         with self._database.write() as connection:
             orders.resume_queue(connection)
 
+    def drain(self) -> None:
+        """Let no run start; have those that train given back to the queue.
+
+        Workers do so within seconds; ``resume_queue`` ends it.
+        """
+        with self._database.write() as connection:
+            orders.drain(connection, self._clock())
+
     def queue_is_paused(self) -> bool:
         """Whether no run starts."""
         with self._database.read() as connection:

@@ -228,11 +228,11 @@ def _take_over(
         )
         .scalar_subquery()
     )
-    state = select(literal(child_id), before, checkpoints.c.data).where(
+    columns = (checkpoints.c.data, checkpoints.c.program)
+    state = select(literal(child_id), before, *columns).where(
         checkpoints.c.run_id == run["id"]
     )
-    connection.execute(
-        insert(checkpoints).from_select(("run_id", "seq", "data"), state)
-    )
+    names = ("run_id", "seq", "data", "program")
+    connection.execute(insert(checkpoints).from_select(names, state))
     now = {"last_seq": last_seq, "step": run["step"], "steps": steps}
     connection.execute(update(runs).where(runs.c.id == child_id).values(**now))

@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, select, update
 
 from dpsgd_explorer.errors import LeaseLostError
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.runs.store import fair_queue, holder, pauses, remains
+from dpsgd_explorer.runs.store import again, fair_queue, holder, pauses, remains
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim
 from dpsgd_explorer.runs.store.schema import (
@@ -146,12 +146,24 @@ class Leases:
             return last_seq
 
     def save_checkpoint(
-        self, claim: Claim, data: bytes, *, lease_s: float = LEASE_SECONDS
+        self,
+        claim: Claim,
+        data: bytes,
+        *,
+        program: str = "",
+        lease_s: float = LEASE_SECONDS,
     ) -> None:
-        """Replace the checkpoint by one that was made after the newest event."""
+        """Replace the checkpoint by one that was made after the newest event.
+
+        Args:
+            claim: The claim of the run.
+            data: ``checkpoint()`` of its experiment.
+            program: Name of the program that made it.
+            lease_s: Length of the lease in seconds.
+        """
         with self._database.write() as connection:
             run = self._held(connection, claim, lease_s)
-            values = {"seq": run["last_seq"], "data": data}
+            values = {"seq": run["last_seq"], "data": data, "program": program}
             mine = checkpoints.c.run_id == claim.run_id
             changed = connection.execute(update(checkpoints).where(mine).values(values))
             if not changed.rowcount:
@@ -169,12 +181,11 @@ class Leases:
 
     def checkpoint(self, run_id: str) -> Checkpoint | None:
         """Return the newest checkpoint of a run that has not ended."""
-        query = select(checkpoints.c.seq, checkpoints.c.data).where(
-            checkpoints.c.run_id == run_id
-        )
+        columns = (checkpoints.c.seq, checkpoints.c.data, checkpoints.c.program)
+        query = select(*columns).where(checkpoints.c.run_id == run_id)
         with self._database.read() as connection:
             row = connection.execute(query).one_or_none()
-        return None if row is None else Checkpoint(row[0], row[1])
+        return None if row is None else Checkpoint(*row)
 
     def finish(
         self, claim: Claim, state: str, *, error: dict[str, str] | None = None
@@ -183,6 +194,16 @@ class Leases:
         with self._database.write(ends=True) as connection:
             run = self._held(connection, claim, 0)
             move(connection, run, state, self.clock(), error=error)
+
+    def begin_again(self, claim: Claim) -> str:
+        """End a run that this program cannot resume; return the id of the next one.
+
+        Returns:
+            The id of a queued run with the same settings; "" if there is none.
+        """
+        with self._database.write(ends=True) as connection:
+            run = self._held(connection, claim, 0)
+            return again.begin_again(connection, run, self.clock())
 
     def release(self, claim: Claim, *, lost: bool) -> str:
         """Give a run back to the queue; return its new state.
@@ -254,9 +275,10 @@ class Leases:
 
     def order(
         self, claim: Claim
-    ) -> Literal["go on", "paused", "cancel", "stop", "lapsed"]:
+    ) -> Literal["go on", "paused", "cancel", "drain", "stop", "lapsed"]:
         """Return the order for the holder of a claim; this only reads.
 
+        "drain": the operator wants no run to train, so that it is to be given back.
         "stop": the run is no longer its own.  "lapsed": the lease ran out.  A holder
         that is paused within a write locks the database: no process can take the run
         from it, but every process can read that its lease has run out.
@@ -265,10 +287,11 @@ class Leases:
         query = select(*columns).where(*_under(claim))
         with self._database.read() as connection:
             run = connection.execute(query).one_or_none()
+            drains = orders.drains(connection)
         if run is None:
             return "stop"
-        if run.cancel:
-            return "cancel"
+        if run.cancel or drains:
+            return "cancel" if run.cancel else "drain"
         if run.lease_until < self.lease_clock():
             return "lapsed"
         return "paused" if run.state == PAUSED else "go on"
@@ -290,6 +313,12 @@ class Leases:
             lost = self._lost(connection.execute(running).mappings())
             states = [_give_back(connection, run, now, lost=True) for run in lost]
         return [run["id"] for run, to in zip(lost, states, strict=True) if to == QUEUED]
+
+    def held(self) -> int:
+        """Return the number of runs whose holder is not lost."""
+        with self._database.read() as connection:
+            running = connection.execute(select(runs).where(*_HELD)).mappings().all()
+        return len(running) - len(self._lost(running))
 
     def _lost(self, running: Iterable[RowMapping]) -> list[RowMapping]:
         """Return the runs whose lease ran out, or whose worker is gone."""

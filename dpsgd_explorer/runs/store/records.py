@@ -132,10 +132,12 @@ class Checkpoint:
     Attributes:
         seq: The last event of the run when it was made.
         data: ``checkpoint()`` of its experiment; None: the start.
+        program: Name of the program that made it, "" if that is not known.
     """
 
     seq: int
     data: bytes | None
+    program: str = ""
 
 
 def not_found(run_id: str) -> RunNotFoundError:

@@ -132,6 +132,8 @@ checkpoints = Table(
     Column("run_id", String(43), primary_key=True),
     Column("seq", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
+    # The program that made it, see worker.program; "": unknown.
+    Column("program", String(40), nullable=False, default="", server_default=""),
 )
 
 # What runs of some kinds trained, once they are done.

@@ -48,11 +48,13 @@ from dpsgd_explorer.runs.store.schema import DONE
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.store.transitions import to_json
 from dpsgd_explorer.runs.worker import limits, outcomes
+from dpsgd_explorer.runs.worker.ending import Ending
 from dpsgd_explorer.runs.worker.event_writer import EventWriter
 from dpsgd_explorer.runs.worker.loading import report_warm
 from dpsgd_explorer.runs.worker.parent_watch import ParentWatch
 from dpsgd_explorer.runs.worker.pausing import Pausing, RunGivenUpError
 from dpsgd_explorer.runs.worker.prctl import die_with_parent, set_name
+from dpsgd_explorer.runs.worker.program import program
 from dpsgd_explorer.runs.worker.silence import EventReporter, Silence
 from dpsgd_explorer.settings import Settings
 
@@ -69,6 +71,10 @@ BEGINNING = Checkpoint(0, None)
 # After this much time of the processor, runs that start later go first.
 PRECEDENCE_SECONDS = 4.0
 logger = logging.getLogger(__name__)
+
+
+class UpgradedError(Exception):
+    """A run that another program began cannot be repeated by this one."""
 
 
 def main(arguments: list[str]) -> int:
@@ -114,8 +120,10 @@ def train_next(parent_watch: ParentWatch, settings: Settings, lease_s: float) ->
         claim = Claim(**json.loads(parent_watch.first_line()))
     set_name(f"run {claim.run_id}")
     logs.name_process(claim.run_id)
+    ending = Ending()
+    ending.install()
     store = RunStore(settings.database_url, patience_s=math.inf, outage_s=math.inf)
-    return carry_out(store, claim, settings, lease_s=lease_s)
+    return carry_out(store, claim, settings, lease_s=lease_s, ending=ending)
 
 
 @contextmanager
@@ -186,13 +194,21 @@ def _logged() -> Iterator[None]:
 
 
 def carry_out(
-    store: RunStore, claim: Claim, settings: Settings, *, lease_s: float
+    store: RunStore,
+    claim: Claim,
+    settings: Settings,
+    *,
+    lease_s: float,
+    ending: Ending | None = None,
 ) -> int:
     """Train the claimed run to its end or failure; return the exit code."""
     try:
         with EventWriter(store.leases, claim, lease_s=lease_s) as writer:
-            state, error = _outcome(store, claim, settings, writer)
+            state, error = _outcome(store, claim, settings, writer, ending or Ending())
         store.leases.finish(claim, state, error=error)
+    except UpgradedError as upgraded:
+        next_id = store.leases.begin_again(claim)
+        logger.warning("run %s: %s Begun again: %s", claim.run_id, upgraded, next_id)
     except RunGivenUpError:
         logger.info("run %s is paused without a process", claim.run_id)
     except LeaseLostError as lost:
@@ -208,12 +224,22 @@ def carry_out(
 
 
 def _outcome(
-    store: RunStore, claim: Claim, settings: Settings, writer: EventWriter
+    store: RunStore,
+    claim: Claim,
+    settings: Settings,
+    writer: EventWriter,
+    ending: Ending,
 ) -> tuple[str, dict[str, str] | None]:
     """Train and return the outcome; raise only what prevents storing it."""
     try:
-        _train(store, claim, settings, writer)
-    except (LeaseLostError, StorageFullError, StorageBusyError, RunGivenUpError):
+        _train(store, claim, settings, writer, ending)
+    except (
+        LeaseLostError,
+        StorageFullError,
+        StorageBusyError,
+        RunGivenUpError,
+        UpgradedError,
+    ):
         raise
     except Exception as error:
         logger.exception("run %s ended with an error", claim.run_id)
@@ -222,12 +248,16 @@ def _outcome(
 
 
 def _train(
-    store: RunStore, claim: Claim, settings: Settings, writer: EventWriter
+    store: RunStore,
+    claim: Claim,
+    settings: Settings,
+    writer: EventWriter,
+    ending: Ending,
 ) -> None:
     """Train from the last checkpoint, or from the start."""
     reporter = EventReporter(writer)
     with Silence(reporter):
-        _train_reporting(store, claim, settings, writer, reporter)
+        _train_reporting(store, claim, settings, writer, reporter, ending)
 
 
 def _train_reporting(
@@ -236,6 +266,7 @@ def _train_reporting(
     settings: Settings,
     writer: EventWriter,
     reporter: EventReporter,
+    ending: Ending,
 ) -> None:
     progress = reporter.report_progress
     run = store.get(claim.run_id)
@@ -247,7 +278,9 @@ def _train_reporting(
     phases = store.phases_of([claim.run_id])[claim.run_id]
     if phases:  # it has begun: by the methods that its log names, or by the estimate
         performance = replace(performance, norm_methods=norm_methods_of(phases))
-    start = store.leases.checkpoint(claim.run_id) or BEGINNING
+    stored = store.leases.checkpoint(claim.run_id)
+    is_others = stored is not None and stored.program != program()
+    start = stored or BEGINNING
     changes = changes_of(phases)
     if writer.orders.further_steps is not None:  # it goes on with another's steps
         changes.append((run.step, {FURTHER: writer.orders.further_steps}))
@@ -268,8 +301,14 @@ def _train_reporting(
         writer,
         reporter,
         running_per_visitor=settings.quotas.running,
+        ending=ending,
     )
-    _store_events(experiment, expected, writer, reporter, pausing)
+    try:
+        _store_events(experiment, expected, writer, reporter, pausing)
+    except ReplayError as error:
+        if is_others:
+            raise UpgradedError(str(error)) from error
+        raise
     if not config.why_not_continued:
         writer.add_checkpoint(experiment.checkpoint())
     weights = experiment.weights_file()
@@ -299,7 +338,7 @@ def _store_events(
 ) -> None:
     """Store each event, after checking that a resumed run repeats the stored ones."""
     pausing.repeats = bool(expected)
-    due = time.monotonic() + CHECKPOINT_SECONDS
+    due = time.monotonic()  # the first one names the program, should another go on
     precedence = limits.Precedence(PRECEDENCE_SECONDS)
     for event in experiment.events(before_step=lambda: pausing.tend(experiment)):
         precedence.tend()

@@ -20,6 +20,7 @@ from dpsgd_explorer.errors import StorageUnreachableError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.records import Claim
+from dpsgd_explorer.runs.worker.program import program
 
 # With this many unstored events, training waits for the disk after all.
 MOST_WAITING = 10_000
@@ -128,7 +129,9 @@ class EventWriter:
             waiting.popleft()
         elif isinstance(waiting[0], bytes):
             data = waiting[0]
-            self._leases.save_checkpoint(self._claim, data, lease_s=self._lease_s)
+            self._leases.save_checkpoint(
+                self._claim, data, program=program(), lease_s=self._lease_s
+            )
             waiting.popleft()
         else:
             events = list(_first_events(waiting))

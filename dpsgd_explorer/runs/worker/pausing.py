@@ -8,6 +8,7 @@ from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.pauses import PauseOrder
 from dpsgd_explorer.runs.store.records import Claim
+from dpsgd_explorer.runs.worker.ending import Ending
 from dpsgd_explorer.runs.worker.event_writer import EventWriter
 from dpsgd_explorer.runs.worker.silence import EventReporter
 
@@ -36,8 +37,10 @@ class Pausing:
         reporter: EventReporter,
         *,
         running_per_visitor: int | None,
+        ending: Ending,
     ) -> None:
         """Do nothing yet; ``tend`` is called between steps."""
+        self._ending = ending
         self._leases, self._claim = leases, claim
         self._writer, self._reporter = writer, reporter
         self._running_per_visitor = running_per_visitor
@@ -50,6 +53,7 @@ class Pausing:
             RunGivenUpError: the pause goes on without this process.
             LeaseLostError: the run is another's now.
         """
+        self._tend_ending(experiment)
         if self.repeats:
             return
         orders = self._writer.orders
@@ -75,10 +79,22 @@ class Pausing:
         if order.until_step == experiment.step + 1:
             experiment.examine_next_step()
 
+    def _tend_ending(self, experiment: Experiment) -> None:
+        """End if that is asked, with a checkpoint unless steps are being repeated."""
+        self._ending.begin_steps()
+        if not self._ending.is_asked:
+            return
+        if not self.repeats:
+            self._writer.add_checkpoint(experiment.checkpoint())
+            self._writer.flush()
+        self._ending.end()
+
     def _wait(self, step: int) -> PauseOrder:
         """Return the order that ends the pause."""
         begin = time.monotonic()
         while True:
+            if self._ending.is_asked:
+                self._ending.end()
             order = self._leases.pause_order(self._claim)
             if order.continues(step):
                 return order

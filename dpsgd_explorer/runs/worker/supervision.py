@@ -100,9 +100,9 @@ class Supervision:
 
     def _reason_to_end(self) -> Callable[[], object] | None:
         """Return the outcome once the process has ended; None while it may continue."""
-        if self._stop.is_set():
+        order = "drain" if self._stop.is_set() else self._order()
+        if order == "drain":
             return lambda: self._leases.release(self._claim, lost=False)
-        order = self._order()
         if order == "paused":
             self._end += POLL_SECONDS
         if order == "cancel":

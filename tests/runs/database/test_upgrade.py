@@ -17,6 +17,12 @@ from dpsgd_explorer.runs.store.store import RunStore
 SITE_TABLES = ("counters", "workers", "orders", "ended_runs")
 NEW_TABLES = ("alembic_version",)
 BACK = {
+    9: [
+        "ALTER TABLE checkpoints DROP COLUMN program",
+        "ALTER TABLE classes DROP COLUMN shares_runs",
+        "UPDATE alembic_version SET version_num = '8'",
+        "UPDATE schema_version SET version = 8",
+    ],
     7: [
         "DROP TABLE own_tables",
         "UPDATE alembic_version SET version_num = '6'",
@@ -67,7 +73,7 @@ def bring_back(database, version):
                 connection.exec_driver_sql(statement)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7, 8])
 def test_a_file_of_an_earlier_version_is_brought_up_with_its_runs(
     store, database_url, config, version
 ):

@@ -19,6 +19,7 @@ from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.schema import checkpoints
 from dpsgd_explorer.runs.worker import outcomes, silence
 from dpsgd_explorer.runs.worker.child import carry_out
+from dpsgd_explorer.runs.worker.program import program
 from dpsgd_explorer.training import inputs
 from dpsgd_explorer.training.datasets import features
 from tests.runs.real_runs import CHEAP, told
@@ -48,14 +49,15 @@ def trained(config):
 def begun(store, config):
     """Give a claimed run whose first worker stored some events, and died."""
 
-    def begun(events, checkpoint_after=None, change=lambda event: event):
+    def begun(events, checkpoint_after=None, change=lambda event: event, made_by=None):
         run = store.create(config, visitor="ann")
         claim = store.leases.claim(run.id)
         training = kinds.start(config)
         for number, event in enumerate(training.events(), start=1):
             store.leases.append(claim, [change(event)])
             if number == checkpoint_after:
-                store.leases.save_checkpoint(claim, training.checkpoint())
+                by = program() if made_by is None else made_by
+                store.leases.save_checkpoint(claim, training.checkpoint(), program=by)
             if number == events:
                 break
         store.leases.release(claim, lost=True)
@@ -176,6 +178,45 @@ def test_a_resumed_run_that_does_not_repeat_itself_is_interrupted(store, train, 
     after = store.events(claim.run_id)
     assert after[:-1] == before
     assert after[-1].ends_run
+
+
+@pytest.mark.parametrize("made_by", ["", "0.0.9 of another program"])
+def test_what_a_later_program_cannot_repeat_begins_again_beside_its_log(
+    store, config, train, begun, made_by
+):
+    """The steps so far are a release: their log stays, with what they spent."""
+
+    def change(event):
+        return replace(event, data=event.data | {"seconds_of_old": 1})
+
+    claim = begun(15, 3, change, made_by)
+    before = store.events(claim.run_id)
+    assert train(claim) == 0
+    ended = store.get(claim.run_id)
+    assert (ended.state, ended.error["code"]) == ("interrupted", "upgraded")
+    assert ended.error["message"].startswith("The site was upgraded in mid-run")
+    assert store.events(claim.run_id)[:-1] == before
+    begun_again = store.get(ended.error["run"])
+    assert (begun_again.state, begun_again.parent) == ("queued", ended.id)
+    assert (begun_again.config, begun_again.visitor) == (ended.config, "ann")
+    assert train(store.leases.claim()) == 0
+    assert told(store, begun_again.id) == trained(config)
+    assert store.get(begun_again.id).state == "done"
+
+
+def test_what_a_later_program_repeats_goes_on(store, config, train, begun):
+    claim = begun(15, 3, made_by="0.0.9 of another program")
+    assert train(claim) == 0
+    assert told(store, claim.run_id) == trained(config)
+    assert store.leases.claim() is None
+
+
+def test_a_run_that_its_visitor_stopped_does_not_begin_again(store, train, begun):
+    claim = begun(15, 3, lambda event: replace(event, data={"step": 99}), "older")
+    store.cancel(claim.run_id, "ann")
+    train(claim)
+    assert store.get(claim.run_id).error["message"].endswith("Start it again.")
+    assert store.counts()["queued"] == 0
 
 
 def test_a_log_that_tells_more_than_the_run_is_a_mismatch(store, config, train, begun):

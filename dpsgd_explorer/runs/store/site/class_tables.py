@@ -29,6 +29,8 @@ classes = Table(
     Column("ends_at", Float, nullable=False),
     Column("closed_at", Float),
     Column("deleted_at", Float),
+    # Whether students see the runs of each other.
+    Column("shares_runs", Boolean, nullable=False, default=True, server_default="1"),
     # Numbers: of the links that hold, of the last student, of the last change.
     Column("links", Integer, nullable=False),
     Column("students", Integer, nullable=False),

@@ -1,4 +1,4 @@
-"""Orders of the operator: pause the queue, end a run."""
+"""Orders of the operator: pause the queue, drain the site, end a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy import Connection, delete, select
 
 from dpsgd_explorer.runs.store.site.tables import ended_runs, orders
 
-QUEUE_PAUSED = "queue_paused"
+QUEUE_PAUSED, DRAIN = "queue_paused", "drain"
 ENDED = {
     "code": "ended_by_operator",
     "message": "ended by the operator of this site.",
@@ -20,9 +20,23 @@ def pause_queue(connection: Connection, now: float) -> None:
         connection.execute(orders.insert().values(values))
 
 
+def drain(connection: Connection, now: float) -> None:
+    """Let no run start, and have those that train given back to the queue."""
+    pause_queue(connection, now)
+    if not drains(connection):
+        connection.execute(orders.insert().values(name=DRAIN, given_at=now))
+
+
+def drains(connection: Connection) -> bool:
+    """Return True if no run is to train."""
+    query = select(orders.c.name).where(orders.c.name == DRAIN)
+    return connection.scalar(query) is not None
+
+
 def resume_queue(connection: Connection) -> None:
     """Let runs start again."""
-    connection.execute(delete(orders).where(orders.c.name == QUEUE_PAUSED))
+    names = (QUEUE_PAUSED, DRAIN)
+    connection.execute(delete(orders).where(orders.c.name.in_(names)))
 
 
 def queue_paused_at(connection: Connection) -> float | None:

@@ -1,0 +1,53 @@
+"""``drain``: give every run back to the queue and let none start, before an upgrade."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from dpsgd_explorer.settings import Settings
+
+POLL_SECONDS = 0.2
+NOT_DRAINED = 1
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="let runs start again, after the upgrade; those given back go first",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=60.0,
+        help="wait at most this long for the workers (default: %(default)g); exit code "
+        f"{NOT_DRAINED} if a run is left",
+    )
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    """Give the order, wait until no run trains, print the outcome."""
+    from dpsgd_explorer.runs.operation.fleet import Fleet
+    from dpsgd_explorer.runs.store.store import RunStore
+
+    store = RunStore.from_settings(Settings.from_environment())
+    fleet = Fleet(store.database, store.clock)
+    try:
+        if options.resume:
+            fleet.resume_queue()
+            print("runs start again")
+            return 0
+        fleet.drain()
+        end = time.monotonic() + options.seconds
+        while (held := store.leases.held()) and time.monotonic() < end:
+            time.sleep(POLL_SECONDS)
+        queued = store.counts()["queued"]
+    finally:
+        store.database.close()
+    if held:
+        print(f"{held} runs still train after {options.seconds:g} seconds; try again")
+        return NOT_DRAINED
+    print(f"no run trains, {queued} wait; after the upgrade: drain --resume")
+    return 0
