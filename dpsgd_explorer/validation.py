@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
-from numbers import Integral
+from decimal import Decimal
+from numbers import Integral, Rational, Real
+from typing import Any
 
 from dpsgd_explorer.errors import ConfigError, ExplorerError
+
+MakeError = Callable[[str, str], ExplorerError]
 
 
 def one_of(
     name: str,
     value: object,
     choices: Collection[str],
-    error: Callable[[str, str], ExplorerError] = ConfigError,
+    error: MakeError = ConfigError,
 ) -> str:
     """Return the value if it is one of the choices.
 
@@ -30,18 +35,88 @@ def one_of(
     raise error(name, f"{name} must be one of {', '.join(choices)}, got {value!r}.")
 
 
+def plain_number(value: Any) -> int | float | None:
+    """Return a real scalar as a Python int or float with the same value.
+
+    Scalars of numpy compute in few bits, and those of integers wrap around; so every
+    number is converted before it is stored or used.
+
+    Args:
+        value: A number of Python, a scalar or 0-d array of numpy, or a 0-d tensor.
+
+    Returns:
+        An int if the type is that of integers, or a fraction without a denominator;
+        else a float, which may be infinite or NaN.  None if the value is no real
+        number: a boolean, a complex number, a string, a duration, an array.
+    """
+    value = _unwrapped(value)
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        return None
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Rational) and value.denominator == 1:
+        return int(value.numerator)
+    return _as_float(value)
+
+
+def _as_float(value: Any) -> float:
+    """Return the nearest float to a real number, infinite beyond the largest."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except ValueError:  # a signaling NaN
+        return math.nan
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return the Python number in a scalar of numpy or a tensor, anything else as is.
+
+    Durations of numpy are None: they would count as integers.
+    """
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind and kind in "mM":
+        return None
+    if getattr(value, "shape", None) != () or not hasattr(value, "item"):
+        return value
+    try:
+        return value.item()
+    except (RuntimeError, ValueError):  # a tensor without a value
+        return None
+
+
+def finite(name: str, value: object, error: MakeError = ConfigError) -> float:
+    """Return a real number that is neither NaN nor infinite, as a plain float.
+
+    Args:
+        name: Subject of the message.
+        value: What came.
+        error: Makes the exception from the name and the message.
+
+    Raises:
+        ConfigError: or what ``error`` returns: the value is no such number.
+    """
+    number = plain_number(value)
+    if number is None:
+        raise error(name, f"{name} must be a number, got {value!r}.")
+    real = _as_float(number)
+    if not math.isfinite(real):
+        raise error(name, f"{name} must be a finite number, got {value!r}.")
+    return real
+
+
 def whole(
     name: str,
     value: object,
     least: int,
     most: int,
-    error: Callable[[str, str], ExplorerError] = ConfigError,
+    error: MakeError = ConfigError,
 ) -> int:
     """Return a whole number in a range, as a plain int.
 
     Args:
         name: Subject of the message.
-        value: What came.
+        value: What came; 100.0 is 100.
         least: Smallest number that is allowed.
         most: Largest number that is allowed.
         error: Makes the exception from the name and the message.
@@ -50,9 +125,11 @@ def whole(
         ConfigError: or what ``error`` returns: the value is no whole number, or
             outside the range.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral):
+    number = plain_number(value)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if not isinstance(number, int):
         raise error(name, f"{name} must be a whole number, got {value!r}.")
-    number = int(value)
     if not least <= number <= most:
         raise error(name, f"{name} must be from {least} to {most}, got {value!r}.")
     return number

@@ -27,7 +27,10 @@ from dpsgd_explorer.accounting.sampling_schemes import (
     TRUNCATED_POISSON,
     why_not,
 )
-from dpsgd_explorer.accounting.truncated_poisson import truncated_poisson_epsilon
+from dpsgd_explorer.accounting.truncated_poisson import (
+    MOST_RECORDS,
+    truncated_poisson_epsilon,
+)
 from dpsgd_explorer.errors import AccountingError
 
 
@@ -61,6 +64,9 @@ class Batches:
             if size is not None and not is_truncated:
                 rule = f"left out, sampling {self.sampling!r} takes none"
                 validation.refuse(name, rule, size)
+            if size is not None:
+                checked = validation.whole(name, size, 1, MOST_RECORDS)
+                object.__setattr__(self, name, checked)
 
 
 POISSON = Batches()

@@ -140,6 +140,7 @@ def steps(
         AccountingError: an argument is outside its domain.
     """
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
+    most = validation.whole("most", most, 0, MAX_STEPS)
     run = Phase(sample_rate, noise_multiplier, MAX_STEPS)
     # The answer may be few steps, so that the search is checked as that of one.
     target.check_count([*before, Phase(sample_rate, noise_multiplier, 1)])

@@ -26,7 +26,6 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.errors import AccountingError
 
 ROUNDING = 1e-9  # relative, upper bound on the round-off of all sums
 LARGEST_LOSS = 600.0  # whose exponential, and its inverse, are floats
@@ -55,18 +54,21 @@ class LossDistribution:
     infinite: float = 0.0
 
     def __post_init__(self) -> None:
-        if validation.finite("interval", self.interval) <= 0:
+        interval = validation.finite("interval", self.interval)
+        if interval <= 0:
             validation.refuse("interval", "greater than 0", self.interval)
         infinite = validation.finite("infinite", self.infinite)
-        most = int(LARGEST_LOSS / self.interval)
-        validation.whole("first", self.first, -most, most)
+        most = int(LARGEST_LOSS / interval)
+        first = validation.whole("first", self.first, -most, most)
         row = _probabilities(self.probabilities)
-        validation.whole("first + probabilities", self.first + len(row), -most, most)
+        validation.whole("first + probabilities", first + len(row), -most, most)
         total = float(row.sum()) + infinite
         if infinite < 0 or abs(total - 1) > TOTAL_ERROR:
             rule = "at least 0, and 1 in all with infinite"
             validation.refuse("probabilities", rule, total)
-        object.__setattr__(self, "probabilities", row)
+        checked = {"interval": interval, "first": first, "infinite": infinite}
+        for name, value in {**checked, "probabilities": row}.items():
+            object.__setattr__(self, name, value)
 
     @property
     def losses(self) -> Floats:
@@ -76,7 +78,7 @@ class LossDistribution:
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
         """Return δ at each ε, which may be negative; [E] -> [E]."""
-        asked = np.asarray(epsilons, dtype=np.float64)
+        asked = validation.numbers("epsilon", epsilons)
         kept, lost = self._tails()
         place = np.searchsorted(self.losses, asked)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -86,7 +88,7 @@ class LossDistribution:
 
     def epsilon(self, delta: float) -> float:
         """Return ε >= 0 at delta, infinite if the infinite loss is as likely."""
-        target = delta / (1 + ROUNDING) - self.infinite
+        target = validation.delta(delta) / (1 + ROUNDING) - self.infinite
         if target <= 0:
             return math.inf
         kept, lost = self._tails()
@@ -133,7 +135,7 @@ class LossDistribution:
         The largest losses, of total probability up to the tail, become infinite; the
         smallest, of as much, become the smallest that remains.
         """
-        p = self.probabilities
+        p, tail = self.probabilities, validation.finite("tail", tail)
         start = int(np.searchsorted(np.cumsum(p), tail, side="right"))
         cut = int(np.searchsorted(np.cumsum(p[::-1]), tail, side="right"))
         start, end = min(start, len(p) - 1), max(len(p) - cut, start + 1)
@@ -153,8 +155,10 @@ class LossDistribution:
         """
         from scipy.optimize import isotonic_regression  # takes 0.3 s
 
-        losses = interval * (first + np.arange(len(deltas)))
-        curve = np.minimum.accumulate(np.clip(deltas, 0.0, 1.0))
+        row = validation.numbers("deltas", deltas)
+        grid = cls(interval, first, np.eye(1, len(row))[0])  # checks the arguments
+        losses = grid.losses
+        curve = np.minimum.accumulate(np.clip(row, 0.0, 1.0))
         widths = np.diff(np.exp(losses), prepend=0.0)
         slopes = np.diff(curve, prepend=1.0) / widths
         convex = isotonic_regression(slopes, weights=widths).x
@@ -164,13 +168,8 @@ class LossDistribution:
 
 
 def _probabilities(values: npt.ArrayLike) -> Floats:
-    try:
-        row = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise AccountingError(
-            f"probabilities must be numbers, got {values!r}.", field="probabilities"
-        ) from error
-    if row.ndim != 1 or not row.size or not np.all(np.isfinite(row) & (row >= 0)):
+    row = validation.numbers("probabilities", values)
+    if not row.size or not np.all(np.isfinite(row) & (row >= 0)):
         validation.refuse("probabilities", "numbers of at least 0, one or more", values)
     row.flags.writeable = False
     return row

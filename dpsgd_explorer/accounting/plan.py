@@ -52,10 +52,17 @@ class Plan:
 
     def __post_init__(self) -> None:
         with _config_errors():
-            _check_sizes(self.sample_size, self.expected_batch_size)
-            validation.steps(self.steps, least=1)
-            validation.noise_multiplier(self.noise_multiplier)
-            if validation.delta(self.delta) >= 1 / self.sample_size:
+            size, batch = _sizes(self.sample_size, self.expected_batch_size)
+            checked = {
+                "sample_size": size,
+                "expected_batch_size": batch,
+                "steps": validation.steps(self.steps, least=1),
+                "noise_multiplier": validation.noise_multiplier(self.noise_multiplier),
+                "delta": validation.delta(self.delta),
+            }
+            for name, value in checked.items():
+                object.__setattr__(self, name, value)
+            if self.delta >= 1 / self.sample_size:
                 rule = f"below 1/N = 1/{self.sample_size}"
                 validation.refuse("delta", rule, self.delta)
             whole_run = [Phase(self.sample_rate, 1.0, 1)]
@@ -98,17 +105,17 @@ class Plan:
                 too many; or no noise reaches the target.
         """
         with _config_errors():
-            _check_sizes(sample_size, expected_batch_size)
+            sample_size, batch = _sizes(sample_size, expected_batch_size)
             _check_one_of(steps=steps, epochs=epochs)
             _check_one_of(
                 noise_multiplier=noise_multiplier, target_epsilon=target_epsilon
             )
             if epochs is not None:
-                steps = steps_of(epochs, sample_size, expected_batch_size)
+                steps = steps_of(epochs, sample_size, batch)
             if target_epsilon is not None:
                 noise_multiplier = _calibrated(
                     target_epsilon,
-                    expected_batch_size / sample_size,
+                    batch / sample_size,
                     validation.steps(steps, least=1),
                     delta,
                     accountant,
@@ -117,7 +124,7 @@ class Plan:
                 )
             return cls(
                 sample_size=sample_size,
-                expected_batch_size=expected_batch_size,
+                expected_batch_size=batch,
                 steps=validation.steps(steps, least=1),
                 noise_multiplier=validation.noise_multiplier(noise_multiplier),
                 delta=delta,
@@ -135,6 +142,7 @@ class Plan:
 
     def noise_multiplier_at(self, step: int) -> float:
         """Return the noise multiplier of a planned step, 0, 1, ..."""
+        step = validation.whole("step", step, 0, self.steps - 1)
         ends = list(accumulate(phase.steps for phase in self.phases))
         return self.phases[bisect_right(ends, step)].noise_multiplier
 
@@ -167,17 +175,18 @@ class Plan:
         After most of them it is what ``epsilon`` returns, to the last digit: a target
         met there is met here.  No other value is larger.
         """
-        if not steps:
+        counts = validation.all_steps(steps)
+        if not counts:
             return []
-        most = max(steps)
+        most = max(counts)
         spent = self.epsilon(most)
-        values = zip(steps, self._curve(steps), strict=True)
+        values = zip(counts, self._curve(counts), strict=True)
         return [spent if step == most else min(value, spent) for step, value in values]
 
     def _curve(self, steps: Sequence[int]) -> list[float]:
         if self.noise_schedule is not None:
             accountant = accountant_for(self.accountant)
-            counts = [validation.steps(step) for step in steps]
+            counts = validation.all_steps(steps)
             found = accountant.epsilons(self.phases, counts, self.delta)
             return [float(x) for x in found]
         return queries.epsilon_curve(
@@ -193,11 +202,11 @@ class Plan:
 
         Quick bounds find never too many steps, and sometimes too few.
         """
+        target = validation.target_epsilon(epsilon, "epsilon")
         if self.noise_schedule is not None:
-            within = range(1, self.steps + 1)
-            return bisect_right(within, epsilon, key=self.epsilon)
+            return bisect_right(range(1, self.steps + 1), target, key=self.epsilon)
         return calibration.steps(
-            epsilon,
+            target,
             self.sample_rate,
             self.noise_multiplier,
             self.delta,
@@ -245,9 +254,10 @@ def _calibrated(
     )
 
 
-def _check_sizes(sample_size: int, expected_batch_size: int) -> None:
+def _sizes(sample_size: int, expected_batch_size: int) -> tuple[int, int]:
+    """Return both sizes, checked."""
     most = validation.whole("sample_size", sample_size, 1, 2**53)
-    validation.whole("expected_batch_size", expected_batch_size, 1, most)
+    return most, validation.whole("expected_batch_size", expected_batch_size, 1, most)
 
 
 def _check_one_of(**values: float | None) -> None:

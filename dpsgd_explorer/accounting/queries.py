@@ -81,7 +81,7 @@ def epsilon_curve(
     Args and Raises: as ``epsilon``.
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-    counts = [validation.steps(step) for step in steps]
+    counts = validation.all_steps(steps)
     run = Phase(sample_rate, noise_multiplier, max(counts, default=0))
     delta = validation.delta(delta)
     return [float(x) for x in chosen.epsilons([run], counts, delta, relation)]
@@ -134,7 +134,7 @@ def epsilon_intervals(
         AccountingError: as ``epsilon_interval``.
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-    return chosen.bounds(phases, list(steps), validation.delta(delta), relation)
+    return chosen.bounds(phases, steps, validation.delta(delta), relation)
 
 
 def delta_interval(
@@ -160,8 +160,9 @@ def exceeds(
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> bool:
     """Return whether the phases are proven to spend more than the target ε."""
+    most = validation.epsilon(target)
     lower = epsilon_interval(phases, delta, accountant, neighboring_relation).lower
-    return lower is not None and lower > target
+    return lower is not None and lower > most
 
 
 def preview(
@@ -194,6 +195,7 @@ def preview(
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     terms = (validation.delta(delta), relation)
+    most = None if most is None else validation.finite("most", most)
     return chosen.preview(phases, steps, *terms, quick=quick, most=most)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Context, Decimal
 
-from dpsgd_explorer.accounting.core.validation import refuse
+from dpsgd_explorer.accounting.core import validation
+from dpsgd_explorer.validation import plain_number
 
 SIGNIFICANT = 12
+MAX_DIGITS = 80  # after the point: those of the largest float fit into LONGEST
 FEW = 2  # significant digits of what is below the last decimal
 LEAST_EXPONENT = -6  # of a number in decimals; below, with a power of 10
 LONGEST = Context(prec=400, rounding=ROUND_CEILING)  # 1.8e308 and its decimals
@@ -25,16 +27,18 @@ def round_up(epsilon: float, digits: int = 2) -> str:
 
     Args:
         epsilon: At least 0, may be infinite.
-        digits: Digits after the point, at least 0.
+        digits: Digits after the point, from 0 to 80.
 
     Raises:
-        AccountingError: epsilon is negative or not a number.
+        AccountingError: epsilon is negative or not a number, or digits is out of range.
     """
-    if math.isnan(epsilon) or epsilon < 0:
-        refuse("epsilon", "at least 0", epsilon)
-    if math.isinf(epsilon):
+    spent = plain_number(epsilon)
+    if spent is None or not spent >= 0:
+        validation.refuse("epsilon", "at least 0", epsilon)
+    digits = validation.whole("digits", digits, 0, MAX_DIGITS)
+    if spent == math.inf:
         return "∞"
-    number = Decimal(f"{epsilon:.{SIGNIFICANT}g}")
+    number = Decimal(f"{spent:.{SIGNIFICANT}g}")
     if 0 < number < Decimal(1).scaleb(-digits):
         return _small(number)
     return f"{number.quantize(Decimal(1).scaleb(-digits), context=LONGEST):f}"

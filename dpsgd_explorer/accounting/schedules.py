@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any
 
 from dpsgd_explorer.accounting.core.phase import Phase
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.validation import plain_number, whole
 
 #: Step (0 for the first) -> factor of its noise multiplier or of its bound.
 Factor = Callable[[int], float]
@@ -32,16 +33,14 @@ class Schedule(ABC):
     """
 
     def __post_init__(self) -> None:
-        """Check that all numbers are above 0 and finite."""
-        for name, value in vars(self).items():
-            if isinstance(value, Schedule):
-                continue
-            if not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise ConfigError(
-                    name,
-                    f"{name} of a schedule must be a finite number above 0; got "
-                    f"{value!r}.",
-                )
+        """Check that all numbers are above 0 and finite, and store them as plain."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, Schedule):
+                number = _above_zero(field.name, value)
+                if field.type == "int":
+                    number = whole(field.name, number, 1, 10**9)
+                object.__setattr__(self, field.name, number)
 
     @abstractmethod
     def factor(self, step: int, steps: int) -> float:
@@ -147,6 +146,16 @@ def scheduled_phases(
         Phase(sample_rate, noise_multiplier * factor, len(list(steps)))
         for factor, steps in groupby(rounded)
     ]
+
+
+def _above_zero(name: str, value: object) -> int | float:
+    number = plain_number(value)
+    if number is None or not 0 < number < math.inf:
+        raise ConfigError(
+            name,
+            f"{name} of a schedule must be a finite number above 0, got {value!r}.",
+        )
+    return number
 
 
 def _rounded_down(factors: Sequence[float]) -> list[float]:

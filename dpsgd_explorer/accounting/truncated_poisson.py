@@ -86,7 +86,7 @@ def truncated_poisson_epsilon(
             below 0.2, and so small a cap is exceeded too often for any ε at this delta.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
-    data = (sample_size, max_batch_size)
+    data = _sizes(sample_size, max_batch_size)
     found = truncated_bounds(run, delta, *data, neighboring_relation)
     if found.lower is not None:
         return found
@@ -174,11 +174,11 @@ def truncated_poisson_trade_off(
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     alarms = checked_rates(false_positive_rates)
-    data = (sample_size, max_batch_size)
+    data = _sizes(sample_size, max_batch_size)
     terms = (*data, neighboring_relation, REFINEMENTS)
     high = largest_rates(alarms, lambda x: truncated_bounds(run, x, *terms).value)
     rate = run.sample_rate
-    if max_batch_size < sample_size and run.noise_multiplier:
+    if data[1] < data[0] and run.noise_multiplier:
         rate = TruncatedStep(rate, run.noise_multiplier, *data).least_rate
     least = alarms.tolist()
     if rate:
@@ -205,8 +205,7 @@ def truncated_bounds(
     """
     relation = NeighboringRelation.of(neighboring_relation)
     delta = validation.delta(delta)
-    size = validation.whole("sample_size", sample_size, 1, MOST_RECORDS)
-    cap = validation.whole("max_batch_size", max_batch_size, 1, MOST_RECORDS)
+    size, cap = _sizes(sample_size, max_batch_size)
     if run.steps == 0 or run.noise_multiplier == 0 or cap >= size:
         exact = ExactAccountant(refinements)
         return exact.bounds([run], [run.steps], delta, relation)[0]
@@ -215,6 +214,12 @@ def truncated_bounds(
         return _by_excess(run, delta, size, cap, relation)
     losses = [step.loss(direction) for direction in DIRECTIONS[relation]]
     return Interval.one_sided(_composed(losses, run.steps, delta, refinements))
+
+
+def _sizes(sample_size: int, max_batch_size: int) -> tuple[int, int]:
+    """Return both sizes, checked."""
+    size = validation.whole("sample_size", sample_size, 1, MOST_RECORDS)
+    return size, validation.whole("max_batch_size", max_batch_size, 1, MOST_RECORDS)
 
 
 def _composed(

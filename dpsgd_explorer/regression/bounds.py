@@ -50,8 +50,8 @@ class Bounds:
     neighboring_relation: str = "add_or_remove_one"
 
     def __post_init__(self) -> None:
-        checks.positive("x_bound", self.x_bound)
-        checks.positive("y_bound", self.y_bound)
+        for name in ("x_bound", "y_bound"):
+            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
         one_of("neighboring_relation", self.neighboring_relation, checks.RELATIONS)
 
     @property

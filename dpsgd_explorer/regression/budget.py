@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dpsgd_explorer.accounting import gaussian_epsilon, gaussian_noise_multiplier
+from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.errors import AccountingError
 
 # Relative growth of the noise until epsilon, which is rounded up, fits the target.
@@ -85,12 +86,13 @@ def split(epsilon: float, delta: float, parts: Sequence[Part]) -> Budget:
         AccountingError: epsilon or delta is outside its domain.
     """
     try:
-        spent, scale = _scaled(epsilon, delta, tuple(part.ratio for part in parts))
+        target, at = domains.target_epsilon(epsilon), domains.delta(delta)
+        spent, scale = _scaled(target, at, tuple(part.ratio for part in parts))
     except AccountingError as error:
         message = str(error).replace("target_epsilon", "epsilon")
         raise AccountingError(message, field=message.split(" ", 1)[0]) from None
     multipliers = {part.name: scale * part.ratio for part in parts}
-    return Budget(float(epsilon), spent, float(delta), tuple(parts), multipliers)
+    return Budget(target, spent, at, tuple(parts), multipliers)
 
 
 @lru_cache(maxsize=4096)

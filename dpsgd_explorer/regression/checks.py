@@ -6,8 +6,6 @@ do; rows are counted from 1.
 
 from __future__ import annotations
 
-import math
-from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -49,19 +47,25 @@ def table(features: object, labels: object) -> tuple[Array, Array]:
 
 def positive(name: str, value: object) -> float:
     """Return a finite number above 0."""
-    if isinstance(value, Real) and value <= 0:
+    number = validation.finite(name, value)
+    if number <= 0:
         refuse(name, f"{name} must be greater than 0, got {value!r}.")
-    return at_least_zero(name, value)
+    return number
 
 
 def at_least_zero(name: str, value: object) -> float:
     """Return a finite number, 0 or more."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        refuse(name, f"{name} must be a number, got {value!r}.")
-    number = float(value)
-    if not math.isfinite(number) or number < 0:
+    number = validation.finite(name, value)
+    if number < 0:
         refuse(name, f"{name} must be finite and not below 0, got {value!r}.")
     return number
+
+
+def rate(value: object) -> float | str | None:
+    """Return a learning rate as a number above 0; a name or None as it is."""
+    if value is None or isinstance(value, str):
+        return value
+    return positive("learning_rate", value)
 
 
 def whole(name: str, value: object, most: int) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.budget import Budget
@@ -129,8 +130,10 @@ def compare(
     bounds = Bounds(x_bound, y_bound, neighboring_relation)
     bounds.check(features, labels)
     count = checks.whole("repetitions", repetitions, checks.MAX_REPETITIONS)
-    if not epsilons:
+    budgets = [checks.positive("epsilons", epsilon) for epsilon in epsilons]
+    if not budgets:
         checks.refuse("epsilons", "epsilons must hold at least one budget, got none.")
+    delta, rate = domains.delta(delta), checks.rate(learning_rate)
     rng = checks.generator(rng)
     statistics = Statistics.of(features, labels)
     methods = {
@@ -140,15 +143,15 @@ def compare(
     return Comparison(
         statistics,
         {
-            name: sweep(method, statistics, epsilons, delta, rng, count)
+            name: sweep(method, statistics, budgets, delta, rng, count)
             for name, method in methods.items()
         },
         {
             name: descent.run(
-                statistics, rng, count, rate_is_private=learning_rate != "notebook"
+                statistics, rng, count, rate_is_private=rate != "notebook"
             )
             for name, descent in _descents(
-                statistics, bounds, learning_rate, (max(epsilons), delta)
+                statistics, bounds, rate, (max(budgets), delta)
             ).items()
         },
     )
@@ -187,7 +190,7 @@ def sweep(
 def _descents(
     statistics: Statistics,
     bounds: Bounds,
-    rate: float | str,
+    rate: float | str | None,
     price: tuple[float, float],
 ) -> dict[str, Descent]:
     """Return the notebook's four descents."""

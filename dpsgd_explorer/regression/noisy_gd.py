@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.checks import Array
@@ -126,6 +127,7 @@ def noisy_gradient_descent(
     x, labels = checks.table(X, y)
     bounds = Bounds(x_bound, y_bound, neighboring_relation)
     bounds.check(x, labels)
+    delta, learning_rate = domains.delta(delta), checks.rate(learning_rate)
     noise, count = schedule(
         noise_multiplier,
         steps,

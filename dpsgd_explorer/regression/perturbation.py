@@ -68,8 +68,9 @@ class Perturbation:
     def __post_init__(self) -> None:
         one_of("method", self.method, METHODS)
         one_of("variant", self.variant, checks.VARIANTS)
-        checks.at_least_zero("ridge", self.ridge)
-        checks.at_least_zero("ridge_factor", self.ridge_factor)
+        for name in ("ridge", "ridge_factor"):
+            value = checks.at_least_zero(name, getattr(self, name))
+            object.__setattr__(self, name, value)
 
     @property
     def asks_lambda_min(self) -> bool:

@@ -67,9 +67,17 @@ class Preprocessing:
     rows: str = "normalize"
 
     def __post_init__(self) -> None:
-        for value in self.feature_ranges:
-            checks.positive("feature_ranges", value)
-        Bounds(self.x_bound, self.y_bound)
+        bounds = Bounds(self.x_bound, self.y_bound)
+        checked = {
+            "feature_ranges": tuple(
+                checks.positive("feature_ranges", value)
+                for value in self.feature_ranges
+            ),
+            "x_bound": bounds.x_bound,
+            "y_bound": bounds.y_bound,
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         one_of("rows", self.rows, ROWS)
 
     def apply(self, features: Any, labels: Any) -> Prepared:

@@ -56,13 +56,14 @@ def resolve_rate(
         ConfigError: it is neither a positive number nor a known name, or "public" is
             asked for and no public size is stated.
     """
+    rate = checks.rate(rate)
     if rate is None or rate == "public":
         return public_rate(statistics.dim, bounds, schedule, public_size)
     if isinstance(rate, str):
         one_of("learning_rate", rate, RATES)
         is_released = rate == RELEASED
         return rate if is_released else notebook_rate(statistics, bounds, schedule)
-    return checks.positive("learning_rate", rate)
+    return rate
 
 
 def public_rate(

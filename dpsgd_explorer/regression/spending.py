@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 
 from dpsgd_explorer.accounting import gaussian_epsilon
+from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.budget import exact_noise_multiplier, grown, noise_for
@@ -54,6 +55,9 @@ def schedule(
             "two of noise_multiplier, steps and target_epsilon must be given; the "
             "third follows from them.",
         )
+    delta = domains.delta(delta)
+    if target_epsilon is not None:
+        target_epsilon = domains.target_epsilon(target_epsilon)
     if steps is not None:
         steps = checks.whole("steps", steps, MAX_STEPS)
         if noise_multiplier is None:

@@ -67,7 +67,7 @@ def test_epochs_become_steps(epochs, sample_size, batch, expected):
         ({"sample_size": 0}, "sample_size"),
         ({"expected_batch_size": 0}, "expected_batch_size"),
         ({"expected_batch_size": 60_001}, "expected_batch_size"),
-        ({"expected_batch_size": 256.0}, "expected_batch_size"),
+        ({"expected_batch_size": 256.5}, "expected_batch_size"),
         ({"steps": 0}, "steps"),
         ({"steps": 10.5}, "steps"),
         ({"steps": None}, "steps"),

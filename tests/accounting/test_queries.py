@@ -28,7 +28,7 @@ from dpsgd_explorer.errors import AccountingError
         (lambda: epsilon(0.1, math.inf, 1, 1e-5), "noise_multiplier"),
         (lambda: epsilon(0.1, 1e13, 1, 1e-5), "noise_multiplier"),
         (lambda: epsilon(0.1, 1, -1, 1e-5), "steps"),
-        (lambda: epsilon(0.1, 1, 1.0, 1e-5), "steps"),
+        (lambda: epsilon(0.1, 1, 1.5, 1e-5), "steps"),
         (lambda: epsilon(0.1, 1, True, 1e-5), "steps"),
         (lambda: epsilon(0.1, 1, 10**9 + 1, 1e-5), "steps"),
         (lambda: epsilon(0.1, 1, 1, 0), "delta"),

@@ -20,7 +20,7 @@ def refused(release, terms, x=X, y=Y, **more):
 
 
 @pytest.mark.parametrize(("release", "terms"), RELEASES)
-@pytest.mark.parametrize("repetitions", [0, False, -1, 2.0])
+@pytest.mark.parametrize("repetitions", [0, False, -1, 2.5])
 def test_no_repetition_is_not_one(release, terms, repetitions):
     error = refused(release, terms, repetitions=repetitions)
     assert error.field == "repetitions"

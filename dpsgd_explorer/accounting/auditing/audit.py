@@ -154,11 +154,7 @@ def audit(
         AccountingError: a number is outside its domain.
     """
     delta = validation.delta(delta)
-    if delta == 0:
-        validation.refuse("delta", "above 0", delta)
-    confidence = validation.finite("confidence", confidence)
-    if not 0 < confidence < 1:
-        validation.refuse("confidence", "above 0 and below 1", confidence)
+    confidence = validation.share("confidence", confidence)
     done = [phase for phase in phases if phase.steps]
     bounds: dict[str, float] = {}
     too_few = False

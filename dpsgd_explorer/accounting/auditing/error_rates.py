@@ -35,9 +35,10 @@ class Scores(NamedTuple):
         Raises:
             AccountingError: a score is not a number.
         """
-        if np.isnan(scores).any():
+        values = np.asarray(scores, dtype=np.float64)
+        if np.isnan(values).any():
             validation.refuse("scores", "numbers", "nan")
-        return cls(scores[joined], scores[~joined])
+        return cls(values[joined], values[~joined])
 
     def split(self, share: float) -> tuple[Scores, Scores]:
         """Return about this share of the canaries, and the rest."""

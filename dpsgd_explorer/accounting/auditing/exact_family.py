@@ -36,6 +36,7 @@ from dpsgd_explorer.accounting.auditing.error_rates import Scores
 from dpsgd_explorer.accounting.auditing.excess import least_excess
 from dpsgd_explorer.accounting.auditing.log_likelihood import moments_of_others
 from dpsgd_explorer.accounting.auditing.noise_groups import grouped
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
@@ -96,6 +97,7 @@ def exact_family_epsilon(
         error: Probability that the bound is above the true ε, such as 0.05.
         relation: How the canaries' two worlds differ.
     """
+    delta, error = validation.delta(delta), validation.share("error", error)
     factor = refuted_factor(scores, thresholds, phases, error, relation)
     return _Family(grouped(phases, MOST_GROUPS, max), relation).epsilon(factor, delta)
 

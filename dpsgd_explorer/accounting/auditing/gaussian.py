@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import scipy
 
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.gaussian import epsilon_of_mu
 
 
@@ -31,7 +32,8 @@ def gaussian_dp_epsilon(
         delta: δ, above 0.
         error: Probability that the bound is above the true ε.
     """
-    share = error / len(thresholds)
+    delta = validation.delta(delta)
+    share = validation.share("error", error) / len(thresholds)
     rates = [scores.errors(one).at_most(share) for one in thresholds]
     mu = max(-float(scipy.special.ndtri(p) + scipy.special.ndtri(n)) for p, n in rates)
     return epsilon_of_mu(delta, mu) if mu > 0 else 0.0
@@ -50,6 +52,7 @@ def gaussian_pair_epsilon(scores: Scores, delta: float, error: float) -> float:
         delta: δ, above 0.
         error: Probability that the bound is above the true ε.
     """
+    delta, error = validation.delta(delta), validation.share("error", error)
     members, others = scores
     free = len(members) + len(others) - 2
     if len(members) == 0 or len(others) == 0 or free < 1:

@@ -20,6 +20,7 @@ import numpy as np
 import scipy
 
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.binomial import at_least
 from dpsgd_explorer.accounting.core.gaussian import epsilon_of_mu
 
@@ -72,10 +73,11 @@ def one_run_epsilon(
         scores: Of the canaries.
         counts: Numbers of guesses, chosen before the scores were seen; each takes its
             share of ``error``.
-        delta: δ.
+        delta: δ, at least 0 and below 1.
         error: Probability that the bound is above the true ε.
     """
-    share = error / len(counts)
+    delta = validation.delta(delta) if delta != 0 else 0.0
+    share = validation.share("error", error) / len(counts)
     return max(refuted_epsilon(guesses(scores, n), delta, share) for n in counts)
 
 
@@ -112,7 +114,8 @@ def f_dp_one_run_epsilon(
         delta: δ, above 0.
         error: Probability that the bound is above the true ε.
     """
-    share = error / len(counts)
+    delta = validation.delta(delta)
+    share = validation.share("error", error) / len(counts)
     mu = max(refuted_mu(guesses(scores, count), share) for count in counts)
     return epsilon_of_mu(delta, mu) if mu > 0 else 0.0
 

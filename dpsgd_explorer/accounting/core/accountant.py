@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.intervals import Floats, Interval, Preview, Status
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
@@ -76,9 +77,9 @@ class Accountant(ABC):
         Returns:
             0 after no step, infinity without noise.
         """
-        run = self._checked(phases, steps, relation)
+        run, target = self._checked(phases, steps, relation), validation.delta(delta)
         parts = run.split(self.max_rows)
-        return np.concatenate([self._epsilons(part, delta) for part in parts])
+        return np.concatenate([self._epsilons(part, target) for part in parts])
 
     def _checked(
         self,
@@ -87,7 +88,7 @@ class Accountant(ABC):
         relation: NeighboringRelation,
     ) -> StepCounts:
         """Return the steps of each phase, unless there are too many answers."""
-        done = np.atleast_1d(np.asarray(steps))
+        done = validation.step_counts(steps)
         check_count([self.work], phases, relation, answers=done.size)
         return StepCounts.along(phases, done, relation)
 
@@ -109,7 +110,8 @@ class Accountant(ABC):
     ) -> float:
         """Return the delta of all phases at this epsilon >= 0; 1 without noise."""
         check_count([self.work], phases, relation, questions=self.delta_questions)
-        return self._delta(StepCounts.whole(phases, relation), epsilon)
+        loss = validation.epsilon(epsilon)
+        return self._delta(StepCounts.whole(phases, relation), loss)
 
     def bounds(
         self,
@@ -119,8 +121,9 @@ class Accountant(ABC):
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
         """Return the interval of ε after each number of steps, as ``epsilons``."""
-        parts = self._checked(phases, steps, relation).split(self.max_rows)
-        return [x for part in parts for x in self._intervals(part, delta)]
+        run, target = self._checked(phases, steps, relation), validation.delta(delta)
+        parts = run.split(self.max_rows)
+        return [x for part in parts for x in self._intervals(part, target)]
 
     def _intervals(self, run: StepCounts, delta: float) -> list[Interval]:
         """Return the interval of ε at delta of each row."""
@@ -173,8 +176,9 @@ class Accountant(ABC):
             quick: Take a few milliseconds, with wider bounds of fewer steps.
             most: What all steps are known to spend at most; it need not be computed.
         """
-        spent = self.bounds(phases, steps, delta, relation)
-        found = Preview(list(steps), [x.value for x in spent], spent[-1])
+        counts = [int(count) for count in validation.step_counts(steps)]
+        spent = self.bounds(phases, counts, delta, relation)
+        found = Preview(counts, [x.value for x in spent], spent[-1])
         return found if most is None else found.raised_to(most)
 
     def work(

@@ -111,7 +111,10 @@ def gaussian_noise_multiplier(epsilon: float, delta: float, steps: int = 1) -> f
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    target, delta = validation.target_epsilon(epsilon), validation.delta(delta)
+    target, delta = (
+        validation.target_epsilon(epsilon, "epsilon"),
+        validation.delta(delta),
+    )
     steps = validation.steps(steps, least=1)
 
     def excess(noise: float) -> float:

@@ -32,9 +32,13 @@ class Phase:
     steps: int
 
     def __post_init__(self) -> None:
-        validation.sample_rate(self.sample_rate)
-        validation.noise_multiplier(self.noise_multiplier)
-        validation.steps(self.steps)
+        checked = {
+            "sample_rate": validation.sample_rate(self.sample_rate),
+            "noise_multiplier": validation.noise_multiplier(self.noise_multiplier),
+            "steps": validation.steps(self.steps),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ SMALLEST_STRIDE = 0.01
 AHEAD = 1.2  # of a stride, over what the last two values ask
 LEAST_GAIN = 0.05
 LARGEST_STRIDE = 4.0
+MAX_VALUES = 500  # of the function, in one search: some eight times the most ever seen
 
 
 def first_safe(
@@ -61,7 +62,7 @@ def first_safe(
     last, other = (high, excess(high)), (low, excess(low))
     share = last[1] / (last[1] - other[1])
     share = min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
-    while True:
+    for _ in range(MAX_VALUES):
         x = last[0] + share * (other[0] - last[0])
         new = (x, excess(x))
         if (new[1] > 0) == (last[1] > 0):
@@ -76,6 +77,7 @@ def first_safe(
             return other[0] if last[1] > 0 else last[0]
         share = _interpolated(last, other, before)
         share = min(max(share, least_share), 1 - least_share)
+    raise _endless(last[0], other[0])
 
 
 def _interpolated(last: Point, other: Point, before: Point) -> float:
@@ -99,16 +101,17 @@ def most_steps(excess: Callable[[int], float], start: float, most: int) -> int:
         most: That may be returned.
     """
     low, high = (0, -math.inf), (most + 1, math.inf)
-    guess, turn = min(max(round(start), 1), most), 0
-    while high[0] - low[0] > 1:
+    guess = min(max(round(start), 1), most)
+    for turn in range(1, MAX_VALUES):
+        if high[0] - low[0] <= 1:
+            return low[0]
         value = excess(guess)
         if value <= 0:
             low = (guess, value)
         else:
             high = (guess, value)
-        turn += 1
         guess = _next_steps(low, high, turn)
-    return low[0]
+    raise _endless(low[0], high[0])
 
 
 def _next_steps(low: Point, high: Point, turn: int) -> int:
@@ -196,7 +199,9 @@ def near_noise(excess: Function, start: float, steepness: float) -> float:
     end = math.log(MAX_NOISE_MULTIPLIER)
     low, high, x = -end, end, math.log(start)
     before: Point | None = None
-    while high - low > QUICK_PRECISION:
+    for _ in range(MAX_VALUES):
+        if high - low <= QUICK_PRECISION:
+            break
         over = excess(math.exp(x))
         if -2 * CLOSE <= over <= 0:
             return math.exp(x)
@@ -210,6 +215,8 @@ def near_noise(excess: Function, start: float, steepness: float) -> float:
         before, x = (x, value), x + value / steepness
         if (held_up and -end < low and high < end) or not low < x < high:
             x = 0.5 * (low + high)
+    else:
+        raise _endless(low, high)
     if high == end:
         return MAX_NOISE_MULTIPLIER if excess(MAX_NOISE_MULTIPLIER) <= 0 else math.inf
     return math.exp(high)
@@ -235,6 +242,14 @@ def _bracket(excess: Function, start: float, end: float, steepness: float) -> Po
 def _log_ratio(excess: float) -> float:
     """Return |log| of spent / target, up to about 7, from 1 less the smaller ratio."""
     return -math.log1p(-min(abs(excess), 0.999))
+
+
+def _endless(low: float, high: float) -> AssertionError:
+    """Return the error of a search that does not end: a fault of the program."""
+    return AssertionError(
+        f"a search must end within {MAX_VALUES} values, got a bracket from {low!r} to "
+        f"{high!r} after them."
+    )
 
 
 def unreachable(

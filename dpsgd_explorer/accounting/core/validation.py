@@ -1,15 +1,17 @@
 """Domains of the quantities of accounting, checked in one place.
 
 Each function returns the value that it accepted, as a plain Python number, or raises
-AccountingError with the argument's name in the message and in ``field``.
+AccountingError with the argument's name in the message and in ``field``.  Callers
+compute with what is returned, never with what came.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection
-from numbers import Real
-from typing import NoReturn
+from collections.abc import Collection, Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
 
 from dpsgd_explorer import validation
 from dpsgd_explorer.errors import AccountingError
@@ -45,9 +47,7 @@ def noise_multiplier(value: object) -> float:
 
 def delta(value: object) -> float:
     """δ of (ε, δ)-differential privacy."""
-    number = finite("delta", value)
-    if not 0 < number < 1:
-        refuse("delta", "greater than 0 and less than 1", value)
+    number = share("delta", value)
     if number < LEAST_DELTA:
         refuse("delta", f"at least {LEAST_DELTA:g}", value)
     return number
@@ -63,13 +63,13 @@ def epsilon(value: object) -> float:
     return number
 
 
-def target_epsilon(value: object) -> float:
+def target_epsilon(value: object, name: str = "target_epsilon") -> float:
     """Largest ε that a run may spend."""
-    number = finite("target_epsilon", value)
+    number = finite(name, value)
     if number <= 0:
-        refuse("target_epsilon", "greater than 0", value)
+        refuse(name, "greater than 0", value)
     if number < LEAST_EPSILON:
-        refuse("target_epsilon", f"at least {LEAST_EPSILON:g}", value)
+        refuse(name, f"at least {LEAST_EPSILON:g}", value)
     return number
 
 
@@ -85,12 +85,51 @@ def whole(name: str, value: object, least: int, most: int) -> int:
 
 def finite(name: str, value: object) -> float:
     """Return a real number that is neither NaN nor infinite."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        refuse(name, "a number", value)
-    number = float(value)
-    if not math.isfinite(number):
-        refuse(name, "a finite number", value)
+    return validation.finite(name, value, _error)
+
+
+def share(name: str, value: object) -> float:
+    """Return a number greater than 0 and less than 1."""
+    number = finite(name, value)
+    if not 0 < number < 1:
+        refuse(name, "greater than 0 and less than 1", value)
     return number
+
+
+def all_steps(values: Iterable[object]) -> list[int]:
+    """Return numbers of steps."""
+    return [steps(value) for value in values]
+
+
+def step_counts(values: Any) -> npt.NDArray[np.float64]:
+    """Return numbers of steps of all phases together, of any size, [S]."""
+    counts = numbers("steps", values)
+    if not np.all(np.isfinite(counts) & (counts == np.rint(counts)) & (counts >= 0)):
+        refuse("steps", "whole numbers of at least 0", values)
+    return counts
+
+
+def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
+    """Return real numbers, which may be infinite, as a new array, [K].
+
+    Shapes: values [K]: an array or tensor, or a list of scalars; a scalar is one of 1.
+    """
+    if validation.plain_number(values) is not None:
+        values = [values]
+    kind = getattr(getattr(values, "dtype", None), "kind", "O")
+    if kind in "fiu":  # real numbers of numpy
+        row = np.array(values, dtype=np.float64)
+    else:
+        try:
+            plain = [validation.plain_number(value) for value in values]
+            row = np.array(plain, dtype=np.float64)
+        except (TypeError, OverflowError):
+            refuse(name, "a list of numbers", values)
+        if None in plain:
+            refuse(name, "a list of numbers", values)
+    if row.ndim != 1 or np.isnan(row).any():
+        refuse(name, "a list of numbers", values)
+    return row
 
 
 def one_of(name: str, value: object, choices: Collection[str]) -> str:

@@ -139,7 +139,8 @@ class ExactAccountant(Accountant):
     ) -> list[Interval]:
         check_count([self.work], phases, relation, answers=len(epsilons))
         run = StepCounts.whole(phases, relation)
-        return intervals(*self._delta_bounds(run, np.asarray(epsilons, dtype=float)))
+        at = validation.numbers("epsilon", epsilons)
+        return intervals(*self._delta_bounds(run, at))
 
     def trade_off(
         self,
@@ -182,7 +183,7 @@ class ExactAccountant(Accountant):
 
         Without ``most``, ε after the last step is as exact as without a preview.
         """
-        done = np.asarray(steps)
+        done, delta = validation.step_counts(steps), validation.delta(delta)
         last = self.searchers(relation, quick=quick)[-1]
         if most is None:
             two_sided = ExactAccountant(
@@ -203,7 +204,8 @@ class ExactAccountant(Accountant):
         upper[-1] = spent.value
         is_shown[rows] = is_shown[-1] = True
         upper = np.minimum(upper, upper[-1])  # ε rises with the steps
-        return Preview(done[is_shown].tolist(), upper[is_shown].tolist(), spent)
+        shown = done[is_shown].astype(np.int64).tolist()
+        return Preview(shown, upper[is_shown].tolist(), spent)
 
     def directed_deltas(
         self,
@@ -247,12 +249,7 @@ class ExactAccountant(Accountant):
         )
 
     def _epsilon_bounds(self, run: StepCounts, delta: float) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds on ε of each row; [S], [S].
-
-        Raises:
-            AccountingError: delta is not in (0, 1).
-        """
-        validation.delta(delta)
+        """Return lower and upper bounds on ε of each row; [S], [S]."""
         run = merged(run)
         lower, upper = np.zeros((2, len(run)))
         is_composed = needs_composition(run)

@@ -189,11 +189,8 @@ LISTS: dict[str, type] = {"neighboring_relation": str}
 
 def _row(name: str, values: npt.ArrayLike) -> Floats:
     """Return real numbers as a read-only array, [A]."""
-    try:
-        row = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        domains.refuse(name, "a list of numbers", values)
-    if row.ndim != 1 or not row.size or np.isnan(row).any():
+    row = domains.numbers(name, values)
+    if not row.size:
         domains.refuse(name, "a list of numbers, one or more", values)
     row.flags.writeable = False
     return row

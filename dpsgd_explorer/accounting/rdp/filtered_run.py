@@ -18,6 +18,7 @@ from typing import Self
 
 import numpy as np
 
+from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.phase import Phase, first_steps
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.privacy_filter import RenyiFilter
@@ -41,6 +42,11 @@ class FilteredRun:
     epsilon: float
     delta: float
     order: float
+
+    def __post_init__(self) -> None:
+        budget = RenyiFilter(self.epsilon, self.delta, order=self.order)
+        for name in ("epsilon", "delta", "order"):
+            object.__setattr__(self, name, getattr(budget, name))
 
     @classmethod
     def planned(cls, epsilon: float, delta: float, step: Phase) -> Self:
@@ -87,7 +93,7 @@ class FilteredRun:
         conversion = self.epsilon - self.budget
         return [
             conversion + self.spent(first_steps(phases, count)) if count else 0.0
-            for count in steps
+            for count in validation.all_steps(steps)
         ]
 
     def _filter(self, done: Sequence[Phase]) -> RenyiFilter:

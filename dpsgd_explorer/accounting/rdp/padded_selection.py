@@ -23,7 +23,7 @@ import scipy
 
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
-from dpsgd_explorer.accounting.rdp.selection import best_of_trials
+from dpsgd_explorer.accounting.rdp.selection import best_of_trials, checked_mean
 from dpsgd_explorer.errors import AccountingError
 
 SHARE = 0.01  # of δ, for more trials than are run
@@ -70,20 +70,19 @@ def padded_selection(
     Raises:
         AccountingError: an argument is outside its domain, or no M will do.
     """
-    whole = domains.delta(delta)
-    best = best_of_trials(trial, mean_trials, math.inf)
+    whole, mean = domains.delta(delta), checked_mean(mean_trials)
+    best = best_of_trials(trial, mean, math.inf)
     epsilon = best.epsilon((1 - SHARE) * whole)
     log_allowed = math.log(SHARE * whole) - float(np.logaddexp(0, epsilon))
     if log_allowed < math.log(SMALLEST_TAIL):
         raise AccountingError(
-            f"the best of {mean_trials:g} trials must cost an epsilon that leaves room "
+            f"the best of {mean:g} trials must cost an epsilon that leaves room "
             f"for the number that is not run, got epsilon = {epsilon:.4g} at delta = "
             f"{whole:.3g}. Add noise, or take fewer trials.",
             field="mean_trials",
         )
-    most = _least_number(mean_trials, math.exp(log_allowed))
-    beyond = tail(mean_trials, most)
-    return PaddedSelection(epsilon, whole, mean_trials, most, beyond, best)
+    most = _least_number(mean, math.exp(log_allowed))
+    return PaddedSelection(epsilon, whole, mean, most, tail(mean, most), best)
 
 
 def tail(mean_trials: float, most: int) -> float:

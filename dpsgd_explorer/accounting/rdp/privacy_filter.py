@@ -77,7 +77,7 @@ class RenyiFilter:
             AccountingError: an argument is outside its domain, or the order leaves no
                 budget of this ε and δ.
         """
-        self.epsilon = domains.target_epsilon(epsilon)
+        self.epsilon = domains.target_epsilon(epsilon, "epsilon")
         self.delta = domains.delta(delta)
         self.order = self._best_order() if order is None else _order(order)
         self.budget = self.budget_at(self.order)
@@ -157,6 +157,7 @@ class RenyiFilter:
 
     def budget_at(self, order: float) -> float:
         """Return B of an order; where it is negative, the conversion takes all."""
+        order = _order(order)
         conversion = math.log1p(-1 / order)
         conversion -= math.log(order * self.delta) / (order - 1)
         return self.epsilon - conversion

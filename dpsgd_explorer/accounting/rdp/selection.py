@@ -33,6 +33,7 @@ from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
+from dpsgd_explorer.validation import plain_number
 
 MOST_TRIALS = 1e9
 MOST_SHAPE = 1e3  # of a finite shape
@@ -55,7 +56,7 @@ def best_of_trials(trial: RdpCurve, mean_trials: float, shape: float = 1.0) -> R
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    mean, eta = _mean(mean_trials), _shape(shape)
+    mean, eta = checked_mean(mean_trials), _shape(shape)
     orders, divergences = trial.orders, trial.divergences
     selected = divergences + math.log(mean) / (orders - 1)
     if math.isinf(eta):
@@ -93,7 +94,7 @@ def trial_parameter(mean_trials: float, shape: float = 1.0) -> float:
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    mean, eta = _mean(mean_trials), _shape(shape)
+    mean, eta = checked_mean(mean_trials), _shape(shape)
     if math.isinf(eta):
         domains.refuse("shape", "finite: a Poisson number has no γ", shape)
     low, high = math.log(1 / (8 * (1 + eta) * mean**2)), 0.0  # log γ
@@ -124,7 +125,8 @@ def _log_mean(log_gamma: float, eta: float) -> float:
     return top + math.log(eta) - math.log(-math.expm1(eta * log_gamma))
 
 
-def _mean(value: object) -> float:
+def checked_mean(value: object) -> float:
+    """Return E[K], from 1 to MOST_TRIALS."""
     mean = domains.finite("mean_trials", value)
     if not 1 <= mean <= MOST_TRIALS:
         domains.refuse("mean_trials", f"from 1 to {MOST_TRIALS:g}", value)
@@ -132,7 +134,7 @@ def _mean(value: object) -> float:
 
 
 def _shape(value: object) -> float:
-    if value == math.inf:
+    if plain_number(value) == math.inf:
         return math.inf
     shape = domains.finite("shape", value)
     if not 0 <= shape <= MOST_SHAPE:

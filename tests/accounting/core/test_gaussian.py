@@ -96,9 +96,9 @@ def test_ends_of_the_scale():
         (lambda: gaussian_delta(1, math.nan), "noise_multiplier"),
         (lambda: gaussian_epsilon(0, 1), "delta"),
         (lambda: gaussian_epsilon(1e-5, 1, 1.5), "steps"),
-        (lambda: gaussian_noise_multiplier(0, 1e-5), "target_epsilon"),
+        (lambda: gaussian_noise_multiplier(0, 1e-5), "epsilon"),
         (lambda: gaussian_noise_multiplier(1, 1e-5, 0), "steps"),
-        (lambda: gaussian_noise_multiplier(1e-300, 1e-20), "target_epsilon"),
+        (lambda: gaussian_noise_multiplier(1e-300, 1e-20), "epsilon"),
     ],
 )
 def test_errors_name_the_argument(call, field):

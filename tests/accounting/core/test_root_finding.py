@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 
 from dpsgd_explorer.accounting.core.root_finding import (
@@ -93,3 +94,9 @@ def test_the_most_steps_are_found_from_any_guess(most, allowed, rise, off):
     excess = Counted(lambda n: rise * math.log(n / (allowed + 0.5)))
     assert most_steps(excess, off * allowed, most) == min(allowed, most)
     assert excess.calls <= 12
+
+
+def test_a_search_whose_bracket_no_longer_moves_ends_with_an_assertion():
+    """24 bits are too few for a tolerance of 1e-12."""
+    with pytest.raises(AssertionError, match="must end"):
+        first_safe(lambda x: 1.1 - float(x), np.float32(1.0), np.float32(2.0))

@@ -1,0 +1,457 @@
+"""Every kind of real scalar gives the digits of the plain number with its value."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, fields, is_dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpsgd_explorer import accounting, regression
+from dpsgd_explorer.accounting import Odometer, Phase, RdpCurve
+from dpsgd_explorer.accounting.auditing import (
+    audit,
+    error_rates,
+    exact_family,
+    gaussian,
+    one_run,
+)
+from dpsgd_explorer.accounting.batches import Batches, batches_interval
+from dpsgd_explorer.accounting.odometer import GAUSSIAN, Entry
+from dpsgd_explorer.accounting.queries import (
+    delta_interval,
+    epsilon_interval,
+    epsilon_intervals,
+    preview,
+)
+from dpsgd_explorer.accounting.schedules import Cosine, Exponential, Staged, Stairs
+from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.errors import AccountingError, ConfigError
+
+NUMPY_WHOLE = [np.int8, np.int16, np.int32, np.int64]
+NUMPY_WHOLE += [np.uint8, np.uint16, np.uint32, np.uint64]
+NUMPY_REAL = [np.float16, np.float32, np.float64, np.longdouble]
+TORCH_WHOLE = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
+TORCH_REAL = [torch.bfloat16, torch.float16, torch.float32, torch.float64]
+
+
+def of_torch(kind):
+    return lambda value: torch.tensor(value, dtype=kind)
+
+
+def of_array(kind):
+    return lambda value: np.array(value, dtype=kind)
+
+
+REAL = [float, Fraction, Decimal, *NUMPY_REAL, *map(of_array, NUMPY_REAL)]
+REAL += [*map(of_torch, TORCH_REAL)]
+WHOLE = [int, *REAL, *NUMPY_WHOLE, *map(of_array, NUMPY_WHOLE)]
+WHOLE += [*map(of_torch, TORCH_WHOLE)]
+NO_NUMBERS = [
+    True,
+    np.True_,
+    torch.tensor(True),
+    math.nan,
+    np.float32("nan"),
+    torch.tensor(math.nan),
+    1 + 0j,
+    np.complex64(1),
+    "0.5",
+    np.str_("0.5"),
+    np.array(["0.5"]),
+    np.array([0.5]),
+    torch.tensor([0.5]),
+    np.timedelta64(1, "D"),
+    [0.5],
+]
+
+
+class Call(NamedTuple):
+    """A public function and numbers for its arguments.
+
+    Each number has few bits, so that every kind of scalar can hold it.
+    """
+
+    function: Callable[..., Any]
+    numbers: dict[str, float]
+
+
+RUN = {"sample_rate": 1 / 16, "noise_multiplier": 1.5, "steps": 120}
+DELTA = {"delta": 2.0**-13}
+STEP = Phase(1 / 16, 1.5, 1)
+CURVE = RdpCurve.of([STEP])
+SIZES = {"sample_size": 100, "max_batch_size": 20}
+X = np.eye(4)[[0, 1, 2, 3, 0]] / 2
+Y = np.array([1.0, -1.0, 0.5, 0.25, 1.0])
+
+
+def of_two_phases(sample_rate, noise_multiplier, steps, delta):
+    run = Phase(sample_rate, noise_multiplier, steps)
+    return epsilon_interval([run, replace(run, noise_multiplier=2.0)], delta)
+
+
+def odometer(sample_rate, noise_multiplier, steps, query, delta):
+    made = Odometer()
+    made.add_dp_sgd(sample_rate, noise_multiplier, steps)
+    made.add_dp_sgd(sample_rate, noise_multiplier, steps)
+    made.add_gaussian(query)
+    again = Odometer.from_json(made.to_json())
+    return made.phases, made.to_json(), again.epsilon(delta), made.epsilons(delta)
+
+
+def odometer_search(target_epsilon, sample_rate, noise_multiplier, steps, delta):
+    made = Odometer([Entry("query", GAUSSIAN, Phase(1.0, 8.0, 1))])
+    return (
+        made.noise_multiplier(target_epsilon, sample_rate, steps, delta),
+        made.steps(target_epsilon, sample_rate, noise_multiplier, delta),
+        made.sample_rate(target_epsilon, noise_multiplier, steps, delta),
+    )
+
+
+def plan(steps_within, asked, **terms):
+    made = accounting.Plan(**terms)
+    json.dumps(asdict(made))
+    spent = made.epsilon(asked), made.epsilons([1, asked])
+    return made, *spent, made.steps_within(steps_within), made.phases
+
+
+def scheduled_plan(rate, every, to, stages, epochs, target_epsilon):
+    terms = {"sample_size": 100, "expected_batch_size": 5, "delta": 2.0**-13}
+    terms |= {"epochs": epochs, "target_epsilon": target_epsilon}
+    schedules = [Exponential(rate), Stairs(rate, every), Staged(Cosine(to), stages)]
+    made = [accounting.Plan.create(noise_schedule=x, **terms) for x in schedules]
+    return (
+        made,
+        [run.epsilons([1, 5]) for run in made],
+        [x.as_data() for x in schedules],
+    )
+
+
+def filtered_run(epsilon, delta, order, steps):
+    run = accounting.FilteredRun(epsilon, delta, order)
+    done = replace(STEP, steps=steps)
+    counted = run.counted([done], [1, steps])
+    return run, run.budget, counted, run.steps_within([STEP], done)
+
+
+def renyi_filter(epsilon, delta, order, sample_rate, noise_multiplier, steps):
+    made = accounting.RenyiFilter(epsilon, delta, order=order)
+    made.spend(sample_rate, noise_multiplier, steps)
+    left = made.steps_left(sample_rate, noise_multiplier)
+    return made.order, made.budget, made.spent, left, made.budget_at(order)
+
+
+def rdp_curve(orders, divergences, steps, epsilon, delta):
+    made = RdpCurve([orders, 64], [divergences, 32]).self_compose(steps)
+    return (
+        made.at([orders, 8]),
+        made.epsilon(delta),
+        made.delta(epsilon),
+        made.to_json(),
+    )
+
+
+def loss_distribution(interval, first, infinite, epsilon, delta, tail):
+    made = accounting.LossDistribution(interval, first, [0.25, 0.25, 0.375], infinite)
+    both = made.compose(made).trimmed(tail)
+    spent = made.deltas([epsilon]), both.epsilon(delta)
+    below = accounting.LossDistribution.below(interval, first, [0.75, 0.25, 0.125])
+    return made, both, *spent, below
+
+
+def distribution(steps, interval, epsilon, delta):
+    phases = [replace(STEP, steps=steps)]
+    made = accounting.PrivacyLossDistribution.of(phases, interval=interval)
+    two = made.self_compose(steps)
+    return made.to_json(), two.epsilon(delta), two.delta(epsilon)
+
+
+def of_accountants(epsilon, delta, steps):
+    phases = [replace(STEP, steps=120)]
+    return [
+        (
+            x.epsilons(phases, [steps], delta),
+            x.delta(phases, epsilon),
+            x.bounds(phases, [steps], delta),
+            x.delta_bounds(phases, [epsilon]),
+            x.preview(phases, [steps], delta),
+        )
+        for name, x in accounting.ACCOUNTANTS.items()
+        if name != "zcdp"
+    ]
+
+
+def questions(steps, epsilon, delta, false_positive_rates, most):
+    phases = [replace(STEP, steps=120)]
+    return (
+        epsilon_intervals(phases, [1, steps], delta),
+        delta_interval(phases, epsilon),
+        preview(phases, [1, steps], delta),
+        preview(phases, [1, steps], delta, most=most),
+        trade_off_intervals(phases, [0.5, false_positive_rates]),
+        accounting.trade_off(
+            1 / 16, 1.5, 120, false_positive_rates=[false_positive_rates]
+        ),
+    )
+
+
+def truncated(
+    sample_rate,
+    noise_multiplier,
+    steps,
+    delta,
+    false_positive_rates,
+    target_epsilon,
+    **sizes,
+):
+    run = (sample_rate, noise_multiplier, steps)
+    spent = accounting.truncated_poisson_epsilon(*run, delta, **sizes)
+    rates = {"false_positive_rates": [false_positive_rates], **sizes}
+    return (
+        spent,
+        accounting.truncated_poisson_trade_off(*run, **rates),
+        batches_interval(
+            Phase(*run), delta, "exact", batches=Batches("truncated_poisson", **sizes)
+        ),
+        accounting.truncated_poisson_noise_multiplier(
+            target_epsilon, sample_rate, steps, delta, **sizes
+        ),
+    )
+
+
+def audited(delta, confidence):
+    scores = error_rates.Scores(np.linspace(1.0, 3.0, 64), np.linspace(-3.0, 1.5, 64))
+    phases = [replace(STEP, steps=120)]
+    terms = (delta, confidence)
+    return (
+        audit.audit(scores, phases, *terms),
+        exact_family.exact_family_epsilon(scores, [1.0], phases, *terms),
+        gaussian.gaussian_dp_epsilon(scores, [1.0], *terms),
+        gaussian.gaussian_pair_epsilon(scores, *terms),
+        one_run.one_run_epsilon(scores, [8], *terms),
+        one_run.f_dp_one_run_epsilon(scores, [8], *terms),
+    )
+
+
+def released(release, **terms):
+    return release(X, Y, rng=np.random.default_rng(5), **terms)
+
+
+def preprocessed(feature_ranges, **terms):
+    made = regression.Preprocessing((feature_ranges,) * 4, **terms)
+    return made, made.apply(X, Y)
+
+
+CALIBRATED = {"target_epsilon": 2.0, **DELTA}
+PRICE = {"epsilon": 2.0, **DELTA, "y_bound": 2.0, "x_bound": 0.75, "repetitions": 2}
+CALLS = {
+    "Phase": Call(Phase, RUN),
+    "Plan": Call(
+        plan,
+        {"sample_size": 120, "expected_batch_size": 15, "steps": 30, "asked": 7}
+        | {"noise_multiplier": 1.5, "steps_within": 1.25, **DELTA},
+    ),
+    "Plan.create": Call(
+        scheduled_plan,
+        {"rate": 0.875, "every": 3, "to": 0.5, "stages": 2}
+        | {"epochs": 0.5, "target_epsilon": 2.0},
+    ),
+    "Odometer": Call(odometer, RUN | {"query": 8.0} | DELTA),
+    "Odometer.search": Call(odometer_search, RUN | CALIBRATED),
+    "FilteredRun": Call(
+        filtered_run, {"epsilon": 4.0, **DELTA, "order": 4.5, "steps": 120}
+    ),
+    "RenyiFilter": Call(renyi_filter, RUN | {"epsilon": 4.0, **DELTA, "order": 4.5}),
+    "RdpCurve": Call(
+        rdp_curve,
+        {"orders": 4.5, "divergences": 0.125, "steps": 3, "epsilon": 0.5, **DELTA},
+    ),
+    "LossDistribution": Call(
+        loss_distribution,
+        {"interval": 0.25, "first": 3, "infinite": 0.125, "epsilon": 0.5}
+        | {"delta": 0.375, "tail": 2.0**-13},
+    ),
+    "PrivacyLossDistribution": Call(
+        distribution, {"steps": 7, "interval": 0.25, "epsilon": 0.5} | DELTA
+    ),
+    "ACCOUNTANTS": Call(of_accountants, {"epsilon": 0.5, "steps": 100} | DELTA),
+    "epsilon_interval": Call(of_two_phases, RUN | DELTA),
+    "questions": Call(
+        questions,
+        {"steps": 100, "epsilon": 0.5, "false_positive_rates": 0.125}
+        | {"most": 3.0}
+        | DELTA,
+    ),
+    "epsilon": Call(accounting.epsilon, RUN | DELTA),
+    "epsilon_curve": Call(
+        lambda steps, **run: accounting.epsilon_curve(steps=[1, steps], **run),
+        RUN | DELTA,
+    ),
+    "delta": Call(accounting.delta, RUN | {"epsilon": 0.5}),
+    "all_epsilons": Call(accounting.all_epsilons, RUN | DELTA),
+    "noise_multiplier": Call(
+        lambda before, **terms: accounting.noise_multiplier(
+            before=[replace(STEP, steps=before)], **terms
+        ),
+        CALIBRATED | {"sample_rate": 1 / 16, "steps": 100, "before": 100},
+    ),
+    "noise_scale": Call(
+        lambda steps, noise_multiplier, **terms: accounting.noise_scale(
+            phases=[Phase(1 / 16, noise_multiplier, steps)], **terms
+        ),
+        CALIBRATED | {"steps": 100, "noise_multiplier": 1.5},
+    ),
+    "steps": Call(
+        accounting.steps,
+        CALIBRATED | {"sample_rate": 1 / 16, "noise_multiplier": 1.5, "most": 120},
+    ),
+    "sample_rate": Call(
+        accounting.sample_rate, CALIBRATED | {"noise_multiplier": 1.5, "steps": 100}
+    ),
+    "fixed_size_epsilon": Call(accounting.fixed_size_epsilon, RUN | DELTA),
+    "truncated_poisson": Call(
+        truncated,
+        RUN
+        | SIZES
+        | DELTA
+        | {"steps": 30}
+        | {"false_positive_rates": 0.125, "target_epsilon": 4.0},
+    ),
+    "gaussian_delta": Call(
+        accounting.gaussian_delta, {"epsilon": 0.5, "noise_multiplier": 3, "steps": 2}
+    ),
+    "gaussian_epsilon": Call(
+        accounting.gaussian_epsilon, DELTA | {"noise_multiplier": 3, "steps": 2}
+    ),
+    "gaussian_noise_multiplier": Call(
+        accounting.gaussian_noise_multiplier, DELTA | {"epsilon": 1.5, "steps": 2}
+    ),
+    "best_of_trials": Call(
+        lambda **terms: accounting.best_of_trials(CURVE, **terms),
+        {"mean_trials": 4.5, "shape": 1.5},
+    ),
+    "best_of_pure_trials": Call(
+        accounting.best_of_pure_trials, {"epsilon": 0.5, "shape": 1.5}
+    ),
+    "padded_selection": Call(
+        lambda **terms: accounting.padded_selection(CURVE, **terms),
+        {"mean_trials": 4.5, **DELTA},
+    ),
+    "round_up": Call(accounting.round_up, {"epsilon": 1.40625, "digits": 3}),
+    "audit": Call(audited, {"delta": 2.0**-13, "confidence": 0.9375}),
+    "Bounds": Call(regression.Bounds, {"x_bound": 0.75, "y_bound": 2}),
+    "Preprocessing": Call(
+        preprocessed, {"feature_ranges": 1.5, "x_bound": 0.25, "y_bound": 0.5}
+    ),
+    "ssp": Call(
+        lambda **terms: released(regression.ssp, **terms), PRICE | {"ridge": 0.5}
+    ),
+    "adassp": Call(
+        lambda **terms: released(regression.adassp, **terms),
+        PRICE | {"ridge_factor": 1.5},
+    ),
+    "noisy_gradient_descent": Call(
+        lambda **terms: released(regression.noisy_gradient_descent, **terms),
+        {"noise_multiplier": 60, "target_epsilon": 0.5, "delta": 2.0**-13, "y_bound": 2}
+        | {"learning_rate": 0.25, "x_bound": 0.75, "repetitions": 2, "keep_every": 3},
+    ),
+    "released rate": Call(
+        lambda **terms: released(
+            regression.noisy_gradient_descent, learning_rate="released", **terms
+        ),
+        {
+            "noise_multiplier": 60,
+            "target_epsilon": 0.5,
+            "delta": 2.0**-13,
+            "y_bound": 2,
+        },
+    ),
+    "public rate": Call(
+        lambda **terms: released(regression.noisy_gradient_descent, **terms),
+        {"steps": 5, "target_epsilon": 0.5, "delta": 2.0**-13, "y_bound": 2}
+        | {"public_size": 5},
+    ),
+    "compare": Call(
+        lambda epsilons, **terms: released(
+            regression.compare, epsilons=[epsilons], **terms
+        ),
+        {"epsilons": 1 / 16, "delta": 2.0**-14, "y_bound": 2, "x_bound": 0.75}
+        | {"repetitions": 2, "learning_rate": 0.25},
+    ),
+}
+#: Public names whose numbers are those of a call with another name, or of an answer.
+ELSEWHERE = {
+    "Accountant": "ACCOUNTANTS",
+    "trade_off": "questions",
+    "truncated_poisson_epsilon": "truncated_poisson",
+    "truncated_poisson_noise_multiplier": "truncated_poisson",
+    "truncated_poisson_trade_off": "truncated_poisson",
+}
+#: Names of the product for arguments of the functions above.
+FIELDS = {"asked": "steps", "before": "steps", "query": "noise_multiplier"}
+FIELDS |= {"steps_within": "epsilon"}
+ANSWERS = {"Answer", "Interval", "PaddedSelection"}
+NO_NUMBERS_ASKED = {"NAMES", "SAMPLINGS", "NeighboringRelation"}
+
+
+def test_every_public_name_is_called():
+    public = {*accounting.__all__, *regression.__all__}
+    assert public <= {*CALLS, *ELSEWHERE, *ANSWERS, *NO_NUMBERS_ASKED}
+
+
+def digits(value):
+    """Return an answer as text with all digits, and all types of its numbers."""
+    if is_dataclass(value):
+        inside = {x.name: digits(getattr(value, x.name)) for x in fields(value)}
+        return type(value).__name__, inside
+    if isinstance(value, dict):
+        return {name: digits(x) for name, x in value.items()}
+    if isinstance(value, list | tuple):
+        return [digits(x) for x in value]
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), digits(value.tolist())]
+    return type(value).__name__, repr(value)
+
+
+def as_whole(number):
+    return isinstance(number, int)
+
+
+@cache
+def plain(name):
+    """Return the digits of a call with plain numbers."""
+    return digits(CALLS[name].function(**CALLS[name].numbers))
+
+
+@pytest.mark.parametrize("name", CALLS)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_every_kind_of_scalar_gives_the_digits_of_plain_numbers(name, data):
+    call = CALLS[name]
+    kinds = {
+        argument: data.draw(st.sampled_from(WHOLE if as_whole(number) else REAL))
+        for argument, number in call.numbers.items()
+    }
+    given_so = {name: kinds[name](number) for name, number in call.numbers.items()}
+    assert digits(call.function(**given_so)) == plain(name)
+
+
+PAIRS = [(name, argument) for name, call in CALLS.items() for argument in call.numbers]
+
+
+@pytest.mark.parametrize(("name", "argument"), PAIRS)
+def test_anything_but_a_real_scalar_is_rejected_by_name(name, argument):
+    call = CALLS[name]
+    for value in NO_NUMBERS:
+        with pytest.raises((AccountingError, ConfigError)) as caught:
+            call.function(**{**call.numbers, argument: value})
+        assert caught.value.field == FIELDS.get(argument, argument)
+        assert caught.value.field in str(caught.value)
