@@ -101,10 +101,17 @@ def _within(name: str, what: str, sizes: Array, bound: float) -> None:
     beyond = sizes > bound * (1 + ROUNDING)
     if not beyond.any():
         return
-    row = int(np.argmax(beyond))
+    row, count = int(np.argmax(beyond)), int(beyond.sum())
+    size = _above(bound, float(sizes[row]))
     checks.refuse(
         name,
-        f"{name} = {bound:g} must hold for every row; row {row + 1} has {what} "
-        f"{sizes[row]:.6g} ({int(beyond.sum())} of {len(sizes)} rows are beyond). "
+        f"{name} = {bound:.15g} must hold for every row; row {row + 1} has {what} "
+        f"{size} ({count} of {len(sizes)} rows are beyond). "
         "State a bound that does not come from the data, or clip: rows = clip.",
     )
+
+
+def _above(bound: float, size: float) -> str:
+    """Return the size in as few digits as still show it to be above the bound."""
+    texts = (f"{size:.{digits}g}" for digits in range(6, 18))
+    return next(text for text in texts if float(text) > bound)

@@ -1,6 +1,7 @@
 """Sensitivities beside what records at the bounds really change."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -100,3 +101,18 @@ def test_a_bound_must_be_a_positive_number(values):
 def test_an_unknown_relation_is_refused():
     with pytest.raises(ConfigError, match="add_or_remove_one, replace_one"):
         Bounds(1, 1, "zero_out")
+
+
+@pytest.mark.parametrize("bound", [1.0, 0.3])
+def test_a_row_beyond_its_bound_by_rounding_is_told_with_enough_digits(bound):
+    """Rows normalised in float32 are beyond by some 1e-8."""
+    rows = np.random.default_rng(1).standard_normal((300, 5))
+    rows *= bound / np.linalg.norm(rows, axis=1, keepdims=True)
+    x = rows.astype(np.float32)
+    with pytest.raises(ConfigError) as caught:
+        Bounds(bound, 1.0).check(x.astype(np.float64), np.zeros(300))
+    stated, found = re.search(
+        r"x_bound = (\S+) must .* has norm (\S+) \(", str(caught.value)
+    ).groups()
+    assert float(found) > float(stated) == bound
+    assert len(found) < 14
