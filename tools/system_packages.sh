@@ -1,8 +1,8 @@
 #!/bin/sh
-# Bring what the tests need from the system's packages: Node, Chromium, three sets of
-# fonts, nginx and a C compiler; with the argument "servers", or where packages may be
-# installed anyway, PostgreSQL and Redis, which long tests start themselves. Where that
-# may not be done, say what to install, and fail.
+# Install the system packages that the tests need: Node, Chromium, three sets of fonts,
+# nginx and a C compiler; with the argument "servers", or where packages may be
+# installed anyway, also PostgreSQL, Redis and Firefox, which long tests start
+# themselves. Where packages may not be installed, say what to install, and fail.
 set -eu
 
 OLDEST_NODE=18
@@ -46,6 +46,9 @@ if [ "${1-}" = servers ] || [ "$(id -u)" -eq 0 ]; then
     fi
     if ! command -v redis-server >/dev/null; then
         wanted="$wanted redis-server"
+    fi
+    if ! command -v firefox-esr >/dev/null && ! command -v firefox >/dev/null; then
+        wanted="$wanted firefox-esr"
     fi
 fi
 [ -z "$wanted" ] && exit 0
