@@ -35,9 +35,9 @@ from dpsgd_explorer.dp.losses.watch import WATCH
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind, refuse_compiled
 from dpsgd_explorer.dp.optimizer_hooks import BackwardBinding, OptimizerBinding
 from dpsgd_explorer.dp.options import ENGINES
-from dpsgd_explorer.dp.safety.attach_check import PassCheck
-from dpsgd_explorer.dp.safety.check import LossFunction
+from dpsgd_explorer.dp.safety.attach_check import PassCheck, likely_size
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
+from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.errors import PrivacyError
 
 #: Modules that an engine is attached to, with all modules inside them.
@@ -53,6 +53,7 @@ class Attachment:
             nothing else; see OptimizerCheck.
         state: The run; it releases the gradients of each step.
         user_loss_scale: Returns the factor by which the user multiplies each loss.
+        physical_batch_size: Most samples per part of a batch, if batches are split.
 
     Attributes:
         batch: The logical batch since the last step.
@@ -70,6 +71,7 @@ class Attachment:
         optimizer: Optimizer,
         state: EngineState,
         user_loss_scale: Callable[[], float] = unit_loss_scale,
+        physical_batch_size: int | None = None,
     ) -> None:
         options = state.options
         _refuse_taken(module)
@@ -101,7 +103,11 @@ class Attachment:
         self._views = options.augmentation_multiplicity
         self._gradient_engine.on_gradients = self._add
         together = state.ranks if is_sharded(module) else ALONE
-        self._check = PassCheck(self._gradient_engine, self._clipper, together)
+        likely = 0  # of batches from elsewhere, the first is like the others
+        if options.sampling == "poisson":
+            expected = state.plan.expected_batch_size / state.ranks.size
+            likely = self._views * likely_size(expected, physical_batch_size)
+        self._check = PassCheck(self._gradient_engine, self._clipper, together, likely)
         self._gradient_engine.on_loss = self._record_loss
         self._gradient_engine.before_forward = self._check
         self._gradient_engine.start()

@@ -39,7 +39,7 @@ from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments
-from dpsgd_explorer.dp.safety.check import LossFunction
+from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.dp.sampling.loader import Collate, PoissonLoader, Records
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.validation import whole
@@ -283,7 +283,9 @@ class PrivacyEngine(AccountedEngine):
         """
         if self._attachment is not None:
             raise PrivacyError("the engine is attached already; call detach() first.")
-        attachment = Attachment(self.module, optimizer, self._state, self._loss_scale)
+        attachment = Attachment(
+            self.module, optimizer, self._state, self._loss_scale, self._part_size
+        )
         if self._example is not None and self._loss_fn is not None:
             attachment.check_example(self._example, self._loss_fn)
         self._attachment = attachment

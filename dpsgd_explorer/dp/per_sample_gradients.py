@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
-from dpsgd_explorer.dp.safety.check import LossFunction, compare_sizes, undisturbed
+from dpsgd_explorer.dp.safety.passes import LossFunction, compare_sizes, undisturbed
 
 
 def per_sample_gradients(

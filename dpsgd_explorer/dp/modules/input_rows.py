@@ -13,7 +13,7 @@ positions and the module raises; with the mask uncut it runs: the mask is shared
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
@@ -134,7 +134,7 @@ class InputRows:
         return all(len(x) == count for x in tensors if x.dim())
 
 
-def called(module: nn.Module, call: Any) -> Any:
+def called(module: Callable[..., Any], call: Any) -> Any:
     """Return the outputs of a call in which shared inputs may be wrapped."""
     args, kwargs = tree_map(
         lambda x: x.value if isinstance(x, SharedInput) else x, call

@@ -22,54 +22,56 @@ together, with equal inputs, and each compares what it stores of the sums.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
-from dpsgd_explorer.dp.clipping.clipper import Clipper
-from dpsgd_explorer.dp.clipping.sums import clipped_sum
-from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
-from dpsgd_explorer.dp.distributed.sharding import gradients_of, reshard, stored_part
-from dpsgd_explorer.dp.engines.base import (
-    GradientEngine,
-    batch_size_of,
-    ignore_loss,
-    unit_loss_scale,
+from dpsgd_explorer.dp.distributed.sharding import (
+    gradients_of,
+    is_sharded,
+    reshard,
+    stored_part,
 )
-from dpsgd_explorer.dp.kernels.full_precision import full_precision
-from dpsgd_explorer.dp.losses.labels import labels_of
 from dpsgd_explorer.dp.losses.target_check import TargetCheck
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import called
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
 from dpsgd_explorer.dp.modules.pytree import tensors_of
-from dpsgd_explorer.dp.modules.seeding import seed_draws
-from dpsgd_explorer.dp.modules.state import Changes, ModuleState, refuse_different
-from dpsgd_explorer.dp.safety.expected_draws import expected_draws
+from dpsgd_explorer.dp.modules.state import Changes, refuse_different
+from dpsgd_explorer.dp.safety.draw_patterns import Pattern, patterns
 from dpsgd_explorer.dp.safety.gradient_parts import (
+    NotFiniteError,
     Rows,
     Samples,
     chosen,
+    joined,
+    largest_difference,
     largest_entry,
     parts_of,
+    squared_norms_of,
+    weighted_parts,
 )
 from dpsgd_explorer.dp.safety.mixing_module import describe_mixing
-from dpsgd_explorer.errors import ExplorerError, MixedLossError, UnsupportedModuleError
-
-LossFunction = Callable[[Any, Any], Tensor]
+from dpsgd_explorer.dp.safety.passes import (
+    FAILURES,
+    TOLERANCE,
+    CheckPasses,
+    compare_sizes,
+    explained,
+    widened,
+)
+from dpsgd_explorer.errors import MixedLossError, UnsupportedModuleError
 
 #: Standard deviation of the rows that change: large, so that a weak mix shows.
 OTHERS_SCALE = 10.0
-#: Largest relative difference: float32 rounding is far below, a shared statistic above.
-TOLERANCE = 1e-3
-#: The same in lower precision, in units of its rounding error.
-ROUND_OFFS = 8
 
 
-class SafetyCheck:
+class SafetyCheck(CheckPasses):
     """Measures one module under one gradient engine, and restores its state.
 
     Args:
@@ -82,37 +84,18 @@ class SafetyCheck:
         targets: The loss function's second argument; only shape and dtype are read.
     """
 
-    def __init__(
-        self,
-        gradient_engine: GradientEngine,
-        clipper: Clipper,
-        args: Any,
-        kwargs: Any,
-        ranks: Ranks = ALONE,
-        *,
-        loss_fn: LossFunction | None = None,
-        targets: Any = None,
-    ) -> None:
-        self._gradient_engine = gradient_engine
-        self._module = gradient_engine.module
-        self._clipper = clipper
-        self._call = (args, kwargs)
-        self._ranks = ranks
-        self._size = batch_size_of(args, kwargs)
-        self._tolerance = _tolerance(self._module)
-        self._loss_fn = loss_fn
-        self._targets = targets
-        self._labels: dict[int, int] | None = None
-
     def run(self) -> None:
         """Raise UnsupportedModuleError unless all four conditions hold."""
         self._gradient_engine.input_rows.forget()
         with self._session():
             call = self._random_call(SEED)
             self._module.eval()
-            compare_sizes(self._gradient_engine, call, probe_inputs.without_last(call))
+            fewer = probe_inputs.without_last(call)
+            with self._draws.at(None), self._pass(call):
+                compare_sizes(self._gradient_engine, call, fewer)
             targets = self._random_targets(call)
             self._check_independence(call, targets)
+            self._check_shared_draws(call, targets)
             self._check_ignored_labels(call, targets)
             self._module.eval()
             self._check_targets(call)
@@ -120,14 +103,6 @@ class SafetyCheck:
             samples = self._samples(call, targets)
             self._check_sum(call, targets, samples)
             self._check_sensitivity(samples)
-
-    @contextmanager
-    def _session(self) -> Iterator[None]:
-        """Allow passes inside the context; restore the module's state after it."""
-        gradient_engine = self._gradient_engine
-        with undisturbed(gradient_engine) as self._state, _explained(gradient_engine):
-            self._call = gradient_engine.input_rows.marked(self._call, self._size)
-            yield
 
     def _check_independence(self, call: Any, targets: Any) -> None:
         self._module.train()  # statistics are often stored in training mode only
@@ -139,10 +114,36 @@ class SafetyCheck:
             other_targets = probe_inputs.keep_row(targets, moved, i)
             others, new = self._samples_and_changes(changed, other_targets)
             refuse_different(self._module, changes, new)
-            row = range(i, i + 1)
-            if not self._same_gradients(chosen(samples, row), chosen(others, row)):
+            if not self._same_rows(samples, others, [i]):
+                raise UnsupportedModuleError(self._mixing_refusal(call, calls))
+
+    def _check_shared_draws(self, call: Any, targets: Any) -> None:
+        """Check independence where numbers drawn for a whole batch are extreme."""
+        other = self._random_call(SEED + 1, scale=OTHERS_SCALE)
+        moved = probe_inputs.rotated(targets)
+        # In batch j row j is another one; two batches share the row that is in neither.
+        batches = [
+            (
+                probe_inputs.keep_row(other, call, j),
+                probe_inputs.keep_row(moved, targets, j),
+            )
+            for j in range(SAMPLES)
+        ]
+        for pattern in patterns(self._draws.numbers):
+            # Gradients of extreme draws may be infinite; training leaves them out.
+            with self._draws.at(pattern), suppress(NotFiniteError):
+                self._compare_batches(batches, pattern)
+
+    def _compare_batches(self, batches: list[Any], pattern: Pattern) -> None:
+        passes = [self._samples_and_changes(*batch) for batch in batches]
+        for i in range(SAMPLES):
+            j, k = (i + 1) % SAMPLES, (i + 2) % SAMPLES
+            (first, changes), (second, new) = passes[j], passes[k]
+            refuse_different(self._module, changes, new)
+            if not self._same_rows(first, second, [i]):
+                calls = {i: batches[k][0]}
                 raise UnsupportedModuleError(
-                    describe_mixing(self._module, call, calls, SEED)
+                    self._mixing_refusal(batches[j][0], calls, pattern)
                 )
 
     def _check_ignored_labels(self, call: Any, targets: Any) -> None:
@@ -158,60 +159,51 @@ class SafetyCheck:
         """Measure the loss alone, with targets of all classes and ignored ones."""
         if self._loss_fn is None:
             return
-        other = self._random_call(SEED + 1)
-        with torch.no_grad():
-            outputs, others = (called(self._module, c) for c in (call, other))
-        TargetCheck(
-            self._loss_fn,
-            outputs,
-            others,
-            self._targets,
-            size=self._size,
-            loss_reduction=self._gradient_engine.loss_reduction,
-            tolerance=self._tolerance,
-        ).run()
+        outputs, others = map(self._outputs, (call, self._random_call(SEED + 1)))
+        with explained(self._gradient_engine):
+            TargetCheck(
+                self._loss_fn,
+                outputs,
+                others,
+                self._targets,
+                size=self._size,
+                loss_reduction=self._gradient_engine.loss_reduction,
+                tolerance=self._tolerance,
+            ).run()
 
     def _check_size(self, call: Any, targets: Any) -> None:
         """Compare two sizes in training mode, with random draws at their means."""
         self._module.train()
-        with expected_draws():
+        with self._draws.at(None):
             samples, changes = self._samples_and_changes(call, targets)
             fewer, new = self._samples_and_changes(
                 *probe_inputs.without_last((call, targets))
             )
         refuse_different(self._module, changes, new, sizes=True)
-        if not self._same_gradients(chosen(samples, range(SAMPLES - 1)), fewer):
+        if not self._same_rows(samples, fewer, range(SAMPLES - 1)):
             raise UnsupportedModuleError(self._size_refusal())
         self._module.eval()
 
-    def _size_refusal(self) -> str:
-        reduction = self._gradient_engine.loss_reduction
-        return (
-            "a sample's gradient must not depend on the batch size. Either the loss is "
-            f"not a {reduction} over samples, as loss_reduction says, or the module "
-            "uses the number of samples."
-        )
-
     def _check_sum(self, call: Any, targets: Any, samples: Samples) -> None:
-        with self._unwatched():
-            reshard(self._module)
-            every = dict(self._module.named_parameters())
-            named = {name: p for name, p in every.items() if p.requires_grad}
-            loss = self._loss(call, targets)
-            found = gradients_of(loss, [*named.values()])
-        expected = dict(zip(named, found, strict=True))
+        named = {n: p for n, p in self._module.named_parameters() if p.requires_grad}
+        expected = self._reference(call, targets, named)
         scale = self._gradient_engine.gradient_scale(SAMPLES)
+        ones = torch.ones(SAMPLES)
         largest = 0.0
         apart = dict.fromkeys(named, 0.0)
-        for (rows,) in self._parts(samples):
-            for name, gradients in rows.items():
-                total = gradients.sum(0).div_(scale)
+        weights = dict.fromkeys(self._gradient_engine.parameters(), ones)
+        for totals in self._weighted(samples, weights):
+            for name, total in totals.items():
+                total.div_(scale)
                 largest = max(largest, largest_entry(total))
                 own = stored_part(total, named[name], self._ranks)
                 reference = expected.pop(name)
-                if reference is not None:
-                    own = own - reference.to(own.dtype)
-                apart[name] = largest_entry(own)
+                if reference is None:
+                    apart[name] = largest_entry(own)
+                else:
+                    apart[name] = largest_difference(own, reference)
+        if not math.isfinite(largest):
+            raise NotFiniteError
         for name, reference in expected.items():  # of no layer's own forward
             if reference is not None:
                 apart[name] = largest_entry(reference)
@@ -227,168 +219,86 @@ class SafetyCheck:
                 'engine="microbatch", or change loss_reduction.'
             )
 
+    def _reference(
+        self, call: Any, targets: Any, named: dict[str, nn.Parameter]
+    ) -> dict[str, Tensor | None]:
+        """Return autograd's gradients by name; in float32 where the model is in less.
+
+        torch's own sums over positions in bfloat16 are further from the truth than any
+        tolerance that would still show a mistake.
+        """
+        with self._unwatched():
+            reshard(self._module)
+            if self._tolerance > TOLERANCE and not is_sharded(self._module):
+                # A module that converts to a dtype by itself cannot run in another.
+                with suppress(*FAILURES):
+                    return self._wide_reference(call, targets, named)
+            with self._pass(call):
+                loss = self._loss(called(self._module, call), call, targets)
+                found = gradients_of(loss, [*named.values()])
+        return dict(zip(named, found, strict=True))
+
+    def _wide_reference(
+        self, call: Any, targets: Any, named: dict[str, nn.Parameter]
+    ) -> dict[str, Tensor | None]:
+        values = widened(
+            dict(self._module.named_buffers()) | dict(self._module.named_parameters())
+        )
+        trained = {name: values[name].detach().requires_grad_() for name in named}
+        device = next(iter(named.values())).device.type
+        call, targets = widened(call), widened(targets)
+        with self._draws.of_pass(SAMPLES), torch.autocast(device, enabled=False):
+            run = partial(functional_call, self._module, values | trained)
+            outputs = called(run, call)
+            loss = self._loss(outputs, call, targets)
+            found = gradients_of(loss, [*trained.values()])
+        return dict(zip(named, found, strict=True))
+
     def _check_sensitivity(self, samples: Samples) -> None:
         # Half of the smallest norm: every sample is shortened, so every norm is tested.
-        with full_precision():
-            squared = [each.squared_norms() for each in samples]
-        norms = torch.cat([*map(self._clipper.norms, squared)])
+        squared = joined(map(squared_norms_of, samples))
+        norms = self._clipper.norms(squared)
         bound = float(norms[norms > 0].min()) / 2 if bool((norms > 0).any()) else 1.0
-        clipper = self._clipper.shrunk_to(bound)
-        parameters = self._gradient_engine.parameters()
-        total = clipped_sum(parameters, clipper, self._ranks)
+        factors = self._clipper.shrunk_to(bound).factors(squared, norms)
         for i in range(SAMPLES):
-            total.reset()
-            for part in chosen(samples, range(i, i + 1)):
-                total.add(part)
-            length = self._length_in_bounds(total.norm() / bound)
+            row = slice(i, i + 1)
+            weights = {unit: factor[row] for unit, factor in factors.items()}
+            sample = chosen(samples, range(SAMPLES)[row])
+            lengths = [
+                float(torch.linalg.vector_norm(total))
+                for totals in self._weighted(sample, weights)
+                for total in totals.values()
+            ]
+            length = math.hypot(*lengths) / bound
             if not length <= 1 + self._tolerance:
                 raise UnsupportedModuleError(
                     "a clipped gradient is longer than max_grad_norm: a layer rule "
                     f"is wrong ({length:.3g} times the bound)."
                 )
 
-    def _length_in_bounds(self, length: float) -> float:
-        """Return the length of a whole sum from that of this rank's part.
-
-        Ranks that share parameters have each added the same sample.
-        """
-        (squared,) = self._ranks.total(length**2)
-        return math.sqrt(squared) / self._ranks.size
+    def _weighted(
+        self, samples: Samples, weights: Mapping[str, Tensor]
+    ) -> Iterator[Rows]:
+        parameters = self._gradient_engine.parameters()
+        return weighted_parts(samples, weights, parameters)
 
     def _samples_and_changes(self, call: Any, targets: Any) -> tuple[Samples, Changes]:
         """Return the gradients of a pass and its changes of the module's state."""
-        self._state.restore()
         samples = self._samples(call, targets)
         return samples, self._state.changes()
 
-    def _samples(self, call: Any, targets: Any) -> Samples:
-        received: Samples = []
-        self._gradient_engine.on_gradients = received.append
-        loss = self._loss(call, targets)
-        if not loss.requires_grad:
-            raise UnsupportedModuleError(
-                "no trained parameter reaches the loss by its layer's own forward. "
-                "Call the layers instead of using their weights, or use "
-                'engine="vmap" or "microbatch".'
-            )
-        loss.backward()  # type: ignore[no-untyped-call]
-        return received
-
-    def _parts(self, *passes: Samples) -> Iterator[list[Rows]]:
-        return parts_of(*passes, parameters=self._gradient_engine.parameters())
-
-    def _same_gradients(self, first: Samples, second: Samples) -> bool:
-        """Whether two passes' gradients are equal, but for rounding."""
+    def _same_rows(self, first: Samples, second: Samples, rows: Iterable[int]) -> bool:
+        """Whether two passes' gradients of some samples are equal, but for rounding."""
         largest, apart = [0.0], [0.0]
-        for one, other in self._parts(first, second):
-            largest += [largest_entry(values) for values in one.values()]
-            apart += [largest_entry(one[name] - other[name]) for name in one]
+        parameters = self._gradient_engine.parameters()
+        for i in rows:  # one after the other: a row is as large as the model
+            passes = [chosen(each, range(i, i + 1)) for each in (first, second)]
+            for one, other in parts_of(*passes, parameters=parameters):
+                largest += [largest_entry(values) for values in one.values()]
+                apart += [largest_difference(one[name], other[name]) for name in one]
         return max(apart) <= self._tolerance * max(largest)
 
-    def _loss(self, call: Any, targets: Any) -> Tensor:
-        seed_draws(SEED)  # the same random masks in every pass
-        outputs = called(self._module, call)
-        if self._loss_fn is not None:
-            loss = self._loss_fn(outputs, targets)
-            if loss.dim():
-                raise UnsupportedModuleError(
-                    "the loss must be one number for the batch, a mean or a sum over "
-                    f"samples; got shape {list(loss.shape)}. Reduce it in loss_fn."
-                )
-            return loss
-        scale = self._gradient_engine.gradient_scale(batch_size_of(*call))
-        return probe_inputs.linear_loss(outputs, targets, scale)
-
-    def _random_call(self, seed: int, scale: float = 1.0) -> Any:
-        if self._labels is None:
-            with self._unwatched():
-                self._labels = labels_of(self._module, self._call, self._size)
-        return probe_inputs.random_call(
-            self._module, self._call, self._size, seed, scale, self._labels
-        )
-
-    @contextmanager
-    def _unwatched(self) -> Iterator[None]:
-        self._gradient_engine.stop()
-        try:
-            yield
-        finally:
-            self._gradient_engine.start()
-
-    def _random_targets(self, call: Any) -> Any:
-        with torch.no_grad():
-            outputs = called(self._module, call)
-        if self._loss_fn is None:
-            return probe_inputs.random_slopes(outputs)
-        return probe_inputs.random_targets(self._targets, self._size, outputs)
-
-
-def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> None:
-    """Run passes of two batch sizes, so that the engine finds batch dimensions."""
-    with gradient_engine.learning_batch_dims():
-        # The first size again: a layer's batch dimension decides the shapes after it.
-        for each_call in (call, fewer, call):
-            called(gradient_engine.module, each_call)
-
-
-def _tolerance(module: nn.Module) -> float:
-    """Return the largest relative difference that rounding explains."""
-    dtypes = {p.dtype for p in module.parameters() if p.is_floating_point()}
-    for device in {p.device.type for p in module.parameters()}:
-        if torch.is_autocast_enabled(device):
-            dtypes.add(torch.get_autocast_dtype(device))
-    return max([TOLERANCE, *(ROUND_OFFS * torch.finfo(d).eps for d in dtypes)])
-
-
-@contextmanager
-def _explained(gradient_engine: GradientEngine) -> Iterator[None]:
-    """Explain an error that the module raises on the check's random inputs."""
-    try:
-        yield
-    except ExplorerError:
-        raise
-    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
-        raise UnsupportedModuleError(
-            "the safety check cannot run the module on random inputs of these shapes, "
-            f"dtypes and ranges of ids ({reason}). {gradient_engine.remedy(error)}"
-        ) from error
-
-
-@contextmanager
-def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
-    """Restore random state, stored values, modes and callbacks, also on errors."""
-    module = gradient_engine.module
-    on_gradients, before_forward = (
-        gradient_engine.on_gradients,
-        gradient_engine.before_forward,
-    )
-    on_loss = gradient_engine.on_loss
-    user_loss_scale = gradient_engine.user_loss_scale
-    modes = {submodule: submodule.training for submodule in module.modules()}
-    state = ModuleState(module)
-    fused = torch.backends.cudnn.enabled
-    devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
-    try:
-        gradient_engine.before_forward, gradient_engine.user_loss_scale = (
-            None,
-            unit_loss_scale,
-        )
-        gradient_engine.on_loss = ignore_loss
-        # Its recurrent layers have no backward while a module is evaluated.
-        torch.backends.cudnn.enabled = False
-        with torch.random.fork_rng(devices=devices), torch.enable_grad():
-            yield state
-    finally:
-        torch.backends.cudnn.enabled = fused
-        gradient_engine.on_gradients, gradient_engine.before_forward = (
-            on_gradients,
-            before_forward,
-        )
-        gradient_engine.user_loss_scale, gradient_engine.on_loss = (
-            user_loss_scale,
-            on_loss,
-        )
-        for submodule, mode in modes.items():
-            submodule.training = mode
-        state.restore()
+    def _mixing_refusal(
+        self, call: Any, calls: Mapping[int, Any], pattern: Pattern | None = None
+    ) -> str:
+        return describe_mixing(self._module, call, calls, self._draws, pattern)

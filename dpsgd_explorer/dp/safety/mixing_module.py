@@ -9,14 +9,20 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from dpsgd_explorer.dp.engines.base import batch_size_of
 from dpsgd_explorer.dp.modules.input_rows import called
-from dpsgd_explorer.dp.modules.seeding import seed_draws
+from dpsgd_explorer.dp.safety.controlled_draws import ControlledDraws
+from dpsgd_explorer.dp.safety.draw_patterns import Pattern
 
 Trace = list[tuple[str, list[Tensor], list[Tensor]]]
 
 
 def describe_mixing(
-    module: nn.Module, call: Any, changes: Mapping[int, Any], seed: int
+    module: nn.Module,
+    call: Any,
+    changes: Mapping[int, Any],
+    draws: ControlledDraws,
+    pattern: Pattern | None = None,
 ) -> str:
     """Return a message that names the innermost module that mixes rows.
 
@@ -24,26 +30,44 @@ def describe_mixing(
         module: The model.
         call: (args, kwargs) of one call.
         changes: {i: the same call with every sample but i replaced}.
-        seed: Set before each call, so that random masks agree.
+        draws: Set before each call, so that random masks agree.
+        pattern: Levels of the draws that all samples share, if they were set.
     """
-    before = _trace(module, call, seed)
+    before = _trace(module, call, draws)
     kinds = {
         name: type(submodule).__name__ for name, submodule in module.named_modules()
     }
+    when, remedy = _causes(pattern)
+    traces: dict[int, Trace] = {}  # one changed call may serve several rows
     for i, changed in changes.items():
-        name = _first_to_move(before, _trace(module, changed, seed), i)
+        if id(changed) not in traces:
+            traces[id(changed)] = _trace(module, changed, draws)
+        name = _first_to_move(before, traces[id(changed)], i)
         if name is not None:
             return (
-                f"{name or 'the module'} ({kinds[name]}) mixes the samples of a batch: "
-                "its output for one sample moves when the others change, so clipping "
-                "cannot bound what one sample does. Use something that works within "
-                "one sample instead, such as GroupNorm or LayerNorm for BatchNorm."
+                f"{name or 'the module'} ({kinds[name]}) mixes the samples of a batch"
+                f"{when}: its output for one sample moves when the others change, so "
+                f"clipping cannot bound what one sample does. {remedy}"
             )
     return (
-        "the loss mixes the samples of a batch: the gradient of one sample moves when "
-        "the others change, though the module's outputs do not. Use a loss that is a "
-        "mean or sum of a term for each sample, such as "
+        f"the loss mixes the samples of a batch{when}: the gradient of one sample "
+        "moves when the others change, though the module's outputs do not. Use a loss "
+        "that is a mean or sum of a term for each sample, such as "
         "dpsgd_explorer.dp.losses.per_sample_mean(losses, mask)."
+    )
+
+
+def _causes(pattern: Pattern | None) -> tuple[str, str]:
+    """Return when the module mixes, and what to do."""
+    if pattern is None:
+        return "", (
+            "Use something that works within one sample instead, such as GroupNorm or "
+            "LayerNorm for BatchNorm."
+        )
+    return (
+        f" when random numbers that it draws once for the whole batch are {pattern}",
+        "Remove the branch that they choose (mixup, CutMix); one that changes each "
+        "sample by itself, such as dropout, may stay.",
     )
 
 
@@ -57,7 +81,7 @@ def _first_to_move(before: Trace, after: Trace, i: int) -> str | None:
     return None
 
 
-def _trace(module: nn.Module, call: Any, seed: int) -> Trace:
+def _trace(module: nn.Module, call: Any, draws: ControlledDraws) -> Trace:
     """Return (name, inputs, outputs) of all modules in the order they finish."""
     trace: Trace = []
     names = {submodule: name for name, submodule in module.named_modules()}
@@ -70,8 +94,7 @@ def _trace(module: nn.Module, call: Any, seed: int) -> Trace:
         for submodule in module.modules()
     ]
     try:
-        seed_draws(seed)
-        with torch.no_grad():
+        with torch.no_grad(), draws.of_pass(batch_size_of(*call)):
             called(module, call)
     finally:
         for handle in handles:
@@ -86,8 +109,18 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 def _same(first: list[Tensor], second: list[Tensor], i: int) -> bool:
     """Whether row i is equal; a tensor without such a row must be equal as a whole."""
-    for a, b in zip(first, second, strict=True):
-        rows = (a[i], b[i]) if a.dim() > 0 and len(a) > i else (a, b)
-        if not torch.allclose(*rows, rtol=1e-4, atol=1e-6, equal_nan=True):
-            return False
-    return True
+    if len(first) != len(second):
+        return False
+    return all(_same_row(a, b, i) for a, b in zip(first, second, strict=True))
+
+
+def _same_row(a: Tensor, b: Tensor, i: int) -> bool:
+    if _has_row(a, i) and _has_row(b, i):
+        a, b = a[i], b[i]
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return torch.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True)
+
+
+def _has_row(tensor: Tensor, i: int) -> bool:
+    return tensor.dim() > 0 and len(tensor) > i

@@ -9,7 +9,7 @@ from torch import nn
 
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
-from tests.dp.nets import attached, train
+from tests.dp.nets import POISSON, attached, train
 
 ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
 WHOLE_BATCH = pytest.mark.parametrize("engine", ["hooks", "extending"])
@@ -215,6 +215,42 @@ def test_mixing_that_begins_with_a_larger_batch_is_found():
         step(net, optimizer, size)
     with pytest.raises(UnsupportedModuleError, match="Centred"):
         step(net, optimizer, 24)
+    assert own.steps_done == 4
+
+
+def drawing(module, x):
+    return len(x) > 26
+
+
+def test_mixing_in_a_batch_that_may_be_drawn_is_found_before_it_is_drawn():
+    """20 expected samples may become 47."""
+    net = net_with(Centred(drawing))
+    attached(net, **POISSON | {"batch_size": 20, "sample_size": 200})
+    with pytest.raises(UnsupportedModuleError, match="Centred"):
+        net(batch(20)[0])
+
+
+def test_parts_are_checked_at_their_largest_size():
+    net = net_with(Centred(drawing))
+    sizes = {"batch_size": 20, "sample_size": 200, "physical_batch_size": 26}
+    engine, optimizer = attached(net, **POISSON | sizes, steps=3)
+    train(net, optimizer, engine.poisson_loader(batch(200)))
+    assert engine.steps_done == 3
+    net = net_with(Centred(drawing))
+    sizes["physical_batch_size"] = 27
+    attached(net, **POISSON | sizes)
+    with pytest.raises(UnsupportedModuleError, match="Centred"):
+        net(batch(20)[0])
+
+
+@pytest.mark.parametrize("larger", [27, 39, 41])
+def test_a_larger_batch_from_elsewhere_is_checked(larger):
+    net = net_with(Centred(drawing))
+    own, optimizer = attached(net)
+    for size in (20, 26, 3, 26):
+        step(net, optimizer, size)
+    with pytest.raises(UnsupportedModuleError, match="Centred"):
+        step(net, optimizer, larger)
     assert own.steps_done == 4
 
 

@@ -1,0 +1,127 @@
+"""The ends of the range of each random operation's draws, from its arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+#: Distance of the ends of [0, 1): torch draws float32 numbers in steps of 2^-24.
+STEP = 2.0**-24
+#: Standard deviations to the ends of a normal distribution: 2e-9 lies beyond.
+DEVIATIONS = 6.0
+
+Arguments = dict[str, Any]
+#: The least and the largest value of a draw, or tensors of them.
+Ends = tuple[Any, Any]
+
+
+def _unit_ends(named: Arguments) -> Ends:
+    return STEP, 1 - STEP
+
+
+def _uniform_ends(named: Arguments) -> Ends:
+    width = named["to"] - named["from"]
+    return named["from"] + STEP * width, named["to"] - STEP * width
+
+
+def _normal_ends(named: Arguments) -> Ends:
+    mean, std = named.get("mean", 0.0), named.get("std", 1.0)
+    return mean - DEVIATIONS * std, mean + DEVIATIONS * std
+
+
+def _log_normal_ends(named: Arguments) -> Ends:
+    low, high = _normal_ends(named)
+    return math.exp(low), math.exp(high)
+
+
+def _integer_ends(named: Arguments) -> Ends:
+    return named.get("low", 0), named["high"] - 1
+
+
+def _random_ends(named: Arguments) -> Ends:
+    if named.get("to") is None:  # as long as the dtype goes
+        return 0, 2**24
+    return named.get("from", 0), named["to"] - 1
+
+
+def _coin_ends(named: Arguments) -> Ends:
+    """Return 0 and 1, but not what never happens."""
+    p = torch.as_tensor(named["p"] if "p" in named else named["self"])
+    return (p >= 1).double(), (p > 0).double()
+
+
+def _geometric_ends(named: Arguments) -> Ends:
+    p = named["p"]
+    return 1, 1 if p >= 1 else math.ceil(math.log(STEP) / math.log1p(-p))
+
+
+def _wait_ends(named: Arguments) -> Ends:
+    return STEP / named["lambd"], -math.log(STEP) / named["lambd"]
+
+
+def _cauchy_ends(named: Arguments) -> Ends:
+    reach = named["sigma"] / (math.pi * STEP)
+    return named["median"] - reach, named["median"] + reach
+
+
+def _count_ends(named: Arguments) -> Ends:
+    mean = named["self"]
+    return torch.zeros_like(mean), mean.add(DEVIATIONS * (mean.sqrt() + 1)).ceil()
+
+
+def _binomial_ends(named: Arguments) -> Ends:
+    least, most = _coin_ends({"p": named["prob"]})
+    return named["count"] * least, named["count"] * most
+
+
+def _gamma_ends(named: Arguments) -> Ends:
+    shape = named["self"]
+    return shape * STEP, shape + DEVIATIONS * (shape.sqrt() + 1)
+
+
+def _share_ends(named: Arguments) -> Ends:
+    """Return shares of which the first, or the last, has nearly all."""
+    first = torch.full_like(named["self"], STEP)
+    first[..., 0] = 1 - STEP * (first.shape[-1] - 1)
+    return first, first.flip(-1)
+
+
+def _category_ends(named: Arguments) -> Ends:
+    """Return the rarest category, and another."""
+    weights = named["self"]
+    possible = torch.where(weights > 0, weights, math.inf)
+    rarest = possible.argmin(-1, keepdim=True)
+    others = possible.scatter(-1, rarest, math.inf)
+    other = others.argmin(-1, keepdim=True)
+    only = torch.isinf(others).all(-1, keepdim=True)
+    return rarest, torch.where(only, rarest, other)
+
+
+#: {operation: ends of what it draws, from its arguments by name}.
+ENDS: dict[Any, Callable[[Arguments], Ends]] = {
+    aten.rand: _unit_ends,
+    aten.rand_like: _unit_ends,
+    aten.uniform_: _uniform_ends,
+    aten.randn: _normal_ends,
+    aten.randn_like: _normal_ends,
+    aten.normal: _normal_ends,
+    aten.normal_: _normal_ends,
+    aten.log_normal_: _log_normal_ends,
+    aten.randint: _integer_ends,
+    aten.randint_like: _integer_ends,
+    aten.random_: _random_ends,
+    aten.bernoulli: _coin_ends,
+    aten.bernoulli_: _coin_ends,
+    aten.geometric_: _geometric_ends,
+    aten.exponential_: _wait_ends,
+    aten.cauchy_: _cauchy_ends,
+    aten.poisson: _count_ends,
+    aten.binomial: _binomial_ends,
+    aten._standard_gamma: _gamma_ends,
+    aten._sample_dirichlet: _share_ends,
+    aten.multinomial: _category_ends,
+}

@@ -1,0 +1,248 @@
+"""Passes of a module on random inputs, for the safety check to compare.
+
+Each pass draws the same random numbers, from generators that are restored afterwards,
+as are the module's stored values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from dpsgd_explorer.dp.clipping.clipper import Clipper
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
+from dpsgd_explorer.dp.engines.base import (
+    GradientEngine,
+    GradientsCallback,
+    batch_size_of,
+    ignore_loss,
+    unit_loss_scale,
+)
+from dpsgd_explorer.dp.losses.labels import labels_of
+from dpsgd_explorer.dp.modules import probe_inputs
+from dpsgd_explorer.dp.modules.input_rows import SharedInput, called
+from dpsgd_explorer.dp.modules.probe_inputs import SEED
+from dpsgd_explorer.dp.modules.state import ModuleState
+from dpsgd_explorer.dp.safety.controlled_draws import ControlledDraws
+from dpsgd_explorer.dp.safety.gradient_parts import Samples
+from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
+
+LossFunction = Callable[[Any, Any], Tensor]
+
+#: Largest relative difference: float32 rounding is far below, a shared statistic above.
+TOLERANCE = 1e-3
+#: The same in lower precision, in units of its rounding error.
+ROUND_OFFS = 8
+#: What a module may raise on inputs that do not fit it.
+FAILURES = RuntimeError, ValueError, TypeError, LookupError, AttributeError
+
+
+class CheckPasses:
+    """Runs one module under one gradient engine; see SafetyCheck for the arguments."""
+
+    def __init__(
+        self,
+        gradient_engine: GradientEngine,
+        clipper: Clipper,
+        args: Any,
+        kwargs: Any,
+        ranks: Ranks = ALONE,
+        *,
+        loss_fn: LossFunction | None = None,
+        targets: Any = None,
+    ) -> None:
+        self._gradient_engine = gradient_engine
+        self._module = gradient_engine.module
+        self._clipper = clipper
+        self._call = (args, kwargs)
+        self._ranks = ranks
+        self._size = batch_size_of(args, kwargs)
+        self._dtypes = _dtypes(self._module)
+        self._loss_fn = loss_fn
+        self._targets = targets
+        self._labels: dict[int, int] | None = None
+
+    @property
+    def _tolerance(self) -> float:
+        """The largest relative difference that rounding explains."""
+        dtypes = self._dtypes | self._draws.low_dtypes
+        return max([TOLERANCE, *(ROUND_OFFS * torch.finfo(d).eps for d in dtypes)])
+
+    @contextmanager
+    def _session(self) -> Iterator[None]:
+        """Allow passes inside the context; restore the module's state after it."""
+        gradient_engine = self._gradient_engine
+        with undisturbed(gradient_engine) as self._state, ExitStack() as at_end:
+            self._draws = ControlledDraws(self._module, SEED)
+            at_end.callback(self._draws.restore)
+            with explained(gradient_engine):
+                self._call = gradient_engine.input_rows.marked(self._call, self._size)
+            yield
+
+    def _run(self, call: Any, targets: Any, on_gradients: GradientsCallback) -> None:
+        """Run a pass on the module's own stored values, with its backward."""
+        self._state.restore()
+        self._gradient_engine.on_gradients = on_gradients
+        with self._pass(call):
+            loss = self._loss(called(self._module, call), call, targets)
+            if not loss.requires_grad:
+                raise UnsupportedModuleError(
+                    "no trained parameter reaches the loss by its layer's own forward. "
+                    "Call the layers instead of using their weights, or use "
+                    'engine="vmap" or "microbatch".'
+                )
+            loss.backward()  # type: ignore[no-untyped-call]
+
+    def _samples(self, call: Any, targets: Any) -> Samples:
+        """Return the per-sample gradients of a pass."""
+        received: Samples = []
+        self._run(call, targets, received.append)
+        # The engine's callback would keep the gradients alive until the next pass.
+        self._gradient_engine.on_gradients = _drop
+        return received
+
+    @contextmanager
+    def _pass(self, call: Any) -> Iterator[None]:
+        """Set what the module draws, and explain the errors that it raises."""
+        size = batch_size_of(*call)
+        with explained(self._gradient_engine), self._draws.of_pass(size):
+            yield
+
+    def _loss(self, outputs: Any, call: Any, targets: Any) -> Tensor:
+        if self._loss_fn is not None:
+            loss = self._loss_fn(outputs, targets)
+            if loss.dim():
+                raise UnsupportedModuleError(
+                    "the loss must be one number for the batch, a mean or a sum over "
+                    f"samples; got shape {list(loss.shape)}. Reduce it in loss_fn."
+                )
+            return loss
+        scale = self._gradient_engine.gradient_scale(batch_size_of(*call))
+        return probe_inputs.linear_loss(outputs, targets, scale)
+
+    def _size_refusal(self) -> str:
+        reduction = self._gradient_engine.loss_reduction
+        return (
+            "a sample's gradient must not depend on the batch size. Either the loss is "
+            f"not a {reduction} over samples, as loss_reduction says, or the module "
+            "uses the number of samples."
+        )
+
+    def _random_call(self, seed: int, scale: float = 1.0) -> Any:
+        if self._labels is None:
+            with self._unwatched(), self._draws.at(None), self._pass(self._call):
+                self._labels = labels_of(self._module, self._call, self._size)
+        return probe_inputs.random_call(
+            self._module, self._call, self._size, seed, scale, self._labels
+        )
+
+    @contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        self._gradient_engine.stop()
+        try:
+            yield
+        finally:
+            self._gradient_engine.start()
+
+    def _outputs(self, call: Any) -> Any:
+        """Return the module's outputs, without gradients."""
+        with torch.no_grad(), self._pass(call):
+            return called(self._module, call)
+
+    def _random_targets(self, call: Any) -> Any:
+        outputs = self._outputs(call)
+        if self._loss_fn is None:
+            return probe_inputs.random_slopes(outputs)
+        return probe_inputs.random_targets(self._targets, self._size, outputs)
+
+
+def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> None:
+    """Run passes of two batch sizes, so that the engine finds batch dimensions."""
+    with gradient_engine.learning_batch_dims():
+        # The first size again: a layer's batch dimension decides the shapes after it.
+        for each_call in (call, fewer, call):
+            called(gradient_engine.module, each_call)
+
+
+def _dtypes(module: nn.Module) -> set[torch.dtype]:
+    """Return the dtypes that a module computes in, as far as is known outside."""
+    dtypes = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    for device in {p.device.type for p in module.parameters()}:
+        if torch.is_autocast_enabled(device):
+            dtypes.add(torch.get_autocast_dtype(device))
+    return dtypes
+
+
+def widened(tree: Any) -> Any:
+    """Return the tree with floating-point tensors in float32, if they are in less."""
+    return tree_map(_widened, tree)
+
+
+def _widened(leaf: Any) -> Any:
+    if isinstance(leaf, SharedInput):
+        return SharedInput(_widened(leaf.value))
+    low = isinstance(leaf, Tensor) and leaf.dtype in (torch.bfloat16, torch.float16)
+    return leaf.float() if low else leaf
+
+
+def _drop(gradients: object) -> None:
+    """Ignore the gradients of a pass that is over."""
+
+
+@contextmanager
+def explained(gradient_engine: GradientEngine) -> Iterator[None]:
+    """Explain an error that the module raises on the check's random inputs."""
+    try:
+        yield
+    except (ExplorerError, torch.OutOfMemoryError):
+        raise
+    except FAILURES as error:
+        reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        raise UnsupportedModuleError(
+            "the safety check cannot run the module on random inputs of these shapes, "
+            f"dtypes and ranges of ids ({reason}). {gradient_engine.remedy(error)}"
+        ) from error
+
+
+@contextmanager
+def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
+    """Restore random state, stored values, modes and callbacks, also on errors."""
+    module = gradient_engine.module
+    on_gradients, before_forward = (
+        gradient_engine.on_gradients,
+        gradient_engine.before_forward,
+    )
+    on_loss = gradient_engine.on_loss
+    user_loss_scale = gradient_engine.user_loss_scale
+    modes = {submodule: submodule.training for submodule in module.modules()}
+    state = ModuleState(module)
+    fused = torch.backends.cudnn.enabled
+    devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
+    try:
+        gradient_engine.before_forward, gradient_engine.user_loss_scale = (
+            None,
+            unit_loss_scale,
+        )
+        gradient_engine.on_loss = ignore_loss
+        # Its recurrent layers have no backward while a module is evaluated.
+        torch.backends.cudnn.enabled = False
+        with torch.random.fork_rng(devices=devices), torch.enable_grad():
+            yield state
+    finally:
+        torch.backends.cudnn.enabled = fused
+        gradient_engine.on_gradients, gradient_engine.before_forward = (
+            on_gradients,
+            before_forward,
+        )
+        gradient_engine.user_loss_scale, gradient_engine.on_loss = (
+            user_loss_scale,
+            on_loss,
+        )
+        for submodule, mode in modes.items():
+            submodule.training = mode
+        state.restore()
