@@ -88,6 +88,7 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/runs/store/store.py": "one door to the table of runs",
     "static/js/pages/train.js": "one page: all that it draws follows from one store",
     "tests/accounting/core/test_numbers.py": "one call of every public function",
+    "tests/dp/loss_cases.py": "one list of honest and dishonest losses",
 }
 OWN_FOLDERS = ("dpsgd_explorer", "static", "tests", "benchmarks")
 

@@ -240,6 +240,47 @@ def hard_examples(out, y):
     return F.cross_entropy(out, y, reduction="none").topk(1).values.mean()
 
 
+def worst_half(out, y):
+    """The conditional value at risk, with the median of the batch as its threshold."""
+    losses = F.cross_entropy(out, y, reduction="none")
+    threshold = losses.detach().median()
+    return threshold + 2 * F.relu(losses - threshold).mean()
+
+
+def trimmed(out, y):
+    losses = F.cross_entropy(out, y, reduction="none")
+    return torch.where(losses < losses.detach().median() + 0.1, losses, 0.0).mean()
+
+
+def hard_and_easy(out, y):
+    losses = F.cross_entropy(out, y, reduction="none")
+    hard = losses > losses.detach().mean()
+    return (torch.where(hard, losses, 0.0) + torch.where(~hard, losses**2, 0.0)).mean()
+
+
+def share_of_the_batch(y):
+    """Return a weight for each record, [B, C], of mean 1 over the batch."""
+    return (y / y.mean(0)).clone()
+
+
+def adaptive_charbonnier(out, y):
+    squares = (out - y) ** 2
+    return torch.sqrt(squares + squares.detach().mean()).mean()
+
+
+def adaptive_charbonnier_of_a_number(out, y):
+    squares = (out - y) ** 2
+    return torch.sqrt(squares + squares.detach().mean().item()).mean()
+
+
+def two_targets(out, y):
+    return ((out - y) * (out - out.detach().mean(0))).mean()
+
+
+def larger_of_two_targets(out, y):
+    return torch.maximum(out - y, out - out.detach().mean(0)).mean()
+
+
 def balanced_classes(out, y):
     counts = torch.bincount(y, minlength=CLASSES).clamp(min=1)
     losses = F.cross_entropy(out, y, weight=1 / counts, reduction="none")
@@ -297,6 +338,20 @@ PLANTED = by_name(
             "some of the samples": lambda out, y: F.cross_entropy(
                 out[: 1 + len(y) // 2], y[: 1 + len(y) // 2]
             ),
+            "worst half of the batch": worst_half,
+            "trimmed at the batch's median": trimmed,
+            "hard and easy ones by the batch's mean": hard_and_easy,
+            "deviation from the batch's mean loss": lambda out, y: (
+                (
+                    (losses := F.cross_entropy(out, y, reduction="none"))
+                    - losses.detach().mean()
+                )
+                .abs()
+                .mean()
+            ),
+            "scores scaled by the batch": lambda out, y: F.cross_entropy(
+                out * share_of_the_batch(1.0 + F.one_hot(y, CLASSES)), y
+            ),
             "weights of samples": lambda out, y: (
                 F.cross_entropy(out, y, reduction="none") * y / y.float().mean()
             ).mean(),
@@ -315,6 +370,22 @@ PLANTED = by_name(
             "a masked mean": masked_mean,
         },
         (scores, numbers): {
+            "adaptive Charbonnier": adaptive_charbonnier,
+            "adaptive Charbonnier, a number": adaptive_charbonnier_of_a_number,
+            "two targets": two_targets,
+            "the larger of two targets": larger_of_two_targets,
+            "squares over the batch's variance": lambda out, y: (
+                (out - y) ** 2 / y.var(0)
+            ).mean(),
+            "a quantile of the batch": lambda out, y: torch.maximum(
+                (share := y.mean().item()) * (y - out), (share - 1) * (y - out)
+            ).mean(),
+            "activations weighed by the batch": lambda out, y: (
+                out.sigmoid() * share_of_the_batch(y)
+            ).mean(),
+            "an inner product with weights": lambda out, y: torch.einsum(
+                "bc,bc->b", out.softmax(1), share_of_the_batch(y)
+            ).mean(),
             "root of a mean": lambda out, y: F.mse_loss(out, y).sqrt(),
             "BCE, weights of samples": lambda out, y: (
                 F.binary_cross_entropy_with_logits(out, y, weight=y.sum(1, True))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 
 from dpsgd_explorer.dp.losses.operation import (
     Operation,
@@ -15,6 +16,7 @@ from dpsgd_explorer.dp.losses.operation import (
     only_records,
     only_reduced,
 )
+from dpsgd_explorer.dp.losses.shifts import NOISE, settled
 from dpsgd_explorer.dp.losses.states import (
     NotPerRecordError,
     Records,
@@ -26,23 +28,14 @@ from dpsgd_explorer.dp.losses.states import (
 PARAMETERS = ("exponent", "min", "max", "beta", "threshold", "negative_slope", "alpha")
 #: Largest distance from 1 of the sum of a soft target's probabilities.
 ROUND_OFF = 1e-3
+UNKNOWN_FACTOR = "it is multiplied or divided by a tensor (weights, a mask or its sum)"
 
 
 def nonlinear(op: Operation) -> State:
     """Apply a function to each element."""
+    source = settled(op)
     op.add_numbers(PARAMETERS)
-    return op.keeps_shape(op.records.unshifted())
-
-
-def residual(op: Operation) -> State:
-    """Apply a power or an absolute value: to outputs, or outputs less a target."""
-    source = op.records
-    # One shift is the target in ``(out - y) ** 2``, with a row per record; a second one
-    # could be a statistic of the batch.
-    if source.shifted == 1:
-        source = source._replace(shifted=0)
-    op.add_numbers(PARAMETERS)
-    return op.keeps_shape(source.unshifted())
+    return op.keeps_shape(source)
 
 
 def linear(op: Operation) -> State:
@@ -57,7 +50,7 @@ def softmax(op: Operation) -> State:
     dim = op.dim("dim", len(source.shape))
     if dim == source.dim:
         raise NotPerRecordError(f"{op.name} is taken over the samples")
-    return Records(*source[:-1], class_dim=dim)
+    return source._replace(class_dim=dim)
 
 
 def add(op: Operation) -> State:
@@ -71,6 +64,8 @@ def add(op: Operation) -> State:
     source = op.only
     if isinstance(source, Reduced):
         return source
+    if op.notes.is_target(op.node):
+        return op.keeps_shape(source)
     return op.keeps_shape(source)._replace(shifted=source.shifted + 1)
 
 
@@ -78,9 +73,46 @@ def multiply(op: Operation) -> State:
     """Multiply two tensors, or one by a tensor that needs no gradient."""
     first, second = op.sources
     if first is not None and second is not None:
-        return _of_two(op, first, second)
+        return _product(op, first, second)
     constant = op.saved("other" if second is None else "self")
-    return _scaled(op, op.only, constant)
+    if op.notes.is_target(op.node) and isinstance(op.only, Records):
+        return op.keeps_shape(op.only.with_target())
+    return _scaled(op, op.only, constant, may_be_target=True)
+
+
+def inner_product(op: Operation) -> State:
+    """Multiply a matrix for each record by another, as ``einsum("bc,bc->b")`` does."""
+    first, second = op.sources
+    if first is not None and second is not None:
+        one, other = (only_records(state, op) for state in (first, second))
+        if one.shifted or other.shifted:
+            left, right = op.saved("self"), op.saved("mat2")
+            same = torch.equal(left, right.transpose(1, 2))
+            one = other = _squared(one, same)
+        source = one._replace(targeted=one.targeted or other.targeted)
+    else:
+        one = other = only_records(op.only, op)
+        if not one.affine or one.shifted:
+            raise NotPerRecordError(UNKNOWN_FACTOR)
+        source = one.with_target()
+    if any((state.dim, state.repeats) != (0, 1) for state in (one, other)):
+        raise NotPerRecordError(f"{op.name} pairs samples with each other")
+    return source.unshifted()._replace(shape=op.shape)
+
+
+def _product(op: Operation, first: State, second: State) -> Records:
+    one, other = only_records(first, op), only_records(second, op)
+    if not (one.shifted or other.shifted):
+        return _of_two(op, one, other)
+    # The square of a residual, written as a product.
+    same = torch.equal(op.saved("self"), op.saved("other"))
+    return op.keeps_shape(_squared(one, same))
+
+
+def _squared(residual: Records, is_square: bool) -> Records:
+    if not is_square or residual.shifted > 1:
+        return residual.unshifted()
+    return residual.with_target()._replace(shifted=0, affine=False, class_dim=None)
 
 
 def divide(op: Operation) -> State:
@@ -93,7 +125,20 @@ def divide(op: Operation) -> State:
     divisor = op.saved("other")
     if not divisor.dim() and op.notes.is_count(first, float(divisor)):
         return Reduced(divided=True)
+    if _are_lengths(op.node, divisor):
+        return first
     return _scaled(op, first, divisor)
+
+
+def _are_lengths(node: Node, divisor: Tensor) -> bool:
+    """Whether losses of label sequences are divided by the lengths of the labels."""
+    source = node.next_functions[0][0]
+    if source is not None and source.name() == "WhereBackward0":
+        source = source.next_functions[1][0]
+    if source is None or source.name() != "CtcLossBackward0":
+        return False
+    lengths = torch.as_tensor(source._saved_target_lengths)  # type: ignore[attr-defined]
+    return torch.equal(divisor.cpu(), lengths.clamp(min=1).to(divisor.dtype))
 
 
 def scale(op: Operation) -> State:
@@ -112,7 +157,23 @@ def larger(op: Operation) -> State:
     first, second = op.sources
     if first is None or second is None:
         raise NotPerRecordError(f"{op.name} compares with a tensor of unknown origin")
+    one, other = only_records(first, op), only_records(second, op)
+    if one.shifted == other.shifted == 1 and not (one.targeted or other.targeted):
+        if not _are_proportional(op.saved("self"), op.saved("other")):
+            raise NotPerRecordError(f"{op.name} compares two tensors of unknown origin")
+        # Both are multiples of one residual, as in the loss of a quantile.
+        return op.keeps_shape(_squared(one, True))
     return _of_two(op, first, second)
+
+
+def _are_proportional(first: Tensor, second: Tensor) -> bool:
+    """Whether one tensor is a multiple of the other, up to round-off."""
+    one, other = first.double().flatten(), second.double().flatten()
+    size = one.dot(one)
+    if not size:
+        return not other.any()
+    rest = other - one * (other.dot(one) / size)
+    return bool(rest.norm() <= NOISE * torch.finfo(first.dtype).eps * other.norm())
 
 
 def fill(op: Operation) -> State:
@@ -120,6 +181,21 @@ def fill(op: Operation) -> State:
     if bool(op.saved("mask").any()):
         raise NotPerRecordError("a mask fills some of the losses")
     return linear(op)
+
+
+def choose(op: Operation) -> State:
+    """Choose between a tensor and a constant, by a condition of unknown origin."""
+    condition = op.saved("condition")
+    if len([source for source in op.sources if source is not None]) != 1:
+        raise NotPerRecordError("a condition chooses between two losses")
+    source = op.records
+    # torch's loss of label sequences leaves out those that cannot be aligned.
+    only_infinite = op.sources[0] is None and not condition.any()
+    if not (only_infinite or op.notes.is_target(op.node)):
+        raise NotPerRecordError("a condition leaves out some of the losses")
+    if not only_infinite:
+        source = source.with_target()
+    return op.keeps_shape(source)
 
 
 def aligned(op: Operation, first: State, second: State) -> Records:
@@ -135,16 +211,25 @@ def aligned(op: Operation, first: State, second: State) -> Records:
     same = one.repeats == other.repeats and one.size == other.size
     if ends or not same or shape[dim] != one.shape[one.dim]:
         raise NotPerRecordError(f"{op.name} pairs samples with each other")
-    return Records(one.size, shape, dim, one.repeats)
+    return Records(
+        one.size,
+        shape,
+        dim,
+        one.repeats,
+        affine=one.affine and other.affine,
+        targeted=one.targeted or other.targeted,
+    )
 
 
 def _of_two(op: Operation, first: State, second: State) -> Records:
     for state in (first, second):
         only_records(state, op).unshifted()
-    return aligned(op, first, second)
+    return aligned(op, first, second)._replace(affine=False)
 
 
-def _scaled(op: Operation, source: State, constant: Tensor) -> State:
+def _scaled(
+    op: Operation, source: State, constant: Tensor, *, may_be_target: bool = False
+) -> State:
     number = number_of(constant)
     # The scale of a GradScaler changes from step to step and is divided out again.
     if number is not None:
@@ -152,11 +237,47 @@ def _scaled(op: Operation, source: State, constant: Tensor) -> State:
             op.notes.add_number(number, weighs=True)
     elif constant.dim() == 0 and op.notes.is_loss_scale(float(constant)):
         pass
-    elif not (isinstance(source, Records) and _are_soft_targets(source, constant)):
-        raise NotPerRecordError(
-            "it is multiplied or divided by a tensor (weights, a mask or its sum)"
-        )
+    elif not isinstance(source, Records):
+        raise NotPerRecordError(UNKNOWN_FACTOR)
+    elif _are_soft_targets(source, constant):
+        pass
+    elif may_be_target and _is_target(source, constant):
+        source = source.with_target()
+    else:
+        op.add_constants(_of_one_record(op, source, constant))
     return op.keeps_shape(source) if isinstance(source, Records) else source
+
+
+def _is_target(source: Records, factor: Tensor) -> bool:
+    """Whether a factor is no weight of a sample: a sign, a direction, or a label.
+
+    Outputs of the module, before any function, have no loss yet that it could weigh.
+    """
+    if source.targeted or source.shifted or factor.shape != source.shape:
+        return False
+    if source.affine or bool((factor.abs() == 1).all()):
+        return True
+    lengths = factor.double().norm(dim=-1)
+    return source.dim != len(source.shape) - 1 and bool(
+        ((lengths - 1).abs() <= ROUND_OFF).all()
+    )
+
+
+def _of_one_record(op: Operation, source: Records, constant: Tensor) -> Tensor:
+    """Return the entries of a constant for one record, equal for all records.
+
+    Raises:
+        NotPerRecordError: the records have different ones.
+    """
+    missing = len(source.shape) - constant.dim()
+    if constant.dim() == 0 or missing > source.dim:
+        return constant
+    if source.size < 2 or missing < 0:
+        raise NotPerRecordError(UNKNOWN_FACTOR)
+    rows = constant.transpose(0, source.dim - missing)
+    if not bool((rows == rows[:1]).all()):
+        raise NotPerRecordError(UNKNOWN_FACTOR)
+    return rows[0]
 
 
 def _are_soft_targets(source: Records, factor: Tensor) -> bool:
@@ -172,7 +293,7 @@ def gather(op: Operation) -> State:
     dim = op.dim("dim", len(source.shape))
     if dim == source.dim or op.shape[source.dim] != source.shape[source.dim]:
         raise NotPerRecordError("entries are gathered from other samples")
-    return source._replace(shape=op.shape, class_dim=None)
+    return source.with_target()._replace(shape=op.shape, class_dim=None, affine=False)
 
 
 def index(op: Operation) -> State:
@@ -182,4 +303,4 @@ def index(op: Operation) -> State:
     by_row = source.dim == 0 and source.repeats == 1 and op.shape[:1] == (source.size,)
     if not by_row or indices[0] is None or not torch.equal(indices[0].cpu(), rows):
         raise NotPerRecordError("samples are chosen or put in another order")
-    return source._replace(shape=op.shape, class_dim=None)
+    return source.with_target()._replace(shape=op.shape, class_dim=None, affine=False)

@@ -22,6 +22,7 @@ from dpsgd_explorer.dp.losses.states import (
     joined,
 )
 from dpsgd_explorer.dp.losses.table import HANDLERS
+from dpsgd_explorer.dp.losses.targets import holds_loss, targets_of
 
 Edge = tuple[Node, int]
 
@@ -46,6 +47,8 @@ class Reader:
         self._operations: list[str] = []
         self._numbers: list[Number] = []
         self._weighs = False
+        self._ranges: list[tuple[float, float]] = []
+        self._targets: set[Node] = set()
         self._late: list[LateCondition] = []
         self._depth = 0
 
@@ -63,11 +66,24 @@ class Reader:
         if refusal:
             return LossReading(refusal, late=late)
         graph = " ".join(self._operations)
-        return LossReading("", graph, tuple(self._numbers), self._weighs, late)
+        return LossReading(
+            "",
+            graph,
+            tuple(self._numbers),
+            tuple(self._ranges),
+            self._weighs or bool(self._ranges),
+            late,
+        )
 
     def add_number(self, value: Number, *, weighs: bool) -> None:
         self._numbers.append(value)
         self._weighs |= weighs
+
+    def add_range(self, least: float, largest: float) -> None:
+        self._ranges.append((least, largest))
+
+    def is_target(self, node: Node) -> bool:
+        return node in self._targets
 
     def add_late(self, condition: LateCondition) -> None:
         self._late.append(condition)
@@ -130,7 +146,11 @@ class Reader:
         if module_pass not in self.passes:
             self.passes.append(module_pass)
         if shape:
-            return Records(module_pass.size, shape)
+            # Of losses that the module returns, a factor may be a weight.
+            is_loss = holds_loss(node)
+            return Records(
+                module_pass.size, shape, affine=not is_loss, targeted=is_loss
+            )
         # A loss inside the module.
         return self._mean(node, True) or self._computed(node, result, inside=True)
 
@@ -153,6 +173,7 @@ class Reader:
                 raise NotPerRecordError(
                     f"{operation.name} is not known to keep them apart"
                 )
+            self._targets.update(targets_of(node))
             for source, number in node.next_functions:
                 known = None if source is None else self._state(source, number, inside)
                 operation.sources.append(known)

@@ -27,6 +27,8 @@ def regression(op: Operation) -> State:
     for term in present:
         if not isinstance(term, Records) or term.unshifted().shape != source.shape:
             raise NotPerRecordError(f"{op.name} spreads its input")
+    if len(present) == 1:
+        source = source.with_target()
     op.add_numbers(("beta", "delta", "p", "margin"))
     for name in ("weight", "pos_weight"):
         weights = getattr(op.node, f"_saved_{name}", None)
@@ -64,12 +66,20 @@ def _scores(op: Operation) -> Records:
     source = op.records.unshifted()
     if source.dim != 0 or len(source.shape) < 2:
         raise NotPerRecordError(f"{op.name} takes the samples for classes")
-    return source
+    return source.with_target()
+
+
+def connectionist(op: Operation) -> State:
+    """Read the loss of label sequences: [T, B, C] to [B]."""
+    source = op.records.unshifted().with_target()
+    if source.dim != 1 or source.repeats != 1 or len(source.shape) != 3:
+        raise NotPerRecordError(f"{op.name} takes the samples for steps or classes")
+    return source._replace(shape=op.shape, dim=0)
 
 
 def _without_classes(source: Records) -> Records:
     shape = source.shape[:1] + source.shape[2:]
-    return Records(source.size, shape, 0, source.repeats)
+    return source._replace(shape=shape)
 
 
 def _reduced(reduction: int, source: Records, result: Records) -> State:

@@ -31,6 +31,12 @@ class Notes(Protocol):
     def add_number(self, value: Number, *, weighs: bool) -> None:
         """Add a constant, and whether it may be a statistic of the batch."""
 
+    def add_range(self, least: float, largest: float) -> None:
+        """Add bounds on a constant that was computed from rounded values."""
+
+    def is_target(self, node: Node) -> bool:
+        """Whether the unknown tensor of the operation is known to be a target."""
+
     def add_late(self, condition: LateCondition) -> None:
         """Add a condition that a device is still computing."""
 

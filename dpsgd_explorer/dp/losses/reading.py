@@ -45,6 +45,8 @@ class LossReading:
             sample; "" if it is, with public constants.
         graph: Its operations, in one string.
         numbers: Constants in it, in order.  They are public if no batch changes them.
+        ranges: Least and largest value of constants that were computed from rounded
+            values, in order.  They are public if the ranges of all batches meet.
         weights: Whether one of them may be a statistic of the batch, as a count that
             divides the loss: then batches of two sizes must agree on them.
         late: Conditions on the loss that a device is still computing.
@@ -53,6 +55,7 @@ class LossReading:
     refusal: str
     graph: str = ""
     numbers: tuple[Number, ...] = ()
+    ranges: tuple[tuple[float, float], ...] = ()
     weights: bool = False
     late: tuple[LateCondition, ...] = ()
 
@@ -75,6 +78,7 @@ class LossRecord:
     def __init__(self) -> None:
         self._refusal = ""
         self._numbers: dict[str, list[Number]] = {}
+        self._ranges: dict[str, list[tuple[float, float]]] = {}
         self._sizes: dict[str, list[int]] = {}
         self._late: list[LateCondition] = []
 
@@ -89,10 +93,10 @@ class LossRecord:
             return
         self._late += reading.late
         self._refusal = reading.refusal
-        if reading.refusal or not reading.numbers:
+        if reading.refusal or not (reading.numbers or reading.ranges):
             return
         known = self._numbers.setdefault(reading.graph, list(reading.numbers))
-        if known != list(reading.numbers):
+        if known != list(reading.numbers) or not self._ranges_meet(reading):
             self._refusal = "a number in it changes from batch to batch"
         elif len(self._numbers) > MOST_GRAPHS:
             self._refusal = "its graph is another one in each batch"
@@ -100,6 +104,18 @@ class LossRecord:
             sizes = self._sizes.setdefault(reading.graph, [])
             if size not in sizes and len(sizes) < 2:
                 sizes.append(size)
+
+    def _ranges_meet(self, reading: LossReading) -> bool:
+        """Whether constants of the reading may be those of all readings before."""
+        before = self._ranges.get(reading.graph, list(reading.ranges))
+        common = [
+            (max(least, other_least), min(largest, other_largest))
+            for (least, largest), (other_least, other_largest) in zip(
+                before, reading.ranges, strict=True
+            )
+        ]
+        self._ranges[reading.graph] = common
+        return all(least <= largest for least, largest in common)
 
     @property
     def is_refused(self) -> bool:
@@ -151,6 +167,7 @@ class LossRecord:
             "refusal": self._refusal,
             "numbers": self._numbers,
             "sizes": self._sizes,
+            "ranges": self._ranges,
         }
 
     @classmethod
@@ -159,6 +176,10 @@ class LossRecord:
         record = cls()
         record._refusal = data["refusal"]
         record._sizes = {graph: list(sizes) for graph, sizes in data["sizes"].items()}
+        record._ranges = {
+            graph: [(least, largest) for least, largest in ranges]
+            for graph, ranges in data.get("ranges", {}).items()
+        }
         record._numbers = {
             graph: [tuple(n) if isinstance(n, list) else n for n in numbers]
             for graph, numbers in data["numbers"].items()

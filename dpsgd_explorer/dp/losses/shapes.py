@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 
 from dpsgd_explorer.dp.losses.operation import Operation, only_records, only_reduced
+from dpsgd_explorer.dp.losses.shifts import settled
 from dpsgd_explorer.dp.losses.states import (
     NotPerRecordError,
     Records,
@@ -25,7 +26,7 @@ def reshape(op: Operation) -> State:
             f"{list(source.shape)} is reshaped to {list(op.shape)}, across samples"
         )
     repeats = op.shape[dim] // source.size if op.shape else 1
-    return Records(source.size, op.shape, dim, repeats, source.shifted)
+    return source._replace(shape=op.shape, dim=dim, repeats=repeats, class_dim=None)
 
 
 def _record_dim(source: Records, shape: tuple[int, ...]) -> int | None:
@@ -99,8 +100,7 @@ def _without(op: Operation, source: Records, dims: set[int]) -> Records:
     dim = source.dim
     if len(op.shape) < len(source.shape):
         dim -= len([d for d in dims if d < dim])
-    shifted = source.shifted
-    return Records(source.size, op.shape, dim, source.repeats, shifted)
+    return source._replace(shape=op.shape, dim=dim, class_dim=None)
 
 
 def total(op: Operation) -> State:
@@ -127,7 +127,7 @@ def partial_total(op: Operation) -> State:
 
 def fold(op: Operation) -> State:
     """Reduce by a nonlinear function along dimensions that do not count records."""
-    source = op.records.unshifted()
+    source = settled(op)
     op.add_numbers(("p",))
     return _without(op, source, op.dims("dim", len(source.shape)))
 
@@ -153,5 +153,12 @@ def stack(op: Operation) -> State:
     if not new and at == source.dim:
         raise NotPerRecordError(f"{op.name} joins samples")
     dim = source.dim + (new and at <= source.dim)
-    shifted = sum(only_records(state, op).shifted for state in op.sources)
-    return Records(source.size, op.shape, dim, source.repeats, shifted)
+    states = [only_records(state, op) for state in op.sources]
+    return source._replace(
+        shape=op.shape,
+        dim=dim,
+        shifted=sum(state.shifted for state in states),
+        class_dim=None,
+        affine=all(state.affine for state in states),
+        targeted=any(state.targeted for state in states),
+    )

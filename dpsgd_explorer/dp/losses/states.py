@@ -23,6 +23,9 @@ class Records(NamedTuple):
         shifted: Number of tensors of unknown origin that were added.  They change no
             gradient while all later operations are linear.
         class_dim: The dimension of the last softmax; None after another operation.
+        affine: If True, only linear operations came after the module.
+        targeted: If True, a tensor of unknown origin was used as the target.  A second
+            one could be a statistic of the batch.
     """
 
     size: int
@@ -31,6 +34,8 @@ class Records(NamedTuple):
     repeats: int = 1
     shifted: int = 0
     class_dim: int | None = None
+    affine: bool = False
+    targeted: bool = False
 
     def unshifted(self) -> Records:
         """Return the state as the input of a nonlinear function.
@@ -42,9 +47,19 @@ class Records(NamedTuple):
             raise NotPerRecordError(
                 "a tensor that may depend on the whole batch is added to the outputs"
             )
-        if self.class_dim is None:
-            return self
-        return Records(self.size, self.shape, self.dim, self.repeats)
+        return self._replace(class_dim=None, affine=False)
+
+    def with_target(self) -> Records:
+        """Return the state after a tensor of unknown origin was used as the target.
+
+        Raises:
+            NotPerRecordError: another one was used before.
+        """
+        if self.targeted:
+            raise NotPerRecordError(
+                "a second tensor that may depend on the whole batch is used"
+            )
+        return self._replace(targeted=True)
 
     def counts(self) -> dict[int, str]:
         """Return {divisor: name} of the divisors that make a mean of a sum."""

@@ -14,9 +14,8 @@ _NAMES: Mapping[Handler, str] = {
     elementwise.nonlinear: (
         "Exp0 Expm10 Log0 Log1P0 Log20 Log100 Sigmoid0 LogSigmoid0 Tanh0 Relu0 Gelu0 "
         "Silu0 Softplus0 Elu0 LeakyRelu0 Hardtanh0 Sqrt0 Rsqrt0 Reciprocal0 Sin0 Cos0 "
-        "Erf0 Cosh0 Sinh0 Clamp0 Clamp1 ClampMin0 ClampMax0 NanToNum0"
+        "Erf0 Cosh0 Sinh0 Clamp0 Clamp1 ClampMin0 ClampMax0 NanToNum0 Abs0 Pow0"
     ),
-    elementwise.residual: "Abs0 Pow0",
     elementwise.linear: "Neg0 Clone0 ToCopy0 Alias0 Add1 Sub1 Rsub1",
     elementwise.softmax: "LogSoftmax0 Softmax0",
     elementwise.add: "Add0 Sub0 Rsub0",
@@ -25,6 +24,8 @@ _NAMES: Mapping[Handler, str] = {
     elementwise.scale: "Mul1 Div1",
     elementwise.larger: "Maximum0 Minimum0",
     elementwise.fill: "MaskedFill0",
+    elementwise.choose: "Where0",
+    elementwise.inner_product: "Bmm0",
     elementwise.gather: "Gather0",
     elementwise.index: "Index0",
     shapes.reshape: (
@@ -47,6 +48,7 @@ _NAMES: Mapping[Handler, str] = {
     ),
     kernels.multi_class: "MultiMarginLoss0 MultilabelMarginLoss0",
     kernels.negative_log_likelihood: "NllLoss0 NllLoss2D0",
+    kernels.connectionist: "CtcLoss0",
 }
 
 #: {name of the node: handler}; an operation without a handler is reported.
