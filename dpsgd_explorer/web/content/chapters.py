@@ -12,6 +12,8 @@ from markupsafe import Markup
 INTUITION, FULL = "intuition", "full"
 TRACKS = {INTUITION: "Intuition", FULL: "Full"}  # ways to read a chapter
 WORDS_A_MINUTE = 180
+WIDGET_MINUTES = 2  # to guess, to move it, and to read what it says
+WIDGET = "data-widget="  # stands once in the markup of each
 # Drawings and formulas are looked at; folds and sources are opened by few; the still
 # picture of a widget is there instead of the moving one.
 NOT_READ = re.compile(
@@ -20,12 +22,21 @@ NOT_READ = re.compile(
     r'<section class="sources">.*?</section>|<[^>]*>',
     re.DOTALL,
 )
-HEADING = re.compile(r'<h2 id="([\w-]+)">(.*?)</h2>', re.DOTALL)
-# Drawings, code, data and tags: a mark-up of numbers would break them.
-NOT_PROSE = re.compile(
-    r"(<svg.*?</svg>|<pre.*?</pre>|<math.*?</math>|<script.*?</script>|<[^>]*>)",
+# The track "Full" opens the folds, but not the tables below figures.
+NOT_READ_IN_FULL = re.compile(
+    NOT_READ.pattern.replace("|details|", "|").replace(
+        r'<section class="sources">',
+        r'<details class="table-toggle">.*?</details>|<section class="sources">',
+    ),
     re.DOTALL,
 )
+HEADING = re.compile(r'<h2 id="([\w-]+)">(.*?)</h2>', re.DOTALL)
+# Drawings, code and tags: a mark-up of numbers would break them.
+NOT_PROSE = re.compile(
+    r"(<svg.*?</svg>|<pre.*?</pre>|<math.*?</math>|<[^>]*>)",
+    re.DOTALL,
+)
+SCRIPT = re.compile(r"(<script.*?</script>)", re.DOTALL)
 SMALL_NUMBER = re.compile(r"\d[\d.]*e-\d+")
 ON_ONE_LINE = r'<span class="num">\g<0></span>'
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
@@ -157,29 +168,47 @@ def headings(text: str) -> list[tuple[str, str]]:
 
 
 def unbroken(text: Markup) -> Markup:
-    """Keep "ε = 3", "50 %" and "1e-5" on one line."""
+    """Keep "ε = 3", "50 %" and "1e-5" on one line, but leave a script's data alone."""
+    parts = SCRIPT.split(text)
+    parts[::2] = map(_unbroken, parts[::2])
+    return Markup("".join(parts))
+
+
+def _unbroken(text: str) -> str:
     together = re.sub(
         r"(?<=[εσδη>]) = (?=[\d.∞])", f"{NO_BREAK_SPACE}={NO_BREAK_SPACE}", text
     )
     together = re.sub(r"(?<=\d) %", f"{NO_BREAK_SPACE}%", together)
     parts = NOT_PROSE.split(together)
     parts[::2] = [SMALL_NUMBER.sub(ON_ONE_LINE, prose) for prose in parts[::2]]
-    return Markup("".join(parts))
+    return "".join(parts)
 
 
-def reading_minutes(text: str, left_out: Sequence[str] = ()) -> int:
-    """Return how long a rendered text takes to read, whole minutes rounded up.
+def reading_minutes(text: str) -> int:
+    """Return the minutes that a rendered text takes in the track "Full".
 
-    Questions count with all their answers and reasons; folds, formulas, drawings and
-    sources do not. Of a widget's two pictures one counts.
+    Words are read at ``WORDS_A_MINUTE``, and each widget takes ``WIDGET_MINUTES``.
+    Questions count with all their answers and reasons, folds with their prose; code,
+    formulas, drawings and sources do not. Of a widget's two pictures one counts.
+    """
+    return _minutes(_words(text, NOT_READ_IN_FULL), text.count(WIDGET))
+
+
+def intuition_minutes(text: str, left_out: Sequence[str]) -> int:
+    """Return the minutes of the track "Intuition", which opens no folds.
 
     Args:
         text: The whole text.
-        left_out: Passages of it that are not shown.
+        left_out: Passages of it that this track does not show.
     """
     words = _words(text) - sum(map(_words, left_out))
-    return math.ceil(words / WORDS_A_MINUTE)
+    widgets = text.count(WIDGET) - sum(part.count(WIDGET) for part in left_out)
+    return _minutes(words, widgets)
 
 
-def _words(text: str) -> int:
-    return len(NOT_READ.sub(" ", text).split())
+def _minutes(words: int, widgets: int) -> int:
+    return math.ceil(words / WORDS_A_MINUTE) + WIDGET_MINUTES * widgets
+
+
+def _words(text: str, unread: re.Pattern[str] = NOT_READ) -> int:
+    return len(unread.sub(" ", text).split())

@@ -135,7 +135,7 @@ COMPARISONS = {
         whole,
     ),
     "tie": Comparison(
-        regression_chapter.error_as_the_notebook,
+        regression_chapter.compared_error,
         "method",
         ("descent", "adassp"),
         {"epsilon": 2.0},

@@ -71,8 +71,8 @@ DEPLOYMENTS = (
     Deployment(
         "LinkedIn, audience engagement (2020)",
         "one member",
-        "ε = 34.9, δ = 7e-9 per month",
-        "further months",
+        "ε = 34.9, δ = 7e-9 per month and analyst",
+        "several analysts, whose budgets add up; further months",
         "rogers_linkedin",
     ),
     Deployment(

@@ -191,9 +191,14 @@ def hint_epsilon() -> str:
     return nearest(epsilon_of(HINT))
 
 
+def times(epsilon: float) -> str:
+    """Return the factor e^ε, to nearest."""
+    return nearest(math.exp(epsilon), 0)
+
+
 def survey_factor() -> str:
     """Return how much likelier an answer of the survey is under its truth."""
-    return nearest(math.exp(response.SURVEY_EPSILON), 0)
+    return times(response.SURVEY_EPSILON)
 
 
 def posterior(prior: float, epsilon: float) -> str:

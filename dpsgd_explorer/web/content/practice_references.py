@@ -175,4 +175,75 @@ PRACTICE = {
         "Federated learning of Gboard language models with differential privacy",
         "2305.18465",
     ),
+    "autodp": Source(
+        "Wang and others",
+        2018,
+        "autodp: automating differential privacy computation",
+        where="software",
+        address="https://github.com/yuxiangw/autodp",
+    ),
+    "birrell": Source(
+        "Birrell, Ebrahimi, Behnia and Pacheco",
+        2024,
+        "Differentially private stochastic gradient descent with fixed-size "
+        "minibatches: tighter RDP guarantees with or without replacement",
+        "2408.10456",
+    ),
+    "feldman_allocation": Source(
+        "Feldman and Shenfeld",
+        2025,
+        "Privacy amplification by random allocation",
+        "2502.08202",
+    ),
+    "feldman_loss": Source(
+        "Feldman and Shenfeld",
+        2026,
+        "Efficient privacy loss accounting for subsampling and random allocation",
+        "2602.17284",
+    ),
+    "ganesh": Source(
+        "Ganesh",
+        2024,
+        "Tight group-level DP guarantees for DP-SGD with sampling via mixture of "
+        "Gaussians mechanisms",
+        "2401.10294",
+    ),
+    "keinan": Source(
+        "Keinan, Shenfeld and Ligett",
+        2025,
+        "How well can differential privacy be audited in one run?",
+        "2503.07199",
+    ),
+    "mahloujifar": Source(
+        "Mahloujifar, Melis and Chaudhuri",
+        2024,
+        "Auditing f-differential privacy in one run",
+        "2410.22235",
+    ),
+    "nasr2023_extraction": Source(
+        "Nasr and others",
+        2023,
+        "Scalable extraction of training data from (production) language models",
+        "2311.17035",
+    ),
+    "nist": Source(
+        "Near, Darais, Lefkovitz and Howarth",
+        2025,
+        "Guidelines for evaluating differential privacy guarantees",
+        where="NIST Special Publication 800-226",
+        address="https://doi.org/10.6028/NIST.SP.800-226",
+    ),
+    "schuchardt": Source(
+        "Schuchardt and others",
+        2024,
+        "Unified mechanism-specific amplification by subsampling and group privacy "
+        "amplification",
+        "2403.04867",
+    ),
+    "xiang": Source(
+        "Xiang, Wang, Xiao, Tian and Wang",
+        2025,
+        "Tight privacy audit in one run",
+        "2509.08704",
+    ),
 }

@@ -7,15 +7,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Source:
-    """A paper; ``arxiv`` is "" where it is not on arXiv."""
+    """A paper, a report or a program.
+
+    Attributes:
+        arxiv: Its number, "" where it is not on arXiv.
+        where: Where it was published, "" if on arXiv.
+        address: Its address, "" if it is on arXiv or has none that is known.
+    """
 
     authors: str
     year: int
     title: str
     arxiv: str = ""
     where: str = ""
+    address: str = ""
 
     @property
     def url(self) -> str:
-        """Address of the paper on arXiv."""
-        return f"https://arxiv.org/abs/{self.arxiv}"
+        """Its address, "" if none is known."""
+        return f"https://arxiv.org/abs/{self.arxiv}" if self.arxiv else self.address
+
+    @property
+    def link_words(self) -> str:
+        """The words of its link: number on arXiv, or host."""
+        return f"arXiv:{self.arxiv}" if self.arxiv else self.address.split("/")[2]

@@ -14,6 +14,7 @@ from dpsgd_explorer.web.content.chapters import (
     INTUITION,
     Chapter,
     headings,
+    intuition_minutes,
     reading_minutes,
 )
 from dpsgd_explorer.web.content.lessons import Parts, gathered
@@ -56,7 +57,7 @@ def reading_of(chapter: Chapter) -> Reading:
         parts,
         headings(text),
         {
-            INTUITION: reading_minutes(text, left_out=parts.full),
+            INTUITION: intuition_minutes(text, parts.full),
             FULL: reading_minutes(text),
         },
     )
@@ -66,13 +67,13 @@ def reading_of(chapter: Chapter) -> Reading:
 
 
 def minutes(chapter: Chapter, track: str = FULL) -> int:
-    """Return how long a chapter takes to read, by the words that a track shows."""
+    """Return how long a chapter takes, by the words and widgets that a track shows."""
     counted: int = recording(MINUTES)[chapter.slug][track]
     return counted
 
 
 def total_minutes(track: str = FULL) -> int:
-    """Return how long all chapters take to read."""
+    """Return how long all chapters take."""
     return sum(minutes(chapter, track) for chapter in CHAPTERS.values())
 
 

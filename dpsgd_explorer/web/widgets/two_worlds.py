@@ -114,8 +114,12 @@ def loss_bins(rate: float, noise: float) -> dict[str, Any]:
 
 @cache
 def data() -> dict[str, Any]:
-    """Return the records, the training, and the limit at each q and σ."""
+    """Return the records, the training, and both limits at each q and σ.
+
+    ``most`` has the two limits in percent, in the order of their names in ``limits``.
+    """
     return {
+        "limits": [THIS_RUN, EPSILON_ALONE],
         "records": [[round(x, 6), round(y, 6)] for x, y in toy.records()],
         "odd": toy.ODD,
         "x_range": toy.X_RANGE,
@@ -134,8 +138,7 @@ def data() -> dict[str, Any]:
                 "points": [
                     {
                         "epsilon": limit(spent(rate, noise)),
-                        "most": math.ceil(1e5 * limits_at(noise, rate).run) / 1e5,
-                        "limits": str(limits_at(noise, rate)),
+                        "most": list(limits_at(noise, rate).percents.values()),
                         "lines": limit_lines(rate, noise),
                         **loss_bins(rate, noise),
                     }

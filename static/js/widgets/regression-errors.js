@@ -21,7 +21,7 @@ export function conclusion(data, place) {
 /** Pure: who does worse than an answer that looks at nothing. */
 export function sentence(data, place) {
   const worse = ranked(data, place).filter(({medians}) => medians[place] === null || medians[place] > data.mean);
-  const rest = `Always answering the mean has ${data.mean}, and least squares without privacy ${data.least}.`;
+  const rest = `Always answering the mean has ${data.baselines.mean}, and least squares without privacy ${data.baselines.least}.`;
   if (!worse.length) return `${rest} All are better than the mean here.`;
   return `${rest} No better than the mean here: ${worse.map(({name}) => name).join(" and ")}.`;
 }
@@ -38,6 +38,7 @@ export function mount(element, data) {
     const place = Number(slider.value);
     const words = [conclusion(data, place), sentence(data, place)];
     write(element, "title", words[0]);
+    write(element, "sub", data.sub);
     write(element, "fact", words[1]);
     write(element, "epsilon-words", String(data.epsilons[place]));
     slider.setAttribute("aria-valuetext", String(data.epsilons[place]));

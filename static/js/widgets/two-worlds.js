@@ -60,7 +60,7 @@ export function mount(element, data) {
   }
 
   function say(tally, lines, {epsilon, ...limits}) {
-    const words = [conclusion(tally, limits), odds(tally, lines), chance(tally, lines)];
+    const words = [conclusion(tally, data.limits, limits), odds(tally, lines), chance(tally, lines)];
     write(element, "title", words[0]);
     write(element, "odds", words[1]);
     write(element, "chance", words[2]);

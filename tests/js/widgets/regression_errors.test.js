@@ -4,7 +4,7 @@ import {conclusion, ranked, sentence} from "../../../static/js/widgets/regressio
 
 const method = (name, medians, texts) => ({name, medians, texts});
 const DATA = {
-  epsilons: [0.1, 2], mean: 1.33, least: 0.6,
+  epsilons: [0.1, 2], mean: 1.3319, baselines: {mean: "1.33", least: "0.60"},
   methods: [method("A", [0.8, 0.7], ["0.8", "0.7"]), method("B", [null, 0.6], ["38", "0.6"]), method("C", [null, 0.9], ["–", "0.9"])],
 };
 
@@ -14,6 +14,7 @@ test("methods are told by their medians; who has none yet is left out", () => {
 });
 
 test("who does no better than the mean is named, beyond the paper too", () => {
+  assert.match(sentence(DATA, 0), /^Always answering the mean has 1\.33, and least squares without privacy 0\.60\./);
   assert.match(sentence(DATA, 0), /No better than the mean here: B\.$/);
   assert.match(sentence(DATA, 1), /All are better than the mean here/);
 });

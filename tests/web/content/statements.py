@@ -327,7 +327,7 @@ STATEMENTS = {
     "descent-and-adassp-tie": (
         learn("private-linear-regression"),
         "^$",
-        "That is a tie",
+        "that rate is computed from the private records, so this number is not private",
     ),
     "stopping-budget": ("/train/", "End before the step", "Stop before ε would exceed"),
 }

@@ -15,6 +15,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content.chapters import (
     CHAPTERS,
     headings,
+    intuition_minutes,
     neighbours,
     reading_minutes,
     unbroken,
@@ -147,7 +148,8 @@ def test_every_link_leads_somewhere(reading, read, slug):
     for link in Page(read(slug)).all("a"):
         target = urlparse(link["href"])
         if target.scheme:
-            assert link["href"].startswith("https://arxiv.org/abs/")
+            known = {source.url for source in SOURCES.values()}
+            assert link["href"] in known
             continue
         path = target.path or address
         answer = reading.get(path)
@@ -301,6 +303,8 @@ def test_papers_are_cited_by_arxiv_number_or_venue():
     assert cited == set(SOURCES)
     for paper in SOURCES.values():
         assert bool(paper.arxiv) != bool(paper.where)
+        assert not (paper.arxiv and paper.address)
+        assert paper.address == "" or paper.address.startswith("https://")
         assert re.fullmatch(r"(\d{4}\.\d{4,5}|cs/\d{7})?", paper.arxiv)
         if paper.arxiv[:1].isdigit():  # a preprint is no younger than its year
             assert 2000 + int(paper.arxiv[:2]) <= paper.year
@@ -322,8 +326,18 @@ def test_reading_time_counts_words_and_not_markup():
     fold = "<details><summary>f</summary>g</details>"
     sources = '<section class="sources"><h2>h</h2></section>'
     read = '<p title="i j">' + "word " * 179 + "</p><legend>word</legend>"
-    assert reading_minutes(unread + fold + sources + read) == 1
+    table = '<details class="table-toggle"><summary>f</summary>g</details>'
+    assert intuition_minutes(unread + fold + sources + read, []) == 1
+    assert reading_minutes(unread + table + sources + read) == 1
+    assert reading_minutes(fold + read) == 2  # the full track opens folds
     assert reading_minutes("word " * 181) == 2
+
+
+def test_a_widget_takes_two_minutes_in_every_track_that_shows_it():
+    widget = '<figure data-widget="a.js"><p>word</p></figure>'
+    assert reading_minutes(2 * widget) == 1 + 4
+    assert intuition_minutes(2 * widget, []) == 1 + 4
+    assert intuition_minutes(2 * widget, [widget]) == 1 + 2
 
 
 def test_numbers_are_not_parted_from_their_sign():

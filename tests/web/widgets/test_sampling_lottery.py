@@ -1,9 +1,11 @@
 """A lottery of batches: the draws of the picture, and what each scheme may promise."""
 
+import math
 import random
 from collections import Counter
 
 import pytest
+from scipy import stats
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.web.widgets import sampling_lottery as widget
@@ -42,12 +44,32 @@ def test_promises_are_those_of_the_accountants():
             *run, steps, widget.DELTA, neighboring_relation="replace_one"
         )
         fixed = accounting.fixed_size_epsilon(*run, steps, widget.DELTA)
-        for name, value in zip(sent, (added, replaced, fixed), strict=True):
+        half = widget.NOISE_MULTIPLIER / 2
+        shuffled = accounting.gaussian_epsilon(widget.DELTA, half, epoch)
+        values = (added, replaced, fixed, shuffled)
+        for name, value in zip(sent, values, strict=True):
             assert value <= float(sent[name]) < value + 0.011, (name, epoch)
         assert added < replaced < fixed
 
 
-def test_no_number_is_promised_for_a_shuffled_deck():
-    shuffled = widget.picture().rows[-1]
-    assert shuffled[0] == "shuffled"
-    assert not any(character.isdigit() for cell in shuffled for character in cell)
+def test_a_shuffled_deck_is_bounded_by_one_gaussian_release_per_epoch():
+    """By the closed form of Balle and Wang (2018) for one record replaced."""
+    for epochs, sent in enumerate(widget.promises(), start=1):
+        mu = 2 * epochs**0.5 / widget.NOISE_MULTIPLIER
+
+        def delta(epsilon, mu=mu):
+            far, near = -epsilon / mu - mu / 2, -epsilon / mu + mu / 2
+            return stats.norm.cdf(near) - math.exp(epsilon) * stats.norm.cdf(far)
+
+        bound = float(sent["shuffled"])
+        assert delta(bound) <= widget.DELTA < delta(bound - 0.011)
+    assert [float(widget.promises()[i]["shuffled"]) for i in (0, 2)] == [2.76, 5.18]
+
+
+def test_what_is_not_computed_is_not_called_impossible():
+    rows = {row[0]: row[1:] for row in widget.picture().rows}
+    for name in ("fixed size, drawn afresh", "shuffled"):
+        assert rows[name][0] == "not computed here"
+        assert rows[name][1].endswith("(bound)")
+    exact = float(rows["Poisson"][1].split()[0])
+    assert exact < float(rows["shuffled"][1].split()[0])

@@ -10,10 +10,12 @@ from dpsgd_explorer.web.figures.error_axes import COLOURS, DASHES, ErrorAxes
 from dpsgd_explorer.web.figures.regression import chapter, regimes
 from dpsgd_explorer.web.figures.regression.plot import EPSILON_TICKS
 from dpsgd_explorer.web.figures.svg import Picture, round_ticks
-from dpsgd_explorer.web.questions.regression_results import NAMES, REGIMES, mse
+from dpsgd_explorer.web.questions.regression_results import NAMES, REGIMES
+from dpsgd_explorer.web.questions.rounding import nearest, significant
 
 SHOWN = tuple(round(epsilon, 4) for epsilon in EPSILONS)
-DIGITS = 4
+DIGITS = 4  # of what is drawn
+KNOWN_DIGITS = 2  # significant ones that a median of these releases supports
 LABELS = {name: f"σ = {noise:g}" for name, noise in REGIMES.items()}  # beside a line
 
 
@@ -50,7 +52,16 @@ def data() -> dict[str, Any]:
         "axes": axes.for_script(),
         "epsilonTicks": round_ticks((0, axes.epsilon), EPSILON_TICKS),
         "mean": round(view.evaluation_set.trivial_mse, DIGITS),
-        "least": round(view.evaluation_set.mse, DIGITS),
+        "baselines": {
+            "mean": nearest(view.evaluation_set.trivial_mse),
+            "least": nearest(view.evaluation_set.mse),
+        },
+        "sub": (
+            f"Median of {chapter.REPETITIONS} releases at each ε, or of "
+            f"{view.regimes['small_noise'].spec.repetitions} descents, on the records "
+            "themselves. Learning rate of the descents: "
+            f"{regimes.RATE_WORDS[view.question.chosen_rate]}"
+        ),
         "methods": [*methods, *descents],
     }
 
@@ -65,11 +76,16 @@ def _method(
         "colour": COLOURS[name],
         "dash": DASHES.get(name, ""),
         "medians": [_drawn(each[0], axes) if each else None for each in spreads],
-        "texts": [mse(each[0]) if each else "–" for each in spreads],
+        "texts": [_known(each[0]) if each else "–" for each in spreads],
         "bands": [
-            f"{mse(each[1])} – {mse(each[2])}" if each else "–" for each in spreads
+            f"{_known(each[1])} – {_known(each[2])}" if each else "–"
+            for each in spreads
         ],
     }
+
+
+def _known(error: float) -> str:
+    return significant(error, KNOWN_DIGITS) if math.isfinite(error) else "∞"
 
 
 def _drawn(error: float, axes: ErrorAxes) -> float | None:

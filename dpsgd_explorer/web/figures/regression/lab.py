@@ -9,7 +9,6 @@ import numpy as np
 from markupsafe import Markup
 
 from dpsgd_explorer.regression.comparison import EPSILONS
-from dpsgd_explorer.regression.rates import RELEASED
 from dpsgd_explorer.web.figures.error_axes import COLOURS
 from dpsgd_explorer.web.figures.regression.parts import (
     budget_picture,
@@ -31,7 +30,7 @@ from dpsgd_explorer.web.figures.regression.plot import (
     released,
     spread_text,
 )
-from dpsgd_explorer.web.figures.regression.regimes import regimes_picture
+from dpsgd_explorer.web.figures.regression.regimes import RATE_WORDS, regimes_picture
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.regression import METHODS, TOP_EPSILON
@@ -45,13 +44,6 @@ from dpsgd_explorer.web.questions.regression_results import (
     verdict,
 )
 from dpsgd_explorer.web.questions.rounding import limit
-
-RATE_WORDS: dict[float | str, str] = {
-    "public": "from public bounds (n counts as public)",
-    RELEASED: "the median of the descents’: each released a noisy λ_max first, from "
-    "the same ε",
-    "notebook": "from λ_max of the private XᵀX: not private, as in the notebook",
-}
 
 
 def errors_picture(view: View) -> Picture:

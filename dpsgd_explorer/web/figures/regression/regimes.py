@@ -5,6 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from dpsgd_explorer.regression.comparison import EPSILONS
+from dpsgd_explorer.regression.rates import RELEASED
 from dpsgd_explorer.web.figures.error_axes import COLOURS, DASHES
 from dpsgd_explorer.web.figures.regression.parts import relation
 from dpsgd_explorer.web.figures.regression.plot import (
@@ -32,6 +33,12 @@ from dpsgd_explorer.web.questions.regression_results import (
 )
 
 NAME_ROOM = 120
+RATE_WORDS: dict[float | str, str] = {
+    "public": "from public bounds (n counts as public)",
+    RELEASED: "the median of the descents’: each released a noisy λ_max first, from "
+    "the same ε",
+    "notebook": "from λ_max of the private XᵀX: not private, as in the notebook",
+}
 
 Lines = dict[str, tuple[tuple[float, ...], list[float]]]
 
@@ -52,7 +59,8 @@ def drawn(view: View) -> Picture:
         title=verdict(view.question, view.regime_ranking),
         sub="Median of the mean squared error on the training records of California "
         "housing, in (100,000 $)², against ε: SSP, AdaSSP, and noisy descents of "
-        f"{ends}",
+        f"{ends}, at a learning rate "
+        f"{RATE_WORDS.get(view.question.chosen_rate, 'as it was given')}",
         wide=_drawing(view, WIDE, narrow=False),
         narrow=_drawing(view, NARROW, narrow=True),
         head=(

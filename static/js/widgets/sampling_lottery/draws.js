@@ -44,12 +44,12 @@ export function story(steps) {
 /** What may be promised, by scheme; all numbers are the server's. */
 export const PROMISE = {
   poisson: ({poisson}) => `ε = ${poisson}, exact, for one record added or removed.`,
-  fixed: ({fixed, replaced}) => `ε = ${fixed}, a bound, for one record replaced; Poisson sampling has ${replaced} there, exact. For one added or removed: none.`,
-  shuffled: () => "None is proven here. Each epoch uses your record exactly once, and everybody knows it; the truth can be far above Poisson’s (Chua and others, 2024).",
+  fixed: ({fixed, replaced}) => `ε = ${fixed}, a bound, for one record replaced; Poisson sampling has ${replaced} there, exact. For one added or removed: not computed here.`,
+  shuffled: ({shuffled, replaced}) => `ε = ${shuffled}, a bound, for one record replaced: each epoch uses your record once, and is at most one Gaussian release. Poisson sampling has ${replaced} there. The exact ε of a shuffled deck is not known; it is at most this.`,
 };
 
 /** What the three rows show together. */
 export function conclusion(rows) {
   const [poisson, fixed, shuffled] = rows.map((steps) => usedIn(steps).length);
-  return `In ${rows[0].length} steps your record was used ${poisson}, ${fixed} and ${shuffled} times; only Poisson sampling has an exact ε`;
+  return `In ${rows[0].length} steps your record was used ${poisson}, ${fixed} and ${shuffled} times; here only Poisson sampling has an exact ε`;
 }

@@ -115,7 +115,7 @@ export function levels(chart, data, state, tally, {sweep, guesses}) {
   const last = data.noise.length - 1;
   const points = data.rates[state.rate].points;
   const {x, y} = chart.frame([0, last], [0.5, 1], [56, 28, chart.width - 20, chart.height - 28]);
-  const limit = points.map(({most}, i) => [x(i), y(most)]);
+  const limit = points.map(({most: [run]}, i) => [x(i), y(Number(run) / 100)]);
   const [share, low, high] = rightCalls(tally).map((value) => y(clamp(value, 0.5, 1)));
   const measured = (sweep ?? []).map((value, i) => [x(i), y(clamp(value, 0.5, 1))]);
   const place = (noise) => (Math.log(noise / data.noise[0]) / Math.log(data.noise[last] / data.noise[0])) * last;

@@ -12,10 +12,11 @@ export const percentUp = (share, digits = 0) => `${decimalsUp(100 * share, digit
 /** Right calls of both worlds at even odds: [share, low, high]. */
 export const rightCalls = ({hits, alarms, count}) => meanOfShares(hits / count, 1 - alarms / count, count);
 
-/** @param {{most: number, limits: string}} point the run's limit, and both limits with their names */
-export function conclusion(tally, {most, limits}) {
+/** @param {string[]} names of both limits, the run's first @param {{most: string[]}} point with both in percent */
+export function conclusion(tally, names, {most}) {
   const [share] = rightCalls(tally);
-  const beyond = share > most ? ", by chance beyond the limit" : "";
+  const limits = names.map((name, i) => `${name}: ${most[i]} %`).join("; ");
+  const beyond = 100 * share > Number(most[0]) ? ", by chance beyond the limit" : "";
   return `The attacker is right ${percent(share)} of the time${beyond}; at most (${limits})`;
 }
 
