@@ -137,6 +137,20 @@ def test_the_glossary_names_the_kinds_of_event():
     assert re.findall(r"`(\w+)`", entry) == write_http_api_page.event_kinds()
 
 
+def test_the_index_of_decisions_has_each_with_its_title():
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(\d{4})\]\((\S+)\) \| (.+) \|$", index, re.MULTILINE)
+    pages = sorted(folder.glob("0*.md"))
+    assert [name for _, name, _ in rows] == [page.name for page in pages]
+    for (number, _, title), page in zip(rows, pages, strict=True):
+        head, *_ = page.read_text(encoding="utf-8").splitlines()
+        assert head == f"# {number}: {title}"
+    numbers = range(1, int(rows[-1][0]) + 1)
+    unused = {n for n in numbers if f"{n:04}" not in {row[0] for row in rows}}
+    assert unused == {7, 8, 9, 12}, "say in the index which numbers are not in use"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_inside_the_tree_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 REFUSED = 2
 STOPPED = 130  # exit code of a shell after Ctrl-C
+CLOSED = 141  # exit code of a shell after a reader closed the pipe
 
 MODULES = {
     "admin": "Print a link to the operator's page, good for minutes.",
@@ -48,17 +50,23 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     command: Command = options.carry_out
     try:
-        return command(options)
+        code = command(options)
+        sys.stdout.flush()
+        return code
     except ExplorerError as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
         return STOPPED
+    except BrokenPipeError:
+        # The reader, such as head, has enough. Python flushes once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED
 
 
 def _parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
-        prog="dpsgd_explorer",
+        prog="python -m dpsgd_explorer",
         description="See, run and check differentially private training.",
     )
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -80,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="end when standard input does, and so with whoever started this",
     )
-    _add_train_options(add("train", _train, "Carry out one run, tell how it goes."))
+    _add_train_options(
+        add("train", _train, "Carry out one run and print its progress.")
+    )
     for name, text in MODULES.items():
         module = import_module(f"dpsgd_explorer.cli.{name}")
         module.add_options(add(name, module.carry_out, text))

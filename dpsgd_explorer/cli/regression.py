@@ -53,19 +53,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--bounds",
         default="",
-        metavar="NAME=RANGE,…",
-        help="each feature is divided by its own; known without the data",
+        metavar="NAME=NUMBER,…",
+        help="the largest size of each feature, known without looking at the data; "
+        "NAME='18 to 80' will do as well. Each feature is divided by its own",
     )
     data.add_argument("--x-bound", type=float, default=1.0, help="norm of a row")
     data.add_argument("--y-bound", type=float, help="size of a label")
     data.add_argument(
-        "--rows", choices=ROWS, help="what to do with rows beyond; default: refuse"
+        "--rows",
+        choices=ROWS,
+        help="how rows that are longer than --x-bound are treated; default: refuse, "
+        "and normalize for the built-in data",
     )
     price = parser.add_argument_group("privacy")
     price.add_argument(
         "--epsilon",
         type=float,
-        help="left out for noisy_gd: it follows from the steps and the noise of each",
+        help="what the release may spend; noisy_gd takes two of --epsilon, --steps "
+        "and --noise-multiplier and computes the third",
     )
     price.add_argument("--delta", type=float, required=True, help="below 1 / n")
     price.add_argument(
@@ -76,14 +81,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--variant", choices=checks.VARIANTS, default="tight")
     how.add_argument("--ridge", type=float, default=0.0, help="for ssp")
     how.add_argument("--ridge-factor", type=float, default=RIDGE_FACTOR)
-    how.add_argument("--steps", type=int, help="for noisy_gd; or the noise of each")
+    how.add_argument("--steps", type=int, help="for noisy_gd")
     how.add_argument("--noise-multiplier", type=float, help="for noisy_gd")
     how.add_argument(
         "--learning-rate",
         type=_rate,
         help="for noisy_gd: a number, public, or released (from the same epsilon)",
     )
-    how.add_argument("--public-size", type=int, help="n, for the rate of noisy_gd")
+    how.add_argument(
+        "--public-size",
+        type=int,
+        help="number of rows, if it is public; --learning-rate public needs it, and "
+        "takes that of the built-in data if none is given",
+    )
     how.add_argument(
         "--seed", type=int, help="makes the noise repeatable, therefore not private"
     )
@@ -143,7 +153,7 @@ def _data(options: argparse.Namespace) -> tuple[Table, Preprocessing]:
 
 
 def parse_bounds(text: str, names: tuple[str, ...]) -> tuple[float, ...]:
-    """Return the range of each feature from ``name=range,name=range``.
+    """Return the largest size of each feature from ``name=number,name=number``.
 
     Raises:
         ConfigError: a feature has none, one is no number, or a name is unknown.
@@ -152,9 +162,13 @@ def parse_bounds(text: str, names: tuple[str, ...]) -> tuple[float, ...]:
     for part in filter(None, text.split(",")):
         name, _, value = part.rpartition("=")
         try:
-            ranges[name.strip()] = float(value)
+            # A range such as "18 to 80" counts with the end that is farther from 0.
+            ranges[name.strip()] = max(abs(float(end)) for end in value.split(" to "))
         except ValueError:
-            checks.refuse("--bounds", f"--bounds must be NAME=NUMBER, got {part!r}.")
+            checks.refuse(
+                "--bounds",
+                f"--bounds must be NAME=NUMBER or NAME=LEAST to MOST, got {part!r}.",
+            )
     strange = [name for name in ranges if name not in names]
     missing = [name for name in names if name not in ranges]
     if strange or missing:
@@ -209,7 +223,7 @@ def _descended(
         steps=options.steps,
         noise_multiplier=options.noise_multiplier,
         learning_rate=options.learning_rate,
-        public_size=options.public_size,
+        public_size=_public_size(options),
         **shared,
     )
     if path.diverged:
@@ -225,6 +239,14 @@ def _descended(
         "rate_noise_multiplier": path.rate_noise_multiplier,
     }
     return Released(path.theta, path.epsilon, descent)
+
+
+def _public_size(options: argparse.Namespace) -> int | None:
+    """Return the number of rows that a learning rate may depend on."""
+    if options.csv is None and options.public_size is None:
+        return housing.SIZE
+    size: int | None = options.public_size
+    return size
 
 
 def _told(answer: dict[str, Any]) -> str:

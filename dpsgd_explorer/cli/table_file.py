@@ -101,6 +101,7 @@ def _number(text: str, name: str, at: int) -> float:
         refuse(
             "csv",
             f"csv must hold finite numbers; row {at}, column {name!r} has {what}. "
-            "Remove the row, or fill in a value that does not depend on other rows.",
+            "Remove the column if it is text. Otherwise remove the row, or fill in a "
+            "value that does not depend on other rows.",
         )
     return value

@@ -61,7 +61,7 @@ def test_every_command_explains_itself(command, capsys):
         main([command, "--help"])
     assert left.value.code == 0
     told = capsys.readouterr().out
-    assert told.startswith(f"usage: dpsgd_explorer {command}")
+    assert told.startswith(f"usage: python -m dpsgd_explorer {command}")
 
 
 def test_without_a_command_the_commands_are_named(capsys):
@@ -349,3 +349,18 @@ def test_sizes_belong_to_batches_that_are_cut(more, capsys):
     told = capsys.readouterr().err
     assert "sample_size" in told or "max_batch_size" in told
     assert "got None" in told or "left out" in told
+
+
+def test_a_reader_that_has_enough_ends_the_command_quietly():
+    """As ``python -m dpsgd_explorer epsilon … | head -0`` does."""
+    command = [sys.executable, "-m", "dpsgd_explorer", "epsilon", *RUN_OPTIONS]
+    told = subprocess.Popen(
+        [*command, "--noise-multiplier", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    told.stdout.close()
+    assert told.wait() == 141
+    assert told.stderr.read() == ""
+    told.stderr.close()

@@ -4,6 +4,7 @@ import pytest
 
 from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.cli.main import main
+from dpsgd_explorer.cli.regression import parse_bounds
 from dpsgd_explorer.regression.spending import spent
 
 PRICE = ["--epsilon", "1", "--delta", "1e-3"]
@@ -140,3 +141,25 @@ def test_collinear_columns_are_told_to_the_owner(capsys, tmp_path):
     code, said = told(capsys, *options, "--y-bound", "1", *PRICE)
     assert code == 0
     assert "2 columns have rank 1 only" in said.err
+
+
+def test_the_size_of_the_shipped_table_is_public(capsys):
+    rate = ["--method", "noisy_gd", "--steps", "5", "--learning-rate", "public"]
+    code, said = told(capsys, *rate, "--epsilon", "1", "--delta", "1e-6")
+    assert code == 0, said.err
+    assert "5 steps with" in said.out
+
+
+def test_epsilon_and_noise_give_the_steps_as_the_help_says(capsys):
+    known = ["--method", "noisy_gd", "--epsilon", "2", "--noise-multiplier", "50"]
+    code, said = told(capsys, *known, "--learning-rate", "1e-7", "--delta", "1e-6")
+    assert code == 0, said.err
+    with pytest.raises(SystemExit):
+        main(["regression", "--help"])
+    wanted = "two of --epsilon, --steps and --noise-multiplier"
+    assert wanted in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_range_counts_with_its_farther_end():
+    names = ("age", "change")
+    assert parse_bounds("age=18 to 80,change=-5 to 3", names) == (80.0, 5.0)

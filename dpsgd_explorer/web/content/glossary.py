@@ -85,7 +85,7 @@ TERMS: dict[str, Term] = {
     ),
     "canary": Term(
         "canary",
-        "A record made to stand out, to see whether a training gives it away. Studies "
+        "A record made to stand out, to see whether training gives it away. Studies "
         "put it into the data. The canaries of this site’s runs are in no data set: "
         "the auditor adds the gradient that such a record would have, or does not, by "
         "a coin for each canary.",
@@ -215,6 +215,12 @@ TERMS: dict[str, Term] = {
         "for δ.",
         "intro#odds",
     ),
+    "lira": Term(
+        "likelihood ratio attack (LiRA)",
+        "Membership inference with shadow models. Its score is how much likelier the "
+        "model’s answer on a record is if the record was in its training.",
+        "what-models-leak#how",
+    ),
     "mechanism": Term(
         "mechanism",
         "A procedure with chance in it that turns a data set into something that is "
@@ -225,31 +231,6 @@ TERMS: dict[str, Term] = {
         "membership inference",
         "Finding out from a model whether a certain record was in its training data.",
         "what-models-leak#membership",
-    ),
-    "lira": Term(
-        "likelihood ratio attack (LiRA)",
-        "Membership inference with shadow models. Its score is how much likelier the "
-        "model’s answer on a record is if the record was in its training.",
-        "what-models-leak#how",
-    ),
-    "rmia": Term(
-        "relative membership inference (RMIA)",
-        "An attack that asks how many other records a record beats in what the model "
-        "has gained on it over other models.",
-        "what-models-leak#how",
-    ),
-    "roc": Term(
-        "ROC curve",
-        "The share of members that an attack finds against the share of others that it "
-        "takes for members, at every threshold. Its left end is where hardly anybody "
-        "is accused wrongly.",
-        "what-models-leak#how",
-    ),
-    "shadow-model": Term(
-        "shadow model",
-        "A model that an attacker trains itself, as the attacked one was trained, to "
-        "see how a model with a record differs from one without.",
-        "what-models-leak#how",
     ),
     "momentum": Term(
         "momentum",
@@ -329,6 +310,12 @@ TERMS: dict[str, Term] = {
         "“Computed” was worked out for the page; an “illustration” shows made-up "
         "records.",
     ),
+    "rmia": Term(
+        "relative membership inference (RMIA)",
+        "An attack that asks how many other records a record beats in what the model "
+        "has gained on it over other models.",
+        "what-models-leak#how",
+    ),
     "renyi-dp": Term(
         "Rényi DP (RDP)",
         "Counting by the moments of the privacy loss, which add up over steps and are "
@@ -341,6 +328,13 @@ TERMS: dict[str, Term] = {
         "pulls the solution to zero where data say little, and keeps noise from being "
         "blown up.",
         "private-linear-regression#ridge",
+    ),
+    "roc": Term(
+        "ROC curve",
+        "The share of members that an attack finds against the share of others that it "
+        "takes for members, at every threshold. Its left end is where hardly anybody "
+        "is accused wrongly.",
+        "what-models-leak#how",
     ),
     "sample-rate": Term(
         "sample rate q",
@@ -366,6 +360,12 @@ TERMS: dict[str, Term] = {
         "Training by small steps against the average gradient of a few records drawn "
         "at random.",
         "sgd-basics#step",
+    ),
+    "shadow-model": Term(
+        "shadow model",
+        "A model that an attacker trains itself, as the attacked one was trained, to "
+        "see how a model with a record differs from one without.",
+        "what-models-leak#how",
     ),
     "trade-off-curve": Term(
         "trade-off curve",

@@ -10,6 +10,7 @@ import pytest
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.regression import noisy_gradient_descent
 from dpsgd_explorer.web.content.comparisons import COMPARISONS
@@ -102,6 +103,24 @@ def test_checks_are_not_called_proofs():
     for file in (ROOT / "README.md", *safety):
         found = re.findall(r"\b(?:[Pp]roofs?|proves|proven)\b", file.read_text("utf-8"))
         assert not found, file
+    # Audits prove lower bounds and theorems have proofs, but no check of a run is one.
+    of_a_check = r"\b(?:[Tt]he|[Ii]ts) proof\s+(?:when|before|at|and|,)|\bits proof\b"
+    for file in sorted((ROOT / "docs").rglob("*.md")):
+        assert not re.findall(of_a_check, file.read_text("utf-8")), file
+
+
+def test_only_the_browser_is_said_to_contact_no_other_host():
+    """The server may download a data set that is not in the package."""
+    for file in sorted((ROOT / "templates").rglob("*.html")):
+        text = file.read_text("utf-8")
+        assert not re.findall(r"(?<!browser contacts )[Nn]o other host", text), file
+
+
+def test_the_page_about_the_site_names_every_data_set(reading):
+    text = html.unescape(reading.get("/about/").text)
+    named = text.partition('id="sources"')[2].partition("</p>")[0]
+    for data_set in DATA_SETS.values():
+        assert data_set.label in named, data_set.label
 
 
 def test_the_command_of_the_readme_counts_the_run_of_the_chapters():

@@ -2,6 +2,7 @@
 
 import html
 import re
+import unicodedata
 from urllib.parse import urlparse
 
 import pytest
@@ -114,3 +115,10 @@ def test_the_page_about_the_site_says_what_is_so(reading):
     assert f"sets one, {COOKIE} , with a random name, for 365 days" in words
     for paper in SOURCES.values():
         assert paper.title in html.unescape(answer.text)
+
+
+def test_terms_are_in_the_order_of_the_alphabet():
+    """Greek letters are under their names."""
+    names = [re.sub(r"^[δε] \((\w+)\)", r"\1", term.name) for term in TERMS.values()]
+    plain = [unicodedata.normalize("NFKD", name).casefold() for name in names]
+    assert plain == sorted(plain)
