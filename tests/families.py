@@ -15,6 +15,8 @@ LONG = {
     "long statistics": "noise, sampling or gradients whose law is slightly off",
     "real runs": "a run that ends otherwise when it is killed, resumed or repeated; a "
     "table of benchmarks that lacks a way",
+    "lowest versions": "a lowest version in pyproject.toml with which the program no "
+    "longer works",
     "slow clients": "a site that a hundred slow or hostile clients stop",
     "servers": "a run that is lost, carried out twice or seen twice where the database "
     "is PostgreSQL or the queue is Redis",

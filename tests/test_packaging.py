@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -48,9 +49,27 @@ def test_the_library_asks_for_nothing_of_the_site():
     assert site >= FOR_THE_SITE
 
 
+def is_requirement(line):
+    return re.match(r"\w", line) is not None
+
+
+def requirements():
+    extras = PROJECT["project"]["optional-dependencies"]
+    return [*PROJECT["project"]["dependencies"], *extras["site"], *extras["fleet"]]
+
+
+@pytest.mark.parametrize("line", requirements())
+def test_every_requirement_has_both_bounds_and_admits_the_tested_version(line):
+    requirement = Requirement(line)
+    operators = {bound.operator for bound in requirement.specifier}
+    assert operators == {">=", "<"}
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pins = {pin.name: pin for pin in map(Requirement, filter(is_requirement, lines))}
+    [pinned] = pins[requirement.name].specifier
+    assert requirement.specifier.contains(pinned.version)
+
+
 def test_what_the_wheel_asks_for_is_what_is_tested():
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     pinned = names(line for line in lines if "==" in line)
-    extras = PROJECT["project"]["optional-dependencies"]
-    asked = [*PROJECT["project"]["dependencies"], *extras["site"], *extras["fleet"]]
-    assert names(asked) == pinned
+    assert names(requirements()) == pinned
