@@ -16,8 +16,8 @@ from dpsgd_explorer.accounting.core.gaussian import (
     gaussian_noise_multiplier,
 )
 from dpsgd_explorer.accounting.core.intervals import Interval
+from dpsgd_explorer.accounting.core.loss_distribution import LossDistribution
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
-from dpsgd_explorer.accounting.loss_distribution import LossDistribution
 from dpsgd_explorer.accounting.odometer import Odometer
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution

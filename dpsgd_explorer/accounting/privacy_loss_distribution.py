@@ -13,6 +13,7 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Floats, Phase
+from dpsgd_explorer.accounting.core.loss_distribution import LossDistribution, repeated
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
@@ -20,7 +21,6 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
 from dpsgd_explorer.accounting.core.phase_limits import DISTRIBUTION, check_count
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
-from dpsgd_explorer.accounting.loss_distribution import LossDistribution, repeated
 from dpsgd_explorer.accounting.rdp.curve import read_json
 from dpsgd_explorer.errors import AccountingError
 
@@ -97,7 +97,7 @@ class PrivacyLossDistribution:
             pairs = zip(curves, singly.directions, strict=True)
             curves = [np.minimum(curve, way.deltas(losses)) for curve, way in pairs]
         made = [
-            _two_tailed(width, losses, curve, other)
+            LossDistribution.two_tailed(width, curve, other)
             for curve, other in zip(curves, reversed(curves), strict=True)
         ]
         return cls(tuple(made), relation)
@@ -205,16 +205,3 @@ def _interval(top: float, asked: float | None) -> float:
 def _is_loose(lower: Floats, upper: Floats) -> bool:
     """Return whether the bounds of δ are far apart where it matters; [K], [K]."""
     return bool(np.any(upper - lower > LOOSE * upper, where=upper > TAIL))
-
-
-def _two_tailed(
-    width: float, losses: Floats, curve: Floats, other: Floats
-) -> LossDistribution:
-    """Return the loss of one direction from δ >= 0 of it and of the other; [K], [K].
-
-    δ(-ε) = 1 - e^-ε + e^-ε δ'(ε), with δ' of the other direction.
-    """
-    shrink = np.exp(-losses[:0:-1])
-    mirrored = 1 - shrink + shrink * other[:0:-1]
-    deltas = np.concatenate([mirrored, curve])
-    return LossDistribution.below(width, 1 - len(losses), deltas)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -52,6 +53,7 @@ from dpsgd_explorer.accounting.exact.fallback_bounds import (
     fallback_epsilons,
     total_variations,
 )
+from dpsgd_explorer.accounting.exact.phase_by_phase import epsilon_phase_by_phase
 from dpsgd_explorer.accounting.exact.phases import (
     are_within_reach,
     closed_delta,
@@ -70,6 +72,8 @@ from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS, step_losses
 FEW_FREQUENCIES = 1 << 9  # of a contour that takes a few milliseconds
 PREVIEW_ROWS = 8  # of a preview, whose ε is computed by discretised PLDs
 QUICK_PREVIEW_ROWS = 3  # the same within a few milliseconds
+FAR_APART = 1e-3  # relative gap from which phases are bounded one by one
+MAX_ROWS_BY_PHASE = 1  # whose phases are bounded one by one, at up to a second each
 MAX_ROOTS = 200  # answers with a contour sum of their own; others are interpolated
 
 
@@ -296,10 +300,25 @@ class ExactAccountant(Accountant):
             low, high = fallback_bounds(run.rows(open_), delta)
             lower[open_] = np.maximum(lower[open_], low)
             upper[open_] = np.minimum(upper[open_], high)
+        if self.refinements == MAX_REFINEMENTS:
+            self._compose_by_phase(run, delta, lower, upper)
         # Round-off of a large ε may make the bounds cross.
         is_ordered = np.all(lower <= upper * (1 + TOLERANCES.crossing))
         assert is_ordered, "the lower bound on ε exceeds the upper one"
         return np.minimum(lower, upper), np.maximum(lower, upper)
+
+    def _compose_by_phase(
+        self, run: StepCounts, delta: float, lower: Floats, upper: Floats
+    ) -> None:
+        """Narrow bounds that are far apart, of the last such row, in place."""
+        with np.errstate(invalid="ignore"):
+            rows = np.flatnonzero(~(upper - lower <= FAR_APART * upper))
+        for row in rows[-MAX_ROWS_BY_PHASE:]:
+            done = zip(run.phases, run.counts[row], strict=True)
+            phases = [replace(phase, steps=int(n)) for phase, n in done if n]
+            terms = (phases, delta, run.relation, float(upper[row]))
+            low, high = epsilon_phase_by_phase(self, *terms)
+            lower[row], upper[row] = max(lower[row], low), min(upper[row], high)
 
     def _delta_bounds(self, run: StepCounts, at: Floats) -> tuple[Floats, Floats]:
         """Return bounds on δ of the only row at each ε >= 0; [E] -> [E], [E]."""

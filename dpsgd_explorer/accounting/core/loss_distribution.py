@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.accountant import Floats
+from dpsgd_explorer.accounting.core.intervals import Floats
 
 ROUNDING = 1e-9  # relative, upper bound on the round-off of all sums
 LARGEST_LOSS = 600.0  # whose exponential, and its inverse, are floats
@@ -165,6 +165,21 @@ class LossDistribution:
         bends = np.diff(np.append(np.minimum(convex, 0.0), 0.0))
         p = np.maximum(np.exp(losses) * bends, 0.0)
         return cls(interval, first, p, float(curve[-1]))
+
+    @classmethod
+    def two_tailed(cls, interval: float, curve: Floats, other: Floats) -> Self:
+        """Return the loss of one direction from δ at ε >= 0 of it and of the other.
+
+        δ(-ε) = 1 - e^-ε + e^-ε δ'(ε), with δ' of the other direction.
+
+        Args:
+            interval: Distance of two losses of the grid.
+            curve: Upper bounds of δ at 0, interval, 2 interval, …, [K].
+            other: The same in the other direction, [K].
+        """
+        shrink = np.exp(-interval * np.arange(len(curve) - 1, 0, -1))
+        mirrored = 1 - shrink + shrink * other[:0:-1]
+        return cls.below(interval, 1 - len(curve), np.concatenate([mirrored, curve]))
 
 
 def _probabilities(values: npt.ArrayLike) -> Floats:
