@@ -27,6 +27,8 @@ LOOPS = {
     "rate_from_test_set": "learning rate tuned on the test set",
     "averaged_before_noise": "averaged before the noise",
     "noise_without_clipping": "noise without clipping",
+    "copies_clipped": "the clipping does nothing",
+    "one_number": "one number as noise for a tensor",
 }
 STEPS = 60  # of a loop
 #: Multiply-adds of a run that takes as long, its bounds on ε included.  Measured.

@@ -215,5 +215,29 @@ LOOPS = {
             "C stands in the noise and nowhere else. A record far off has a gradient "
             "as long as it likes, and no noise of a fixed size hides it.",
         ),
+        PlantedBug(
+            "copies_clipped",
+            "the clipping does nothing",
+            "clip_grad_norm_ clips the .grad of what it is given, and a gradient has "
+            "none.",
+            "nn.utils.clip_grad_norm_(gradient, C)",
+            AUDIT,
+            "The function takes parameters. Given gradients it finds no .grad, "
+            "returns 0 and changes nothing, without a warning. So every gradient "
+            "enters the sum at its full length, and the noise is made for C.",
+        ),
+        PlantedBug(
+            "one_number",
+            "one number as noise for a tensor",
+            "One random number is added to all entries of a tensor, where each entry "
+            "needs its own.",
+            "torch.randn(())",
+            AUDIT,
+            "The number shifts all entries of a tensor together. Between two entries "
+            "the difference has no noise at all, so which canaries were drawn can be "
+            "read off, and the bound on ε is as high as so many canaries can prove. "
+            "Each entry alone has noise of the right size: a check of one weight "
+            "sees nothing.",
+        ),
     )
 }

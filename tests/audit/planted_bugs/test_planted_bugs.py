@@ -16,6 +16,7 @@ from dpsgd_explorer.audit.planted_bugs.catalogue import (
 from dpsgd_explorer.audit.planted_bugs.task import (
     BATCH_SIZE,
     CANARIES,
+    COLUMNS,
     EPSILON,
     RATE,
     STEPS,
@@ -35,8 +36,8 @@ def audited(name, seed=SEED):
     return loop, loop.point() if loop.step else None
 
 
-def test_there_are_fourteen_bugs_and_an_honest_loop():
-    assert len(LOOPS) == 15
+def test_there_are_sixteen_bugs_and_an_honest_loop():
+    assert len(LOOPS) == 17
     assert HONEST in LOOPS
     assert {bug.seen_by for bug in LOOPS.values()} == set(CHECKS)
 
@@ -72,6 +73,34 @@ def test_a_loop_that_stops_or_is_refused_is_seen():
     assert "gradient of size" in loop.error
     assert seen_by("", loop.error, last) == TORCH
     assert seen_by(refusal(LOOPS["batch_norm"], SEED), "", last) == ENGINE
+
+
+def test_clip_grad_norm_leaves_a_gradient_as_it_is():
+    """What the page says of the loop whose clipping does nothing."""
+    weights = torch.ones(3, requires_grad=True)
+    gradient = torch.autograd.grad((1e6 * weights).sum(), [weights])
+    assert torch.nn.utils.clip_grad_norm_(gradient, 1.0) == 0
+    assert torch.equal(gradient[0], torch.full((3,), 1e6))
+
+
+@pytest.mark.parametrize("name", ["copies_clipped", "one_number"])
+def test_the_audit_sees_a_lost_clipping_and_a_shared_number_in_one_step(name):
+    loop = AuditedLoop(LOOPS[name], SEED)
+    loop.advance()
+    point = loop.point()
+    assert seen_by(refusal(LOOPS[name], SEED), loop.error, point) == LOOPS[name].seen_by
+    assert point.epsilon_lower > 5 * point.epsilon_promised
+
+
+def test_a_shared_number_falls_out_of_the_difference_of_two_weights():
+    """What the page says of the loop with one number for a tensor."""
+    loop = AuditedLoop(LOOPS["one_number"], SEED)
+    before = loop._tables.weights()
+    loop.advance()
+    moved = (loop._tables.weights() - before)[:, COLUMNS:]
+    apart = moved - moved.median(dim=1, keepdim=True).values
+    assert (apart.abs() < 1e-5).float().mean() > 0.8  # canaries that were not drawn
+    assert moved.abs().min() > 1e-3
 
 
 def test_a_loop_repeats_with_its_seed_and_leaves_the_generator_alone():

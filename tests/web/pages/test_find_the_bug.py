@@ -62,7 +62,7 @@ def test_where_the_answer_stands_tells_nothing():
     assert len(set(places)) > 2
 
 
-@pytest.mark.parametrize("query", ["", "0", "16", "-1", "x", "1.0", "'\"<"])
+@pytest.mark.parametrize("query", ["", "0", "18", "-1", "x", "1.0", "'\"<"])
 def test_an_unknown_loop_is_the_first(reading, query):
     answer = reading.get(LAB, query_string={"loop": query})
     assert answer.status_code == 200
