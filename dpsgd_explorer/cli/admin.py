@@ -21,5 +21,5 @@ def carry_out(options: argparse.Namespace) -> int:
     from dpsgd_explorer.server.operator_link import MINUTES, operator_link
 
     print(operator_link(Settings.from_environment(), options.site))
-    print(f"Open it within {MINUTES} minutes; who has the link is the operator.")
+    print(f"Open it once, within {MINUTES} minutes: it makes a browser the operator's.")
     return 0

@@ -1,4 +1,4 @@
-"""``database``: bring the tables up to this program's version, or say which they are.
+"""``database``: migrate the tables, print their version, or back them up.
 
 An embedded file is brought up whenever it is opened; a server's database by this only,
 so that its operator decides when.
@@ -7,7 +7,9 @@ so that its operator decides when.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.settings import Settings
 
 OUTDATED = 1
@@ -17,18 +19,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
         "action",
-        choices=("upgrade", "current"),
-        help="upgrade: make the tables, or bring them up; current: say their version, "
-        f"exit code {OUTDATED} if it is another than this program's",
+        choices=("upgrade", "current", "backup"),
+        help="upgrade: create or migrate the tables; current: print their version, "
+        f"exit code {OUTDATED} if this program needs another; backup: copy a SQLite "
+        "database to FILE, while the site runs",
     )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="of the backup")
 
 
 def carry_out(options: argparse.Namespace) -> int:
     """Do it, print what was done."""
+    from dpsgd_explorer.runs.database.backup import back_up
     from dpsgd_explorer.runs.database.upgrade import COMMAND, NEWEST
     from dpsgd_explorer.runs.store.database import Database
 
     url = Settings.from_environment().database_url
+    if (options.action == "backup") != (options.file is not None):
+        raise ConfigError(
+            "FILE", "FILE must be given with backup, and with no other action."
+        )
+    if options.action == "backup":
+        size = back_up(url, Path(options.file).resolve())
+        print(f"{options.file}: {size / 2**20:.1f} MiB")
+        return 0
     database = Database(url, on_open="look")
     before = database.revision()
     database.close()

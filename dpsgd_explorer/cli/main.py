@@ -132,7 +132,7 @@ def _work(options: argparse.Namespace) -> int:
 
     settings = Settings.from_environment()
     logs.configure(settings.operation.log_format)
-    consumer = Consumer(settings)
+    consumer = Consumer(settings, loads_first=True)
     if options.until_stdin_closes:
         ParentWatch(at_end=consumer.stop)
     consumer.run()

@@ -137,8 +137,8 @@ def _cells(content: bytes) -> Iterator[list[str]]:
     """
     if len(content) > LARGEST_FILE:
         _refuse(
-            f"it has {len(content) / 2**20:.1f} MiB; at most "
-            f"{LARGEST_FILE // 2**20} are taken"
+            f"it is larger than {LARGEST_FILE // 2**20} MiB, the maximum. Bring "
+            "fewer rows or columns"
         )
     try:
         text = content.decode("utf-8-sig")

@@ -128,6 +128,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         static_folder=None,  # WhiteNoise serves it, see assets
         template_folder=str(assets.FRONT_DIR / "templates"),
     )
+    app.url_map.converters["class_id"] = classes_api.ClassId
     app.url_map.merge_slashes = False  # a doubled slash is an unknown address
     app.json = StrictJson(app)
     # One byte more is read than allowed: Flask cuts a longer body off and says nothing.

@@ -64,6 +64,8 @@ def _sentences(fault: dict[str, Any], model: type[BaseModel]) -> dict[str, str]:
     inner = fault.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):
         return inner.fields
+    if isinstance(inner, ValidationError):  # of a model that a validator has built
+        return config_error(inner, model).fields
     field, message = _sentence(fault, model)
     return {field: message}
 

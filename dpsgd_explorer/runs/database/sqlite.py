@@ -27,6 +27,8 @@ from dpsgd_explorer.runs.files.private_file import private_file
 
 # SQLite's own waiting; what goes beyond it is ours.
 BUSY_TIMEOUT_SECONDS = 5.0
+# The write-ahead log is cut back to this after a burst of writes.
+LOG_BYTES = 4 * 2**20
 INCREMENTAL = 2  # free pages are given back when asked for
 SET_AUTO_VACUUM = f"PRAGMA auto_vacuum = {INCREMENTAL}"
 
@@ -131,5 +133,6 @@ def _engine(url: str, file: Path, *, busy_timeout_s: float) -> Engine:
             connection.execute(SET_AUTO_VACUUM)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
 
     return engine

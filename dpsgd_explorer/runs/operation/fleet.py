@@ -132,6 +132,16 @@ class Fleet:
         with self._database.write() as connection:
             orders.drain(connection, self._clock())
 
+    def use_link(self, ticket: str, good_s: float) -> bool:
+        """Use an operator's link up; return False if it was used before.
+
+        Args:
+            ticket: The part of the link that is signed.
+            good_s: Seconds for which a link is good.
+        """
+        with self._database.write() as connection:
+            return orders.use_link(connection, ticket, self._clock(), good_s)
+
     def queue_is_paused(self) -> bool:
         """Whether no run starts."""
         with self._database.read() as connection:

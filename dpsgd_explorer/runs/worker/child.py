@@ -129,11 +129,12 @@ def train_next(parent_watch: ParentWatch, settings: Settings, lease_s: float) ->
 @contextmanager
 def idle_work(settings: Settings, parent_watch: ParentWatch) -> Iterator[None]:
     """Compute features ahead within the context, if there is memory to spare."""
-    work = IdleWork(settings, parent_watch)
+    work, before = IdleWork(settings, parent_watch), limits.data_bytes()
     if not parent_watch.has_line and free_memory_mib() >= IDLE_MIB:
         work.start()
     yield
     work.end()
+    limits.allow(limits.data_bytes() - before)
 
 
 class IdleWork:

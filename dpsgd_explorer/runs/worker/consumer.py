@@ -38,12 +38,27 @@ logger = logging.getLogger(__name__)
 class Consumer:
     """Trains as many runs at the same time as it has threads."""
 
-    def __init__(self, settings: Settings, *, lease_s: float = LEASE_SECONDS) -> None:
-        """Open store and queue; nothing is started yet."""
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        lease_s: float = LEASE_SECONDS,
+        loads_first: bool = False,
+    ) -> None:
+        """Open store and queue; no run is claimed yet.
+
+        Args:
+            settings: Those of this installation.
+            lease_s: Length of a lease in seconds.
+            loads_first: If True, a process begins to load torch before the database
+                is opened: the runs of a worker that died wait for it.
+        """
+        self._pool = ProcessPool(settings, lease_s)
+        if loads_first:
+            self._pool.keep_warm(beside_runs=False)
         self.store = RunStore.from_settings(settings)
         self.doorbell = Doorbell(settings, self.answer)
         self._settings = settings
-        self._pool = ProcessPool(settings, lease_s)
         self._lease_s = lease_s
         self._sweep = Sweep(self.store, settings.keep_days)
         self._tables = TableSweep(

@@ -17,7 +17,7 @@ from dpsgd_explorer.errors import LeaseLostError, StorageBusyError, StorageFullE
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS, Leases
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.store.schema import CANCELLED
-from dpsgd_explorer.runs.worker import outcomes
+from dpsgd_explorer.runs.worker import limits, outcomes
 from dpsgd_explorer.runs.worker.event_writer import HEARTBEATS_PER_LEASE
 from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
 from dpsgd_explorer.settings import Settings
@@ -29,6 +29,9 @@ RETRY_SECONDS = 0.5
 # Killed by a user of the machine, who meant the process and not the run, or for want
 # of memory.
 KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
+ABORTED = frozenset({-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS})
+# A process that aborts with this share of its memory limit wanted more than the limit.
+NEAR_LIMIT = 0.8
 logger = logging.getLogger(__name__)
 
 
@@ -78,6 +81,7 @@ class Supervision:
         self._leases, self._claim, self._process = leases, claim, process
         self._settings, self._stop = settings, stop
         self._oom_kills = machine.oom_kills()
+        self._most_bytes = 0
         self._trusted_from = 0.0  # a lease that has run out then is lost
         self._end = time.monotonic() + settings.wall_seconds
         process.hand_over(claim)
@@ -90,6 +94,7 @@ class Supervision:
     def _watch(self) -> None:
         while (code := self._process.exit_code(POLL_SECONDS)) is None:
             self._hand_over.tend()
+            self._note_memory()
             settle = self._reason_to_end()
             if settle is not None:
                 self._process.end()
@@ -97,6 +102,19 @@ class Supervision:
         self._process.close()
         if code != outcomes.EXIT_LEASE_LOST:
             self._insist(lambda: self._settle(code))
+
+    def _note_memory(self) -> None:
+        """Remember the largest memory of the process, as far as looks show it."""
+        if (pid := self._process.pid) is not None:
+            self._most_bytes = max(self._most_bytes, limits.data_bytes(pid))
+
+    def _ended_at_its_limit(self, code: int) -> bool:
+        """Return True if a process that ended so had come near its memory limit.
+
+        A library that is refused memory ends the process by a signal, without a word.
+        """
+        most = self._settings.run_memory_mib * 2**20
+        return code in ABORTED and self._most_bytes >= NEAR_LIMIT * most
 
     def _reason_to_end(self) -> Callable[[], object] | None:
         """Return the outcome once the process has ended; None while it may continue."""
@@ -139,6 +157,8 @@ class Supervision:
             return
         if code == outcomes.EXIT_STORAGE_LOST:
             self._leases.release(self._claim, lost=False)
+        elif self._ended_at_its_limit(code):
+            self._finish(outcomes.memory_limit(self._settings.run_memory_mib))
         elif code not in KILLED:
             self._finish(outcomes.of_exit(code, seconds=self._settings.run_seconds))
         elif machine.oom_kills() > self._oom_kills:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from flask import Blueprint, Response
+from werkzeug.routing import BaseConverter
 
 from dpsgd_explorer.runs.classes.records import Class
 from dpsgd_explorer.web.api.operation import operation, reply
@@ -31,6 +32,14 @@ bp = Blueprint("classes_api", __name__, url_prefix="/api/v1/classes")
 
 MOST_SHOWN = 400  # runs of an answer; the CSV has all
 OVER = 410
+
+
+class ClassId(BaseConverter):
+    """The place of a class's id in an address; ``join`` has an address of its own."""
+
+    regex = r"(?!join(?:/|$))[^/]+"
+
+
 NUMBER = re.compile("[0-9]{1,9}")
 
 
@@ -61,13 +70,13 @@ def join_class(body: JoinRequest) -> ClassAnswer:
     return _answer(classes().join(class_id, visitor, body.nickname))
 
 
-@operation(bp, "GET", "/<class_id>")
+@operation(bp, "GET", "/<class_id:class_id>")
 def show_class(class_id: str) -> ClassAnswer:
     """Return a class that this visitor is in, with its newest runs."""
     return _answer(classes().get(class_id, current_visitor()))
 
 
-@operation(bp, "GET", "/<class_id>/events.json")
+@operation(bp, "GET", "/<class_id:class_id>/events.json")
 def class_log(class_id: str, query: GroupPosition) -> ClassLog:
     """Return events of all runs of a class behind ``after``, oldest first."""
     found = classes().get(class_id, current_visitor())
@@ -79,7 +88,7 @@ def class_log(class_id: str, query: GroupPosition) -> ClassLog:
     )
 
 
-@operation(bp, "GET", "/<class_id>/roster.csv", media_types=("text/csv",))
+@operation(bp, "GET", "/<class_id:class_id>/roster.csv", media_types=("text/csv",))
 def roster(class_id: str) -> Response:
     """Download all runs of a class: a row each, with ε and its terms, and settings."""
     found = classes().get(class_id, current_visitor())
@@ -89,33 +98,33 @@ def roster(class_id: str) -> Response:
     return Response(text, mimetype="text/csv", headers=kept)
 
 
-@operation(bp, "POST", "/<class_id>/leave", status=204)
+@operation(bp, "POST", "/<class_id:class_id>/leave", status=204)
 def leave_class(class_id: str) -> Response:
     """Leave a class, with one's runs, which stay one's own; 204."""
     classes().leave(class_id, current_visitor())
     return Response(status=204)
 
 
-@operation(bp, "POST", "/<class_id>/close")
+@operation(bp, "POST", "/<class_id:class_id>/close")
 def close_class(class_id: str) -> ClassAnswer:
     """Close a class of this teacher: nobody joins or launches any more."""
     return _answer(classes().close(class_id, current_visitor()))
 
 
-@operation(bp, "POST", "/<class_id>/links")
+@operation(bp, "POST", "/<class_id:class_id>/links")
 def renew_links(class_id: str) -> ClassAnswer:
     """Let other links lead to a class of this teacher; the former hold no more."""
     return _answer(classes().renew_links(class_id, current_visitor()))
 
 
-@operation(bp, "DELETE", "/<class_id>", status=204)
+@operation(bp, "DELETE", "/<class_id:class_id>", status=204)
 def delete_class(class_id: str) -> Response:
     """Delete a class of this teacher with its roster; runs stay and go on; 204."""
     classes().delete(class_id, current_visitor())
     return Response(status=204)
 
 
-@operation(bp, "DELETE", "/<class_id>/students/<number>", status=204)
+@operation(bp, "DELETE", "/<class_id:class_id>/students/<number>", status=204)
 def remove_student(class_id: str, number: str) -> Response:
     """Take a student of a class of this teacher out of it, for good; 204."""
     student = int(number) if NUMBER.fullmatch(number) else 0
@@ -123,7 +132,7 @@ def remove_student(class_id: str, number: str) -> Response:
     return Response(status=204)
 
 
-@operation(bp, "DELETE", "/<class_id>/runs/<run_id>", status=204)
+@operation(bp, "DELETE", "/<class_id:class_id>/runs/<run_id>", status=204)
 def remove_run(class_id: str, run_id: str) -> Response:
     """Take a run out of a class, as its teacher or as who launched it; 204."""
     classes().remove_run(class_id, run_id, current_visitor())

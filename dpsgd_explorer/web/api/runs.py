@@ -14,7 +14,7 @@ from dpsgd_explorer.runs.store.schema import QUEUED
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.http.data_sets import check_data
 from dpsgd_explorer.web.http.networks import request_network
-from dpsgd_explorer.web.http.own_tables import tables
+from dpsgd_explorer.web.http.own_tables import tables, visible_run
 from dpsgd_explorer.web.http.services import (
     classes,
     doorbell,
@@ -220,7 +220,7 @@ def _launched_for(config: RunConfig, class_id: str, labels: dict[str, str]) -> R
 def _check_parent(run_id: str) -> None:
     try:
         run_id.encode()  # the database takes no half of a surrogate pair
-        run_store().get(run_id)
+        visible_run(run_id)
     except (RunNotFoundError, UnicodeEncodeError):
         raise ConfigError(
             "parent", f"parent must be the id of a run on this site, got {run_id!r}."

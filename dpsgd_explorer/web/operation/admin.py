@@ -58,6 +58,8 @@ def entrance(ticket: str) -> str | Response:
     """Offer the button that makes this browser the operator's; press it."""
     if request.method == "GET":
         return render("admin/enter.html", ticket=ticket)
+    if not fleet().use_link(ticket, gate.SECONDS[gate.LINK]):
+        abort(404)
     return gate.admit(_to_index())
 
 

@@ -50,8 +50,9 @@ def is_operator() -> bool:
 
 def has_bearer(token: str) -> bool:
     """Whether this request sends the token; never if there is none."""
-    sent = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    return bool(token) and hmac.compare_digest(sent.encode(), token.encode())
+    scheme, _, sent = request.headers.get("Authorization", "").partition(" ")
+    is_equal = hmac.compare_digest(sent.encode(), token.encode())
+    return bool(token) and scheme.lower() == "bearer" and is_equal
 
 
 def admit(response: Response) -> Response:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from werkzeug.wrappers import Response as WerkzeugResponse
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.fields.messages import config_error
 from dpsgd_explorer.experiments.own_csv import LARGEST_FILE, number_of
 from dpsgd_explorer.experiments.own_table import (
     CATEGORY,
@@ -195,11 +196,7 @@ def _read(stated: Stated) -> Column | str:
     except ConfigError as error:
         return _sentence(error)
     except ValidationError as error:
-        [first, *_] = error.errors(include_url=False)
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, ConfigError):
-            return _sentence(cause)
-        return _sentence(f"{stated.text!r} cannot be used: {first['msg'].lower()}")
+        return _sentence(config_error(error, Column))
 
 
 def _sentence(error: ConfigError | str) -> str:

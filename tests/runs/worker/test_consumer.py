@@ -1,6 +1,7 @@
 """Real processes that are killed, stopped, cancelled and held to their limits."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -126,6 +127,28 @@ def test_what_a_process_leaves_unsaid_is_stored_for_it(
     ).watch()
     ended = store.get(run.id)
     assert (ended.state, (ended.error or {}).get("code")) == (state, error)
+
+
+TAKE_AND_ABORT = """
+import os, time
+held = bytearray({mib} * 2**20)
+time.sleep(1)
+os.abort()
+"""
+
+
+@pytest.mark.parametrize(("share", "code"), [(0.9, "memory_limit"), (0.1, "crashed")])
+def test_a_process_that_aborts_near_its_limit_wanted_memory(
+    store, settings, config, share, code
+):
+    """As torch does where a thread or an allocation is refused."""
+    run = store.create(config, visitor="ann")
+    limited = replace(settings, run_memory_mib=600)
+    process = Process(limited, TAKE_AND_ABORT.format(mib=round(share * 600)))
+    Supervision(
+        store.leases, store.leases.claim(), process, limited, threading.Event()
+    ).watch()
+    assert store.get(run.id).error["code"] == code
 
 
 def append_for_ever(store, claim):

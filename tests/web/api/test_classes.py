@@ -266,3 +266,8 @@ def test_nothing_of_a_code_is_stored(made, store):
     assert made["id"] in text
     for role in ("student", "teacher"):
         assert code(made, role)[12:] not in text
+
+
+def test_a_fixed_address_below_the_classes_is_no_class(client):
+    answer = client.options(f"{CLASSES}/join")
+    assert set(answer.headers["Allow"].split(", ")) == {"OPTIONS", "POST"}

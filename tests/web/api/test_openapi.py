@@ -39,7 +39,7 @@ def test_every_api_route_is_specified(app, document):
         if not rule.rule.startswith("/api/"):
             continue
         assert isinstance(app.view_functions[rule.endpoint], Endpoint), rule
-        path = re.sub(r"<(\w+)>", r"{\1}", rule.rule)
+        path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)
         for method in rule.methods - {"HEAD", "OPTIONS"}:
             assert (path, method.lower()) in described, rule
     assert {("/healthz", "get"), ("/openapi.json", "get")} <= described

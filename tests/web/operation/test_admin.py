@@ -83,6 +83,24 @@ WRONG = {
 }
 
 
+def test_a_link_works_once(app):
+    """Whoever finds it in a history or a log is not let in."""
+    link = f"/admin/enter/{gate.sign(TOKEN, gate.LINK)}"
+    first, second = app.test_client(), app.test_client()
+    assert first.post(link).status_code == 303
+    assert_no_page(second, "POST", link)
+    assert first.get("/admin/", headers=PAGE).status_code == 200
+    assert_no_page(second, "GET", "/admin/")
+
+
+@pytest.mark.parametrize("sent", [TOKEN, f"Basic {TOKEN}", f"Bearer{TOKEN}", "Bearer "])
+def test_a_token_without_its_scheme_opens_nothing(client, sent):
+    answer = client.get("/admin/", headers=PAGE | {"Authorization": sent})
+    assert answer.status_code == 404
+    good = PAGE | {"Authorization": f"bearer {TOKEN}"}
+    assert client.get("/admin/", headers=good).status_code == 200
+
+
 def test_a_wrong_cookie_opens_nothing(client):
     for cookie in WRONG.values():
         client.set_cookie(gate.COOKIE, cookie, path=gate.PATH)
