@@ -29,7 +29,7 @@ def measure(case: Case) -> dict[str, Any]:
     engine, step = private_step(model, case.data(), "hooks")
     step.run()
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    structure, groups = Structure(model), OptimizerCheck(optimizer, model)
+    structure, groups = Structure(model), OptimizerCheck([optimizer], model)
     output, outputs = torch.zeros(2, 2), PassOutputs()
 
     def checks() -> None:

@@ -1,11 +1,11 @@
-"""A PrivacyEngine at work: one gradient engine, one optimizer, one logical batch."""
+"""A PrivacyEngine at work: a gradient engine, its optimizers, one logical batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from torch import nn
 from torch.optim import Optimizer
@@ -27,14 +27,20 @@ from dpsgd_explorer.dp.engines.base import (
     unit_loss_scale,
 )
 from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
+from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.losses.reading import LossReading
 from dpsgd_explorer.dp.losses.watch import WATCH
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind, refuse_compiled
-from dpsgd_explorer.dp.optimizer_hooks import BackwardBinding, OptimizerBinding
+from dpsgd_explorer.dp.optimizer_hooks import (
+    FOREIGN_GRADIENT,
+    BackwardBinding,
+    OptimizerBinding,
+)
 from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.dp.pending_gradients import PendingGradients
 from dpsgd_explorer.dp.safety.attach_check import PassCheck, likely_size
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
 from dpsgd_explorer.dp.safety.passes import LossFunction
@@ -45,11 +51,14 @@ _TAKEN: WeakSet[nn.Module] = WeakSet()
 
 
 class Attachment:
-    """Makes every gradient of an optimizer private, until it is undone.
+    """Makes every gradient of some optimizers private, until it is undone.
+
+    All steps of the optimizers after one batch are one private step: the first of them
+    draws the noise, and each uses the gradients of its own parameters, once.
 
     Args:
         module: The model.
-        optimizer: Must train the module's trainable parameters, all of them and
+        optimizers: Must train the module's trainable parameters, all of them and
             nothing else; see OptimizerCheck.
         state: The run; it releases the gradients of each step.
         user_loss_scale: Returns the factor by which the user multiplies each loss.
@@ -61,14 +70,14 @@ class Attachment:
     Raises:
         UnsupportedModuleError: a trainable module is not covered.
         ConfigError: clipping_style does not fit the module.
-        PrivacyError: the optimizer trains something else, or another engine is
+        PrivacyError: the optimizers train something else, or another engine is
             attached to a module inside.
     """
 
     def __init__(
         self,
         module: nn.Module,
-        optimizer: Optimizer,
+        optimizers: Sequence[Optimizer],
         state: EngineState,
         user_loss_scale: Callable[[], float] = unit_loss_scale,
         physical_batch_size: int | None = None,
@@ -88,20 +97,24 @@ class Attachment:
             by_parameter=groups.by_parameter,
             norm_methods=state.norm_methods,
         )
-        self._optimizer = OptimizerCheck(optimizer, module)
+        self._optimizers = OptimizerCheck(optimizers, module)
         parameters = self._gradient_engine.parameters()
         self._parameters = [p for own in parameters.values() for p in own.values()]
         self._clipper = options.clipper(groups)
+        in_backward = self._gradient_engine.releases_in_backward
         self.batch = LogicalBatch(
             clipped_sum(parameters, self._clipper, state.ranks),
             self._parameters,
             checked=options.sampling == "poisson",
+            pending=None if in_backward else PendingGradients(self._parameters),
         )
+        self._waiting: dict[Optimizer, _Waiting] = {}
         self._state = state
         self._spending_noted = False
         self._user_loss_scale = self._gradient_engine.user_loss_scale = user_loss_scale
         self._views = options.augmentation_multiplicity
         self._gradient_engine.on_gradients = self._add
+        self._gradient_engine.on_failure = self.batch.take_back
         together = state.ranks if is_sharded(module) else ALONE
         likely = 0  # of batches from elsewhere, the first is like the others
         if options.sampling == "poisson":
@@ -110,26 +123,46 @@ class Attachment:
         self._check = PassCheck(self._gradient_engine, self._clipper, together, likely)
         self._gradient_engine.on_loss = self._record_loss
         self._gradient_engine.before_forward = self._check
-        self._gradient_engine.start()
-        self._modules = list(module.modules())
-        _TAKEN.update(self._modules)
-        self._binding = self._bind(optimizer)
-        WATCH.begin()
         self.set_bound()
+        with ExitStack() as undo:
+            self._install(module, optimizers, undo)
+            self._undo = undo.pop_all()
 
-    def _bind(self, optimizer: Optimizer) -> OptimizerBinding | BackwardBinding:
-        """Make the gradients due at the optimizer's step, or when backward ends."""
-        if not self._gradient_engine.releases_in_backward:
-            return OptimizerBinding(optimizer, self._make_step, self.batch.clear)
-        self._gradient_engine.on_gradients = self._add_and_release
-        return BackwardBinding(self._parameters)
+    def _install(
+        self, module: nn.Module, optimizers: Sequence[Optimizer], undo: ExitStack
+    ) -> None:
+        """Change module, optimizers and torch; how to undo it goes into the stack."""
+        undo.callback(self._drop_gradients)
+        undo.callback(self._gradient_engine.stop)
+        self._gradient_engine.start()
+        modules = list(module.modules())
+        undo.callback(_TAKEN.difference_update, modules)
+        _TAKEN.update(modules)
+        self._bind(optimizers, undo)
+        # Also run where the engine is dropped without detach().
+        WATCH.begin()
+        for end in (WATCH.end, HEAP.ask(KEPT)):
+            finalizer = finalize(self, end)
+            finalizer.atexit = False
+            undo.callback(finalizer)
+
+    def _bind(self, optimizers: Sequence[Optimizer], undo: ExitStack) -> None:
+        """Make the gradients due at the first step, or when backward ends."""
+        if self._gradient_engine.releases_in_backward:
+            self._gradient_engine.on_gradients = self._add_and_release
+            undo.callback(BackwardBinding(self._parameters).release)
+            return
+        for each in optimizers:
+            binding = OptimizerBinding(each, self._make_step, self._clear)
+            undo.callback(binding.release)
 
     def undo(self) -> None:
-        """Leave module and optimizer as they were."""
-        WATCH.end()
-        self._binding.release()
-        self._gradient_engine.stop()
-        _TAKEN.difference_update(self._modules)
+        """Leave module and optimizers as they were."""
+        self._undo.close()
+
+    def _drop_gradients(self) -> None:
+        self.batch.abandon()
+        self._drop_waiting()
         for parameter in self._parameters:
             vars(parameter).pop("private_grad", None)
 
@@ -175,21 +208,58 @@ class Attachment:
         """
         inputs, targets = example
         args = inputs if isinstance(inputs, tuple) else (inputs,)
-        with ExitStack() as on_failure:
-            on_failure.callback(self.undo)
-            size = batch_size_of(args, {})
-            self._check(args, {}, size, targets=targets, loss_fn=loss_fn)
-            on_failure.pop_all()
+        size = batch_size_of(args, {})
+        self._check(args, {}, size, targets=targets, loss_fn=loss_fn)
         self._state.norm_methods.settle()
 
-    def _make_step(self) -> None:
-        """Turn the logical batch into the gradients that the step will use."""
-        self._optimizer.check()
+    def _make_step(self, optimizer: Optimizer) -> None:
+        """Set the gradients that a step of the optimizer will use."""
+        self._optimizers.check()
+        if not self.batch.is_in_flight and optimizer in self._waiting:
+            waiting = self._waiting.pop(optimizer)
+            if waiting.take():
+                _set(waiting.gradients)
+                return
+        self._drop_waiting()
         if not self.batch.close():
             return  # no gradient: torch's optimizers leave such a parameter alone
-        for parameter, gradient in self._release().items():
-            parameter.private_grad = gradient  # type: ignore[attr-defined]
-            parameter.grad = gradient
+        try:
+            gradients = self._release()
+        except BaseException:
+            self.batch.abandon()
+            raise
+        if len(self._optimizers.optimizers) > 1:
+            self.batch.abandon()
+            gradients = self._share(gradients, optimizer)
+        _set(gradients)
+        self.batch.gradients_are_set()
+
+    def _share(self, gradients: Gradients, first: Optimizer) -> Gradients:
+        """Return the gradients of one optimizer; those of the others wait."""
+        shares = {
+            each: {
+                p: gradients[p]
+                for group in each.param_groups
+                for p in group["params"]
+                if p in gradients
+            }
+            for each in self._optimizers.optimizers
+        }
+        own = shares.pop(first)
+        self._waiting = {each: _Waiting(share) for each, share in shares.items()}
+        return own
+
+    def _clear(self, optimizer: Optimizer) -> None:
+        """Drop the batch, and what waits for the optimizer, as zero_grad does."""
+        waiting = self._waiting.pop(optimizer, None)
+        if waiting is not None:
+            waiting.discard()
+        self.batch.clear()
+
+    def _drop_waiting(self) -> None:
+        for waiting in self._waiting.values():
+            waiting.discard()
+        self._waiting = {}
 
     def _release(self) -> Gradients:
         """Return the noisy gradients of the logical batch, and record the step."""
@@ -215,17 +285,54 @@ class Attachment:
         if self._views > 1:
             own = self._gradient_engine.parameters()
             samples = AveragedViews(samples, self._views, own)
-        self.batch.add(samples)
+        if self._waiting:
+            self._drop_waiting()
+        self.batch.add(samples, self._gradient_engine.current_pass)
 
     def _add_and_release(self, samples: PerSampleGradients) -> None:
         """Add the samples of a backward; if they end the batch, set the gradients."""
-        self._optimizer.check()
+        self._optimizers.check()
         self._add(samples)
         if self.batch.awaits_more or not self.batch.close():
             return
         scale = self._user_loss_scale()
         for parameter, gradient in self._release().items():
             parameter.grad = gradient if scale == 1.0 else gradient * scale
+
+
+class _Waiting:
+    """Private gradients that an optimizer has not used yet.
+
+    Args:
+        gradients: Of its parameters.
+    """
+
+    def __init__(self, gradients: Gradients) -> None:
+        self.gradients = gradients
+        self._pending = PendingGradients(gradients)
+        self._pending.place()
+
+    def take(self) -> bool:
+        """Take the stand-ins out; return False if zero_grad had dropped them.
+
+        Raises:
+            PrivacyError: a gradient came that did not go through the engine.
+        """
+        is_intact, dropped = self._pending.are_intact(), self._pending.dropped()
+        self.discard()
+        if not is_intact and not dropped:
+            raise PrivacyError(FOREIGN_GRADIENT)
+        return is_intact
+
+    def discard(self) -> None:
+        """Take the stand-ins out."""
+        self._pending.take_out()
+
+
+def _set(gradients: Gradients) -> None:
+    for parameter, gradient in gradients.items():
+        parameter.private_grad = gradient  # type: ignore[attr-defined]
+        parameter.grad = gradient
 
 
 def _refuse_taken(module: nn.Module) -> None:

@@ -11,7 +11,7 @@ Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import torch.distributed as dist
@@ -34,9 +34,10 @@ from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
 from dpsgd_explorer.dp.engines.methods.norm_methods import ClippingMode, NormChoice
-from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
+from dpsgd_explorer.dp.kernels.heap import HEAP
 from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.ledger import spending
+from dpsgd_explorer.dp.optimizer_hooks import unwrapped_optimizer
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments
 from dpsgd_explorer.dp.safety.passes import LossFunction
@@ -267,15 +268,25 @@ class PrivacyEngine(AccountedEngine):
             self._state.partition,
         )
 
-    def attach(self, optimizer: Optimizer) -> None:
-        """Take over the optimizer's gradients.
+    def attach(self, *optimizers: Optimizer) -> None:
+        """Take over the gradients of the model's optimizers.
+
+        Several optimizers share the steps: after a batch the first ``step()`` draws the
+        noise and counts as one step.  Each optimizer moves its own parameters, once.
+        A wrapper with the optimizer in its attribute ``optimizer``, such as
+        accelerate's, may be given in its place.
 
         Until ``detach()``, glibc keeps freed memory for the next step, unless one of
         its own variables, as MALLOC_TRIM_THRESHOLD_, says otherwise.
 
+        Args:
+            optimizers: Each trainable parameter of the module is in one of them, and
+                no other is.
+
         Raises:
+            ConfigError: an argument is no optimizer of torch.
             UnsupportedModuleError: the model cannot be trained with the guarantee.
-            PrivacyError: the optimizer trains something else than the module.
+            PrivacyError: the optimizers train something else than the module.
 
         Warns:
             PrivacyWarning: another engine has spent on these parameters, and is not in
@@ -283,24 +294,25 @@ class PrivacyEngine(AccountedEngine):
         """
         if self._attachment is not None:
             raise PrivacyError("the engine is attached already; call detach() first.")
-        attachment = Attachment(
-            self.module, optimizer, self._state, self._loss_scale, self._part_size
-        )
-        if self._example is not None and self._loss_fn is not None:
-            attachment.check_example(self._example, self._loss_fn)
+        own = [unwrapped_optimizer(each) for each in optimizers or (None,)]
+        with ExitStack() as undo:
+            attachment = Attachment(
+                self.module, own, self._state, self._loss_scale, self._part_size
+            )
+            undo.callback(attachment.undo)
+            if self._example is not None and self._loss_fn is not None:
+                attachment.check_example(self._example, self._loss_fn)
+            undo.callback(switch_off(self._wrapper))
+            spending.warn_of_uncounted(self.module, self._report.writers())
+            self._undo = undo.pop_all()
         self._attachment = attachment
-        self._switch_on = switch_off(self._wrapper)
-        self._give_back = HEAP.ask(KEPT)
-        spending.warn_of_uncounted(self.module, self._report.writers())
 
     def detach(self) -> None:
-        """Leave module and optimizer as they were; what was spent stays counted."""
+        """Leave module and optimizers as they were; what was spent stays counted."""
         if self._attachment is not None:
-            self._attachment.undo()
-            self._switch_on()
             self._attachment = None
+            self._undo.close()
             POOL.release()
-            self._give_back()
             HEAP.trim()
 
     def accumulating(self) -> AbstractContextManager[None]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import repeat
+from operator import is_
 
 from torch import nn
 
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.distributed.sharding import local
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
+from dpsgd_explorer.dp.optimizer_hooks import FOREIGN_GRADIENT
+from dpsgd_explorer.dp.pending_gradients import PendingGradients
 from dpsgd_explorer.errors import PrivacyError
 
 
@@ -19,7 +23,9 @@ class LogicalBatch:
     Args:
         total: Sum that the clipped gradients are added to.
         parameters: All trainable parameters.
-        checked: Whether batches must come from the engine's own loader.
+        checked: If True, batches must come from the engine's own loader.
+        pending: Stand-ins for the gradients until the step; None where backward itself
+            ends the batch.
 
     Attributes:
         total: The clipped sum.
@@ -27,18 +33,27 @@ class LogicalBatch:
     """
 
     def __init__(
-        self, total: ClippedSum, parameters: Iterable[nn.Parameter], *, checked: bool
+        self,
+        total: ClippedSum,
+        parameters: Iterable[nn.Parameter],
+        *,
+        checked: bool,
+        pending: PendingGradients | None = None,
     ) -> None:
         self.total = total
         self.code = 0
         self._parameters = list(parameters)
         self._checked = checked
+        self._pending = PendingGradients(()) if pending is None else pending
         self._drawn: int | None = None
         self._held: int | None = None  # samples of the parts before the last
         self._to_come = 0
         self._backward_ran = False
         self._released = False
         self._accumulating = False
+        self._pass: object = None  # of the last backward, with the sum's size before it
+        self._size_before = 0
+        self._is_spoiled = False
 
     @property
     def is_in_flight(self) -> bool:
@@ -90,20 +105,59 @@ class LogicalBatch:
             raise PrivacyError(
                 f"a batch of {self._drawn} samples was drawn and no step made of it; "
                 "skipping batches changes what the accountant assumes. Call "
-                "optimizer.step() once for each batch, empty ones included."
+                "optimizer.step() once for each batch, empty ones included. After an "
+                "interrupt the batch is still in your variables: run its forward and "
+                "backward again, call step(), then iterate over the loader again. If "
+                "it is no longer there, detach() and attach() begin the next one."
             )
         self._drawn, self._to_come = (self._drawn or 0) + size, to_come
         self.code = code
 
-    def add(self, samples: PerSampleGradients) -> None:
-        """Clip and add the samples of one backward."""
+    def add(self, samples: PerSampleGradients, of_pass: object = None) -> None:
+        """Clip and add the samples of one backward.
+
+        Args:
+            samples: All of them, or one of several parts of a backward.
+            of_pass: Identifies the forward pass, for ``take_back``.
+
+        Raises:
+            PrivacyError: gradients of an earlier step are still there, or a backward
+                that shared the sum with others was interrupted.
+        """
+        if of_pass is None or of_pass is not self._pass:
+            self._begin_backward(of_pass)
+        self.total.add(samples)
+        self._pending.place()
+
+    def _begin_backward(self, of_pass: object) -> None:
         if self._released:
             self._drop_cleared()
             self._released = False
+        self._notice_dropped()
+        self._check_whole()
         if not self._backward_ran:
-            self.total.reset()
+            self._begin_sum()
             self._backward_ran = True
-        self.total.add(samples)
+        self._pass, self._size_before = of_pass, self.total.size
+
+    def _begin_sum(self) -> None:
+        for parameter in self._parameters:  # else the buffer counts as held
+            vars(parameter).pop("private_grad", None)
+        self.total.reset()
+
+    def take_back(self, of_pass: object) -> None:
+        """Drop the samples of a backward that was interrupted.
+
+        What the sum held before cannot be told from them: then the whole batch must be
+        dropped, which the next backward or step demands.
+        """
+        if of_pass is not self._pass:
+            return  # it added nothing
+        self._pass = None
+        if self._size_before:
+            self._is_spoiled = True
+        else:
+            self._drop()
 
     def clear(self) -> None:
         """Drop the sum, as zero_grad does; the draw remains.
@@ -111,7 +165,54 @@ class LogicalBatch:
         Between the parts of a batch that the loader splits, the sum remains too.
         """
         if self._held is None or self.total.size != self._held:
-            self._backward_ran = self._released = False
+            self._drop()
+
+    def abandon(self) -> None:
+        """Take the stand-ins out: no gradients will take their place."""
+        self._pending.take_out()
+
+    def gradients_are_set(self) -> None:
+        """Record that every parameter got its gradient."""
+        self._pending.forget()
+
+    def _drop(self) -> None:
+        self._pending.take_out()
+        self._backward_ran = self._is_spoiled = False
+        # Another optimizer's gradients may still be there.
+        self._released = self._released and self._gradients_are_there()
+
+    def _gradients_are_there(self) -> bool:
+        gradients = [parameter.grad for parameter in self._parameters]
+        return not all(map(is_, gradients, repeat(None)))
+
+    def _notice_dropped(self) -> None:
+        """Drop the sum if zero_grad was called on the module, not the optimizer.
+
+        Raises:
+            PrivacyError: some gradients were dropped, or came from elsewhere.
+        """
+        if self._pending.are_intact():
+            return
+        dropped = self._pending.dropped()
+        if dropped == len(self._parameters):
+            self.clear()
+        elif dropped:
+            raise PrivacyError(
+                f"the gradients of {dropped} of {len(self._parameters)} parameters "
+                "were dropped between backward and step; the clipped sum is that of "
+                "all. Call optimizer.zero_grad(), and backward again."
+            )
+        else:
+            raise PrivacyError(FOREIGN_GRADIENT)
+
+    def _check_whole(self) -> None:
+        if self._is_spoiled:
+            raise PrivacyError(
+                "the sum must be made of whole batches: a backward was interrupted "
+                "after another one of the same step. Call optimizer.zero_grad() and "
+                "run the whole batch again; where the loader splits it and its first "
+                "parts are gone, detach() and attach() begin the next one."
+            )
 
     def close(self) -> bool:
         """Check that a step may follow, and end the batch.
@@ -123,15 +224,18 @@ class LogicalBatch:
             PrivacyError: the step would not release one noisy sum over one Poisson
                 batch.
         """
+        self._notice_dropped()
+        self._check_whole()
         self._check_backward()
         self._check_gradients()
         if not self._backward_ran:
-            self.total.reset()
+            self._begin_sum()
         self._check_size()
         if self._to_come:
+            self._pending.take_out()
             self._held = self._drawn
             return False
-        self._drawn, self._held = None, None
+        self._drawn, self._held, self._pass = None, None, None
         self._backward_ran, self._released = False, True
         return True
 
@@ -159,13 +263,10 @@ class LogicalBatch:
             )
 
     def _check_gradients(self) -> None:
-        present = [p for p in self._parameters if p.grad is not None]
-        if present and not self._released:
-            raise PrivacyError(
-                "a parameter has a gradient that did not go through the engine, as "
-                "from a penalty in the loss or a layer called on its own. Use the "
-                "optimizer's weight_decay, and call the whole module."
-            )
+        if self._pending.are_placed or self._released:
+            return  # checked, or those of the step before
+        if self._gradients_are_there():
+            raise PrivacyError(FOREIGN_GRADIENT)
 
     def _check_size(self) -> None:
         size = self.total.size

@@ -9,7 +9,43 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.errors import ConfigError, PrivacyError
+
+FOREIGN_GRADIENT = (
+    "a parameter has a gradient that did not go through the engine, as from a penalty "
+    "in the loss or a layer called on its own. Use the optimizer's weight_decay, and "
+    "call the whole module."
+)
+#: Wrappers inside of each other are unwrapped to this depth.
+MAX_WRAPPERS = 10
+
+
+def unwrapped_optimizer(given: Any) -> Optimizer:
+    """Returns the optimizer of torch inside a wrapper such as accelerate's.
+
+    A wrapper calls ``step`` of the optimizer inside, whose hooks the engine uses.
+
+    Raises:
+        ConfigError: there is no optimizer of torch.
+    """
+    optimizer = given
+    for _ in range(MAX_WRAPPERS):
+        inner = getattr(optimizer, "optimizer", None)
+        if inner is None or inner is optimizer:
+            break
+        optimizer = inner
+    # A wrapper may be a subclass that never called the constructor of Optimizer.
+    if not (
+        isinstance(optimizer, Optimizer)
+        and hasattr(optimizer, "_optimizer_step_pre_hooks")
+    ):
+        raise ConfigError(
+            "optimizer",
+            "attach() must get optimizers of torch (torch.optim.Optimizer), got "
+            f"{type(given).__name__}. Pass the optimizer that was made from the "
+            "model's parameters; if a library has wrapped it, the one inside.",
+        )
+    return optimizer
 
 
 class OptimizerBinding:
@@ -20,15 +56,15 @@ class OptimizerBinding:
 
     Args:
         optimizer: Any of torch.optim.
-        before_step: Called before each step, to set its gradients.
-        cleared: Called after the gradients were dropped.
+        before_step: Called with the optimizer before each step, to set its gradients.
+        cleared: Called with the optimizer after its gradients were dropped.
     """
 
     def __init__(
         self,
         optimizer: Optimizer,
-        before_step: Callable[[], None],
-        cleared: Callable[[], None],
+        before_step: Callable[[Optimizer], None],
+        cleared: Callable[[Optimizer], None],
     ) -> None:
         self.optimizer = optimizer
         self._before_step = before_step
@@ -53,12 +89,12 @@ class OptimizerBinding:
                 "step must be called without a closure: it would see the data several "
                 "times for one step. Call backward, then step()."
             )
-        self._before_step()
+        self._before_step(self.optimizer)
 
     def _clear(self, optimizer: Optimizer, set_to_none: bool = True) -> None:
         """Drop the gradients, also where a tensor of zeros was asked for."""
         self._zero_grad(set_to_none=True)
-        self._cleared()
+        self._cleared(self.optimizer)
 
 
 class BackwardBinding:
@@ -84,8 +120,4 @@ class BackwardBinding:
 
 def _refuse(parameter: Tensor) -> None:
     parameter.grad = None
-    raise PrivacyError(
-        "a parameter has a gradient that did not go through the engine, as from a "
-        "penalty in the loss or a layer called on its own. Use the optimizer's "
-        "weight_decay, and call the whole module."
-    )
+    raise PrivacyError(FOREIGN_GRADIENT)

@@ -10,6 +10,7 @@ from torch import optim
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.dp.pending_gradients import PendingGradient
 from dpsgd_explorer.errors import PrivacyError
 from tests.dp.nets import POISSON, attached, backward, case, data, flat, linear, step
 
@@ -22,7 +23,7 @@ def test_the_noisy_gradient_is_in_grad_and_private_grad(engine):
     _, optimizer = attached(net, engine=engine, noise_multiplier=1.0)
     before = copy.deepcopy(net.state_dict())
     backward(net, x, y)
-    assert all(p.grad is None for p in net.parameters())
+    assert all(isinstance(p.grad, PendingGradient) for p in net.parameters())
     optimizer.step()
     for name, p in net.named_parameters():
         assert torch.equal(p.grad, p.private_grad)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -74,17 +75,31 @@ class ClippedSum:
         self.clipper = clipper
         self.ranks = ranks
         self._parameters = parameters
-        own = self._allocate()
-        self._pieces = [piece for flat in own for piece in _chunks(flat)]
+        self._begin_buffers()
         self.squares: list[Tensor | float] = []
         self._norms: list[Tensor] = []
         self._factors: list[Factors] = []
         self.size = 0
         self.numel = sum(p.numel() for p in self.parameters)
+
+    def _begin_buffers(self) -> None:
+        own = self._allocate()
+        self._pieces = [piece for flat in own for piece in _chunks(flat)]
         self._totals = [
             (parameter, self.sums[layer][local])
-            for layer, own in parameters.items()
+            for layer, own in self._parameters.items()
             for local, parameter in own.items()
+        ]
+        self._views = [total for _, total in self._totals]
+        self._storages = [flat.untyped_storage() for flat in self._flats]
+        self._own_references = self._references()
+
+    def _references(self) -> list[int]:
+        """Return how often Python and torch hold the views, and the buffers' memory."""
+        return [
+            *map(sys.getrefcount, self._views),
+            *map(Tensor._use_count, self._views),  # type: ignore[attr-defined]
+            *[torch._C._storage_Use_Count(each._cdata) for each in self._storages],
         ]
 
     def _allocate(self) -> Iterator[Tensor]:
@@ -96,8 +111,13 @@ class ClippedSum:
 
     def reset(self) -> None:
         """Start a logical batch."""
-        for flat in self._flats:
-            flat.zero_()
+        # Released gradients are in the buffers.  An optimizer or a user that holds one
+        # of them without a copy would read the next sum there, before its noise.
+        if self._references() == self._own_references:
+            for flat in self._flats:
+                flat.zero_()
+        else:
+            self._begin_buffers()
         self._norms, self._factors = [], []
         self.size = 0
 

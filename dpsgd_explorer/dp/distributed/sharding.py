@@ -32,6 +32,14 @@ def local(tensor: Tensor) -> Tensor:
     return part.detach()
 
 
+def as_shard_of(parameter: Tensor, part: Tensor) -> Tensor:
+    """Return a tensor that is spread as the parameter, with this process's part."""
+    (kind,) = _loaded("torch.distributed.tensor", "DTensor")
+    spread: Any = parameter
+    whole: Tensor = kind(part, spread._spec, requires_grad=False)
+    return whole
+
+
 def shards_of(module: nn.Module) -> Iterator[Any]:
     """Yield the modules inside that ``fully_shard`` was applied to."""
     kinds = _loaded("torch.distributed.fsdp", "FSDPModule")

@@ -158,6 +158,8 @@ class GradientEngine(ABC):
         outputs: The outputs of the last pass.
         user_loss_scale: Returns the factor on the user's losses, as of a GradScaler.
         on_loss: Called at each backward with the reading of the loss's graph and B.
+        on_failure: Called with the pass where its backward ends with an exception.
+        current_pass: The last pass that gradients may come from; None before it.
         releases_in_backward: Whether the noisy gradient is due when backward ends, not
             at the optimizer's step.
     """
@@ -186,7 +188,8 @@ class GradientEngine(ABC):
         self.outputs = PassOutputs()
         self.user_loss_scale: Callable[[], float] = unit_loss_scale
         self.on_loss: LossCallback = ignore_loss
-        self._pass: ModulePass | None = None
+        self.on_failure: Callable[[object], None] = _ignore_failure
+        self.current_pass: ModulePass | None = None
 
     @abstractmethod
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
@@ -249,15 +252,35 @@ class GradientEngine(ABC):
     def watch_loss(self, outputs: Any, size: int) -> None:
         """Mark the outputs of this pass, so that the graph of its loss can be read."""
         # The attribute is read at backward: it may be replaced after this forward.
-        self._pass = ModulePass(
-            size, self.loss_reduction, lambda: self.user_loss_scale()
+        self.current_pass = ModulePass(
+            size,
+            self.loss_reduction,
+            lambda: self.user_loss_scale(),
+            self._backward_failed,
         )
-        mark_outputs(outputs, self._pass)
+        mark_outputs(outputs, self.current_pass)
 
-    def report_loss(self) -> None:
-        """Report the reading of the last pass's loss to ``on_loss``."""
-        if self._pass is not None:
-            self.on_loss(self._pass.reading, self._pass.size)
+    def restore(self) -> None:
+        """Undo what a pass changes of the module while it runs, after an interrupt."""
+        return None
+
+    def _backward_failed(self, failed: object) -> None:
+        self.restore()
+        self.on_failure(failed)
+
+    def report_loss(self) -> bool:
+        """Report the reading of the last pass's loss to ``on_loss``.
+
+        Returns:
+            Whether the gradients of the pass are to be delivered: those of a backward
+            that was asked for the gradients of other tensors are not.
+        """
+        if self.current_pass is None:
+            return True
+        if not self.current_pass.is_trained:
+            return False
+        self.on_loss(self.current_pass.reading, self.current_pass.size)
+        return True
 
     def gradient_scale(self, batch_size: int) -> float:
         """Return the factor from a gradient of the user's loss to that of one sample.
@@ -319,6 +342,10 @@ def unit_loss_scale() -> float:
 def ignore_loss(reading: LossReading, size: int) -> None:
     """Settle what is open of a loss: gradients are inspected, not trained with."""
     reading.settle()
+
+
+def _ignore_failure(failed: object) -> None:
+    """Do nothing: no sum has to be undone."""
 
 
 def _refuse_gradients(gradients: PerSampleGradients) -> None:

@@ -80,7 +80,7 @@ class HooksEngine(GradientEngine):
         self._patches: list[ForwardPatch] = []
         self._recording: ForwardRecording | None = None
         self._requests: dict[str, list[NormRequest]] = {}
-        self._open_pass = False
+        self._open_pass = self._replayed = False
         self._fast_attention = True
 
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
@@ -115,6 +115,8 @@ class HooksEngine(GradientEngine):
             self._batch_dims.learning = False
 
     def start(self) -> None:
+        # Torch runs no hook after a KeyboardInterrupt, so hooks alone cannot clean up.
+        self._patches.append(ForwardPatch(self.module, self._guarded, "_call_impl"))
         self._handles = [
             self.module.register_forward_pre_hook(
                 # A sharded module must not be made whole before the pass is open.
@@ -133,10 +135,25 @@ class HooksEngine(GradientEngine):
     def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
-        for patch in self._patches:
+        for patch in reversed(self._patches):
             patch.remove()
         self._handles, self._patches = [], []
         self._replace_recording(None)
+        self.restore()
+
+    def restore(self) -> None:
+        if self._open_pass or self._replayed:
+            self._require_parameter_gradients(True)
+        if self._open_pass:
+            torch.backends.mha.set_fastpath_enabled(self._fast_attention)
+        self._open_pass = self._replayed = False
+
+    def _guarded(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except BaseException:
+            self.restore()
+            raise
 
     def _watch_layer(self, name: str, rule: Any) -> None:
         layer = self._coverage.layers[name]
@@ -165,14 +182,14 @@ class HooksEngine(GradientEngine):
                 whole=not self._sharded,
             )
         )
+        self._fast_attention = torch.backends.mha.get_fastpath_enabled()
+        self._open_pass, self._replayed = True, False
         # Without these flags autograd builds no path to the parameters, and computes
         # no weight gradient in backward: the saving that pays for the clipped sum.
         self._require_parameter_gradients(False)
         # torch's fused attention runs where no parameter requires a gradient, and has
         # no derivative.
-        self._fast_attention = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
-        self._open_pass = True
 
     def _free_whole_parameters(self) -> None:
         if self._sharded:  # else there are none, and the search walks all modules
@@ -180,9 +197,7 @@ class HooksEngine(GradientEngine):
 
     def _close(self, module: nn.Module, args: Any, output: Any) -> None:
         if self._open_pass and not _in_backward():
-            self._open_pass = False
-            torch.backends.mha.set_fastpath_enabled(self._fast_attention)
-            self._require_parameter_gradients(True)
+            self.restore()
             self.outputs.remember(output)
             if self._recording is not None:
                 self.watch_loss(output, self._recording.batch_size)
@@ -217,6 +232,7 @@ class HooksEngine(GradientEngine):
                     return
                 recording.check(name, rule, args, kwargs)
             elif self._replays():
+                self._replayed = True
                 _require_gradients(layer, direct, False)
 
         return before
@@ -253,6 +269,7 @@ class HooksEngine(GradientEngine):
                 return own_forward(*args, **kwargs)
             self._check_replay(name)
             replay = ReplayCallRecorder(self._recording, name)
+            self._replayed = True
             self._require_parameter_gradients(False)
             try:
                 return rule.forward(layer, own_forward, replay, args, kwargs)
@@ -279,7 +296,8 @@ class HooksEngine(GradientEngine):
         if recording is None:
             raise PrivacyError("gradients arrived for a pass that was not recorded.")
         self._free_whole_parameters()
-        self.report_loss()
+        if not self.report_loss():
+            return
         self._requests = {}
         calls = [self._layer_call(pending, gradient) for pending, gradient in pairs]
         size = recording.batch_size

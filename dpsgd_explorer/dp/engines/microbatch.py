@@ -64,7 +64,8 @@ class MicrobatchEngine(WholeModuleEngine):
             runs: Each sample's output tensors.
             backprops: {index of the tensor: gradient of the joined one, [B, ...]}.
         """
-        self.report_loss()
+        if not self.report_loss():
+            return
         scale = self.gradient_scale(len(runs))
         if not runs:
             self.on_gradients(self._materialized({}, 0))

@@ -29,6 +29,13 @@ from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 class VmapEngine(WholeModuleEngine):
     """Maps the module over the samples."""
 
+    _call: _MappedCall | None = None
+
+    def restore(self) -> None:
+        if self._call is not None:
+            self._call.restore()
+            self._call = None
+
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
         copies = {p: _copies(p, size) for p in self._trained}
         outputs, tree = self._outputs(args, kwargs, size, copies)
@@ -51,11 +58,12 @@ class VmapEngine(WholeModuleEngine):
             return [t if t.dim() else t.new_zeros(0) for t in tensors], tree
         rows = self.input_rows.of((args, kwargs), size)
         call = _MappedCall(self.module, self._forward, copies, (args, kwargs), rows)
+        self._call = call
         on_device = any(p.is_cuda for p in self._trained)
         try:
             # A device's fused attention has no derivative under vmap.
             with sdpa_kernel(SDPBackend.MATH) if on_device else nullcontext():
-                return call.outputs(), call.tree
+                outputs = call.outputs(), call.tree
         except ExplorerError:
             raise
         except (RuntimeError, ValueError) as error:
@@ -64,6 +72,8 @@ class VmapEngine(WholeModuleEngine):
                 f"torch.func.vmap on one sample ({str(error).splitlines()[0]}). "
                 'Replace it, or use engine="hooks" or "microbatch".'
             ) from error
+        self._call = None
+        return outputs
 
     def _deliver(
         self,
@@ -80,7 +90,8 @@ class VmapEngine(WholeModuleEngine):
             backprops: {index of the output: gradient, [B, ...]}.
             size: B.
         """
-        self.report_loss()
+        if not self.report_loss():
+            return
         scale = self.gradient_scale(size)
         pairs = [
             (outputs[int(key)], gradient * scale)
@@ -147,6 +158,7 @@ class _MappedCall:
             for table in module.modules()
             if isinstance(table, nn.Embedding) and table.padding_idx is not None
         ]
+        self._fast_attention = torch.backends.mha.get_fastpath_enabled()
         self._leaves, self._call_spec = tree_flatten(call)
         self._rows = [i for i, has_rows in enumerate(rows) if has_rows]
         self.tree: Any = None
@@ -187,8 +199,16 @@ class _MappedCall:
         finally:
             for handle in handles:
                 handle.remove()
-            for owner, name, parameter in self._places:
-                owner._parameters[name] = parameter
+            self._put_back()
+
+    def _put_back(self) -> None:
+        for owner, name, parameter in self._places:
+            owner._parameters[name] = parameter
+
+    def restore(self) -> None:
+        """Give the module its parameters again, wherever the call was interrupted."""
+        self._put_back()
+        torch.backends.mha.set_fastpath_enabled(self._fast_attention)
 
 
 @contextmanager

@@ -99,12 +99,17 @@ class WholeModuleEngine(GradientEngine):
             self._patch.remove()
             self._patch = None
         self._replace_capture(None)
+        self.restore()
 
     def _observed_forward(self, own_forward: Any, args: Any, kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return own_forward(*args, **kwargs)
         size = self.begin_pass(args, kwargs)
-        output = self._run(args, kwargs, size)
+        try:
+            output = self._run(args, kwargs, size)
+        except BaseException:
+            self.restore()
+            raise
         self.outputs.remember(output)
         self.watch_loss(output, size)
         return output

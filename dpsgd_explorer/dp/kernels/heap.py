@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, reduce
 from operator import or_
-from threading import Lock
+from threading import RLock
 
 Settings = dict[int, int]
 
@@ -38,7 +38,7 @@ class Heap:
 
     def __init__(self) -> None:
         self._asked: list[Settings] = []
-        self._lock = Lock()
+        self._lock = RLock()  # a finalizer may run while it is held
 
     def ask(self, settings: Settings) -> Callable[[], None]:
         """Apply settings until what is returned is called.

@@ -27,13 +27,25 @@ class ModulePass:
         size: Records, B.
         loss_reduction: "mean" or "sum": how the user's loss should combine them.
         user_loss_scale: Returns the factor on the user's losses, as of a GradScaler.
+        on_failure: Called with the pass when its backward ends with an exception.
         reading: The reading of the loss's graph, set when backward begins.
+        is_trained: If False, backward was asked for gradients of other tensors alone,
+            as ``torch.autograd.grad`` is, and adds nothing to the step.
+        is_done: If True, a backward of the pass has ended.
     """
 
     size: int
     loss_reduction: str
     user_loss_scale: Callable[[], float]
+    on_failure: Callable[[object], None] = lambda failed: None
     reading: LossReading = UNREAD
+    is_trained: bool = True
+    is_done: bool = False
+
+    def fail(self) -> None:
+        """Report that backward ended with an exception."""
+        if not self.is_done:
+            self.on_failure(self)
 
 
 @dataclass(frozen=True)

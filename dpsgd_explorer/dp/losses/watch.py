@@ -10,6 +10,7 @@ unchecked: no epsilon.
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch.autograd import Variable
 
 from dpsgd_explorer.dp.accelerator.asynchronous import LateFlag, runs_behind
 from dpsgd_explorer.dp.losses.graph import Edge, Reader, passes_of
+from dpsgd_explorer.dp.losses.marks import ModulePass
 from dpsgd_explorer.dp.losses.reading import LateCondition, LossReading
 from dpsgd_explorer.errors import ExplorerError
 
@@ -35,20 +37,35 @@ _Engine: Any = type(Variable._execution_engine)
 
 
 class _ReadingEngine(_Engine):  # type: ignore[misc]
-    """Torch's execution engine, which reads the loss before each run."""
+    """Torch's execution engine, which reads the loss before each run.
+
+    Its arguments are those of torch, by position: after the gradients come keep_graph,
+    create_graph and the tensors whose gradients alone are asked for.
+    """
 
     def run_backward(
         self, roots: Any, gradients: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        _read(roots, gradients)
-        return super().run_backward(roots, gradients, *args, **kwargs)
+        passes = _read(roots, gradients)
+        inputs = args[2] if len(args) > 2 else kwargs.get("inputs", ())
+        for each in passes:
+            each.is_trained = not inputs
+        try:
+            result = super().run_backward(roots, gradients, *args, **kwargs)
+        except BaseException:
+            for each in passes:
+                each.fail()
+            raise
+        for each in passes:
+            each.is_done = True
+        return result
 
 
 class LossWatch:
     """Replaces torch's execution engine while any PrivacyEngine is attached."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may run while it is held
         self._watching = 0
         self._own: Any = None
 
@@ -71,8 +88,11 @@ class LossWatch:
 WATCH = LossWatch()
 
 
-def _read(roots: Any, gradients: Any) -> None:
+def _read(roots: Any, gradients: Any) -> Collection[ModulePass]:
     """Store the reading of a loss in the passes that it was computed from.
+
+    Returns:
+        These passes.
 
     Raises:
         MixedLossError: the weight of a sample depends on its batch.
@@ -86,8 +106,10 @@ def _read(roots: Any, gradients: Any) -> None:
         raise
     except UNREADABLE:  # as in a second backward, of which torch raises its own error
         reading = LossReading("its graph cannot be read")
-    for module_pass in reader.passes if not reading.refusal else passes_of(edges):
+    passes = passes_of(edges) if reading.refusal else reader.passes
+    for module_pass in passes:
         module_pass.reading = reading
+    return passes
 
 
 def _with_gradients(reading: LossReading, given: list[Tensor]) -> LossReading:

@@ -1,7 +1,9 @@
-"""Compares an optimizer's parameters with those that the engine makes private."""
+"""Compares the optimizers' parameters with those that the engine makes private."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from operator import is_
 from typing import Any
 
@@ -12,36 +14,44 @@ from dpsgd_explorer.errors import PrivacyError
 
 
 class OptimizerCheck:
-    """Refuses an optimizer that updates other parameters than the engine's.
+    """Refuses optimizers that update other parameters than the engine's.
 
     Frozen parameters of the module may be in its groups, as in
     ``SGD(model.parameters())``: without a gradient torch's optimizers leave them alone,
     whatever the momentum and the weight decay.
 
     Args:
-        optimizer: Must update all trainable parameters of the module.
+        optimizers: Must update all trainable parameters of the module, each by one.
         module: The model.
 
+    Attributes:
+        optimizers: As given.
+
     Raises:
-        PrivacyError: it updates others, or not all of them.
+        PrivacyError: they update others, not all of them, or one twice.
     """
 
-    def __init__(self, optimizer: Optimizer, module: nn.Module) -> None:
-        self._optimizer = optimizer
+    def __init__(self, optimizers: Sequence[Optimizer], module: nn.Module) -> None:
+        self.optimizers = optimizers
         self._module = module
         self._inspect()
 
     def check(self) -> None:
-        """Raise PrivacyError if the optimizer now updates other parameters."""
-        groups = self._optimizer.param_groups
+        """Raise PrivacyError if the optimizers now update other parameters."""
+        groups = self._param_groups()
         # Runs at every step: identities are compared first, names only after a change.
         if not _same(groups, self._groups):
             self._inspect()
         else:
             self._check_frozen()
 
+    def _param_groups(self) -> list[dict[str, Any]]:
+        if len(self.optimizers) == 1:
+            return self.optimizers[0].param_groups
+        return [group for each in self.optimizers for group in each.param_groups]
+
     def _inspect(self) -> None:
-        groups = self._optimizer.param_groups
+        groups = self._param_groups()
         stepped = {id(p): p for group in groups for p in group["params"]}
         names = {id(p): name for name, p in self._module.named_parameters()}
         unknown = stepped.keys() - names.keys()
@@ -53,12 +63,21 @@ class OptimizerCheck:
                 "p.requires_grad]."
             )
         trained = {key for key, p in _by_id(self._module).items() if p.requires_grad}
+        counts = Counter(id(p) for group in groups for p in group["params"])
+        shared = [names[key] for key in trained if counts[key] > 1]
+        if shared:
+            raise PrivacyError(
+                "each parameter must be in one optimizer, once; got "
+                f"{', '.join(sorted(shared))} twice, which would move it twice for "
+                "one step. Split the parameters among the optimizers."
+            )
         left_out = [names[key] for key in names if key in trained - stepped.keys()]
         if left_out:
             raise PrivacyError(
                 f"the optimizer does not train {', '.join(left_out)}, which would be "
                 "clipped and noised for nothing. Freeze them with "
-                "requires_grad_(False)."
+                "requires_grad_(False), or pass every optimizer of the module to "
+                "attach()."
             )
         self._frozen = [p for key, p in stepped.items() if key not in trained]
         self._check_frozen()
