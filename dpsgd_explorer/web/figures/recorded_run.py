@@ -32,8 +32,8 @@ def accuracy_picture(
     return Picture(
         title=(
             f"At ε = {limit(curve[-1][0])} the model is right on "
-            f"{percent(accuracy, 2)} of 100 unseen records; without privacy, in this "
-            f"run, on {percent(unprotected, 2)}"
+            f"{percent(accuracy, 2)} of 100 unseen records; without privacy, on the "
+            f"same batches, on {percent(unprotected, 2)}"
         ),
         sub=f"Test accuracy, %, on the {data.test_size:,} test records of "
         f"{data.label}; {MODELS[run.config.model].inline_label}",

@@ -57,7 +57,7 @@ test("what a record's own models say is seen after the answer only", () => {
 
 test("the limit is of the private model alone, and a coin's luck comes with the end", () => {
   const played = rounds(game([3, 0, 1], [false, true, false]), JOINED, MODEL);
-  assert.match(limits(played, DATA, MODEL), /at most so often \(this run: 56.2 %; ε alone: 73.2 %\).* right on 60.0 % .* without privacy on 81.0 %.*A coin gets 3 or more right in 12.5 % .*all 600 records .* right 51.0 % of the time \(95 % interval 46.9 to 55.1\)/);
+  assert.match(limits(played, DATA, MODEL), /^Limits of any attack, .*: this run: 56.2 %; ε alone: 73.2 %\. .* right on 60.0 % .* without privacy on 81.0 %.*A coin gets 3 or more right in 12.5 % .*all 600 records .* right 51.0 % of the time \(95 % interval 46.9 to 55.1\)/);
   assert.doesNotMatch(limits(played.slice(0, 2), DATA, MODEL), /coin/);
   const open = limits(played, DATA, {...MODEL, epsilon: null});
   assert.match(open, /nothing stops/);

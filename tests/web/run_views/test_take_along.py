@@ -155,7 +155,11 @@ def test_a_card_shows_the_epsilon_in_odds_and_is_a_picture_by_itself(client, fin
     assert "ε = 1.00" in words
     assert "84.0 %" in words
     run = TrainingConfig.parse(SMALL).plan.phases
-    assert f"is right at most ({Limits.of(run, 1.0, 1e-5)})," in words
+    assert f"is right at most (a coin: 50 %) {Limits.of(run, 1.0, 1e-5)}" in words
+    left = [text for text in root.iter() if text.get("x") == "64"]
+    for text in left[3:]:  # small print: half an em per letter, beside the chart
+        width = 0.52 * float(text.get("font-size")) * len(text.text)
+        assert 64 + width < cards.PLOT[0] - 50, text.text
     for foreign in ("class=", "href=", "style=", "<script"):
         assert foreign not in answer.text
 

@@ -104,8 +104,8 @@ def _odds(card: Card) -> list[str]:
     alone = f"{EPSILON_ALONE}: {percent_at_most(card.spent, card.delta)} %"
     return [
         "A guess whether one record was used",
-        f"is right at most ({card.limits or alone}),",
-        "where a coin is right 50 % of the time.",
+        "is right at most (a coin: 50 %)",
+        card.limits or alone,
     ]
 
 

@@ -73,7 +73,7 @@ export function standing(played, count) {
 /** Pure: the limits of any attack, the price of the protection, and the scores of chance. */
 export function limits(played, data, model) {
   const rule = model.epsilon
-    ? `On average any attack on a record is right at most so often (${model.limits}); one game scatters. The model itself is right on ${model.accuracy} % of unseen records, without privacy on ${data.models[0].accuracy} %.`
+    ? `Limits of any attack, on average over games: ${model.limits}. The model itself is right on ${model.accuracy} % of unseen records, without privacy on ${data.models[0].accuracy} %.`
     : `Without privacy nothing stops an attack. The model itself is right on ${model.accuracy} % of unseen records.`;
   const half = data.rounds / 2;
   const coin = `${half} of ${data.rounds} were in, so one button all the way gets ${half}, as a coin does on average. A coin gets ${score(played).you} or more right in ${data.coin[score(played).you]} % of all games.`;
