@@ -25,8 +25,10 @@ from dpsgd_explorer.accounting.queries import (
     Answer,
     all_epsilons,
     delta,
+    delta_interval,
     epsilon,
     epsilon_curve,
+    epsilon_interval,
 )
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.filtered_run import FilteredRun
@@ -40,7 +42,7 @@ from dpsgd_explorer.accounting.rdp.selection import best_of_pure_trials, best_of
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, NAMES
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.sampling_schemes import SAMPLINGS
-from dpsgd_explorer.accounting.trade_off import trade_off
+from dpsgd_explorer.accounting.trade_off import trade_off, trade_off_intervals
 from dpsgd_explorer.accounting.truncated_poisson import (
     truncated_poisson_epsilon,
     truncated_poisson_noise_multiplier,
@@ -68,8 +70,10 @@ __all__ = [
     "best_of_pure_trials",
     "best_of_trials",
     "delta",
+    "delta_interval",
     "epsilon",
     "epsilon_curve",
+    "epsilon_interval",
     "fixed_size_epsilon",
     "gaussian_delta",
     "gaussian_epsilon",
@@ -81,6 +85,7 @@ __all__ = [
     "sample_rate",
     "steps",
     "trade_off",
+    "trade_off_intervals",
     "truncated_poisson_epsilon",
     "truncated_poisson_noise_multiplier",
     "truncated_poisson_trade_off",

@@ -27,7 +27,11 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
-from dpsgd_explorer.accounting.queries import all_answers
+from dpsgd_explorer.accounting.queries import (
+    all_answers,
+    delta_interval,
+    epsilon_interval,
+)
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
 from dpsgd_explorer.accounting.trade_off import trade_off_intervals
@@ -73,6 +77,11 @@ class Odometer:
 
     def __init__(self, entries: Sequence[Entry] = ()) -> None:
         self.entries: list[Entry] = list(entries)
+
+    def __repr__(self) -> str:
+        """Return the numbers of entries and of their steps."""
+        steps = sum(phase.steps for phase in self.phases)
+        return f"Odometer(entries={len(self.entries)}, steps={steps})"
 
     @property
     def phases(self) -> list[Phase]:
@@ -131,6 +140,41 @@ class Odometer:
         total = sum(phase.steps for phase in self.phases)
         spent = chosen.epsilons(self.phases, [total], delta, relation)
         return float(spent[0])
+
+    def epsilon_interval(
+        self,
+        delta: float,
+        accountant: str = "exact",
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
+    ) -> Interval:
+        """Return the interval of ε of all entries.
+
+        Raises:
+            AccountingError: as ``epsilon``.
+        """
+        terms = (delta, accountant, neighboring_relation)
+        return epsilon_interval(self.phases, *terms)
+
+    def delta(
+        self,
+        epsilon: float,
+        accountant: str = "exact",
+        neighboring_relation: str = ADD_OR_REMOVE_ONE,
+    ) -> float:
+        """Return δ of all entries at epsilon >= 0.
+
+        >>> ledger = Odometer()
+        >>> ledger.add_gaussian(4.0)
+        >>> ledger
+        Odometer(entries=1, steps=1)
+        >>> f"{ledger.delta(1.0):.3g}"
+        '2.92e-06'
+
+        Raises:
+            AccountingError: as ``epsilon``.
+        """
+        terms = (epsilon, accountant, neighboring_relation)
+        return delta_interval(self.phases, *terms).value
 
     def epsilons(
         self, delta: float, neighboring_relation: str = ADD_OR_REMOVE_ONE
@@ -223,7 +267,7 @@ class Odometer:
 
     def trade_off(
         self,
-        false_positive_rates: Sequence[float],
+        false_positive_rates: Sequence[float] | float,
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:

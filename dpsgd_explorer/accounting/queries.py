@@ -112,6 +112,22 @@ def epsilon_interval(
 ) -> Interval:
     """Return the interval of the ε that all phases spend.
 
+    One million steps on batches of 1 in 1,000, and one query of all records:
+
+    >>> phases = [Phase(0.001, 1.0, 1_000_000), Phase(1.0, 10.0, 1)]
+    >>> spent = epsilon_interval(phases, 1e-5)
+    >>> spent.status, round(spent.lower, 6), round(float(spent), 6)
+    ('exact', 6.046653, 6.046653)
+
+    Args:
+        phases: Completed phases; there may be none.
+        delta: In (0, 1).
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+
+    Returns:
+        Both bounds with the exact accountant; with any other, no lower one.
+
     Raises:
         AccountingError: an argument is outside its domain, or the accountant does not
             apply to the phases.
@@ -144,6 +160,16 @@ def delta_interval(
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> Interval:
     """Return the interval of the δ at which all phases spend this ε.
+
+    >>> at_one = delta_interval([Phase(0.01, 1.1, 1000)], 1.0)
+    >>> at_one.status, f"{at_one.lower:.4g}", f"{float(at_one):.4g}"
+    ('exact', '0.0007669', '0.0007669')
+
+    Args:
+        phases: Completed phases; there may be none.
+        epsilon: At least 0.
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Raises:
         AccountingError: as ``epsilon_interval``.

@@ -22,7 +22,7 @@ def trade_off(
     noise_multiplier: float,
     steps: int,
     *,
-    false_positive_rates: Sequence[float],
+    false_positive_rates: Sequence[float] | float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> list[float]:
@@ -32,7 +32,7 @@ def trade_off(
         sample_rate: Poisson inclusion probability q per step, in (0, 1].
         noise_multiplier: Noise std over the clipping bound; 0 hides nothing.
         steps: Number of steps; 0 reveals nothing.
-        false_positive_rates: From 0 to 1.
+        false_positive_rates: From 0 to 1; one number is a list of one.
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
 
@@ -46,13 +46,23 @@ def trade_off(
 
 def trade_off_intervals(
     phases: Sequence[Phase],
-    false_positive_rates: Sequence[float],
+    false_positive_rates: Sequence[float] | float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> list[Interval]:
     """Return the interval of the largest true positive rate at each rate.
 
     The lower bound is that of a test; the upper one holds for every test.
+
+    >>> [best] = trade_off_intervals([Phase(0.01, 1.1, 1000)], 0.1)
+    >>> round(best.lower, 3), round(float(best), 3)
+    (0.179, 0.179)
+
+    Args:
+        phases: Completed phases; there may be none.
+        false_positive_rates: From 0 to 1; one number is a list of one.
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Raises:
         AccountingError: an argument is outside its domain, or the accountant does not
@@ -65,17 +75,13 @@ def trade_off_intervals(
     return chosen.trade_off(phases, rates, relation)
 
 
-def checked_rates(values: Sequence[float]) -> Floats:
+def checked_rates(values: Sequence[float] | float) -> Floats:
     """Return false positive rates as an array, [F].
 
     Raises:
         AccountingError: a rate is not from 0 to 1.
     """
-    return np.array([_rate(value) for value in values], dtype=np.float64)
-
-
-def _rate(value: object) -> float:
-    number = validation.finite("false_positive_rates", value)
-    if not 0 <= number <= 1:
-        validation.refuse("false_positive_rates", "from 0 to 1", value)
-    return number
+    rates = validation.numbers("false_positive_rates", values)
+    if not np.all((rates >= 0) & (rates <= 1)):
+        validation.refuse("false_positive_rates", "from 0 to 1", values)
+    return rates

@@ -157,7 +157,7 @@ def truncated_poisson_trade_off(
     noise_multiplier: float,
     steps: int,
     *,
-    false_positive_rates: Sequence[float],
+    false_positive_rates: Sequence[float] | float,
     sample_size: int,
     max_batch_size: int,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,

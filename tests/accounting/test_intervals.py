@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
 from dpsgd_explorer.accounting.core.intervals import interval, meet
 from dpsgd_explorer.accounting.queries import (
@@ -70,3 +71,33 @@ def test_bounds_of_which_one_is_infinite_do_not_meet():
     lower, upper = np.array([0.0, 3.0, np.inf, 1.0]), np.array([np.inf] * 3 + [1.0])
     assert meet(lower, upper).tolist() == [False, False, True, True]
     assert interval(0.0, np.inf).status == "bound"
+
+
+def test_both_sides_of_an_answer_are_public_and_the_upper_one_is_its_number():
+    phases = [accounting.Phase(0.01, 1.1, 1000), accounting.Phase(1.0, 20.0, 1)]
+    spent = accounting.epsilon_interval(phases, 1e-5)
+    assert isinstance(spent, accounting.Interval)
+    assert spent.lower <= float(spent) == spent.upper == spent.value
+    left = accounting.delta_interval(phases, float(spent))
+    assert left.lower <= 1e-5 * (1 + 1e-9)
+    assert float(left) == pytest.approx(1e-5)
+    [at_tenth] = accounting.trade_off_intervals(phases, [0.1])
+    assert 0.1 < at_tenth.lower <= float(at_tenth) < 1
+
+
+def test_one_false_positive_rate_is_a_list_of_one():
+    run = (0.01, 1.1, 1000)
+    for rate in (0.1, np.float64(0.1), np.array(0.1)):
+        alone = accounting.trade_off(*run, false_positive_rates=rate)
+        assert alone == accounting.trade_off(*run, false_positive_rates=[0.1])
+
+
+def test_an_odometer_has_both_sides_delta_and_a_short_text():
+    odometer = accounting.Odometer()
+    odometer.add_dp_sgd(0.01, 1.1, 1000)
+    odometer.add_gaussian(20.0)
+    spent = odometer.epsilon_interval(1e-5)
+    assert spent == accounting.epsilon_interval(odometer.phases, 1e-5)
+    assert float(spent) == odometer.epsilon(1e-5)
+    assert odometer.delta(float(spent)) == pytest.approx(1e-5)
+    assert repr(odometer) == "Odometer(entries=2, steps=1001)"

@@ -20,6 +20,12 @@ APPROXIMATION: Status = "approximation"
 class Interval:
     """An answer and the interval that encloses the true value.
 
+    ``float`` of it is the answer:
+
+    >>> spent = Interval(value=1.5, lower=1.4, upper=1.5, status="bound")
+    >>> float(spent)
+    1.5
+
     Attributes:
         value: The answer, the upper bound where there is one.
         lower: Lower bound of the true value, None where none is proven.
@@ -31,6 +37,10 @@ class Interval:
     lower: float | None
     upper: float | None
     status: Status
+
+    def __float__(self) -> float:
+        """Return the answer, the upper bound where there is one."""
+        return float(self.value)
 
     @classmethod
     def one_sided(cls, value: float, status: Status = "bound") -> Interval:

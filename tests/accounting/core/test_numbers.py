@@ -390,6 +390,8 @@ CALLS = {
 #: Public names whose numbers are those of a call with another name, or of an answer.
 ELSEWHERE = {
     "Accountant": "ACCOUNTANTS",
+    "delta_interval": "questions",
+    "trade_off_intervals": "questions",
     "trade_off": "questions",
     "truncated_poisson_epsilon": "truncated_poisson",
     "truncated_poisson_noise_multiplier": "truncated_poisson",
