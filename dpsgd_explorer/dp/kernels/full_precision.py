@@ -9,6 +9,7 @@ bits, so norms and clipped sums are computed with that permission withdrawn.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache
@@ -32,28 +33,60 @@ class Verified:
     products = False
 
 
+class Withdrawal:
+    """The permission, withdrawn for as long as any thread needs that.
+
+    The settings are those of the whole process.  Whoever leaves last restores them: a
+    thread that restored its own would give the permission back to all others.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._lowered: list[tuple[Any, str]] = []
+
+    def is_needed(self, backends: Sequence[Any]) -> bool:
+        """Return False if nothing is permitted, in this thread and by the process."""
+        with self._lock:
+            if self._users:
+                return True
+            for backend in backends:
+                if backend.fp32_precision not in EXACT:
+                    return True
+        return any(map(torch.is_autocast_enabled, AUTOCAST))
+
+    def begin(self, backends: Sequence[Any]) -> None:
+        """Withdraw the permission, until ``end`` was called as often."""
+        with self._lock:
+            self._users += 1
+            for backend in backends:
+                if backend.fp32_precision not in EXACT:
+                    self._lowered.append((backend, backend.fp32_precision))
+                    backend.fp32_precision = "ieee"
+
+    def end(self) -> None:
+        """Give the permission back, if no other thread needs it withdrawn."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                for backend, before in self._lowered:
+                    backend.fp32_precision = before
+                self._lowered = []
+
+
+WITHDRAWAL = Withdrawal()
+
+
 def full_precision() -> AbstractContextManager[None]:
     """Compute products of float32 numbers in float32 inside the context."""
     backends = _backends(Verified.products)
-    for backend in backends:
-        if backend.fp32_precision not in EXACT:
-            return _withdrawn(backends)
-    for device in AUTOCAST:
-        if torch.is_autocast_enabled(device):
-            return _withdrawn(backends)
-    return _AS_IT_IS
+    return _withdrawn(backends) if WITHDRAWAL.is_needed(backends) else _AS_IT_IS
 
 
 @contextmanager
 def _withdrawn(backends: Sequence[Any]) -> Iterator[None]:
     """Withdraw the permission of those that have it inside the context."""
-    lowered = [
-        (backend, backend.fp32_precision)
-        for backend in backends
-        if backend.fp32_precision not in EXACT
-    ]
-    for backend, _ in lowered:
-        backend.fp32_precision = "ieee"
+    WITHDRAWAL.begin(backends)
     try:
         with ExitStack() as autocasts:
             for device in AUTOCAST:
@@ -61,8 +94,7 @@ def _withdrawn(backends: Sequence[Any]) -> Iterator[None]:
                     autocasts.enter_context(torch.autocast(device, enabled=False))
             yield
     finally:
-        for backend, before in lowered:
-            backend.fp32_precision = before
+        WITHDRAWAL.end()
 
 
 @cache

@@ -1,6 +1,7 @@
 """What single and half precision cost, layer by layer, against double precision."""
 
 import copy
+import threading
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from dpsgd_explorer.dp.kernels import (
     single_position,
     weighted_sum,
 )
+from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.nets import attached, clipped_sum
 
@@ -249,3 +251,44 @@ def test_backward_inside_autocast_is_clipped_as_outside(
         found.append((engine.diagnostics.norms, gradients))
     # Autograd's own backward may round in other places inside.
     torch.testing.assert_close(found[1], found[0], rtol=1e-2, atol=1e-4)
+
+
+def test_whoever_leaves_last_restores_the_permission():
+    """Two threads overlap; here their contexts do, which is the same and repeatable."""
+    matmul = torch.backends.mkldnn.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "bf16"
+    try:
+        first = full_precision()
+        first.__enter__()
+        second = full_precision()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert matmul.fp32_precision == "ieee"  # the second still computes
+        second.__exit__(None, None, None)
+        assert matmul.fp32_precision == "bf16"
+    finally:
+        matmul.fp32_precision = before
+
+
+def test_threads_never_see_the_permission_inside():
+    matmul = torch.backends.mkldnn.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "bf16"
+    seen = set()
+
+    def look():
+        for _ in range(500):
+            with full_precision():
+                seen.add(matmul.fp32_precision)
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == {"ieee"}
+        assert matmul.fp32_precision == "bf16"
+    finally:
+        matmul.fp32_precision = before
