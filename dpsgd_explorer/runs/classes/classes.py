@@ -17,6 +17,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
     update,
 )
 
@@ -109,7 +110,8 @@ class Classes:
     def get(self, class_id: str, visitor: str) -> Class:
         """Return a class that a visitor is in; ClassNotFoundError otherwise."""
         with self._database.read() as connection:
-            return membership.own(connection, class_id, visitor, self._clock())
+            found = membership.own(connection, class_id, visitor, self._clock())
+            return found.seen_by(visitor)
 
     def of(self, visitor: str) -> list[Class]:
         """Return the classes that a visitor is in, the newest first."""
@@ -126,7 +128,8 @@ class Classes:
         )
         with self._database.read() as connection:
             ids = connection.scalars(query).all()
-            return [membership.read(connection, class_id, now) for class_id in ids]
+            found = [membership.read(connection, class_id, now) for class_id in ids]
+            return [one.seen_by(visitor) for one in found]
 
     def join(self, class_id: str, visitor: str, nickname: str = "") -> Class:
         """Let a visitor with the link in; one who is in already may change the name.
@@ -147,7 +150,7 @@ class Classes:
                 membership.enrol_student(
                     connection, found, visitor, nickname, self._quotas
                 )
-            return membership.read(connection, class_id, now)
+            return membership.read(connection, class_id, now).seen_by(visitor)
 
     def teach(self, class_id: str, visitor: str) -> Class:
         """Make a visitor with the teacher's link a teacher of the class."""
@@ -269,8 +272,16 @@ class Classes:
             _count_launch(connection, found, visitor, launch.run_id)
         return launch.run_id
 
-    def roster(self, class_id: str, limit: int | None = None) -> list[RosterRow]:
-        """Return the runs of a class, newest first, each with who launched it."""
+    def roster(
+        self, class_id: str, limit: int | None = None, *, visitor: str | None = None
+    ) -> list[RosterRow]:
+        """Return the runs of a class, newest first, each with its member.
+
+        Args:
+            class_id: The class.
+            limit: Largest number of runs; None: all.
+            visitor: A member, who gets the runs that it may see; None: all runs.
+        """
         query = (
             select(runs)
             .join(class_runs, class_runs.c.run_id == runs.c.id)
@@ -280,14 +291,24 @@ class Classes:
         )
         with self._database.read() as connection:
             found = membership.read(connection, class_id, self._clock())
+            query = query.where(_seen_by(found, visitor))
             known = {one.visitor: one for one in found.members}
             rows = connection.execute(query).mappings().all()
         return [
             RosterRow(run, known.get(run.visitor)) for run in map(Run.from_row, rows)
         ]
 
-    def events(self, class_id: str, after: int, limit: int) -> list[StoredEvent]:
-        """Return what the runs of a class logged behind an event, oldest first."""
+    def events(
+        self, class_id: str, after: int, limit: int, *, visitor: str | None = None
+    ) -> list[StoredEvent]:
+        """Return the events of a class's runs behind an event, oldest first.
+
+        Args:
+            class_id: The class.
+            after: Number of an event.
+            limit: Largest number of events.
+            visitor: A member, who gets those of the runs that it may see; None: all.
+        """
         query = (
             select(events)
             .join_from(events, class_runs, events.c.run_id == class_runs.c.run_id)
@@ -302,6 +323,8 @@ class Classes:
             .limit(limit)
         )
         with self._database.read() as connection:
+            found = membership.read(connection, class_id, self._clock())
+            query = query.where(_seen_by(found, visitor))
             return [StoredEvent(*row) for row in connection.execute(query)]
 
     def _order(self, class_id: str, visitor: str, **values: Any) -> Class:
@@ -354,6 +377,14 @@ def _made_since(
 ) -> int:
     query = select(func.count()).where(which, classes.c.created_at >= since)
     return connection.scalar(query.select_from(classes)) or 0
+
+
+def _seen_by(found: Class, visitor: str | None) -> ColumnElement[bool]:
+    """Return the condition on runs of a class that a member may see."""
+    seen = found if visitor is None else found.seen_by(visitor)
+    if not seen.is_restricted:
+        return true()
+    return runs.c.visitor.in_([one.visitor for one in seen.members])
 
 
 def _check_left(found: Class, visitor: str) -> None:

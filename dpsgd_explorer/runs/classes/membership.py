@@ -33,7 +33,7 @@ def read(connection: Connection, class_id: str, now: float) -> Class:
         .order_by(class_members.c.number, class_members.c.joined_at)
     )
     members = tuple(Member.of(one) for one in connection.execute(joined))
-    own = set(Class.__dataclass_fields__) - {"members", "now"}
+    own = set(Class.__dataclass_fields__) - {"members", "now", "is_restricted"}
     return Class(**{name: row[name] for name in own}, members=members, now=now)
 
 

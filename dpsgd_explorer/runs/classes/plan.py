@@ -26,6 +26,7 @@ class ClassPlan:
         launches_each: What one student may launch of these; None: as usual.
         days: How long it lives; None: as usual.
         setup: Query of the trainer that its students begin from; "" is the usual one.
+        shares_runs: If True, students see each other and each other's runs.
     """
 
     name: str
@@ -33,6 +34,7 @@ class ClassPlan:
     launches_each: int | None = None
     days: int | None = None
     setup: str = ""
+    shares_runs: bool = True
 
     def checked(self, quotas: Quotas) -> dict[str, Any]:
         """Return the values, those that are not given as usual.
@@ -66,6 +68,7 @@ class ClassPlan:
             "launches_each": each,
             "setup": self.setup,
             "days": days,
+            "shares_runs": self.shares_runs,
         }
 
 

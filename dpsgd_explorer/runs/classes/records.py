@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Row
 
@@ -55,8 +55,10 @@ class Class:
         launches: What all may launch together, and ``launches_each`` one of them.
         links: Number of the links that hold.
         version: Number of the last change of members, runs or state.
+        shares_runs: If True, students see each other and each other's runs.
         members: All who joined, by number; teachers first.
         now: When it was read.
+        is_restricted: If True, ``members`` are those that one student sees.
     """
 
     id: str
@@ -70,8 +72,24 @@ class Class:
     closed_at: float | None
     links: int
     version: int
+    shares_runs: bool
     members: tuple[Member, ...]
     now: float
+    is_restricted: bool = False
+
+    def seen_by(self, visitor: str) -> Class:
+        """Return the class with the members that a visitor may see.
+
+        Teachers see all; students of a class that does not share its runs see teachers
+        and themselves.
+        """
+        member = self.member(visitor)
+        if self.shares_runs or (member is not None and member.is_teacher):
+            return self
+        seen = tuple(
+            one for one in self.members if one.is_teacher or one.visitor == visitor
+        )
+        return replace(self, members=seen, is_restricted=True)
 
     @property
     def is_over(self) -> bool:

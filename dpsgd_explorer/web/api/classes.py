@@ -80,7 +80,8 @@ def show_class(class_id: str) -> ClassAnswer:
 def class_log(class_id: str, query: GroupPosition) -> ClassLog:
     """Return events of all runs of a class behind ``after``, oldest first."""
     found = classes().get(class_id, current_visitor())
-    events = classes().events(class_id, query.after, MOST_EVENTS)
+    visitor = current_visitor()
+    events = classes().events(class_id, query.after, MOST_EVENTS, visitor=visitor)
     return ClassLog(
         version=found.version,
         is_over=found.is_over,
@@ -92,7 +93,8 @@ def class_log(class_id: str, query: GroupPosition) -> ClassLog:
 def roster(class_id: str) -> Response:
     """Download all runs of a class: a row each, with ε and its terms, and settings."""
     found = classes().get(class_id, current_visitor())
-    text = as_csv(entries_of(found, classes().roster(class_id)))
+    rows = classes().roster(class_id, visitor=current_visitor())
+    text = as_csv(entries_of(found, rows))
     name = f"dpsgd-class-{class_id[:8]}.csv"
     kept = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(text, mimetype="text/csv", headers=kept)
@@ -140,5 +142,6 @@ def remove_run(class_id: str, run_id: str) -> Response:
 
 
 def _answer(found: Class) -> ClassAnswer:
-    entries = entries_of(found, classes().roster(found.id, MOST_SHOWN))
-    return ClassAnswer.whole(found, current_visitor(), entries)
+    visitor = current_visitor()
+    rows = classes().roster(found.id, MOST_SHOWN, visitor=visitor)
+    return ClassAnswer.whole(found, visitor, entries_of(found, rows))

@@ -31,6 +31,9 @@ class ClassRequest(BaseModel):
     setup: str = Field(
         "", description="Address of the trainer that students begin from."
     )
+    shares_runs: bool = Field(
+        True, description="false: a student sees the teacher's runs and its own."
+    )
 
     @property
     def plan(self) -> ClassPlan:
@@ -119,6 +122,7 @@ class ClassSummary(BaseModel):
     launched: int = Field(description="By all, runs that were deleted since included.")
     left: int = Field(description="What this visitor may launch yet.")
     version: int = Field(description="Number of the last change.")
+    shares_runs: bool = Field(description="Whether students see each other's runs.")
     links: dict[str, str]
 
     @classmethod

@@ -11,7 +11,7 @@ wireForm(form, () => postJson("/api/v1/classes", body()));
 
 /** What was typed; a box left empty is as usual, and what is no number is for the server to refuse. */
 function body() {
-  const filled = [...form.elements].filter(({name, value}) => name && value.trim() !== "");
+  const filled = [...form.elements].filter(({name, type, value}) => name && type !== "checkbox" && value.trim() !== "");
   const values = filled.map((box) => [box.name, "integer" in box.dataset && Number.isInteger(Number(box.value)) ? Number(box.value) : box.value.trim()]);
-  return {name: "", ...Object.fromEntries(values)};
+  return {name: "", ...Object.fromEntries(values), shares_runs: !form.elements.shares_runs.checked};
 }

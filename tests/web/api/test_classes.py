@@ -271,3 +271,36 @@ def test_nothing_of_a_code_is_stored(made, store):
 def test_a_fixed_address_below_the_classes_is_no_class(client):
     answer = client.options(f"{CLASSES}/join")
     assert set(answer.headers["Allow"].split(", ")) == {"OPTIONS", "POST"}
+
+
+def test_students_see_only_themselves_where_the_teacher_wants_it(app, client):
+    made = client.post(CLASSES, json={"name": "Physics", "shares_runs": False}).json
+    ann, bob = app.test_client(), app.test_client()
+    join(ann, made, nickname="Ann Smith")
+    answer = join(bob, made, nickname="Bob Jones")
+    assert "Ann Smith" not in answer.text
+    ids = {
+        name: launch(who, made).json["id"]
+        for name, who in (("ann", ann), ("bob", bob), ("teacher", client))
+    }
+    links = [made["links"][name] for name in ("self", "log", "roster", "page")]
+    links += [f"{made['links']['page']}roster/", CLASSES, "/classes/"]
+    for who, own, other in ((ann, "ann", "bob"), (bob, "bob", "ann")):
+        texts = [who.get(link).text for link in links]
+        assert not [text for text in texts if ids[other] in text]
+        assert not [
+            text for text in texts if {"ann": "Ann S", "bob": "Bob J"}[other] in text
+        ]
+        seen = {run["run_id"] for run in who.get(links[0]).json["runs"]}
+        assert seen == {ids[own], ids["teacher"]}
+        assert ids[own] in texts[1]
+        assert ids[own] in texts[2]
+    whole = client.get(links[0]).json
+    assert {run["run_id"] for run in whole["runs"]} == set(ids.values())
+    assert len(whole["students"]) == 2
+    assert {one["name"] for one in whole["students"]} == {"Ann Smith", "Bob Jones"}
+
+
+def test_a_class_shares_its_runs_unless_it_is_told_otherwise(client, made):
+    assert made["shares_runs"] is True
+    assert client.get(made["links"]["self"]).json["shares_runs"] is True

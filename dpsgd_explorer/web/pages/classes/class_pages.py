@@ -87,8 +87,9 @@ def roster(class_id: str) -> str:
 
 def _shown(found: Class) -> dict[str, Any]:
     order, names = Order.of(request.args), names_of(found.members)
-    entries = entries_of(found, classes().roster(found.id, MOST_SHOWN))
     visitor = current_visitor()
+    rows = classes().roster(found.id, MOST_SHOWN, visitor=visitor)
+    entries = entries_of(found, rows)
     return {
         "found": ClassSummary.of(found, visitor),
         "member": found.member(visitor),
