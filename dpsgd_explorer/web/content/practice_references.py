@@ -102,6 +102,8 @@ PRACTICE = {
         2020,
         "Differential privacy series, part 1: DP-SGD algorithm explained",
         where="PyTorch blog on Medium",
+        address="https://medium.com/pytorch/differential-privacy-series-part-1-dp-s"
+        "gd-algorithm-explained-12512c3959a3",
     ),
     "opacus_part_2": Source(
         "Yousefpour, Testuggine, Sablayrolles and Mironov",
@@ -109,6 +111,8 @@ PRACTICE = {
         "Differential privacy series, part 2: efficient per-sample gradient "
         "computation in Opacus",
         where="PyTorch blog on Medium",
+        address="https://medium.com/pytorch/differential-privacy-series-part-2-effi"
+        "cient-per-sample-gradient-computation-in-opacus-5bf4031d9e22",
     ),
     "opacus_part_3": Source(
         "Sablayrolles and others",
@@ -116,6 +120,9 @@ PRACTICE = {
         "Differential privacy series, part 3: efficient per-sample gradient "
         "computation for more layers in Opacus",
         where="PyTorch blog on Medium",
+        address="https://pytorch.medium.com/differential-privacy-series-part-3-effi"
+        "cient-per-sample-gradient-computation-for-more-layers-in-39bd25df2"
+        "37",
     ),
     "papernot_pate": Source(
         "Papernot, Abadi, Erlingsson, Goodfellow and Talwar",
@@ -143,12 +150,15 @@ PRACTICE = {
         2025,
         "Extending PyTorch",
         where="notes in the documentation of PyTorch",
+        address="https://pytorch.org/docs/stable/notes/extending.html",
     ),
     "torch_hooks": Source(
         "Chintala",
         2017,
         "PyTorch for former Torch users: nn package, on forward and backward hooks",
         where="PyTorch tutorials",
+        address="https://pytorch.org/tutorials/beginner/former_torchies/nnft_tutori"
+        "al.html",
     ),
     "tramer": Source(
         "Tramèr and Boneh",

@@ -41,6 +41,12 @@ def factor() -> str:
     return whole(max(bounds) / min(bounds))
 
 
+def bounds() -> str:
+    """Return the range of C of the sweep."""
+    tried = [row["max_grad_norm"] for row in stored()["rows"]]
+    return f"{min(tried):g} to {max(tried):g}"
+
+
 def close() -> str:
     """Return ``CLOSE`` in percentage points."""
     return nearest(100 * CLOSE, 1)

@@ -111,6 +111,14 @@ def _preset(label: str, run: RecordedRun) -> tuple[str, ...]:
     )
 
 
+def preset_batches() -> str:
+    """Return the range of the presets' expected batch sizes."""
+    sizes = [
+        TrainingConfig.parse(preset.config).expected_batch_size for preset in PRESETS
+    ]
+    return f"{min(sizes):,} to {max(sizes):,}"
+
+
 def engine_batch() -> int:
     """Return the records of a step whose costs ``engine_costs`` has."""
     return engines.batches()["transformer"]

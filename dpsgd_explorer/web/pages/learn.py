@@ -14,11 +14,13 @@ from flask import (
     Response,
     abort,
     current_app,
+    redirect,
     render_template,
     request,
     url_for,
 )
 from markupsafe import Markup, escape
+from werkzeug.wrappers import Response as WerkzeugResponse
 
 from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -102,6 +104,13 @@ THUMBNAILS = {
     "fairness": "rare",
     "in-the-real-world": "people",
 }
+#: Short names of chapters, for addresses that people type.
+SHORT = {
+    "leaks": "what-models-leak",
+    "planning": "planning-a-budget",
+    "real-world": "in-the-real-world",
+}
+PERMANENT = 301
 TWIN = "mnist-strict-twin"
 TOKEN_CLASSES = {
     tokenize.COMMENT: "c",
@@ -117,14 +126,16 @@ def index() -> Response:
 
 
 @bp.get("/<slug>/")
-def chapter(slug: str) -> Response:
-    """Show one chapter; 404 if there is none of this name.
+def chapter(slug: str) -> WerkzeugResponse:
+    """Show one chapter, or lead from a short name to it; 404 if there is none.
 
     Its script takes the track out of the address; the page is the same for both.
 
     Raises:
         ConfigError: the address names a track that there is not.
     """
+    if slug in SHORT:
+        return redirect(url_for("learn.chapter", slug=SHORT[slug]), PERMANENT)
     wanted = CHAPTERS.get(slug)
     if wanted is None:
         abort(404)

@@ -171,7 +171,7 @@ function start() {
   wireTerms(chapter);
   chapter.querySelectorAll(".quiz").forEach(wireQuiz);
   if (navigator.clipboard) chapter.querySelectorAll(".formula[data-tex]").forEach(wireFormula);
-  window.track?.("learning_step_open", {step});
+  if (typeof window.track === "function") window.track("learning_step_open", {step});
 }
 
 if (globalThis.document) start();

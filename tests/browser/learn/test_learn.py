@@ -138,6 +138,18 @@ def test_opening_a_chapter_calls_the_hook_that_a_site_may_fill(open_page):
     ]
 
 
+@pytest.mark.long("more journeys")
+@pytest.mark.parametrize("track", ["{}", "'a text'", "null"])
+def test_a_hook_that_is_no_function_is_left_alone(open_page, track):
+    page = open_page("/learn/")
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.add_init_script(f"globalThis.track = {track}")
+    page.goto(page.url + "sgd-basics/")
+    page.wait_for_load_state("networkidle")
+    assert errors == []
+
+
 @pytest.mark.parametrize(
     "scheme",
     ["light", pytest.param("dark", marks=pytest.mark.long("more journeys"))],

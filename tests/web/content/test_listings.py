@@ -133,3 +133,16 @@ def test_the_hooks_of_the_listing_add_up_positions_within_a_record():
         loss = nn.functional.linear(inputs[n], layer.weight, layer.bias).square().sum()
         [alone] = torch.autograd.grad(loss, layer.weight)
         torch.testing.assert_close(own[n], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_the_unfolded_convolution_gives_the_gradients_of_the_engine():
+    """The listing itself compares with a loop over the records."""
+    seen = runpy.run_path(str(CODE / "per-sample-gradients.unfold.py"))
+    assert seen["largest"] < 1e-5
+    model = nn.Conv2d(3, 5, 3, padding=1, bias=False)
+    model.weight.data.copy_(seen["kernel"].detach())
+    targets = torch.zeros(len(seen["inputs"]))
+    rows = per_sample_gradients(
+        model, lambda y, _: y.square().sum(), seen["inputs"], targets
+    )
+    torch.testing.assert_close(seen["gradients"], rows["weight"], rtol=1e-4, atol=1e-3)

@@ -75,6 +75,24 @@ def test_the_hub_leads_to_every_chapter(reading):
         assert chapter.title in text
 
 
+@pytest.mark.parametrize("short", learn.SHORT)
+def test_a_short_name_leads_to_its_chapter(reading, short):
+    answer = reading.get(f"/learn/{short}/")
+    assert (answer.status_code, answer.location) == (
+        301,
+        f"/learn/{learn.SHORT[short]}/",
+    )
+    assert reading.get(answer.location).status_code == 200
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_source_of_a_program_has_an_address(source):
+    """arXiv numbers link by themselves; blogs and manuals need their address."""
+    where = SOURCES[source].where
+    if "PyTorch" in where:
+        assert SOURCES[source].url.startswith("https://"), source
+
+
 def test_an_unknown_chapter_is_not_found(reading):
     answer = reading.get("/learn/nope/", headers={"Accept": "text/html"})
     assert answer.status_code == 404
