@@ -8,6 +8,7 @@ from typing import Any
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientEngine
+from dpsgd_explorer.dp.kernels.heap import HEAP
 from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind
@@ -72,11 +73,13 @@ class PassCheck:
         if loss or largest is None:
             refuse_by_kind(self._gradient_engine.module)
             SafetyCheck(*self._arguments(args, kwargs), **loss).run()
+            HEAP.trim()  # of blocks that no later pass fills
             largest = SAMPLES
         largest = max(size, self._likely_size, largest)
         if largest > SAMPLES:
             RealSizeCheck(*self._arguments(args, kwargs), size=largest, **loss).run()
         POOL.release()  # what comes has other sizes
+        HEAP.trim()
         self._remember(largest)
 
     def _arguments(self, args: Any, kwargs: Any) -> tuple[Any, ...]:

@@ -49,10 +49,10 @@ from dpsgd_explorer.dp.safety.gradient_parts import (
     Rows,
     Samples,
     chosen,
+    differences,
     joined,
     largest_difference,
     largest_entry,
-    parts_of,
     squared_norms_of,
     weighted_parts,
 )
@@ -292,10 +292,10 @@ class SafetyCheck(CheckPasses):
         largest, apart = [0.0], [0.0]
         parameters = self._gradient_engine.parameters()
         for i in rows:  # one after the other: a row is as large as the model
-            passes = [chosen(each, range(i, i + 1)) for each in (first, second)]
-            for one, other in parts_of(*passes, parameters=parameters):
-                largest += [largest_entry(values) for values in one.values()]
-                apart += [largest_difference(one[name], other[name]) for name in one]
+            one, other = (chosen(each, range(i, i + 1)) for each in (first, second))
+            for entry, difference in differences(one, other, parameters):
+                largest.append(entry)
+                apart.append(difference)
         return max(apart) <= self._tolerance * max(largest)
 
     def _mixing_refusal(

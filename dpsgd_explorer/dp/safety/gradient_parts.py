@@ -7,7 +7,7 @@ layer, which is all that a rank of a sharded model has room for.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from dpsgd_explorer.errors import UnsupportedModuleError
 COMPARED_ENTRIES = 2**20
 
 Rows = dict[str, Tensor]
+Parameters = Mapping[str, Mapping[str, nn.Parameter]]
 Samples = list[PerSampleGradients]
 
 
@@ -50,42 +51,8 @@ def chosen(samples: Samples, rows: range) -> Samples:
     return found
 
 
-def parts_of(
-    *passes: Samples, parameters: dict[str, dict[str, nn.Parameter]]
-) -> Iterator[list[Rows]]:
-    """Yield, of each pass, {name: gradients, [B, *shape]} of some parameters at a time.
-
-    Parameters that no pass has used are left out: their gradients are 0.
-
-    Args:
-        passes: Of each the gradients of all its samples.
-        parameters: {unit: {local name: parameter}} of the engine.
-
-    Raises:
-        UnsupportedModuleError: a gradient is not finite.
-    """
-    parts = [_by_keys(samples, parameters) for samples in passes]
-    flat = [each for samples in parts for each in samples]
-    if any(each.keys() != flat[0].keys() for each in flat):
-        # Other layers were used: all at once, with 0 for those that were not.
-        every_name = {
-            full_name(unit, name): parameter
-            for unit, own in parameters.items()
-            for name, parameter in own.items()
-        }
-        yield [_finite(_whole(samples, every_name)) for samples in passes]
-        return
-    for keys in flat[0]:
-        yield [
-            _finite(joined([each[keys].materialize() for each in samples]))
-            for samples in parts
-        ]
-
-
 def weighted_parts(
-    samples: Samples,
-    weights: Mapping[str, Tensor],
-    parameters: dict[str, dict[str, nn.Parameter]],
+    samples: Samples, weights: Mapping[str, Tensor], parameters: Parameters
 ) -> Iterator[Rows]:
     """Yield {name: weighted sum over the samples} of some parameters at a time.
 
@@ -96,30 +63,40 @@ def weighted_parts(
         weights: {unit: weights [B]}.
         parameters: {unit: {local name: parameter}} of the engine.
     """
-    parts = _by_keys(samples, parameters)
-    for keys in {keys: None for part in parts for keys in part}:
-        totals: dict[str, Rows] = {}
-        for unit, name in keys:
-            p = parameters[unit][name]
-            totals.setdefault(unit, {})[name] = torch.zeros(
-                p.shape, dtype=accumulation_dtype(p.dtype), device=p.device
-            )
-        start = 0
-        for whole, part in zip(samples, parts, strict=True):
-            rows = slice(start, start := start + len(whole))
-            if keys in part:
-                cut = {
-                    unit: weights[unit][rows].to(next(iter(own.values())))
-                    for unit, own in totals.items()
-                    if unit in weights
-                }
-                with full_precision():
-                    part[keys].add_weighted_gradients(cut, totals)
+    for keys, parts in _by_keys(samples, parameters):
+        totals = _zeros(keys, parameters)
+        _add(parts, weights, totals)
         yield {
             full_name(unit, name): total
             for unit, own in totals.items()
             for name, total in own.items()
         }
+
+
+def differences(
+    first: Samples, second: Samples, parameters: Parameters
+) -> Iterator[tuple[float, float]]:
+    """Yield (largest entry of the first, of the difference) of some parameters.
+
+    Gradients of the same sample in two passes; those of layers that a pass has not used
+    are 0.
+
+    Args:
+        first: Gradients of one sample in a pass.
+        second: Gradients of the sample in another pass.
+        parameters: {unit: {local name: parameter}} of the engine.
+
+    Raises:
+        NotFiniteError: a gradient is not finite.
+    """
+    weights = dict.fromkeys(parameters, torch.ones(1))
+    opposite = dict.fromkeys(parameters, -torch.ones(1))
+    for keys, parts in _by_keys(first + second, parameters):
+        totals = _zeros(keys, parameters)
+        _add(parts[: len(first)], weights, totals)
+        largest = _largest(totals)
+        _add(parts[len(first) :], opposite, totals)
+        yield largest, _largest(totals)
 
 
 def squared_norms_of(samples: PerSampleGradients) -> Rows:
@@ -155,23 +132,53 @@ def largest_entry(values: Tensor) -> float:
 
 
 def _by_keys(
-    samples: Samples, parameters: dict[str, dict[str, nn.Parameter]]
-) -> list[dict[frozenset[ParameterKey], PerSampleGradients]]:
-    every: Collection[ParameterKey] = [
-        (unit, name) for unit, own in parameters.items() for name in own
-    ]
-    return [dict(part.by_parameters(every)) for part in samples]
+    samples: Samples, parameters: Parameters
+) -> Iterator[tuple[frozenset[ParameterKey], list[PerSampleGradients | None]]]:
+    """Yield some parameters, and their gradients in each part; None where unused."""
+    every = [(unit, name) for unit, own in parameters.items() for name in own]
+    parts = [dict(part.by_parameters(every)) for part in samples]
+    groups = list(dict.fromkeys(keys for part in parts for keys in part))
+    if sum(map(len, groups)) > len(frozenset().union(*groups)):
+        # A parameter is shared with others in one part and alone in another.
+        yield frozenset(every), [*samples]
+        return
+    for keys in groups:
+        yield keys, [part.get(keys) for part in parts]
 
 
-def _whole(samples: Samples, parameters: dict[str, nn.Parameter]) -> Rows:
-    gradients = joined([each.materialize() for each in samples])
-    size = sum(len(each) for each in samples)
-    return {
-        name: gradients[name]
-        if name in gradients
-        else torch.zeros(size, *p.shape, dtype=p.dtype, device=p.device)
-        for name, p in parameters.items()
-    }
+def _zeros(keys: frozenset[ParameterKey], parameters: Parameters) -> dict[str, Rows]:
+    totals: dict[str, Rows] = {}
+    for unit, name in keys:
+        p = parameters[unit][name]
+        totals.setdefault(unit, {})[name] = torch.zeros(
+            p.shape, dtype=accumulation_dtype(p.dtype), device=p.device
+        )
+    return totals
+
+
+def _add(
+    parts: Iterable[PerSampleGradients | None],
+    weights: Mapping[str, Tensor],
+    totals: dict[str, Rows],
+) -> None:
+    start = 0
+    for part in parts:
+        if part is not None:
+            rows = slice(start, start := start + len(part))
+            cut = {
+                unit: weights[unit][rows].to(next(iter(own.values())))
+                for unit, own in totals.items()
+                if unit in weights
+            }
+            with full_precision():
+                part.add_weighted_gradients(cut, totals)
+
+
+def _largest(totals: dict[str, Rows]) -> float:
+    entries = [largest_entry(t) for own in totals.values() for t in own.values()]
+    if not math.isfinite(sum(entries)):
+        raise NotFiniteError
+    return max(entries, default=0.0)
 
 
 def joined(parts: Iterable[Rows]) -> Rows:
@@ -180,9 +187,3 @@ def joined(parts: Iterable[Rows]) -> Rows:
     if len(every) == 1:
         return every[0]
     return {name: torch.cat([part[name] for part in every]) for name in every[0]}
-
-
-def _finite(rows: Rows) -> Rows:
-    if not math.isfinite(sum(map(largest_entry, rows.values()))):
-        raise NotFiniteError
-    return rows
