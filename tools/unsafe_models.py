@@ -1,4 +1,4 @@
-"""Twelve models that look harmless and cannot be trained with the guarantee.
+"""Models that look harmless and cannot be trained with the guarantee.
 
 docs/sharp-edges.md is made of them: the source shown there is the source here, and
 the message is the one that the engine gives.
@@ -115,6 +115,13 @@ def contrastive_loss(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(similarity, torch.arange(len(outputs)))
 
 
+class RareMixup(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and torch.rand(1) < 0.01:  # one step in a hundred
+            x = 0.7 * x + 0.3 * x[torch.randperm(len(x))]
+        return x
+
+
 @dataclass(frozen=True)
 class Unsafe:
     """One model of the gallery.
@@ -166,6 +173,13 @@ GALLERY = (
         "One neighbour is enough: a record then moves two clipped gradients.",
         lambda: around(Peek()),
         (Peek,),
+    ),
+    Unsafe(
+        "Mixing in some steps only",
+        "A random number for the whole batch decides. The check sets such numbers to "
+        "both ends of their range, so that it sees each branch.",
+        lambda: around(RareMixup()),
+        (RareMixup,),
     ),
     Unsafe(
         "Attention over the batch",

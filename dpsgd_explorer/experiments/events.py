@@ -35,9 +35,10 @@ In the log of a run that a worker carries out there may be ``progress`` between 
     ``what`` is computed or waited for: "features" (``done`` of ``total`` rows), "torch"
     (it is loaded, in about ``seconds``, null if unknown), "processor" (others use the
     cores: this run got ``share`` of one, and so many processes want one: ``load``),
-    "preparation" (before the first step) or "step" (one that takes long).  Whether and
-    when it comes depends on the machine: it is no part of what two runs of one
-    configuration share, and the training does not give it.
+    "preparation" (before the first step: data, noise, the safety check of the model) or
+    "step" (one that takes long).  Whether and when it comes depends on the machine: it
+    is no part of what two runs of one configuration share, and the training does not
+    give it.
 
 In the log of a run that its visitor trains one step at a time there is ``microscope``
 after each such step: ``step``, ``epsilon``, ``seconds``, ``records`` (drawn),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
@@ -15,6 +16,8 @@ from dpsgd_explorer.dp.modules.refused import refuse_by_kind
 from dpsgd_explorer.dp.modules.structure import Structure
 from dpsgd_explorer.dp.safety.check import SafetyCheck
 from dpsgd_explorer.dp.safety.real_batch_check import RealSizeCheck
+
+log = logging.getLogger(__name__)
 
 #: Standard deviations of a batch's size above its mean: 1e-9 of all draws are larger.
 DEVIATIONS = 6
@@ -70,6 +73,7 @@ class PassCheck:
         largest = self._largest()
         if not loss and largest is not None and size <= largest:
             return
+        log.info("checking that the model keeps the samples of a batch apart")
         if loss or largest is None:
             refuse_by_kind(self._gradient_engine.module)
             SafetyCheck(*self._arguments(args, kwargs), **loss).run()

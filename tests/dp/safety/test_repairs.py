@@ -110,8 +110,8 @@ def test_a_sound_model_is_left_alone(name, capsys):
     assert capsys.readouterr().out == "Nothing to repair.\n"
 
 
-def test_the_gallery_has_twelve_models_and_each_is_refused():
-    assert len(GALLERY) == len({each.title for each in GALLERY}) == 12
+def test_each_model_of_the_gallery_is_refused():
+    assert len(GALLERY) == len({each.title for each in GALLERY})
     assert all(refusal(each) for each in GALLERY)
 
 

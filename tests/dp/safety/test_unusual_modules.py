@@ -284,3 +284,24 @@ def test_an_error_of_the_module_on_random_inputs_says_where_it_comes_from():
 
     with pytest.raises(UnsupportedModuleError, match=r"safety check.*KeyError: 3"):
         gradients(Fails(), rows()[:1], lambda out: out, "hooks")
+
+
+class Selecting(nn.Module):
+    """Takes the mean of some samples away: how many, depends on the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.some = nn.Linear(WIDTH, WIDTH), nn.Identity()
+        self.last = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        rest = x[1:]
+        x = self.first(x)
+        usual = x[1:][rest.abs().amax(1) < 4]
+        return self.last(x - self.some(usual).sum(0))
+
+
+def test_mixing_is_named_where_a_module_inside_sees_another_number_of_rows():
+    torch.manual_seed(0)
+    with pytest.raises(UnsupportedModuleError, match=r"the module \(Selecting\) mixes"):
+        gradients(Selecting(), rows()[:1], lambda out: out.sum(), "hooks")

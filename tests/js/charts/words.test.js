@@ -171,7 +171,7 @@ test("a run that has no step for a while says what it waits for", () => {
     [{what: "torch", seconds: null}, "loading torch"],
     [{what: "processor", share: 0.314, load: 6}, "waiting for the processor, it has 31 % of a core"],
     [{what: "features", done: 256, total: 70000}, "features: 256 of 70,000"],
-    [{what: "preparation"}, "preparing data and noise"],
+    [{what: "preparation"}, "preparing, checking the model"],
     [{what: "something a later server says"}, ""],
   ];
   for (const [i, [data, said]] of waits.entries()) {

@@ -71,7 +71,7 @@ const WAITS = {
   features: ({done, total}) => `features: ${integer(done)} of ${integer(total)}`,
   torch: ({seconds}) => `loading torch${seconds === null ? "" : `, about ${duration(Math.ceil(seconds))}`}`,
   processor: ({share}) => `waiting for the processor, it has ${percent(share, 0)} of a core`,
-  preparation: () => "preparing data and noise",
+  preparation: () => "preparing, checking the model",
   step: () => "a step that takes long",
 };
 

@@ -1,0 +1,139 @@
+"""Models in bfloat16 are compared with a reference in float32, and no less strictly."""
+
+import pytest
+import torch
+from torch import nn
+
+from dpsgd_explorer.errors import UnsupportedModuleError
+from tests.dp.nets import attached
+
+WIDTH, CLASSES, WORDS = 32, 5, 50
+
+
+class Positions(nn.Module):
+    """The mean over positions of some layers, [B, T, d] -> [B, classes]."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.body, self.head = nn.Sequential(*layers), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean(1))
+
+
+class Tied(nn.Module):
+    """The output layer has the embedding's weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm = nn.Embedding(WORDS, WIDTH), nn.LayerNorm(WIDTH)
+        self.body = nn.Linear(WIDTH, WIDTH)
+        self.out = nn.Linear(WIDTH, WORDS, bias=False)
+        self.out.weight = self.words.weight
+
+    def forward(self, ids):
+        return self.out(self.norm(self.body(self.words(ids)).tanh())).mean(1)
+
+
+class Converting(nn.Module):
+    """Runs in bfloat16 by an autocast of its own, as accelerate prepares a model."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.inside = Positions(*layers)
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.inside(x).float()
+
+
+def encoder(**options):
+    return nn.TransformerEncoderLayer(
+        WIDTH, 4, 64, dropout=0.0, batch_first=True, **options
+    )
+
+
+MODELS = {
+    "norm": lambda: Positions(nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH)).bfloat16(),
+    "post-norm": lambda: Positions(encoder()).bfloat16(),
+    "pre-norm": lambda: Positions(encoder(norm_first=True)).bfloat16(),
+    "tied": lambda: Tied().bfloat16(),
+    "own autocast": lambda: Converting(encoder()),
+    "own conversion": lambda: nn.Sequential(
+        Positions(nn.Linear(WIDTH, WIDTH)).bfloat16(), Cast(), nn.Linear(CLASSES, 2)
+    ),
+}
+
+
+class Cast(nn.Module):
+    def forward(self, x):
+        return x.to(torch.bfloat16).float()
+
+
+def inputs(model, length):
+    if isinstance(model, Tied):
+        return torch.randint(0, WORDS, (4, length))
+    x = torch.randn(4, length, WIDTH)
+    return x.to(next(model.parameters()).dtype)
+
+
+@pytest.mark.parametrize("length", [40, 197, 577])
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_honest_models_pass_at_any_length(make, length):
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = make()
+        attached(model)
+        model(inputs(model, length))
+
+
+class Borrowing(Positions):
+    """Uses a weight outside its layer."""
+
+    def forward(self, x):
+        return super().forward(x) + x.mean(1) @ self.head.weight.T
+
+
+class WithHead(Positions):
+    """Another layer makes the output."""
+
+    def __init__(self, head):
+        super().__init__(nn.Linear(WIDTH, WIDTH))
+        self.head = head
+
+
+class Half(nn.Module):
+    """Lets a part of the gradient pass behind the layer's back."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.layer, self.share = nn.Linear(WIDTH, WIDTH, bias=False), share
+
+    def forward(self, x):
+        return self.layer(x) + self.share * (x @ self.layer.weight.T)
+
+
+class Peek(nn.Module):
+    def __init__(self, share):
+        super().__init__()
+        self.share = share
+
+    def forward(self, x):
+        return x + self.share * x.roll(1, 0)
+
+
+MISTAKES = {
+    "a borrowed weight": (lambda: Borrowing(nn.Linear(WIDTH, WIDTH)), "do not add up"),
+    "a part of a weight": (lambda: WithHead(Half(0.5)), "do not add up"),
+    "mixing": (lambda: Positions(nn.Linear(WIDTH, WIDTH), Peek(0.1)), "mixes"),
+}
+
+
+@pytest.mark.parametrize("length", [40, 197])
+@pytest.mark.parametrize(("make", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_refused_in_low_precision_too(make, words, length):
+    torch.manual_seed(0)
+    model = make().bfloat16()
+    attached(model)
+    with pytest.raises(UnsupportedModuleError, match=words):
+        model(inputs(model, length))
