@@ -18,6 +18,10 @@ from dpsgd_explorer.accounting.core.gaussian import (
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.core.loss_distribution import LossDistribution
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
+from dpsgd_explorer.accounting.fixed_size import (
+    fixed_size_epsilon,
+    fixed_size_interval,
+)
 from dpsgd_explorer.accounting.odometer import Odometer
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
@@ -32,7 +36,6 @@ from dpsgd_explorer.accounting.queries import (
 )
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.filtered_run import FilteredRun
-from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
 from dpsgd_explorer.accounting.rdp.padded_selection import (
     PaddedSelection,
     padded_selection,
@@ -75,6 +78,7 @@ __all__ = [
     "epsilon_curve",
     "epsilon_interval",
     "fixed_size_epsilon",
+    "fixed_size_interval",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_noise_multiplier",

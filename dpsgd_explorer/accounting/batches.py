@@ -14,8 +14,9 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
 )
+from dpsgd_explorer.accounting.fixed_size import fixed_size_interval
 from dpsgd_explorer.accounting.queries import Answer, all_epsilons, epsilon_interval
-from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
+from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_rdp_epsilon
 from dpsgd_explorer.accounting.registry import (
     DECIDING,
     accountant_and_relation,
@@ -88,10 +89,12 @@ def batches_interval(
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     if batches.sampling == TRUNCATED_POISSON and chosen.counts_truncated_batches:
         return _truncated(run, delta, relation, batches)
-    terms = (batches.sampling, relation, deciding(accountant))
-    if terms == (FIXED_SIZE, REPLACE_ONE, "rdp"):
-        q, sigma = run.sample_rate, run.noise_multiplier
-        return Interval.one_sided(fixed_size_epsilon(q, sigma, run.steps, delta))
+    if (batches.sampling, relation) == (FIXED_SIZE, REPLACE_ONE):
+        terms = (run.sample_rate, run.noise_multiplier, run.steps, delta)
+        if deciding(accountant) == DECIDING:
+            return fixed_size_interval(*terms)
+        if deciding(accountant) == "rdp":
+            return Interval.one_sided(fixed_size_rdp_epsilon(*terms))
     if reason := why_not(chosen, [run], batches.sampling, relation):
         raise AccountingError(reason, field=reason.split(" ", 1)[0])
     return epsilon_interval([run], delta, accountant, relation)

@@ -18,7 +18,8 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase_limits import check_count
-from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_epsilon
+from dpsgd_explorer.accounting.fixed_size import fixed_size_interval
+from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_rdp_epsilon
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
 from dpsgd_explorer.accounting.sampling_schemes import FIXED_SIZE, POISSON, why_not
 
@@ -252,8 +253,10 @@ def all_epsilons(
     delta = validation.delta(delta)
     answers = all_answers([run], delta, sampling, neighboring_relation)
     if (sampling, neighboring_relation) == (FIXED_SIZE, REPLACE_ONE):
-        epsilon = fixed_size_epsilon(sample_rate, noise_multiplier, steps, delta)
-        answers["rdp"] = Answer("bound", epsilon)
+        terms = (run.sample_rate, run.noise_multiplier, run.steps, delta)
+        found = fixed_size_interval(*terms)
+        answers["exact"] = Answer(found.status, found.value)
+        answers["rdp"] = Answer("bound", fixed_size_rdp_epsilon(*terms))
     return answers
 
 

@@ -4,7 +4,7 @@
 |---|---|---|
 | poisson | one record added or removed, or replaced | every accountant |
 | full_batch | the same | every accountant, at sample rate 1 |
-| fixed_size | one record replaced | a Rényi bound, in ``rdp.fixed_size`` |
+| fixed_size | one record replaced | exact and Rényi, in ``fixed_size`` |
 | truncated_poisson | as poisson | the exact accountant, in ``truncated_poisson`` |
 | shuffled | | none: refused |
 """
@@ -52,8 +52,8 @@ def why_not(
         )
     if sampling == FIXED_SIZE:
         return (
-            "accountant must be 'rdp' for batches of fixed size, by its bound for "
-            f"replaced records, got {accountant.label!r}."
+            "accountant must be 'exact' or 'rdp' for batches of fixed size, by their "
+            f"bounds for replaced records, got {accountant.label!r}."
         )
     if sampling == TRUNCATED_POISSON and not accountant.counts_truncated_batches:
         return (

@@ -38,10 +38,11 @@ def test_of_shuffled_batches_nobody_speaks_and_each_says_why():
         assert "lesson" in answer.reason
 
 
-def test_batches_of_fixed_size_have_one_answer():
+def test_batches_of_fixed_size_have_an_exact_and_a_renyi_answer():
     told = all_epsilons(*RUN, sampling="fixed_size", neighboring_relation="replace_one")
-    assert {name for name, one in told.items() if one.epsilon} == {"rdp"}
-    assert told["rdp"].epsilon == fixed_size_epsilon(*RUN)
+    assert {name for name, one in told.items() if one.epsilon} == {"exact", "rdp"}
+    assert told["exact"].epsilon == fixed_size_epsilon(*RUN)
+    assert told["exact"].epsilon < told["rdp"].epsilon < 1.3 * told["exact"].epsilon
     told = all_epsilons(*RUN, sampling="fixed_size")
     rule = "neighboring_relation must be 'replace_one'"
     assert all(one.reason.startswith(rule) for one in told.values())

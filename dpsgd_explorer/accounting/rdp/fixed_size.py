@@ -53,10 +53,10 @@ GAUSS = np.polynomial.legendre.leggauss(PANEL)
 LEAST_NOISE = 0.1  # noise multiplier below which the convexity bound is taken
 
 
-def fixed_size_epsilon(
+def fixed_size_rdp_epsilon(
     sample_rate: float, noise_multiplier: float, steps: int, delta: float
 ) -> float:
-    """Return a bound on ε of steps on batches of fixed size, for a replaced record.
+    """Return Rényi's bound on ε on batches of fixed size, for a replaced record.
 
     Args:
         sample_rate: Batch size over N, in (0, 1].
@@ -100,7 +100,8 @@ def fixed_size_divergences(sample_rate: float, noise_multiplier: float) -> Float
 
 def _integrated(q: float, noise: float, orders: Floats) -> Floats:
     """Return R(α) at some orders; noise std over the sensitivity, 2 clipping bounds."""
-    v, log_weights = _nodes(0.5 / noise, float(orders.max()) / noise + REACH, noise)
+    end = float(orders.max()) / noise + REACH
+    v, log_weights = gauss_nodes(0.5 / noise, end, noise)
     y = log_mixture(v, q, noise)[0]
     normal = log_weights - 0.5 * v * v
     losses, weights = np.concatenate([y, -y]), np.concatenate([normal, normal + y])
@@ -108,7 +109,7 @@ def _integrated(q: float, noise: float, orders: Floats) -> Floats:
     return np.asarray(np.logaddexp(0.0, logs) / (orders - 1))
 
 
-def _nodes(start: float, end: float, noise: float) -> tuple[Floats, Floats]:
+def gauss_nodes(start: float, end: float, noise: float) -> tuple[Floats, Floats]:
     """Return Gauss' nodes on short panels from `start`, and logs of their weights."""
     width = 0.5 * min(max(noise, 0.05), 1.0)
     panels = math.ceil((max(end, start) - start + 2 * REACH) / width)

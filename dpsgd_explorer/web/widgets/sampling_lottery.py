@@ -1,7 +1,7 @@
 """A lottery of batches: Poisson, fixed size and shuffled, with what each may promise.
 
 All three expect the same number of records per batch.  Poisson batches have an exact ε
-under either relation; batches of fixed size, drawn afresh, have a Rényi bound for one
+under either relation; batches of fixed size, drawn afresh, have an upper bound for one
 record replaced (for one added or removed see Birrell and others 2024, arXiv:2408.10456,
 which is not computed here).
 
@@ -143,7 +143,7 @@ def picture() -> Picture:
             ("shuffled", "not computed here", f"{after['shuffled']} (bound)"),
         ),
         status="bound",
-        note="Seeded draws. Exact accountant; for fixed size a Rényi bound; for a "
+        note="Seeded draws. Exact accountant; for fixed size its upper bound; for a "
         "shuffled deck one Gaussian release per epoch, without amplification.",
     )
 

@@ -391,6 +391,7 @@ CALLS = {
 ELSEWHERE = {
     "Accountant": "ACCOUNTANTS",
     "delta_interval": "questions",
+    "fixed_size_interval": "fixed_size_epsilon",
     "trade_off_intervals": "questions",
     "trade_off": "questions",
     "truncated_poisson_epsilon": "truncated_poisson",

@@ -13,13 +13,15 @@ from scipy.special import logsumexp
 
 from dpsgd_explorer.accounting import (
     Phase,
-    fixed_size_epsilon,
     gaussian_epsilon,
 )
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.single_step import single_step_delta
-from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_divergences
+from dpsgd_explorer.accounting.rdp.fixed_size import (
+    fixed_size_divergences,
+    fixed_size_rdp_epsilon,
+)
 from dpsgd_explorer.accounting.rdp.replaced_record import convexity_bound
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
 from tests.accounting.curves import arrays
@@ -45,7 +47,7 @@ def test_it_is_between_what_some_data_spend_and_dp_accounting(size, of, sigma, s
     # clipping bounds.
     worst = Phase(size / of, sigma / 2, steps)
     least = arrays(ExactAccountant().bounds([worst], [steps], SLACK)).lower[0]
-    ours = fixed_size_epsilon(size / of, sigma, steps, SLACK)
+    ours = fixed_size_rdp_epsilon(size / of, sigma, steps, SLACK)
     theirs = RdpAccountant(
         orders=[*range(2, 64), 128, 256],
         neighboring_relation=NeighboringRelation.REPLACE_ONE,
@@ -99,7 +101,7 @@ def test_all_records_in_each_batch_are_a_gaussian():
     divergences = fixed_size_divergences(1.0, 3.0)
     np.testing.assert_allclose(divergences, 2 * ORDERS / 9, rtol=1e-6)
     exact = gaussian_epsilon(SLACK, 1.5, 10)
-    assert exact <= fixed_size_epsilon(1.0, 3.0, 10, SLACK) <= 1.2 * exact
+    assert exact <= fixed_size_rdp_epsilon(1.0, 3.0, 10, SLACK) <= 1.2 * exact
 
 
 @pytest.mark.parametrize("sigma", [0.06, 0.3, 1.0, 20.0])
@@ -112,6 +114,6 @@ def test_divergences_rise_with_their_order_below_the_cheap_bound(q, sigma):
 
 
 def test_fixed_size_without_noise_or_steps():
-    assert fixed_size_epsilon(0.1, 0.0, 1, SLACK) == math.inf
-    assert fixed_size_epsilon(0.1, 1.0, 0, SLACK) == 0
-    assert fixed_size_epsilon(0.1, 1e12, 1, SLACK) == 0
+    assert fixed_size_rdp_epsilon(0.1, 0.0, 1, SLACK) == math.inf
+    assert fixed_size_rdp_epsilon(0.1, 1.0, 0, SLACK) == 0
+    assert fixed_size_rdp_epsilon(0.1, 1e12, 1, SLACK) == 0

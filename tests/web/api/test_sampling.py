@@ -22,14 +22,14 @@ def test_batches_that_are_cut_are_answered_with_their_sizes(client):
     assert every["epsilons"] == {"exact": answer["epsilon"]}
 
 
-def test_batches_of_fixed_size_are_answered_by_renyi(client):
-    answer = ask(client, "epsilon", **RUN, **FIXED, accountant="rdp")
-    found = accounting.fixed_size_epsilon(*RUN.values())
-    assert (answer["value"], answer["lower"], answer["status"]) == (
-        found,
-        None,
-        "bound",
-    )
+def test_batches_of_fixed_size_are_answered_from_both_sides_or_by_renyi(client):
+    answer = ask(client, "epsilon", **RUN, **FIXED)
+    found = accounting.fixed_size_interval(*RUN.values())
+    sides = (found.value, found.lower, found.upper, found.status)
+    assert tuple(answer[n] for n in ("value", "lower", "upper", "status")) == sides
+    renyi = ask(client, "epsilon", **RUN, **FIXED, accountant="rdp")
+    assert (renyi["lower"], renyi["status"]) == (None, "bound")
+    assert found.lower < found.upper < renyi["value"]
     assert (answer["sampling"], answer["sample_size"]) == ("fixed_size", None)
 
 
@@ -42,7 +42,7 @@ def test_batches_of_fixed_size_are_answered_by_renyi(client):
         (CUT | FIXED | {"accountant": "rdp"}, "sample_size", "left out"),
         (CUT | {"max_batch_size": 0}, "max_batch_size", "at least 1"),
         (CUT | {"accountant": "rdp"}, "accountant", "must be 'exact'"),
-        (FIXED, "accountant", "must be 'rdp'"),
+        (FIXED | {"accountant": "gdp"}, "accountant", "must be 'exact' or 'rdp'"),
         ({"sampling": "fixed_size"}, "neighboring_relation", "'replace_one'"),
         ({"sampling": "full_batch"}, "sample_rate", "must be 1"),
         ({"sampling": "shuffled"}, "sampling", "Chua"),
