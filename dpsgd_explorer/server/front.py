@@ -109,13 +109,14 @@ def configuration(settings: Settings, folder: str, host: str, port: str) -> str:
 def _outer_proxy(settings: Settings) -> str:
     """Returns directives for headers of a proxy in front of nginx."""
     networks = settings.operation.trusted_proxies
-    if settings.is_behind_proxy and not networks:
-        networks = ALL_NETWORKS
-    lines = ["geo $realip_remote_addr $dpsgd_is_proxy {", "    default 0;"]
+    is_every_peer = settings.is_behind_proxy and not networks
+    lines = ["geo $realip_remote_addr $dpsgd_is_proxy {"]
+    lines += [f"    default {int(is_every_peer)};"]
     lines += [f"    {network} 1;" for network in networks]
     lines += ["}", "map $dpsgd_is_proxy $dpsgd_scheme {", "    default $scheme;"]
     lines += ["    1 $http_x_forwarded_proto;", "}"]
-    lines += [f"set_real_ip_from {network};" for network in networks]
+    speakers = ALL_NETWORKS if is_every_peer else networks
+    lines += [f"set_real_ip_from {network};" for network in speakers]
     lines += ["real_ip_header X-Forwarded-For;"]
     if header := settings.operation.user_header:
         value = f"$http_{header.lower().replace('-', '_')}"

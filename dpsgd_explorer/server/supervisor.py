@@ -37,7 +37,7 @@ from dpsgd_explorer.runs.worker.heartbeat import (
     forget,
     seconds_since,
 )
-from dpsgd_explorer.server.front import SOCKET_NAME, find_nginx
+from dpsgd_explorer.server.front import MAX_CONNECTIONS, SOCKET_NAME, find_nginx
 from dpsgd_explorer.settings import FILE, Settings
 
 BACKLOG = 1024
@@ -343,7 +343,9 @@ def _unix_socket(path: str) -> socket.socket:
     """Returns a listening socket of this machine."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
-    listener.listen(BACKLOG)
+    # If the queue is full, a Unix socket rejects connections. Half of nginx's
+    # connections are to clients.
+    listener.listen(MAX_CONNECTIONS // 2)
     return listener
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsgd_explorer.server.front import configuration
+from dpsgd_explorer.server.front import configuration, find_nginx
 from dpsgd_explorer.settings import Settings
 from tests.ports import free_port
 from tests.runs.system_processes import children_of, name_of, wait_until
@@ -146,6 +146,20 @@ def test_a_hundred_hostile_clients_hold_up_nobody(port, first, then):
             seconds.append(time.monotonic() - begun)
             time.sleep(1)
     assert max(seconds) < PATIENCE_SECONDS, seconds
+
+
+@pytest.mark.long("slow clients")
+def test_each_of_a_thousand_requests_at_once_is_answered(port):
+    """A Unix socket whose queue is full rejects, where one of TCP waits."""
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(contextlib.closing(connected(port)))
+            for _ in range(1_100)
+        ]
+        for client in clients:
+            client.sendall(QUICK + b"\r\n")
+        heads = [client.recv(15) for client in clients]
+    assert set(heads) == {b"HTTP/1.1 200 OK"}
 
 
 def test_static_files_are_compressed_and_kept_for_ever(port):
@@ -287,6 +301,26 @@ def test_nginx_does_not_get_the_secrets(tmp_path):
         assert token not in Path(f"/proc/{nginx}/environ").read_text()
 
 
-def test_the_address_of_an_ipv6_host_is_in_brackets(tmp_path):
-    settings = Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
-    assert "listen [::1]:80;" in configuration(settings, "/tmp/x", "::1", "80")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"DPSGD_BEHIND_PROXY": "1"},
+        {"DPSGD_TRUSTED_PROXIES": "10.0.0.7,192.0.2.0/24,2001:db8::/32"},
+        {"DPSGD_TRUSTED_PROXIES": "::1", "DPSGD_USER_HEADER": "X-Remote-User"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_nginx_takes_the_configuration_without_a_warning(tmp_path, given, host):
+    folder = tmp_path / "a folder; with {odd} names"
+    folder.mkdir()
+    settings = Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)} | given)
+    file = folder / "nginx.conf"
+    file.write_text(configuration(settings, str(folder), host, "8000"))
+    done = subprocess.run(
+        [*WITHOUT_RIGHTS, find_nginx(), "-t", "-q", "-e", "stderr", "-c", str(file)],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
