@@ -9,7 +9,12 @@ from typing import Any
 
 from dpsgd_explorer.web.figures.chapters import group_privacy as group
 from dpsgd_explorer.web.figures.svg import Picture
-from dpsgd_explorer.web.questions.odds import percent_at_most
+from dpsgd_explorer.web.questions.odds import (
+    EPSILON_ALONE,
+    THIS_RUN,
+    Limits,
+    percent_at_most,
+)
 
 FIRST = 5  # records of the person that is shown first
 CERTAIN = 100.0  # percent: a limit that rounds to this is none
@@ -33,10 +38,23 @@ def data() -> dict[str, Any]:
 
 def _point(records: int) -> dict[str, Any]:
     epsilon = group.group_epsilon(records)
-    right = percent_at_most(epsilon, group.DELTA)
     return {
         "records": records,
         "value": round(epsilon, 4),
         "epsilon": group.printed(records),
-        "right": right if float(right) < CERTAIN else None,
+        "limits": _limits(records, epsilon),
     }
+
+
+def _limits(records: int, epsilon: float) -> str | None:
+    """Return an attacker's limits by name, None where ε alone is next to none.
+
+    The limit of this run is computed for one record; for several records together it is
+    lower than what ε alone allows.
+    """
+    right = percent_at_most(epsilon, group.DELTA)
+    if float(right) >= CERTAIN:
+        return None
+    if records == 1:
+        return str(Limits.of(group.run_phases(), epsilon, group.DELTA))
+    return f"{EPSILON_ALONE}: {right} %; {THIS_RUN}: lower, not computed here"

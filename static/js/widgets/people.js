@@ -21,10 +21,10 @@ export function conclusion(data, place, unit) {
 
 /** Pure: the same as an attacker's limit. */
 export function sentence(data, place, unit) {
-  const {right} = held(data, place, unit);
-  if (right === null) return "By itself this is next to no limit on how often an attacker is right about whether this person took part.";
+  const {limits} = held(data, place, unit);
+  if (limits === null) return "By itself this is next to no limit on how often an attacker is right about whether this person took part.";
   const price = unit === BY_PERSON ? " There are fewer units then, and all of a person’s gradients fit into one C." : "";
-  return `By ε alone, an attacker who asks whether this person took part is right at most ${right} % of the time; a coin, 50 %. The limit of this run is lower, and not computed here.${price}`;
+  return `An attacker who asks whether this person took part is right at most: ${limits}. A coin: 50 %.${price}`;
 }
 
 export function mount(element, data) {

@@ -96,7 +96,7 @@ def test_a_person_with_several_records_is_one_unit_or_many(open_page):
     page.keyboard.press("ArrowRight")
     own = points[0]["epsilon"]
     expect(title).to_contain_text(f"ε = {own} covers a person with 10 records")
-    expect(figure.get_by_text(f"right {points[0]['right']} % of")).to_be_visible()
+    expect(figure.get_by_text(points[0]["limits"]).first).to_be_visible()
 
 
 @pytest.mark.long("more journeys")

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {conclusion, held, sentence} from "../../../static/js/widgets/people.js";
 
-const points = [[1, "1.00", "73.2"], [5, "9.61", "99.99"]].map(([records, epsilon, right]) => ({records, epsilon, right}));
+const points = [[1, "1.00", "this run: 55.3 %; ε alone: 73.2 %"], [5, "9.61", "ε alone: 99.99 %"]].map(([records, epsilon, limits]) => ({records, epsilon, limits}));
 const DATA = {target: "1", points};
 
 test("where the person is the unit, one record’s bound holds for all of them", () => {
@@ -17,7 +17,7 @@ test("the heading says what a promise bounds", () => {
 });
 
 test("the same as an attacker’s limit, and the price of the larger unit", () => {
-  assert.match(sentence(DATA, 1, 0), /^By ε alone, .* right at most 99\.99 % of the time; a coin, 50 %\. The limit of this run is lower/);
-  assert.match(sentence({points: [{...points[0], right: null}]}, 0, 0), /next to no limit/);
-  assert.match(sentence(DATA, 1, 1), /at most 73\.2 % .* fewer units/);
+  assert.match(sentence(DATA, 1, 0), /right at most: ε alone: 99\.99 %\. A coin: 50 %\.$/);
+  assert.match(sentence({points: [{...points[0], limits: null}]}, 0, 0), /next to no limit/);
+  assert.match(sentence(DATA, 1, 1), /at most: this run: 55\.3 %; ε alone: 73\.2 %\. .* fewer units/);
 });

@@ -1,9 +1,11 @@
 """A person with several records: the bounds that are printed, and what they allow."""
 
 import math
+import re
 
 import pytest
 
+from dpsgd_explorer.accounting import delta
 from dpsgd_explorer.web.figures.chapters import group_privacy as group
 from dpsgd_explorer.web.widgets import people as widget
 
@@ -15,10 +17,22 @@ def test_what_is_printed_is_not_below_the_bound(point):
     epsilon = group.group_epsilon(point["records"])
     assert epsilon <= float(point["epsilon"]) < epsilon + 0.01
     right = (math.exp(epsilon) + group.DELTA) / (1 + math.exp(epsilon))
-    if point["right"] is None:
+    if point["limits"] is None:
         assert right > 0.9999995
     else:
-        assert right <= float(point["right"]) / 100 < 1
+        alone = re.search(r"ε alone: ([\d.]+) %", point["limits"])[1]
+        assert right <= float(alone) / 100 < 1
+
+
+def test_the_limit_of_this_run_is_that_of_one_record_and_else_not_stated():
+    one, *more = POINTS
+    reached = re.search(r"this run: ([\d.]+) %", one["limits"])[1]
+    [run] = group.run_phases()
+    at_zero = delta(run.sample_rate, run.noise_multiplier, run.steps, 0.0)
+    assert float(reached) == pytest.approx(50 * (1 + at_zero), abs=0.1)
+    assert float(reached) >= 50 * (1 + at_zero)
+    for point in more:
+        assert point["limits"] is None or "not computed here" in point["limits"]
 
 
 def test_more_records_are_bounded_by_more_than_their_number():

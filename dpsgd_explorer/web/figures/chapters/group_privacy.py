@@ -18,6 +18,7 @@ from functools import cache
 from markupsafe import Markup
 
 from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.core.root_finding import first_safe
 from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
@@ -30,17 +31,25 @@ SHOWN = (1, 2, 5, 10)
 PRECISION = 1e-11  # of ε per record; the bound is on the safe side
 
 
+def run_phases() -> list[Phase]:
+    """Return the trainer's default run, with the noise for ``TARGET`` per record."""
+    plan = default_plan()
+    noise = noise_for(TARGET, plan.steps)
+    return [Phase(plan.sample_rate, noise, plan.steps)]
+
+
 @cache
 def group_epsilon(records: int) -> float:
     """Return a bound on ε for so many records of one person, at the same δ.
 
     The run is the trainer's default, with the noise for ε = ``TARGET`` per record.
     """
-    plan = default_plan()
-    noise = noise_for(TARGET, plan.steps)
+    [run] = run_phases()
 
     def log_excess(epsilon: float) -> float:
-        delta = accounting.delta(plan.sample_rate, noise, plan.steps, epsilon)
+        delta = accounting.delta(
+            run.sample_rate, run.noise_multiplier, run.steps, epsilon
+        )
         chained = sum(math.exp(i * epsilon) for i in range(records))
         return math.log(delta * chained / DELTA)
 
