@@ -17,7 +17,7 @@ from dpsgd_explorer.experiments.events import Kind
 from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
-from dpsgd_explorer.web.api.openapi import described_routes
+from dpsgd_explorer.web.api.openapi import PATH_PARAMETER, described_routes
 from tools.marked_text import write
 
 PAGE = Path(__file__).parents[1] / "docs" / "http-api.md"
@@ -56,14 +56,10 @@ def query_arguments() -> list[tuple[str, str, str]]:
         routes = described_routes(app)
         app.extensions["run_store"].database.close()
     return [
-        (_path(rule), *_arguments(operation.query))
+        (PATH_PARAMETER.sub(r"{\1}", rule), *_arguments(operation.query))
         for rule, operation in routes
         if operation.query is not None
     ]
-
-
-def _path(rule: str) -> str:
-    return rule.replace("<", "{").replace(">", "}")
 
 
 def _arguments(query: type[BaseModel]) -> tuple[str, str]:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from dpsgd_explorer.errors import ConfigError
 
@@ -229,3 +230,18 @@ DRAWN: dict[str, Draw] = {
     "conv1d": _conv1d,
     "char_lstm": _char_lstm,
 }
+
+
+def one_style(style: Any) -> Any:
+    """Return a clipping style as it came, unless it is a list.
+
+    Raises:
+        ConfigError: names the setting that takes a list.
+    """
+    if isinstance(style, list | tuple):
+        raise ConfigError(
+            "clipping_style",
+            "clipping_style must be one name, got a list. Name the layers that begin a "
+            'group in clipping_heads, such as "0, 7".',
+        )
+    return style

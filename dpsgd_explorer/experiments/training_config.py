@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from dpsgd_explorer.accounting import FilteredRun, Plan
 from dpsgd_explorer.accounting.plan import steps_of
@@ -22,6 +22,7 @@ from dpsgd_explorer.experiments.architecture import (
     Layer,
     heads_of,
     layers_of,
+    one_style,
     widths_of,
 )
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
@@ -119,6 +120,8 @@ class TrainingConfig(RunConfig):
     stop_at_epsilon: float | None = setting("stop_at_epsilon", None, group="Run")
     evaluations: int = setting("evaluations", 40, group="Run")
     seed: int = setting("seed", 7, group="Run")
+
+    _style = field_validator("clipping_style", mode="before")(one_style)
 
     @model_validator(mode="before")
     @classmethod

@@ -97,6 +97,13 @@ def test_a_model_of_one_layer_has_no_groups_of_layers():
         TrainingConfig.parse({"model": "scattering_linear", "clipping_heads": "0"})
 
 
+@pytest.mark.parametrize("style", [["0", "7"], [], ("0",)])
+def test_a_list_of_heads_has_a_setting_of_its_own(style):
+    with pytest.raises(ConfigError, match="in clipping_heads") as refusal:
+        TrainingConfig.parse({"clipping_style": style})
+    assert refusal.value.field == "clipping_style"
+
+
 def test_the_engine_clips_the_groups_that_were_chosen():
     settings = {"model": "mlp", "widths": "3, 2", "clipping_heads": "5,1"}
     config = TrainingConfig.parse(settings)

@@ -1,12 +1,15 @@
 """A visitor's own table: brought, stated, trained on, seen by nobody else, deleted."""
 
+import html
 import io
 import json
 import re
+import shlex
 
 import pytest
 from sqlalchemy import select
 
+from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.runs.store.site.tables import own_tables
 from tests.experiments.test_own_table import HEAD, csv_of
 from tests.web.conftest import SMALL, error_of
@@ -260,3 +263,12 @@ def test_another_site_can_bring_no_file(client):
     file = {"file": (io.BytesIO(csv_of()), "a.csv")}
     answer = client.post("/data/", data=file, headers={"Sec-Fetch-Site": "cross-site"})
     assert answer.status_code == 403
+
+
+def test_the_command_for_a_number_runs_as_printed(client, tmp_path, monkeypatch):
+    page = html.unescape(client.get("/data/").text)
+    [command] = re.findall(r"<code>python -m dpsgd_explorer (.*?)</code>", page)
+    rows = "\n".join(f"{i % 10},{(i % 10) / 5}" for i in range(2_000))
+    (tmp_path / "table.csv").write_text(f"rooms,price\n{rows}\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(command)) == 0
