@@ -78,6 +78,10 @@ PRACTICE = {
 
 # Words that stood somewhere and were wrong, or no English that a student knows.
 RETIRED = (
+    "sharding is not there yet",
+    "training runs on one CPU",
+    "[Aa]ll but the last six",
+    "is at its goal: 0.22",
     r"(less|more) noise an update",
     "Who gave it 1",
     "Who has them can",
