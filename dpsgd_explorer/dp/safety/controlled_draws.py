@@ -14,6 +14,7 @@ A permutation moves every element in both, so that mixing by a permutation shows
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,6 +40,8 @@ DROPOUT_ARGUMENTS = ("dropout_p", "dropout")
 #: Numbers of one draw that are set one by one.  A larger tensor, as a mask of weights,
 #: is no coin.
 MOST_NUMBERS = 64
+#: Operations that draw a slope for each negative entry.
+LEAKY = (aten.rrelu_with_noise, aten.rrelu_with_noise_)
 LOW_DTYPES = (torch.bfloat16, torch.float16)
 
 
@@ -75,11 +78,38 @@ CONSTANTS: dict[Any, float] = {
 
 
 class _SetDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Lets generators that a draw names draw the same numbers in each pass."""
+    """Lets generators that a draw names draw the same numbers in each pass.
+
+    Attributes:
+        drew: Whether anything was drawn.
+        low_dtypes: Dtypes of less than float32 that a tensor was converted to.
+    """
+
+    middle = False  # of the range of slopes, instead of slopes as drawn
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._seeded: dict[int, tuple[torch.Generator, Tensor]] = {}
+        self.drew = False
+        self.low_dtypes: set[torch.dtype] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if torch.Tag.nondeterministic_seeded not in func.tags:
+            if func is aten._to_copy.default and kwargs.get("dtype") in LOW_DTYPES:
+                self.low_dtypes.add(kwargs["dtype"])
+            return func(*args, **kwargs)
+        self.drew = True
+        self._seed(kwargs.get("generator"))
+        if func.overloadpacket in LEAKY:
+            return _leaky(func, args, kwargs, middle=self.middle)
+        return self._draw(func, args, kwargs)
+
+    @abstractmethod
+    def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Return what a random operation draws."""
 
     def _seed(self, generator: torch.Generator | None) -> None:
         if generator is not None and id(generator) not in self._seeded:
@@ -95,17 +125,13 @@ class _SetDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
 class _ExpectedDraws(_SetDraws):  # type: ignore[no-untyped-call]
     """Replaces the draws of torch's random operations by expected values."""
 
+    middle = True
+
     def __init__(self) -> None:
         super().__init__()
         self._single_draws = 0
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if torch.Tag.nondeterministic_seeded not in func.tags:
-            return func(*args, **kwargs)
-        self._seed(kwargs.get("generator"))
+    def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
         operation = func.overloadpacket
         if operation in FILLS:
             target, *rest = args
@@ -145,8 +171,6 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
 
     Attributes:
         numbers: Numbers of the shared draws so far.
-        drew: Whether anything was drawn.
-        low_dtypes: Dtypes of less than float32 that a tensor was converted to.
     """
 
     def __init__(self, pattern: Pattern, size: int) -> None:
@@ -156,21 +180,10 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         self._first_numbers: dict[Any, int] = {}
         self._next = 0
         self.numbers: set[int] = set()
-        self.drew = False
-        self.low_dtypes: set[torch.dtype] = set()
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if torch.Tag.nondeterministic_seeded not in func.tags:
-            if func is aten._to_copy.default and kwargs.get("dtype") in LOW_DTYPES:
-                self.low_dtypes.add(kwargs["dtype"])
-            return func(*args, **kwargs)
-        self.drew = True
-        generator = kwargs.get("generator")
-        self._seed(generator)
+    def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
         operation = func.overloadpacket
+        generator = kwargs.get("generator")
         state = _state(generator) if operation in ENDS else None
         # It draws in any case, so that the generator goes on as in an ordinary pass.
         drawn = func(*args, **kwargs)
@@ -284,6 +297,23 @@ def _by_name(func: Any, args: Any, kwargs: Any) -> Arguments:
     defaults = {a.name: a.default_value for a in declared if a.has_default_value()}
     names = [argument.name for argument in declared]
     return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+
+
+def _leaky(func: Any, args: Any, kwargs: Any, *, middle: bool) -> Any:
+    """Return a randomized leaky ReLU that draws a slope for each entry.
+
+    torch draws as many as there are negative entries, so that one sample's slopes
+    depend on the signs of the samples before it.
+    """
+    named = _by_name(func, args, kwargs)
+    x, noise, low, high = (named[n] for n in ("self", "noise", "lower", "upper"))
+    if not named["training"]:
+        return func(*args, **kwargs)
+    slopes = torch.full_like(x, (low + high) / 2)
+    if not middle:
+        slopes.uniform_(low, high)
+    noise.copy_(torch.where(x <= 0, slopes, 1.0))
+    return x.mul_(noise) if func.overloadpacket is LEAKY[1] else x * noise
 
 
 def _moved(permutation: Tensor) -> Tensor:

@@ -316,7 +316,7 @@ HONEST = {
     "per sample": per_sample,
     "permuted features": permuted_features,
     "gumbel": gumbel,
-    "dropout": lambda m, x: F.dropout(x, 0.3),
+    "dropout": lambda m, x: F.dropout(F.rrelu(x, training=True), 0.3),
     "own numpy": lambda m, x: x * m.numpy.uniform(0.5, 1.5) + m.python.gauss(0, 1),
     "own torch": lambda m, x: x * torch.rand(1, generator=m.torch),
     "inverse": lambda m, x: x / torch.rand(1),
