@@ -17,6 +17,7 @@ from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
 from dpsgd_explorer.accounting.target import Target
 
+MAX_MORE_STEPS = 4  # that are tried beyond the searchers' answer
 LEAST_RATE = 1e-9  # of the sample rates that a search returns
 
 
@@ -156,9 +157,19 @@ def steps(
             lambda x: target.log_excess(searcher, phases, done + x), start, most
         )
 
-    return target.search(
+    found = target.search(
         find, lambda x, y: target.spent(x, phases, done + y), quick=quick
     )
+    if quick or target.accountant.searchers(target.relation)[-1] is target.accountant:
+        return found
+    # Searchers' lattices are coarser than the answer's: a few more steps may be within.
+    for _ in range(MAX_MORE_STEPS):
+        if found >= most:
+            break
+        if target.spent(target.accountant, phases, done + found + 1) > target.epsilon:
+            break
+        found += 1
+    return found
 
 
 def sample_rate(

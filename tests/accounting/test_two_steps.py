@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 from dpsgd_explorer.accounting.queries import epsilon_interval
@@ -106,3 +107,19 @@ def test_the_truth_of_any_two_steps_lies_between_the_sides(one, other, delta):
     if sides.lower > 0:  # of the larger direction, "remove"
         value, doubt = delta_and_doubt(one, other, sides.lower)
         assert value >= delta - doubt
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps", "relation"),
+    [
+        (1.1640e-4, 1.7460, 17, "add_or_remove_one"),
+        (9.0874e-5, 0.389598, 12, "replace_one"),
+        (0.01, 1.0, 1000, "add_or_remove_one"),
+        (0.3, 2.0, 5, "add_or_remove_one"),
+    ],
+)
+def test_the_epsilon_of_some_steps_allows_as_many(rate, noise, steps, relation):
+    """The searcher's lattice was coarser than the answer's: one step fewer."""
+    terms = (3.81e-11, "exact", relation)
+    spent = accounting.epsilon(rate, noise, steps, *terms)
+    assert accounting.steps(spent, rate, noise, *terms) == steps
