@@ -50,7 +50,6 @@ from dpsgd_explorer.accounting.exact.contour import MAX_FREQUENCIES
 from dpsgd_explorer.accounting.exact.fallback_bounds import (
     fallback_bounds,
     fallback_deltas,
-    fallback_epsilons,
     total_variations,
 )
 from dpsgd_explorer.accounting.exact.phase_by_phase import epsilon_phase_by_phase
@@ -274,7 +273,7 @@ class ExactAccountant(Accountant):
     ) -> tuple[Floats, Floats]:
         """Return bounds on ε of rows without a closed form; [S], [S]."""
         if not are_within_reach(run):
-            return np.zeros(len(run)), fallback_epsilons(run, delta)
+            return fallback_bounds(run, delta)
         counts = run.counts
         lower, upper, chernoff = np.zeros((3, len(run)))
         log_delta = math.log(delta)

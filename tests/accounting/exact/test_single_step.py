@@ -149,3 +149,16 @@ def test_delta_at_any_epsilon_is_a_probability(name, loss):
 def test_a_target_that_is_hardly_a_float_is_refused():
     with pytest.raises(AccountingError, match="target_epsilon must be at least"):
         noise_multiplier(5e-324, 0.1, 1, 1e-5)
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
+def test_beyond_the_integrals_reach_one_step_bounds_all_from_below(relation):
+    """The lower side was 0 where noise is just too little for the integrals."""
+    within, beyond = (
+        epsilon_interval([Phase(0.01, noise, 100)], 1e-5, "exact", relation)
+        for noise in (0.1, 0.0999)
+    )
+    [one] = [epsilon_interval([Phase(0.01, 0.0999, 1)], 1e-5, "exact", relation)]
+    assert 0 < one.lower <= beyond.lower <= beyond.upper
+    assert beyond.status == "bound"
+    assert beyond.lower <= within.upper * 1.01
