@@ -85,6 +85,7 @@ def main(arguments: list[str]) -> int:
     prepare(settings)
     if not parent_watch.has_line:
         load(settings)
+    limits.lower_priority()
     report_warm()
     return train_next(parent_watch, settings, lease_s)
 

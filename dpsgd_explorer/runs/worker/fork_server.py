@@ -24,7 +24,7 @@ import socket
 import sys
 import time
 
-from dpsgd_explorer.runs.worker import child
+from dpsgd_explorer.runs.worker import child, limits
 from dpsgd_explorer.runs.worker.forked_process import REQUEST
 from dpsgd_explorer.runs.worker.loading import report_warm
 from dpsgd_explorer.runs.worker.prctl import die_with_parent, set_name
@@ -43,6 +43,7 @@ def main(arguments: list[str]) -> int:
     set_name(NAME)
     child.prepare(settings)
     child.load(settings)
+    limits.lower_priority()
     gc.freeze()  # what the garbage collector does not touch stays shared
     report_warm()
     requests = socket.socket(fileno=os.dup(STDIN))

@@ -27,7 +27,6 @@ def apply(*, memory_mib: int, seconds: int, threads: int) -> None:
     memory-mapped data sets are not counted, as they would be by RLIMIT_AS.  It can be
     raised by ``allow`` for what the process held before its run.
     """
-    os.nice(NICENESS)
     cpu_seconds = seconds * threads + CPU_MARGIN_SECONDS
     most = memory_mib * 2**20
     _lower(resource.RLIMIT_DATA, most, most + IDLE_BYTES)
@@ -36,6 +35,14 @@ def apply(*, memory_mib: int, seconds: int, threads: int) -> None:
     _lower(resource.RLIMIT_CORE, 0)
     # The signal at the lower limit names the reason; SIGKILL at the upper does not.
     _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + CPU_MARGIN_SECONDS)
+
+
+def lower_priority() -> None:
+    """Let the web server go before this process; call once torch is loaded.
+
+    Runs that lost their worker wait for the loading, so that this goes before others.
+    """
+    os.nice(NICENESS)
 
 
 class Precedence:

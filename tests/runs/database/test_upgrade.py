@@ -8,6 +8,9 @@ from alembic.migration import MigrationContext
 
 from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.quotas import Quotas
+from dpsgd_explorer.runs.classes.classes import Classes
+from dpsgd_explorer.runs.classes.plan import ClassPlan
 from dpsgd_explorer.runs.database.upgrade import NEWEST
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.schema import metadata
@@ -141,6 +144,27 @@ def test_a_servers_database_gets_its_tables_by_the_command_only(
     assert sum(store.counts().values()) == 0
     assert differences(store.database) == []
     store.database.close()
+
+
+@pytest.mark.long("servers")
+def test_a_servers_tables_of_before_are_migrated_with_their_classes(empty):
+    Database(empty, on_open="upgrade").close()
+    store = RunStore(empty)
+    classes = Classes(store.database, store.clock, quotas=Quotas(), cost_limit=1.0)
+    networks = ("2001:db8:1:2::/64", "2001:db8:1:3::/64", "192.0.2.0/24", "")
+    for network in networks:
+        classes.make(ClassPlan(name="Physics"), visitor="ann", network=network)
+    bring_back(store.database, 8)
+    store.database.close()
+    Database(empty, on_open="upgrade").close()
+    later = RunStore(empty)
+    with later.database.read() as connection:
+        query = "SELECT network, shares_runs FROM classes ORDER BY network"
+        found = connection.exec_driver_sql(query).all()
+    wide = "2001:db8:1::/48"
+    assert found == [(each, True) for each in ("", "192.0.2.0/24", wide, wide)]
+    assert differences(later.database) == []
+    later.database.close()
 
 
 @pytest.mark.long("servers")
