@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -30,6 +31,7 @@ from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
 from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients
+from dpsgd_explorer.dp.ledger.weights import can_be_watched
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.losses.reading import LossReading
 from dpsgd_explorer.dp.losses.watch import WATCH
@@ -44,8 +46,18 @@ from dpsgd_explorer.dp.pending_gradients import PendingGradients
 from dpsgd_explorer.dp.safety.attach_check import PassCheck, likely_size
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
 from dpsgd_explorer.dp.safety.passes import LossFunction
-from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
 
+WRITTEN_OUTSIDE = (
+    "parameters were written since the last step, outside the optimizer's steps. "
+    "Epsilon covers what the steps release: if records went into the change (a refit, "
+    "plain steps while detached), it is too small. The receipt counts such changes."
+)
+SEED_IS_SHARED = (
+    "the seed has drawn the noise of another run in this process, with other settings; "
+    "equal noise cancels in the difference of what both release. Leave seed= out, or "
+    "give each run a seed of its own."
+)
 #: Modules that an engine is attached to, with all modules inside them.
 _TAKEN: WeakSet[nn.Module] = WeakSet()
 
@@ -152,7 +164,14 @@ class Attachment:
             self._gradient_engine.on_gradients = self._add_and_release
             undo.callback(BackwardBinding(self._parameters).release)
             return
+        self._watched = can_be_watched(self._parameters)
+        if self._watched:
+            self._compare_weights()
         for each in optimizers:
+            if self._watched:
+                undo.callback(
+                    each.register_step_post_hook(self._remember_weights).remove
+                )
             binding = OptimizerBinding(each, self._make_step, self._clear)
             undo.callback(binding.release)
 
@@ -223,6 +242,8 @@ class Attachment:
         self._drop_waiting()
         if not self.batch.close():
             return  # no gradient: torch's optimizers leave such a parameter alone
+        if self._watched:
+            self._compare_weights()
         try:
             gradients = self._release()
         except BaseException:
@@ -261,11 +282,24 @@ class Attachment:
             waiting.discard()
         self._waiting = {}
 
+    def _remember_weights(self, *_: Any) -> None:
+        self._state.weights.remember(self._parameters)
+
+    def _compare_weights(self) -> None:
+        """Record parameters that were written since the last step, and warn once."""
+        if self._state.weights.were_written(self._parameters):
+            self._state.weights.remember(self._parameters)
+            self._state.ledger.outside_writes += 1
+            if self._state.ledger.outside_writes == 1:
+                warnings.warn(WRITTEN_OUTSIDE, PrivacyWarning, stacklevel=2)
+
     def _release(self) -> Gradients:
         """Return the noisy gradients of the logical batch, and record the step."""
         gradients = self._state.release(self.batch.total, self.batch.code)
         if not self._spending_noted:
             spending.note(gradients, self._state.ledger.writer)
+            if self._state.note_seed(self.batch.total.numel):
+                warnings.warn(SEED_IS_SHARED, PrivacyWarning, stacklevel=2)
             self._spending_noted = True
         self.set_bound()
         return gradients

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from dpsgd_explorer.accounting import Odometer, Phase
@@ -10,8 +11,9 @@ from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.dp.canaries.riders import Riders, why_apart
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.ledger import phases
+from dpsgd_explorer.dp.ledger.accounted_run import are_of_one_size
 from dpsgd_explorer.dp.ledger.receipt import receipt
-from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
 
 #: Why no canary went through some steps; both continue "3 steps …".
 LOST = "lost before a resume"
@@ -39,6 +41,44 @@ class EngineReport:
         """Remember for what the caller vouches; a vouch is never taken back."""
         self.poisson_assumed |= poisson
         self.loss_assumed |= loss
+        if poisson and self._sizes_are_fixed:
+            warnings.warn(
+                f"epsilon assumes Poisson sampling, and {self._fixed_sizes()}; true "
+                "Poisson samples do that with a probability below one in a million. "
+                "Epsilon does not hold for batches of one size: use poisson_loader.",
+                PrivacyWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def _sizes_are_fixed(self) -> bool:
+        ledger = self._state.ledger
+        return not self._state.run.poisson and are_of_one_size(
+            self._state.plan, ledger.batch_sizes.batches, ledger.largest_batches
+        )
+
+    def _fixed_sizes(self) -> str:
+        ledger = self._state.ledger
+        sizes = ledger.batch_sizes
+        return (
+            f"{ledger.largest_batches} of {sizes.batches} batches had exactly "
+            f"{sizes.largest} samples"
+        )
+
+    def _seen(self) -> list[str]:
+        """Return what may make epsilon too small, in sentences."""
+        ledger = self._state.ledger
+        seen = []
+        if ledger.outside_writes:
+            seen.append(
+                f"parameters were written {ledger.outside_writes} times outside the "
+                "optimizer's steps"
+            )
+        if ledger.shares_seed:
+            seen.append("the seed drew the noise of another run in the same process")
+        if self.poisson_assumed and self._sizes_are_fixed:
+            seen.append(f"{self._fixed_sizes()}, unlike Poisson samples")
+        return seen
 
     def epsilon(self, delta: float | None) -> float:
         """Return the epsilon of all steps, by the plan's accountant.
@@ -175,6 +215,7 @@ class EngineReport:
             if riders is None
             else riders.receipt(state.plan.delta, self._unscored(riders)),
             world_size=state.ranks.size,
+            seen=self._seen(),
         ) | {"earlier": phases.as_data(self.earlier_phases())}
 
     def _sampling_note(self) -> str:

@@ -16,11 +16,12 @@ from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.distributed.agreement import step_fingerprint
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
-from dpsgd_explorer.dp.ledger import phases
+from dpsgd_explorer.dp.ledger import phases, seeds
 from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics, diagnose
 from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients, noisy_release
+from dpsgd_explorer.dp.ledger.weights import WeightsWatch
 from dpsgd_explorer.dp.noise.base import NoiseSource
 from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
@@ -54,6 +55,7 @@ class EngineState:
         ledger: Record of the steps that were made.
         diagnostics: Statistics of the last step, not private and not saved.
         norm_methods: Norm methods that were measured or recorded.
+        weights: The parameters as the last step left them; not saved.
     """
 
     plan: Plan
@@ -70,6 +72,7 @@ class EngineState:
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
     diagnostics: Diagnostics | None = None
     norm_methods: NormMethods = dataclasses.field(default_factory=NormMethods)
+    weights: WeightsWatch = dataclasses.field(default_factory=WeightsWatch)
     _noise_plan_of: tuple[Any, ...] = dataclasses.field(
         default=(None,), init=False, repr=False, compare=False
     )
@@ -203,6 +206,18 @@ class EngineState:
         self.diagnostics = diagnostics
         return gradients
 
+    def note_seed(self, parameters: int) -> bool:
+        """Record that the seed draws noise; return True if another run used it.
+
+        Args:
+            parameters: Entries of a gradient.
+        """
+        if self.seed is None or not self.plan.is_private:
+            return False
+        run = f"{self._settings([])} {parameters} {self.ranks.size}"
+        self.ledger.shares_seed |= seeds.note(self.seed, run)
+        return self.ledger.shares_seed
+
     def as_data(self, earlier: Sequence[Phase]) -> dict[str, Any]:
         """Return tensors and plain values from which ``restore`` continues the run.
 
@@ -258,6 +273,7 @@ class EngineState:
         self.sampler.restore(state["sampler"])
         ledger.losses.add(self.ledger.losses)
         self.ledger = ledger
+        self.weights.forget()  # the model is restored, too
         self.bound.restore(state["bound"])
         if self.riders is not None:
             self.riders.restore(state["riders"])

@@ -108,7 +108,8 @@ class LogicalBatch:
                 "optimizer.step() once for each batch, empty ones included. After an "
                 "interrupt the batch is still in your variables: run its forward and "
                 "backward again, call step(), then iterate over the loader again. If "
-                "it is no longer there, detach() and attach() begin the next one."
+                "it is gone, and nothing in the data was the reason, detach() and "
+                "attach() begin the next one."
             )
         self._drawn, self._to_come = (self._drawn or 0) + size, to_come
         self.code = code

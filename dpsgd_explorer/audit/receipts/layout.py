@@ -35,6 +35,7 @@ RECEIPT: Layout = {
     "not_private": (OBJECT, OPTIONAL),
     "world_size": (WHOLE,),
     "earlier": (LIST,),
+    "warnings": (LIST, OPTIONAL),
     "before": (LIST, OPTIONAL),
     "filter": (OBJECT, OPTIONAL),
 }
@@ -130,6 +131,8 @@ def check_receipt(receipt: Mapping[str, Any]) -> None:
         _check(f"before[{i}]", plan, BEFORE)
         _check(f"before[{i}].told", plan["told"], TOLD)
         _check_each(f"before[{i}].done", plan["done"], DONE)
+    for i, warning in enumerate(receipt.get("warnings", [])):
+        _check_kind(f"warnings[{i}]", warning, (TEXT,))
     if "filter" in receipt:
         _check("filter", receipt["filter"], FILTER)
     if "not_private" in receipt:

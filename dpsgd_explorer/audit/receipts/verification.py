@@ -100,6 +100,8 @@ def _check(findings: Findings, receipt: Mapping[str, Any]) -> Steps:
         check_audit(findings, receipt["audit"], receipt)
     for name in ("loss", "noise", "sampling", "proof"):
         findings.leave(name, SAID)
+    for i in range(len(receipt.get("warnings", []))):
+        findings.leave(f"warnings[{i}]", SAID)
     return steps
 
 

@@ -14,6 +14,8 @@ from dpsgd_explorer.dp.ledger.ledger import BatchSizes, Ledger, Release
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.errors import PrivacyError
 
+#: Largest probability that true Poisson samples are called unlikely.
+UNLIKELY = 1e-6
 #: Largest probability that true Poisson samples are refused.
 FALSE_ALARM = 1e-12
 
@@ -118,6 +120,31 @@ def _check_batch_sizes(plan: Plan, sizes: BatchSizes) -> None:
             f"if each of {plan.sample_size} records joins with rate {q:.6g}; they held "
             f"{sizes.samples}. Take all batches from poisson_loader, as they come."
         )
+
+
+def are_of_one_size(plan: Plan, batches: int, equal: int) -> bool:
+    """Return True if Poisson samples have so many equal sizes with chance below 1e-6.
+
+    The sizes of T batches are Binomial(N, q).  The probability that k of them are equal
+    is at most (N + 1) C(T, k) p^k, with p that of the likeliest size.
+    Ten batches of exactly 20, N = 200: 201 * 0.094^10 = 1e-8.
+
+    Args:
+        plan: Sample size and rate.
+        batches: T.
+        equal: k.
+    """
+    n, q = plan.sample_size, plan.sample_rate
+    if not 0 < q < 1 or not equal:
+        return False
+    mode = min(n, math.floor((n + 1) * q))
+    log_mode = _log_choose(n, mode) + mode * math.log(q) + (n - mode) * math.log1p(-q)
+    chance = math.log(n + 1) + _log_choose(batches, equal) + equal * log_mode
+    return chance < math.log(UNLIKELY)
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def _divergence(a: float, q: float) -> float:

@@ -102,6 +102,9 @@ class Ledger:
             off one run have their common steps under the same names.  Merging two of
             them therefore counts the common steps once and adds all others.
         losses: Readings of the losses' graphs.
+        largest_batches: Number of batches as large as the largest.
+        outside_writes: Number of times that parameters were written between steps.
+        shares_seed: If True, another run of the process drew noise from the seed.
     """
 
     def __init__(self, writer: str | None = None) -> None:
@@ -112,6 +115,9 @@ class Ledger:
         self.lost_steps = 0
         self.fresh_resumes = 0
         self.losses = LossRecord()
+        self.largest_batches = 0
+        self.outside_writes = 0
+        self.shares_seed = False
 
     @property
     def releases(self) -> Sequence[Release]:
@@ -131,7 +137,12 @@ class Ledger:
         """Record a step and its batch."""
         self._add(release)
         self._credit(self.writer, release.steps)
+        largest = self.batch_sizes.largest
         self.batch_sizes = self.batch_sizes.added(batch_size)
+        if batch_size == largest:
+            self.largest_batches += 1
+        elif batch_size == self.batch_sizes.largest:
+            self.largest_batches = 1
 
     def record_lost(self, release: Release) -> None:
         """Record steps that were released, but whose state is lost."""
@@ -179,6 +190,9 @@ class Ledger:
             "fresh_resumes": self.fresh_resumes,
             "released_by": dict(self.released_by),
             "losses": self.losses.as_data(),
+            "largest_batches": self.largest_batches,
+            "outside_writes": self.outside_writes,
+            "shares_seed": self.shares_seed,
         }
 
     @classmethod
@@ -192,4 +206,7 @@ class Ledger:
         ledger.fresh_resumes = data["fresh_resumes"]
         ledger.released_by = dict(data["released_by"])
         ledger.losses = LossRecord.from_data(data["losses"])
+        ledger.largest_batches = data.get("largest_batches", 0)
+        ledger.outside_writes = data.get("outside_writes", 0)
+        ledger.shares_seed = data.get("shares_seed", False)
         return ledger

@@ -35,6 +35,7 @@ def receipt(
     chosen_bounds: Sequence[tuple[int, float]] = (),
     audit: Mapping[str, Any] | None = None,
     world_size: int = 1,
+    seen: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return what the accountant was told next to what was done, as JSON values.
 
@@ -44,7 +45,8 @@ def receipt(
     step and the factor of the clipping bound from it on.  ``audit`` is null without
     canaries; else it holds their scores and coins, what they prove at the run's delta,
     and the promise of the same steps.  ``world_size`` is the number of processes that
-    trained together.
+    trained together.  ``seen`` is what may make epsilon too small, in sentences; the
+    receipt has ``warnings`` only if there are any.
 
     Raises:
         PrivacyError: the two differ.
@@ -69,6 +71,7 @@ def receipt(
         and {name: x for name, x in epsilons.items() if math.isfinite(x)},
         "audit": audit,
         "not_private": {"batch_sizes": asdict(ledger.batch_sizes)},
+        **({"warnings": list(seen)} if seen else {}),
     }
 
 
@@ -107,6 +110,7 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
             f"epsilon: {epsilon} at delta = {told['delta']:.6g}, "
             f"{told['neighboring_relation']}, accountant {told['accountant']}",
             *([f"by accountant: {others}"] if others else []),
+            *(f"warning: {line}" for line in receipt.get("warnings", ())),
             *([_audit_text(receipt["audit"])] if receipt["audit"] else []),
         ]
     )
