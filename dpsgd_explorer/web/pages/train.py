@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -275,11 +276,20 @@ def _short(event: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _drawn_curves() -> dict[str, dict[str, list[dict[str, Any]]]]:
+def _drawn_curves() -> dict[str, dict[str, dict[str, list[Any]]]]:
+    """Return the recorded curves by columns, which are half as large as rows."""
     return {
-        slug: {name: [_short(event) for event in curve] for name, curve in of.items()}
+        slug: {name: _columns(map(_short, curve)) for name, curve in of.items()}
         for slug, of in recorded_curves().items()
     }
+
+
+def _columns(points: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {}
+    for point in points:
+        for name, value in point.items():
+            columns.setdefault(name, []).append(value)
+    return columns
 
 
 def _page_data(

@@ -8,13 +8,21 @@ const PAGE = 5000;
 const GONE = 404;
 const finished = new Map(); // a run that has ended does not change
 
+/** Pure: evaluations that were sent by columns. @param {Record<string, any[]>} columns of one length */
+export function pointsOf(columns) {
+  const names = Object.keys(columns);
+  return (columns.step ?? []).map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
+}
+
 export class Ghosts {
   /**
-   * @param {Record<string, {recorded: object[], twin: object[]}>} recorded evaluations, by preset
+   * @param {Record<string, Record<"recorded" | "twin", Record<string, any[]>>>} recorded evaluations by columns, by preset
    * @param {() => void} onChange
    */
   constructor(recorded, onChange) {
-    this.recorded = recorded;
+    this.recorded = Object.fromEntries(
+      Object.entries(recorded).map(([slug, of]) => [slug, {recorded: pointsOf(of.recorded), twin: pointsOf(of.twin)}]),
+    );
     this.onChange = onChange;
     /** @type {import("../../charts/ghosts.js").Ghost[]} */
     this.pins = [];
