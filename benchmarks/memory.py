@@ -1,13 +1,15 @@
 """Peak memory of a step, measured by the system in a process of its own.
 
-``python -m benchmarks.memory CASE WAY`` prints it in MiB, once per line.
+``python -m benchmarks.memory CASE WAY`` prints the fields of ``Memory``.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import statistics
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,10 +30,12 @@ class Memory(NamedTuple):
     Attributes:
         extra_mib: Peak over ``STEPS`` steps after the first one.
         first_mib: Peak of the first step, in which an engine may also check the model.
+        first_steps: CPU time of the first step, in later steps.
     """
 
     extra_mib: float
     first_mib: float
+    first_steps: float
 
 
 def peak_memory(case: Case, way: str) -> Memory:
@@ -53,7 +57,7 @@ def measured_by(module: str, *arguments: str) -> Memory:
 
 
 def main(key: str, way: str) -> None:
-    """Run a few steps and print the two peaks."""
+    """Run a few steps and print the peaks, and the time of the first step."""
     one_thread()
     print(*peaks_of(step_of(way, case_named(key))))
 
@@ -63,13 +67,19 @@ def peaks_of(step: Step) -> Memory:
     before = _resident_mib("VmRSS")
     _reset_peak()
     with step.during():
-        step.run()
+        first_seconds = _cpu_seconds(step)
         first = _resident_mib("VmHWM") - before
         HEAP.trim()
         _reset_peak()
-        for _ in range(STEPS):
-            step.run()
-    return Memory(_resident_mib("VmHWM") - before, first)
+        seconds = statistics.median(_cpu_seconds(step) for _ in range(STEPS))
+    later = _resident_mib("VmHWM") - before
+    return Memory(later, first, first_seconds / seconds)
+
+
+def _cpu_seconds(step: Step) -> float:
+    start = time.process_time()
+    step.run()
+    return time.process_time() - start
 
 
 def high_water() -> float:

@@ -93,6 +93,8 @@ def _core(results: dict[str, Any]) -> str:
                 for model, floor in zip(models, floors, strict=True)
             ]
             lines.append("| *to be at most* | " + " | ".join(bars) + " |")
+            firsts = [_first_step(rows.get((model, way), {})) for model in models]
+            lines.append("| first step of hooks | " + " | ".join(firsts) + " |")
         if way in BARS:
             bars = [f"{BARS[way][model]:.2f}" for model in models]
             lines.append("| *to be at most* | " + " | ".join(bars) + " |")
@@ -108,6 +110,13 @@ def _cell(row: dict[str, Any]) -> str:
     if row["way"] == "ordinary":
         return f"{row['milliseconds']:.3g} ms / {memory}"
     return f"**{row['ratio']:.2f}** / {memory}"
+
+
+def _first_step(row: dict[str, Any]) -> str:
+    """Return the CPU time of a first step in later steps, and its peak memory."""
+    if "first_steps" not in row:
+        return "–"
+    return f"{row['first_steps']:.1f} steps / {row['first_mib']:.0f}"
 
 
 def _left_out(rows: list[dict[str, Any]]) -> list[str]:
