@@ -21,6 +21,8 @@ LONG = {
     "servers": "a run that is lost, carried out twice or seen twice where the database "
     "is PostgreSQL or the queue is Redis",
     "every example": "an example in the docs that no longer runs",
+    "sanitizers": "a C kernel that reads or writes outside its arrays, or does what C "
+    "leaves undefined",
     "mutation of every rule": "a test of a layer rule that no longer sees its bugs",
 }
 
