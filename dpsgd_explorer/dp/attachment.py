@@ -33,7 +33,8 @@ from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients
 from dpsgd_explorer.dp.ledger.weights import can_be_watched
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
-from dpsgd_explorer.dp.losses.reading import LossReading
+from dpsgd_explorer.dp.losses.measured import MeasuredLoss
+from dpsgd_explorer.dp.losses.reading import REMEDY, LossReading
 from dpsgd_explorer.dp.losses.watch import WATCH
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind, refuse_compiled
 from dpsgd_explorer.dp.optimizer_hooks import (
@@ -78,6 +79,7 @@ class Attachment:
 
     Attributes:
         batch: The logical batch since the last step.
+        loss_is_vouched: If True, a loss that cannot be read is no reason to warn.
 
     Raises:
         UnsupportedModuleError: a trainable module is not covered.
@@ -122,7 +124,7 @@ class Attachment:
         )
         self._waiting: dict[Optimizer, _Waiting] = {}
         self._state = state
-        self._spending_noted = False
+        self._spending_noted = self.loss_is_vouched = False
         self._user_loss_scale = self._gradient_engine.user_loss_scale = user_loss_scale
         self._views = options.augmentation_multiplicity
         self._gradient_engine.on_gradients = self._add
@@ -228,7 +230,9 @@ class Attachment:
         inputs, targets = example
         args = inputs if isinstance(inputs, tuple) else (inputs,)
         size = batch_size_of(args, {})
-        self._check(args, {}, size, targets=targets, loss_fn=loss_fn)
+        measured = MeasuredLoss(loss_fn)
+        self._check(args, {}, size, targets=targets, loss_fn=measured)
+        self._state.ledger.losses.measured_forms = frozenset(measured.forms)
         self._state.norm_methods.settle()
 
     def _make_step(self, optimizer: Optimizer) -> None:
@@ -305,7 +309,11 @@ class Attachment:
         return gradients
 
     def _record_loss(self, reading: LossReading, size: int) -> None:
-        self._state.ledger.losses.note(reading, size)
+        losses = self._state.ledger.losses
+        losses.note(reading, size)
+        if losses.noted_refusal and not self.loss_is_vouched:
+            self.loss_is_vouched = True  # and said once
+            _warn_of_loss(losses.noted_refusal, is_private=self._state.plan.is_private)
 
     def _add(self, samples: PerSampleGradients) -> None:
         """Add the samples of a backward to the batch."""
@@ -367,6 +375,17 @@ def _set(gradients: Gradients) -> None:
     for parameter, gradient in gradients.items():
         parameter.private_grad = gradient  # type: ignore[attr-defined]
         parameter.grad = gradient
+
+
+def _warn_of_loss(refusal: str, *, is_private: bool) -> None:
+    """Say at once that the loss will give no epsilon."""
+    if is_private:
+        warnings.warn(
+            "the loss must be a mean or sum of a term for each sample, and the engine "
+            f"cannot read that from it: {refusal}. get_epsilon() will raise. {REMEDY}",
+            PrivacyWarning,
+            stacklevel=2,
+        )
 
 
 def _refuse_taken(module: nn.Module) -> None:

@@ -86,7 +86,9 @@ class PrivacyEngine(AccountedEngine):
         example_inputs: A batch ``(inputs, targets)`` as the loader yields it: the
             safety check then runs when attached, and checks the loss too.  Shapes and
             dtypes are used, not values.
-        loss_fn: ``loss_fn(outputs, targets)``; given with ``example_inputs``.
+        loss_fn: ``loss_fn(outputs, targets)``, the loss of the training; given with
+            ``example_inputs``.  A loss that the engine cannot read counts as measured
+            if its operations are those of this function.
         steps: Length of the run; or give ``epochs``, or neither.
         seed: Seed of seeded noise and of its batches; random if not given.
         plan: Instead of sizes, length, noise, delta and accountant.
@@ -122,6 +124,8 @@ class PrivacyEngine(AccountedEngine):
             ``example_inputs`` at ``attach``, and never after.  Or the ``norm_methods``
             of an earlier engine, which are taken again.  Values of the data decide
             nothing; the last bits of a result depend on the methods.
+        assume_per_sample_loss: If True, the caller vouches that every loss is a mean or
+            sum of a term for each sample, divided by nothing that depends on the batch.
 
     Attributes:
         module: The model.
@@ -168,6 +172,7 @@ class PrivacyEngine(AccountedEngine):
         group: dist.ProcessGroup | Ranks = ALONE,
         partition: str = "strided",
         norm_methods: str | Mapping[str, str] = "estimated",
+        assume_per_sample_loss: bool = False,
     ) -> None:
         settings = Options(
             engine=engine,
@@ -220,6 +225,7 @@ class PrivacyEngine(AccountedEngine):
         )
         earlier: EngineReport | None = None if after is None else after._report
         self._report: EngineReport = EngineReport(self._state, earlier)
+        self._report.vouch(poisson=False, loss=assume_per_sample_loss)
         self.module = module
         self._example = example_inputs
         self._loss_fn = loss_fn
@@ -300,6 +306,7 @@ class PrivacyEngine(AccountedEngine):
                 self.module, own, self._state, self._loss_scale, self._part_size
             )
             undo.callback(attachment.undo)
+            attachment.loss_is_vouched = self._report.loss_assumed
             if self._example is not None and self._loss_fn is not None:
                 attachment.check_example(self._example, self._loss_fn)
             undo.callback(switch_off(self._wrapper))

@@ -13,6 +13,7 @@ from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.accounted_run import are_of_one_size
 from dpsgd_explorer.dp.ledger.receipt import receipt
+from dpsgd_explorer.dp.losses.reading import REMEDY
 from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
 
 #: Why no canary went through some steps; both continue "3 steps …".
@@ -134,9 +135,7 @@ class EngineReport:
             raise PrivacyError(
                 "epsilon assumes a loss that is a mean or sum of a term for each "
                 "sample, and the engine could not read that from it: "
-                f"{state.ledger.losses.refusal}. Reduce the losses of the samples with "
-                "dpsgd_explorer.dp.losses.per_sample_mean, or vouch for the loss with "
-                "assume_per_sample_loss=True."
+                f"{state.ledger.losses.refusal}. {REMEDY}"
             )
         state.run.check(state.ledger)
         done = phases.phases_of(

@@ -144,6 +144,9 @@ class Attack(Experiment):
                 clipping_fn=config.clipping_fn,
                 noise="seeded",
                 seed=seed,
+                # A record's loss is multiplied by its own coin, which autograd's graph
+                # does not tell from a weight.
+                assume_per_sample_loss=True,
             )
             engine.attach(optimizer)
             loader = engine.poisson_loader((torch.arange(POOL),))

@@ -22,12 +22,14 @@ from dpsgd_explorer.dp.losses.states import (
     Records,
     Reduced,
     State,
+    UnknownOperationError,
     joined,
 )
 
 PARAMETERS = ("exponent", "min", "max", "beta", "threshold", "negative_slope", "alpha")
 #: Largest distance from 1 of the sum of a soft target's probabilities.
 ROUND_OFF = 1e-3
+UNKNOWN = "a tensor of unknown origin"
 UNKNOWN_FACTOR = "it is multiplied or divided by a tensor (weights, a mask or its sum)"
 
 
@@ -93,7 +95,7 @@ def inner_product(op: Operation) -> State:
     else:
         one = other = only_records(op.only, op)
         if not one.affine or one.shifted:
-            raise NotPerRecordError(UNKNOWN_FACTOR)
+            raise UnknownOperationError(UNKNOWN_FACTOR)
         source = one.with_target()
     if any((state.dim, state.repeats) != (0, 1) for state in (one, other)):
         raise NotPerRecordError(f"{op.name} pairs samples with each other")
@@ -121,7 +123,7 @@ def divide(op: Operation) -> State:
     if first is not None and second is not None:
         return _of_two(op, first, second)
     if first is None:
-        raise NotPerRecordError("a tensor is divided by the outputs")
+        raise UnknownOperationError("a tensor is divided by the outputs")
     divisor = op.saved("other")
     if not divisor.dim() and op.notes.is_count(first, float(divisor)):
         return Reduced(divided=True)
@@ -156,11 +158,11 @@ def larger(op: Operation) -> State:
     """Take the larger or smaller of two tensors, entry by entry."""
     first, second = op.sources
     if first is None or second is None:
-        raise NotPerRecordError(f"{op.name} compares with a tensor of unknown origin")
+        raise UnknownOperationError(f"{op.name} compares with {UNKNOWN}")
     one, other = only_records(first, op), only_records(second, op)
     if one.shifted == other.shifted == 1 and not (one.targeted or other.targeted):
         if not _are_proportional(op.saved("self"), op.saved("other")):
-            raise NotPerRecordError(f"{op.name} compares two tensors of unknown origin")
+            raise UnknownOperationError(f"{op.name} compares with {UNKNOWN}")
         # Both are multiples of one residual, as in the loss of a quantile.
         return op.keeps_shape(_squared(one, True))
     return _of_two(op, first, second)
@@ -179,7 +181,7 @@ def _are_proportional(first: Tensor, second: Tensor) -> bool:
 def fill(op: Operation) -> State:
     """Fill masked entries; only an empty mask is known to keep records apart."""
     if bool(op.saved("mask").any()):
-        raise NotPerRecordError("a mask fills some of the losses")
+        raise UnknownOperationError("a mask fills some of the losses")
     return linear(op)
 
 
@@ -187,12 +189,12 @@ def choose(op: Operation) -> State:
     """Choose between a tensor and a constant, by a condition of unknown origin."""
     condition = op.saved("condition")
     if len([source for source in op.sources if source is not None]) != 1:
-        raise NotPerRecordError("a condition chooses between two losses")
+        raise UnknownOperationError("a condition chooses between two losses")
     source = op.records
     # torch's loss of label sequences leaves out those that cannot be aligned.
     only_infinite = op.sources[0] is None and not condition.any()
     if not (only_infinite or op.notes.is_target(op.node)):
-        raise NotPerRecordError("a condition leaves out some of the losses")
+        raise UnknownOperationError("a condition leaves out some of the losses")
     if not only_infinite:
         source = source.with_target()
     return op.keeps_shape(source)
@@ -238,7 +240,7 @@ def _scaled(
     elif constant.dim() == 0 and op.notes.is_loss_scale(float(constant)):
         pass
     elif not isinstance(source, Records):
-        raise NotPerRecordError(UNKNOWN_FACTOR)
+        raise UnknownOperationError(UNKNOWN_FACTOR)
     elif _are_soft_targets(source, constant):
         pass
     elif may_be_target and _is_target(source, constant):
@@ -273,10 +275,10 @@ def _of_one_record(op: Operation, source: Records, constant: Tensor) -> Tensor:
     if constant.dim() == 0 or missing > source.dim:
         return constant
     if source.size < 2 or missing < 0:
-        raise NotPerRecordError(UNKNOWN_FACTOR)
+        raise UnknownOperationError(UNKNOWN_FACTOR)
     rows = constant.transpose(0, source.dim - missing)
     if not bool((rows == rows[:1]).all()):
-        raise NotPerRecordError(UNKNOWN_FACTOR)
+        raise UnknownOperationError(UNKNOWN_FACTOR)
     return rows[0]
 
 

@@ -19,6 +19,7 @@ from dpsgd_explorer.dp.losses.states import (
     Records,
     Reduced,
     State,
+    UnknownOperationError,
     joined,
 )
 from dpsgd_explorer.dp.losses.table import HANDLERS
@@ -58,13 +59,15 @@ class Reader:
         Raises:
             MixedLossError: a mean is weighted by the batch.
         """
+        form = ""
         try:
             refusal = self._mismatch(self._sum_of(roots))
+        except UnknownOperationError as error:
+            refusal, form = str(error), form_of(roots)
         except NotPerRecordError as error:
             refusal = str(error)
-        late = tuple(self._late)
         if refusal:
-            return LossReading(refusal, late=late)
+            return LossReading(refusal, late=tuple(self._late), form=form)
         graph = " ".join(self._operations)
         return LossReading(
             "",
@@ -72,7 +75,7 @@ class Reader:
             tuple(self._numbers),
             tuple(self._ranges),
             self._weighs or bool(self._ranges),
-            late,
+            tuple(self._late),
         )
 
     def add_number(self, value: Number, *, weighs: bool) -> None:
@@ -128,7 +131,7 @@ class Reader:
         if state is None:
             self._depth += 1
             if self._depth > DEEPEST or len(self._states) > MOST_OPERATIONS:
-                raise NotPerRecordError("it has too many operations to be read")
+                raise UnknownOperationError("it has too many operations to be read")
             try:
                 state = self._marked(node, result, inside) if is_marked(node) else None
                 if state is None:
@@ -170,7 +173,7 @@ class Reader:
             name = node.name()
             handler = HANDLERS.get(name)
             if handler is None:
-                raise NotPerRecordError(
+                raise UnknownOperationError(
                     f"{operation.name} is not known to keep them apart"
                 )
             self._targets.update(targets_of(node))
@@ -186,6 +189,30 @@ class Reader:
             if not inside or operation.shape[:1] != (size,):
                 raise
             return Records(size, operation.shape)
+
+
+def form_of(roots: Sequence[Edge]) -> str:
+    """Return the operations from the roots to outputs of modules, in one string.
+
+    "" if there are too many.  Losses of one function have one form.
+    """
+    order: dict[Node, int] = {}
+    form, waiting = [], [node for node, _ in roots]
+    while waiting:
+        node = waiting.pop()
+        if node in order:
+            continue
+        order[node] = len(order)
+        if len(order) > MOST_OPERATIONS:
+            return ""
+        if is_marked(node) and outputs_at(node) is not None:
+            form.append("outputs")
+            continue
+        sources = [source for source, _ in node.next_functions]
+        known = [order.get(source, "new") for source in sources if source is not None]
+        form.append(f"{node.name()}{known}{sources.count(None)}")
+        waiting += [source for source in sources if source is not None]
+    return " ".join(form)
 
 
 def passes_of(roots: Sequence[Edge]) -> list[ModulePass]:

@@ -12,6 +12,13 @@ from dpsgd_explorer.errors import MixedLossError
 #: Most different graphs of losses in one run; a run with more gets no epsilon.
 MOST_GRAPHS = 100
 
+#: Advice for a loss that cannot be read.
+REMEDY = (
+    "Reduce the losses of the samples with dpsgd_explorer.dp.losses.per_sample_mean, "
+    "have the loss measured by giving example_inputs and loss_fn to the engine, or "
+    "vouch for the loss with assume_per_sample_loss=True."
+)
+
 Number = float | tuple[float, ...]
 
 
@@ -50,6 +57,8 @@ class LossReading:
         weights: Whether one of them may be a statistic of the batch, as a count that
             divides the loss: then batches of two sizes must agree on them.
         late: Conditions on the loss that a device is still computing.
+        form: Operations of a loss that is refused for an unknown one of them; "" if
+            there is evidence that it mixes samples.
     """
 
     refusal: str
@@ -58,6 +67,7 @@ class LossReading:
     ranges: tuple[tuple[float, float], ...] = ()
     weights: bool = False
     late: tuple[LateCondition, ...] = ()
+    form: str = ""
 
     def settle(self) -> None:
         """Wait for the device.
@@ -73,9 +83,15 @@ UNREAD = LossReading("its graph was not seen")
 
 
 class LossRecord:
-    """Whether all losses of a run are known to keep the samples apart."""
+    """Whether all losses of a run are known to keep the samples apart.
+
+    Attributes:
+        measured_forms: Forms of the loss that was measured at ``attach``.
+    """
 
     def __init__(self) -> None:
+        self.measured_forms: frozenset[str] = frozenset()
+        self._is_measured = False
         self._refusal = ""
         self._numbers: dict[str, list[Number]] = {}
         self._ranges: dict[str, list[tuple[float, float]]] = {}
@@ -92,6 +108,9 @@ class LossRecord:
         if not size or self._refusal:
             return
         self._late += reading.late
+        if reading.form and reading.form in self.measured_forms:
+            self._is_measured = True
+            return
         self._refusal = reading.refusal
         if reading.refusal or not (reading.numbers or reading.ranges):
             return
@@ -118,6 +137,11 @@ class LossRecord:
         return all(least <= largest for least, largest in common)
 
     @property
+    def noted_refusal(self) -> str:
+        """Why a loss was refused for good, as far as is known without a device."""
+        return self._refusal
+
+    @property
     def is_refused(self) -> bool:
         """Whether a loss was refused for good, whatever batches are still to come."""
         self._settle()
@@ -142,6 +166,8 @@ class LossRecord:
         """Take over the refusal of steps that this record does not hold."""
         other._settle()
         self.refuse(other._refusal)
+        self.measured_forms |= other.measured_forms
+        self._is_measured |= other._is_measured
 
     def _settle(self) -> None:
         """Read the conditions that are open."""
@@ -155,6 +181,8 @@ class LossRecord:
     def note_text(self, vouched: bool) -> str:
         """Return the receipt's line on the losses."""
         if not self.refusal:
+            if self._is_measured:
+                return "measured at attach, with the same operations at every backward"
             return "checked by its graph at every backward"
         if vouched:
             return f"unchecked ({self.refusal}); the caller vouched for it"
@@ -168,6 +196,7 @@ class LossRecord:
             "numbers": self._numbers,
             "sizes": self._sizes,
             "ranges": self._ranges,
+            "is_measured": self._is_measured,
         }
 
     @classmethod
@@ -175,6 +204,7 @@ class LossRecord:
         """Return the record that ``as_data`` returned as JSON values."""
         record = cls()
         record._refusal = data["refusal"]
+        record._is_measured = data.get("is_measured", False)
         record._sizes = {graph: list(sizes) for graph, sizes in data["sizes"].items()}
         record._ranges = {
             graph: [(least, largest) for least, largest in ranges]

@@ -12,6 +12,13 @@ class NotPerRecordError(Exception):
     """An operation is not known to keep the records of a batch apart."""
 
 
+class UnknownOperationError(NotPerRecordError):
+    """An operation cannot be judged by the graph; a measurement may show what it does.
+
+    Other reasons are evidence that samples are mixed, or not reduced as declared.
+    """
+
+
 class Records(NamedTuple):
     """A tensor of which every element depends on one record alone.
 
@@ -44,7 +51,7 @@ class Records(NamedTuple):
             NotPerRecordError: a tensor of unknown origin was added.
         """
         if self.shifted:
-            raise NotPerRecordError(
+            raise UnknownOperationError(
                 "a tensor that may depend on the whole batch is added to the outputs"
             )
         return self._replace(class_dim=None, affine=False)
@@ -56,7 +63,7 @@ class Records(NamedTuple):
             NotPerRecordError: another one was used before.
         """
         if self.targeted:
-            raise NotPerRecordError(
+            raise UnknownOperationError(
                 "a second tensor that may depend on the whole batch is used"
             )
         return self._replace(targeted=True)

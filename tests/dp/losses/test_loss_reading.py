@@ -14,8 +14,9 @@ from dpsgd_explorer.dp.losses.watch import LossWatch
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, MixedLossError, PrivacyError
 from tests.dp.loss_cases import CLASSES, Tokens, token_classes
-from tests.dp.nets import POISSON, UNFINISHED, attached, data, linear, train
+from tests.dp.nets import POISSON, UNFINISHED, UNREAD, attached, data, linear, train
 
+pytestmark = UNREAD
 ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
 PRIVATE = POISSON | {"batch_size": 10, "steps": 8}
 SECURE = {**PRIVATE, "noise": "secure", "seed": None}

@@ -13,7 +13,9 @@ from tests.dp.loss_cases import (
     PLANTED,
     trained,
 )
+from tests.dp.nets import UNREAD
 
+pytestmark = UNREAD
 RAISE_AT_ONCE = {
     "class weights",
     "ignore_index",

@@ -22,6 +22,7 @@ from tests.dp.loss_cases import (
     token_classes,
     trained,
 )
+from tests.dp.nets import UNREAD
 
 STEPS_OF_CTC = 7
 LABELS = 3
@@ -224,6 +225,7 @@ def test_every_loss_of_torch_is_read(name, case, reduction):
     assert done.receipt()["loss"] == "checked by its graph at every backward"
 
 
+@UNREAD
 @pytest.mark.parametrize("name", REJECTED)
 def test_a_loss_that_looks_weighted_is_not_read(name):
     case, kind, reason = REJECTED[name]
@@ -358,6 +360,7 @@ OF_LOSSES = {
 }
 
 
+@UNREAD
 @pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize("name", OF_LOSSES)
 def test_losses_of_a_module_are_no_scores_that_a_factor_may_label(name):
@@ -365,6 +368,7 @@ def test_losses_of_a_module_are_no_scores_that_a_factor_may_label(name):
     assert done._state.ledger.losses.refusal
 
 
+@UNREAD
 def test_numbers_that_are_added_must_be_those_of_all_batches():
     def shifting(eps):
         values = iter(eps)

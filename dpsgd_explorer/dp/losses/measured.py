@@ -1,0 +1,33 @@
+"""A loss function whose graphs are remembered while the safety check measures it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from dpsgd_explorer.dp.losses.graph import form_of
+
+
+class MeasuredLoss:
+    """Calls a loss function and stores the form of each loss.
+
+    Args:
+        loss_fn: ``loss_fn(outputs, targets)``.
+
+    Attributes:
+        forms: Operations of each loss, from its outputs on.
+    """
+
+    def __init__(self, loss_fn: Callable[[Any, Any], Tensor]) -> None:
+        self._loss_fn = loss_fn
+        self.forms: set[str] = set()
+
+    def __call__(self, outputs: Any, targets: Any) -> Tensor:
+        """Return the loss."""
+        loss = self._loss_fn(outputs, targets)
+        if loss.grad_fn is not None:
+            form = form_of([(loss.grad_fn, loss.output_nr)])
+            self.forms |= {form} - {""}
+        return loss
