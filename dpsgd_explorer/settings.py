@@ -296,7 +296,7 @@ def _number(
         number = 0
     if number < least:
         raise ConfigError(
-            name, f"{name} must be a whole number, at least {least}; got {text!r}."
+            name, f"{name} must be a whole number, at least {least}, got {text!r}."
         )
     return number
 
@@ -309,7 +309,7 @@ def _host_names(text: str) -> tuple[str, ...]:
             raise ConfigError(
                 "DPSGD_HOSTS",
                 "DPSGD_HOSTS must be names without scheme and port, separated by "
-                f"commas, such as dp.example.org; got {name!r}.",
+                f"commas, such as dp.example.org, got {name!r}.",
             )
     return names
 
@@ -320,7 +320,7 @@ def _public_url(text: str) -> str:
     if url and not PUBLIC_URL.fullmatch(url):
         raise ConfigError(
             "DPSGD_PUBLIC_URL",
-            "DPSGD_PUBLIC_URL must be scheme and name, such as https://dp.example.org; "
+            "DPSGD_PUBLIC_URL must be scheme and name, such as https://dp.example.org, "
             f"got {text!r}.",
         )
     return url

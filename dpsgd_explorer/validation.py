@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from decimal import Decimal
+from difflib import get_close_matches
 from numbers import Integral, Rational, Real
 from typing import Any
 
@@ -32,7 +33,25 @@ def one_of(
     """
     if isinstance(value, str) and value in choices:
         return value
-    raise error(name, f"{name} must be one of {', '.join(choices)}, got {value!r}.")
+    raise error(
+        name,
+        f"{name} must be one of {', '.join(choices)}, got {value!r}."
+        f"{suggestion(value, choices)}",
+    )
+
+
+def suggestion(value: object, choices: Collection[str]) -> str:
+    """Return a question that names the nearest choice, "" if none is near.
+
+    Args:
+        value: A value that is not among the choices.
+        choices: The allowed values.
+    """
+    if not isinstance(value, str):
+        return ""
+    by_case = {choice.casefold(): choice for choice in choices}
+    near = get_close_matches(value.casefold(), by_case, n=1)
+    return f" Did you mean {by_case[near[0]]!r}?" if near else ""
 
 
 def plain_number(value: Any) -> int | float | None:
@@ -103,6 +122,23 @@ def finite(name: str, value: object, error: MakeError = ConfigError) -> float:
     if not math.isfinite(real):
         raise error(name, f"{name} must be a finite number, got {value!r}.")
     return real
+
+
+def positive(name: str, value: object, error: MakeError = ConfigError) -> int | float:
+    """Return a finite number above 0, as a plain int or float.
+
+    Args:
+        name: Subject of the message.
+        value: What came.
+        error: Makes the exception from the name and the message.
+
+    Raises:
+        ConfigError: or what ``error`` returns: the value is no such number.
+    """
+    number = plain_number(value)
+    if number is None or not 0 < number < math.inf:
+        raise error(name, f"{name} must be a finite number above 0, got {value!r}.")
+    return number
 
 
 def whole(

@@ -124,7 +124,7 @@ def test_a_container_with_a_name_in_the_network_is_public(tmp_path, given, profi
 
 def test_a_run_may_not_have_less_memory_than_torch_takes(tmp_path):
     given = {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_RUN_MEMORY_MIB": "300"}
-    with pytest.raises(ConfigError, match=r"MIB must .* at least 600; got '300'"):
+    with pytest.raises(ConfigError, match=r"MIB must .* at least 600, got '300'"):
         Settings.from_environment(given)
 
 

@@ -45,7 +45,7 @@ from dpsgd_explorer.accounting.rdp.selection import best_of_pure_trials, best_of
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, NAMES
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.sampling_schemes import SAMPLINGS
-from dpsgd_explorer.accounting.trade_off import trade_off, trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import trade_off, trade_off_intervals
 from dpsgd_explorer.accounting.truncated_poisson import (
     truncated_poisson_epsilon,
     truncated_poisson_noise_multiplier,

@@ -34,7 +34,7 @@ from dpsgd_explorer.accounting.queries import (
 )
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
-from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
 
 VERSION = 1

@@ -50,7 +50,10 @@ from dpsgd_explorer.accounting.exact.truncated_poisson import (
     TruncatedStep,
     binomial_tail,
 )
-from dpsgd_explorer.accounting.trade_off import checked_rates, trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import (
+    checked_rates,
+    trade_off_intervals,
+)
 from dpsgd_explorer.errors import AccountingError
 
 GENEROUS = 1 + 1e-9  # by which a loss is raised until it pays for itself

@@ -32,7 +32,7 @@ def carry_out(options: argparse.Namespace) -> int:
         raise ConfigError(
             "--days",
             "--days must be a number of days, 0 or more, where DPSGD_RETENTION_DAYS is "
-            f"none; got {options.days}.",
+            f"none, got {options.days}.",
         )
     store = RunStore.from_settings(settings)
     runs, size = sum(store.counts().values()), store.database.size

@@ -49,17 +49,17 @@ def check_options(options: argparse.Namespace, config: RunConfig) -> None:
         if config.kind != "training":
             raise ConfigError(
                 "--weights",
-                f"--weights is for runs of kind training; got {config.kind}.",
+                f"--weights is for runs of kind training, got {config.kind}.",
             )
         if Path(options.weights).suffix != SUFFIX:
             raise ConfigError(
-                "--weights", f"--weights must end in {SUFFIX}; got {options.weights}."
+                "--weights", f"--weights must end in {SUFFIX}, got {options.weights}."
             )
     for name in ("checkpoint", "weights"):
         path = getattr(options, name)
         if path is not None and not Path(path).absolute().parent.is_dir():
             raise ConfigError(
-                f"--{name}", f"--{name} must be in a folder that there is; got {path}."
+                f"--{name}", f"--{name} must be in a folder that there is, got {path}."
             )
 
 
@@ -87,7 +87,7 @@ def recorded_norm_methods(path: str) -> dict[str, str]:
         raise ConfigError(
             "--norm-methods",
             "--norm-methods must be a file of events that train wrote, or a run's "
-            f"export.json; got {path}, in which no run begins.",
+            f"export.json, got {path}, in which no run begins.",
         )
     return norm_methods_of(phases)
 

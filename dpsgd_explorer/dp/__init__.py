@@ -1,15 +1,16 @@
 """DP-SGD for PyTorch: per-sample clipping, noise, Poisson sampling, safety checks."""
 
 from dpsgd_explorer.accounting import schedules
+from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.augmentation import views
 from dpsgd_explorer.dp.averaging import ParameterAverage
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.functional import per_sample_gradients
 from dpsgd_explorer.dp.layers import register_rule
 from dpsgd_explorer.dp.layers.base import LayerRule
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.losses import per_sample_mean
-from dpsgd_explorer.dp.per_sample_gradients import per_sample_gradients
 from dpsgd_explorer.dp.safety.repairs import make_private_ready
 from dpsgd_explorer.dp.sampling.loader import PoissonLoader
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
@@ -21,6 +22,7 @@ __all__ = [
     "PoissonLoader",
     "PoissonSampler",
     "PrivacyEngine",
+    "choices",
     "make_private_ready",
     "per_sample_gradients",
     "per_sample_mean",

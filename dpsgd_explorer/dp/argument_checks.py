@@ -9,7 +9,9 @@ from torch import nn
 from dpsgd_explorer.dp.distributed.ranks import Ranks
 from dpsgd_explorer.dp.engines.methods.measured_methods import MEASURED
 from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.dp.plan_arguments import MAX_RECORDS
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.validation import whole
 
 
 def require_together(**values: object) -> None:
@@ -44,7 +46,7 @@ def check_parameter_lists(
         if not any(origin in name for name in names.values()):
             raise ConfigError(
                 "origin_params",
-                f"origin_params must be parts of parameter names; got {origin!r}, and "
+                f"origin_params must be parts of parameter names, got {origin!r}, and "
                 f"there are {', '.join(names.values())}.",
             )
 
@@ -67,25 +69,37 @@ def check_grad_scaler(scaler: object, engine: str) -> None:
         raise ConfigError(
             "grad_scaler",
             "grad_scaler must be given with engine='extending', where gradients are "
-            f"there before the step; got engine={engine!r}.",
+            f"there before the step, got engine={engine!r}.",
         )
 
 
-def check_physical_batch_size(size: int | None, sampling: str) -> None:
-    """Raise ConfigError if batches cannot be split into parts of this size."""
+def physical_size(size: int | None, sampling: str) -> int | None:
+    """Return the size of parts as a plain int, None if batches are not split.
+
+    Raises:
+        ConfigError: batches cannot be split into parts of this size.
+    """
     if size is None:
-        return
-    if not isinstance(size, int) or size < 1:
-        raise ConfigError(
-            "physical_batch_size",
-            f"physical_batch_size must be a whole number above 0; got {size!r}.",
-        )
+        return None
+    size = whole("physical_batch_size", size, 1, MAX_RECORDS)
     if sampling != "poisson":
         raise ConfigError(
             "physical_batch_size",
-            f"physical_batch_size splits the batches of poisson_loader; got {size} "
-            f"with sampling={sampling!r}. Split the batch and call backward once for "
-            "each part, then step once.",
+            f"physical_batch_size must not be given with sampling={sampling!r}, got "
+            f"{size}: it splits the batches of poisson_loader. Split the batch and "
+            "call backward once for each part, then step once.",
+        )
+    return size
+
+
+def check_module(module: object) -> None:
+    """Raise ConfigError unless this is a module, as its class and None are not."""
+    if not isinstance(module, nn.Module):
+        is_class = isinstance(module, type)
+        kind = f"the class {module.__name__}" if is_class else type(module).__name__  # type: ignore[attr-defined]
+        remedy = " Make a module of it first." if is_class else ""
+        raise ConfigError(
+            "module", f"module must be a torch.nn.Module, got {kind}.{remedy}"
         )
 
 
@@ -98,7 +112,7 @@ def check_norm_methods(source: object, ranks: Ranks) -> None:
     if source == MEASURED and not ranks.is_alone:
         raise ConfigError(
             "norm_methods",
-            "norm_methods must be 'estimated' or recorded where several ranks train; "
+            "norm_methods must be 'estimated' or recorded where several ranks train, "
             f"got 'measured' for {ranks.size}. Measure with one process, and give its "
             "engine.norm_methods to all.",
         )

@@ -57,7 +57,7 @@ class AveragedViews(PerSampleGradients):
         if len(rows) % multiplicity:
             raise PrivacyError(
                 f"a batch must hold {multiplicity} views of each sample, as "
-                f"augmentation_multiplicity says; got {len(rows)} rows. Make them with "
+                f"augmentation_multiplicity says, got {len(rows)} rows. Make them with "
                 "dp.views."
             )
         self._rows, self._views, self._parameters = rows, multiplicity, parameters

@@ -37,7 +37,7 @@ class ParameterAverage:
 
     def __init__(self, module: nn.Module, decay: float = 0.9999) -> None:
         if not 0 < decay < 1:
-            raise ConfigError("decay", f"decay must be between 0 and 1; got {decay!r}.")
+            raise ConfigError("decay", f"decay must be between 0 and 1, got {decay!r}.")
         self._parameters = {
             name: p for name, p in module.named_parameters() if p.requires_grad
         }
@@ -78,7 +78,7 @@ class ParameterAverage:
             raise ConfigError(
                 "averages",
                 "the saved averages must be of this module's trainable parameters, "
-                f"{', '.join(self._averages)}; got {', '.join(state['averages'])}.",
+                f"{', '.join(self._averages)}, got {', '.join(state['averages'])}.",
             )
         self.updates = state["updates"]
         self._averages = {n: value.clone() for n, value in state["averages"].items()}

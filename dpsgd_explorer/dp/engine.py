@@ -22,18 +22,18 @@ from torch.optim import Optimizer
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.schedules import Schedule
-from dpsgd_explorer.dp import argument_checks
+from dpsgd_explorer.dp import argument_checks, choices
 from dpsgd_explorer.dp.accounted_engine import AccountedEngine
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
-from dpsgd_explorer.dp.clipping.groups import ClippingStyle, clipping_groups
+from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.distributed.data_parallel import switch_off, unwrapped
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks, warn_without_group
 from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
-from dpsgd_explorer.dp.engines.methods.norm_methods import ClippingMode, NormChoice
+from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
 from dpsgd_explorer.dp.kernels.heap import HEAP
 from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.ledger import spending
@@ -63,14 +63,20 @@ class PrivacyEngine(AccountedEngine):
             of batches of the first epoch.
         noise_multiplier: Noise std over C; or give ``target_epsilon``.  0 clips only,
             and epsilon is infinite.
-        accounting_mode: A key of ACCOUNTANTS, or "all": the exact accountant decides,
-            and the receipt holds the epsilon of each.
+        accounting_mode: "exact", the smallest epsilon that can be promised; the bounds
+            "rdp", "glw" and "moments"; "gdp", an approximation; "zcdp" without
+            sampling; the theorems "optimal", "advanced" and "basic"; or "all": the
+            exact accountant decides, and the receipt holds the epsilon of each.
         named_params: For users of FastDP: must be all trainable parameters.
-        clipping_mode: A key of CLIPPING_MODES, or {layer's name: such a key}: how norms
-            are computed; their values do not depend on it.
-        clipping_fn: A key of CLIPPING_FUNCTIONS.
-        clipping_style: A key of CLIPPING_STYLES; or names of the layers at which a
-            clipping group begins; or the groups, as lists of names.
+        clipping_mode: How norms are computed; their values do not depend on it.
+            "MixOpt": by the cheaper method for each shape, gradients cached for the
+            sum; "MixGhostClip": the same, gradients computed again; "ghost": without
+            gradients; "instantiate": from gradients.  Or {layer's name: mode}.
+        clipping_fn: Factor of a gradient of norm n.  "automatic": C / (n + 0.01);
+            "Abadi": min(1, C / n); "global": C / Z up to Z, else 0.
+        clipping_style: Parameters that share a norm.  "all-layer": all of them;
+            "layer-wise": those of a layer; "param-wise": each alone.  Or names of the
+            layers at which a clipping group begins; or the groups, as lists of names.
         clipping_threshold: With "global", longer gradients than this are left out;
             ``max_grad_norm`` if not given.
         origin_params: For users of FastDP; checked, and changes nothing.
@@ -78,7 +84,9 @@ class PrivacyEngine(AccountedEngine):
             libraries, the gradient of a "sum" is not divided by the batch size.
         noise: "secure": noise and batches are unpredictable and not repeatable.
             "seeded": both repeat with the seed, and who knows it can remove the noise.
-        engine: A key of ENGINES.
+        engine: How per-sample gradients are computed.  "hooks": from the inputs and
+            backprops of layers; "extending": the same, with gradients at the end of
+            backward; "vmap": by torch.func; "microbatch": one sample at a time.
         physical_batch_size: Most samples per part in which ``poisson_loader`` yields a
             batch.  The loop is the same; a step before the last part does nothing.
         sampling: "poisson": batches must come from ``poisson_loader``.  "unchecked":
@@ -145,18 +153,18 @@ class PrivacyEngine(AccountedEngine):
         max_grad_norm: float | Sequence[float] = 1.0,
         epochs: float | None = None,
         noise_multiplier: float | None = None,
-        accounting_mode: str = "exact",
+        accounting_mode: choices.AccountingMode = "exact",
         named_params: Sequence[tuple[str, nn.Parameter]] | None = None,
-        clipping_mode: ClippingMode = "MixOpt",
-        clipping_fn: str = "automatic",
-        clipping_style: ClippingStyle = "all-layer",
+        clipping_mode: choices.ClippingMode = "MixOpt",
+        clipping_fn: choices.ClippingFn = "automatic",
+        clipping_style: choices.ClippingStyle = "all-layer",
         clipping_threshold: float | None = None,
         origin_params: Sequence[str] | None = None,
-        loss_reduction: str = "mean",
-        noise: str = "secure",
-        engine: str = "hooks",
+        loss_reduction: choices.LossReduction = "mean",
+        noise: choices.Noise = "secure",
+        engine: choices.Engine = "hooks",
         physical_batch_size: int | None = None,
-        sampling: str = "poisson",
+        sampling: choices.Sampling = "poisson",
         example_inputs: tuple[Any, Any] | None = None,
         loss_fn: LossFunction | None = None,
         steps: int | None = None,
@@ -168,12 +176,13 @@ class PrivacyEngine(AccountedEngine):
         grad_scaler: GradScaler | None = None,
         after: PrivacyEngine | None = None,
         audit: int = 0,
-        audit_relation: str = "add_or_remove_one",
+        audit_relation: choices.AuditRelation = "add_or_remove_one",
         group: dist.ProcessGroup | Ranks = ALONE,
-        partition: str = "strided",
+        partition: choices.Partition = "strided",
         norm_methods: str | Mapping[str, str] = "estimated",
         assume_per_sample_loss: bool = False,
     ) -> None:
+        argument_checks.check_module(module)
         settings = Options(
             engine=engine,
             clipping_mode=clipping_mode,
@@ -193,7 +202,9 @@ class PrivacyEngine(AccountedEngine):
             warn_without_group()
         self._wrapper, module = module, unwrapped(module, ranks)
         argument_checks.check_grad_scaler(grad_scaler, engine)
-        argument_checks.check_physical_batch_size(physical_batch_size, sampling)
+        physical_batch_size = argument_checks.physical_size(
+            physical_batch_size, sampling
+        )
         argument_checks.check_parameter_lists(module, named_params, origin_params)
         settings.clipper(clipping_groups(clipping_style, module))  # checks the names
         argument_checks.require_together(example_inputs=example_inputs, loss_fn=loss_fn)

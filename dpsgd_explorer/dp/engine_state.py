@@ -10,7 +10,7 @@ from typing import Any
 
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
 from dpsgd_explorer.dp.canaries.gradients import UNIT
-from dpsgd_explorer.dp.canaries.riders import Riders, check_count, why_apart
+from dpsgd_explorer.dp.canaries.riders import Riders, checked_count, why_apart
 from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.distributed.agreement import step_fingerprint
@@ -341,7 +341,7 @@ def new_state(
         )
     bound = bound_of(options.clipping_schedule, plan)
     settings = {f"plan.{name}": value for name, value in vars(plan).items()}
-    check_count(audit, is_private=plan.is_private, sampling=options.sampling)
+    audit = checked_count(audit, is_private=plan.is_private, sampling=options.sampling)
     relations = list(NeighboringRelation)
     relation = NeighboringRelation(one_of("audit_relation", audit_relation, relations))
     more = {"audit": audit, "audit_relation": audit_relation, "partition": partition}
@@ -383,7 +383,7 @@ def _check_same_run(state: Mapping[str, Any], settings: Mapping[str, Any]) -> No
         if state.get(name) != value:
             raise ConfigError(
                 name,
-                f"the saved {name} must be this engine's, {value}; "
+                f"the saved {name} must be this engine's, {value}, "
                 f"got {state.get(name)}.",
             )
 
@@ -398,7 +398,7 @@ def _check_world_size(state: Mapping[str, Any], size: int, *, is_seeded: bool) -
             "world_size",
             "world_size must be above 1 to go on from this state: "
             f"{state['world_size']} ranks drew its seeded noise, each its "
-            f"own, which one process alone cannot repeat; got {size}. Start several "
+            f"own, which one process alone cannot repeat, got {size}. Start several "
             f"processes, as with torchrun "
             f"--nproc-per-node {state['world_size']}, or start the run anew.",
         )

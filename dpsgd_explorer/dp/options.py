@@ -26,7 +26,9 @@ from dpsgd_explorer.dp.engines.microbatch import MicrobatchEngine
 from dpsgd_explorer.dp.engines.vmap import VmapEngine
 from dpsgd_explorer.dp.noise.seeded import NOISES
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.validation import one_of
+from dpsgd_explorer.validation import one_of, positive, whole
+
+MAX_VIEWS = 2**20  # views of a sample; more than fit into memory
 
 ENGINES: dict[str, type[GradientEngine]] = {
     "hooks": HooksEngine,
@@ -66,6 +68,7 @@ class Options:
     def __post_init__(self) -> None:
         """Check every field's domain."""
         check_form(self.clipping_style)
+        self._take_plain_numbers()
         self._check_schedules()
         for field, choices in CHOICES.items():
             if field == "clipping_style":
@@ -74,16 +77,37 @@ class Options:
             by_layer = field == "clipping_mode" and isinstance(option, Mapping)
             for value in option.values() if by_layer else [option]:
                 one_of(field, value, choices)
-        for bound in self._bounds or [math.nan]:
-            _require_positive("max_grad_norm", bound)
+        if self.clipping_threshold is not None and self.clipping_fn != "global":
+            raise ConfigError(
+                "clipping_threshold",
+                "clipping_threshold must be left out unless clipping_fn is 'global', "
+                f"got clipping_fn={self.clipping_fn!r}.",
+            )
+
+    def _take_plain_numbers(self) -> None:
+        """Store numbers of numpy and torch as Python's own."""
+        bounds: Any = self.max_grad_norm
+        if getattr(bounds, "ndim", 0) == 1:  # an array or a tensor
+            bounds = bounds.tolist()
+        plain: dict[str, Any] = {
+            "augmentation_multiplicity": whole(
+                "augmentation_multiplicity",
+                self.augmentation_multiplicity,
+                1,
+                MAX_VIEWS,
+            )
+        }
+        if isinstance(bounds, Sequence) and not isinstance(bounds, str):
+            plain["max_grad_norm"] = [
+                positive("max_grad_norm", bound) for bound in bounds or [math.nan]
+            ]
+        else:
+            plain["max_grad_norm"] = positive("max_grad_norm", bounds)
         if self.clipping_threshold is not None:
-            _require_positive("clipping_threshold", self.clipping_threshold)
-            if self.clipping_fn != "global":
-                raise ConfigError(
-                    "clipping_threshold",
-                    "clipping_threshold is that of clipping_fn='global' only; got "
-                    f"clipping_fn={self.clipping_fn!r}. Leave it out.",
-                )
+            threshold = positive("clipping_threshold", self.clipping_threshold)
+            plain["clipping_threshold"] = threshold
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
 
     def _check_schedules(self) -> None:
         _require_kind("noise_schedule", self.noise_schedule, Schedule)
@@ -95,21 +119,15 @@ class Options:
             raise ConfigError(
                 "clipping_schedule",
                 "clipping_schedule=AdaptiveClipping() follows one norm for each sample "
-                "and takes clipping_fn='Abadi' and clipping_style='all-layer'; got "
+                "and takes clipping_fn='Abadi' and clipping_style='all-layer', got "
                 f"{self.clipping_fn!r} and {self.clipping_style!r}.",
             )
         views = self.augmentation_multiplicity
-        if not isinstance(views, int) or views < 1:
-            raise ConfigError(
-                "augmentation_multiplicity",
-                "augmentation_multiplicity must be a whole number above 0; got "
-                f"{views!r}.",
-            )
         if views > 1 and self.engine == "microbatch":
             raise ConfigError(
                 "augmentation_multiplicity",
                 "augmentation_multiplicity must be 1 with engine='microbatch', which "
-                f"runs one row at a time; got {views}. Use another engine.",
+                f"runs one row at a time, got {views}. Use another engine.",
             )
 
     @property
@@ -136,7 +154,7 @@ class Options:
             raise ConfigError(
                 "max_grad_norm",
                 f"max_grad_norm must be one number or one for each of the {count} "
-                f"groups of clipping_style; got {len(bounds)}.",
+                f"groups of clipping_style, got {len(bounds)}.",
             )
         return Clipper(
             self.clipping_fn, groups, bounds, threshold_ratio=self._threshold_ratio
@@ -178,12 +196,5 @@ def _plain(value: Any) -> Any:
 def _require_kind(field: str, value: object, kind: Any) -> None:
     if value is not None and not isinstance(value, kind):
         raise ConfigError(
-            field, f"{field} must be a schedule (dp.schedules); got {value!r}."
-        )
-
-
-def _require_positive(field: str, value: Any) -> None:
-    if not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ConfigError(
-            field, f"{field} must be a finite number above 0; got {value!r}."
+            field, f"{field} must be a schedule (dp.schedules), got {value!r}."
         )

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from dpsgd_explorer.accounting import NAMES, Plan
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.validation import one_of
+from dpsgd_explorer.validation import finite, one_of, whole
+
+MAX_RECORDS = 2**53  # whole numbers up to it are exact in a float
 
 
 class PlanArguments(NamedTuple):
@@ -50,7 +52,7 @@ class PlanArguments(NamedTuple):
         if plan.noise_schedule is not None:
             raise ConfigError(
                 "noise_schedule",
-                "noise_schedule must be that of plan, or not be given beside it; got "
+                "noise_schedule must be that of plan, or not be given beside it, got "
                 f"{schedule} and {plan.noise_schedule}.",
             )
         return dataclasses.replace(plan, noise_schedule=schedule)
@@ -69,26 +71,28 @@ class PlanArguments(NamedTuple):
                 "batch_size" if self.batch_size is None else "sample_size",
                 "batch_size and sample_size must be given, or a plan that holds them.",
             )
+        sample_size = whole("sample_size", self.sample_size, 1, MAX_RECORDS)
+        batch_size = whole("batch_size", self.batch_size, 1, MAX_RECORDS)
         epochs = 1 if self.open_ended else self.epochs
         _require_one(epochs=epochs, steps=self.steps)
         _require_one(
             target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier
         )
         one_of("accounting_mode", accounting_mode, NAMES)
-        if not 1 <= self.batch_size <= self.sample_size:
+        if batch_size > sample_size:
             raise ConfigError(
                 "batch_size",
-                f"batch_size must be between 1 and sample_size = {self.sample_size}; "
-                f"got {self.batch_size}.",
+                f"batch_size must be from 1 to sample_size = {sample_size}, got "
+                f"{batch_size}.",
             )
         return Plan.create(
-            sample_size=self.sample_size,
-            expected_batch_size=self.batch_size,
+            sample_size=sample_size,
+            expected_batch_size=batch_size,
             steps=self.steps,
             epochs=epochs,
             noise_multiplier=self.noise_multiplier,
             target_epsilon=self.target_epsilon,
-            delta=self._delta(self.sample_size),
+            delta=self._delta(sample_size),
             accountant=accounting_mode,
             noise_schedule=schedule,
         )
@@ -97,13 +101,14 @@ class PlanArguments(NamedTuple):
         """Return the delta given, or 1/(2N)."""
         if self.target_delta is None:
             return 1 / (2 * sample_size)
-        if not 0 < self.target_delta < 1 / sample_size:
+        delta = finite("target_delta", self.target_delta)
+        if not 0 < delta < 1 / sample_size:
             raise ConfigError(
                 "target_delta",
-                f"target_delta must be above 0 and below 1/N = 1/{sample_size}; "
+                f"target_delta must be above 0 and below 1/N = 1/{sample_size}, "
                 f"got {self.target_delta!r}.",
             )
-        return self.target_delta
+        return delta
 
 
 def _require_one(**values: object) -> None:
@@ -112,7 +117,7 @@ def _require_one(**values: object) -> None:
         arguments = " and ".join(given) or "neither"
         raise ConfigError(
             next(iter(values)),
-            f"give exactly one of {' and '.join(values)}; got {arguments}.",
+            f"give exactly one of {' and '.join(values)}, got {arguments}.",
         )
 
 

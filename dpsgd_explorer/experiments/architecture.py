@@ -97,7 +97,7 @@ def widths_of(model: str, text: str | None) -> tuple[int, ...]:
     if not fits:
         usual = ", ".join(map(str, WIDTHS[model]))
         raise ConfigError(
-            "widths", f"widths must be {RULES[model]}; got {text!r}. Usual: {usual}."
+            "widths", f"widths must be {RULES[model]}, got {text!r}. Usual: {usual}."
         )
     return tuple(int(part) for part in parts)
 
@@ -114,20 +114,20 @@ def heads_of(text: str | None, layers: Sequence[Layer]) -> tuple[str, ...]:
         raise ConfigError(
             "clipping_heads",
             "clipping_heads must be left out for a model that is one layer, and so one "
-            f"group; got {text!r}. Take another clipping_style.",
+            f"group, got {text!r}. Take another clipping_style.",
         )
     heads = [part.strip() for part in (text or "").split(",") if part.strip()]
     if not heads or set(heads) - set(names) or len(set(heads)) < len(heads):
         raise ConfigError(
             "clipping_heads",
             "clipping_heads must list layers that begin a clipping group, each once, "
-            f"of {', '.join(names)}; got {text!r}.",
+            f"of {', '.join(names)}, got {text!r}.",
         )
     if names[0] not in heads:
         raise ConfigError(
             "clipping_heads",
             f"clipping_heads must begin with the first layer, {names[0]}, or it would "
-            f"be in no group; got {text!r}.",
+            f"be in no group, got {text!r}.",
         )
     return tuple(name for name in names if name in heads)
 

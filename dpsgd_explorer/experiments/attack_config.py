@@ -169,7 +169,7 @@ class AttackConfig(RunConfig):
         if self.shadows % 2:
             raise ConfigError(
                 "shadows",
-                "shadows must be even: each record is in half of them; got "
+                "shadows must be even: each record is in half of them, got "
                 f"{self.shadows}.",
             )
         labels = self.data_set.classes
@@ -177,7 +177,7 @@ class AttackConfig(RunConfig):
             raise ConfigError(
                 "canary_label",
                 f"canary_label must be from 0 to {labels - 1}: a model of "
-                f"{self.data_set.label} reads {labels} labels and no other; got "
+                f"{self.data_set.label} reads {labels} labels and no other, got "
                 f"{self.canary_label}.",
             )
         return self

@@ -125,7 +125,7 @@ def check_pair(config: RunConfig, first: str, second: str) -> None:
     if a is not None and b is not None:
         raise ConfigError(
             first,
-            f"give {first} or {second}, not both; got {first} = {a:g} "
+            f"give {first} or {second}, not both, got {first} = {a:g} "
             f"and {second} = {b:g}.",
         )
 

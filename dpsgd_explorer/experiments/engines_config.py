@@ -121,7 +121,7 @@ class EnginesConfig(RunConfig):
         if self.width % 4:
             raise ConfigError(
                 "width",
-                f"width must be a multiple of 4, the transformer’s heads; got "
+                f"width must be a multiple of 4, the transformer’s heads, got "
                 f"{self.width}.",
             )
         if self.step_cost > MOST_A_STEP:

@@ -212,7 +212,7 @@ class Experiment(ABC):
         for name, value in self._identity().items():
             if state[name] != value:
                 raise CheckpointError(
-                    f"the checkpoint's {name} must be this run's, {value}; got "
+                    f"the checkpoint's {name} must be this run's, {value}, got "
                     f"{state[name]}. Start the run anew.",
                     is_damaged=False,
                 )

@@ -101,12 +101,12 @@ def check_filter(config: Changeable) -> None:
             raise ConfigError(
                 name,
                 f"{name} must be {wanted} beside filter_epsilon, whose filter counts "
-                f"step by step; got {getattr(config, name)!r}.",
+                f"step by step, got {getattr(config, name)!r}.",
             )
     if config.noise_multiplier == 0:
         raise ConfigError(
             "filter_epsilon",
-            "filter_epsilon must be empty without noise, which no budget allows; got "
+            "filter_epsilon must be empty without noise, which no budget allows, got "
             f"{config.filter_epsilon!r}.",
         )
     try:

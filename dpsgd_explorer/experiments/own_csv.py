@@ -119,7 +119,7 @@ def rows_of(content: bytes, width: int) -> Iterator[list[str]]:
     next(rows, None)
     for number, row in enumerate(rows, start=2):
         if len(row) != width:
-            _refuse(f"row {number} must have {width} cells; got {len(row)}")
+            _refuse(f"row {number} must have {width} cells, got {len(row)}")
         yield [cell.strip() for cell in row]
 
 
@@ -169,7 +169,7 @@ def _check_name(place: int, name: str, names: list[str]) -> None:
     if len(name) > LONGEST_NAME or not name.isprintable():
         _refuse(
             f"the name of column {place} must be at most {LONGEST_NAME} printable "
-            f"characters; got {name[:LONGEST_NAME]!r}"
+            f"characters, got {name[:LONGEST_NAME]!r}"
         )
     if names.count(name) > 1:
         _refuse(f"the name {name!r} is there {names.count(name)} times")
@@ -195,7 +195,7 @@ def _checked(column: Column, cell: str, row: int) -> bool:
         value = number_of(cell)
         if value is None:
             _refuse(
-                f"row {row}, column {column.name!r} must be a number; got "
+                f"row {row}, column {column.name!r} must be a number, got "
                 f"{_short(cell)}",
                 column.name,
             )
@@ -205,7 +205,7 @@ def _checked(column: Column, cell: str, row: int) -> bool:
     if column.kind in (CATEGORY, LABEL) and cell not in column.values:
         _refuse(
             f"row {row}, column {column.name!r} must be one of "
-            f"{', '.join(column.values[:8])}; got {_short(cell)}",
+            f"{', '.join(column.values[:8])}, got {_short(cell)}",
             column.name,
         )
     return False

@@ -54,7 +54,7 @@ class Column(BaseModel):
             raise ConfigError(
                 "table",
                 f"table: column {self.name!r} is a number and needs two bounds, the "
-                f"lower first; got {self.low} and {self.high}.",
+                f"lower first, got {self.low} and {self.high}.",
             )
         most = MOST_CLASSES if self.kind == LABEL else MOST_VALUES
         listed = 2 <= len(self.values) <= most and len(set(self.values)) == len(
@@ -63,7 +63,7 @@ class Column(BaseModel):
         if self.kind in (CATEGORY, LABEL) and not listed:
             raise ConfigError(
                 "table",
-                f"table: column {self.name!r} needs 2 to {most} different values; got "
+                f"table: column {self.name!r} needs 2 to {most} different values, got "
                 f"{len(self.values)}: {', '.join(self.values[:5])}.",
             )
         return self
@@ -164,11 +164,11 @@ def check_columns(columns: tuple[Column, ...]) -> None:
     if len(set(names)) < len(names):
         problem = "each name must be there once"
     elif len(labels) != 1:
-        problem = f"one column must be the label; got {len(labels)} of them"
+        problem = f"one column must be the label, got {len(labels)} of them"
     elif not 1 <= inputs <= MOST_INPUTS:
         problem = (
             "at least one other column must be a number or a category, and all of "
-            f"them make at most {MOST_INPUTS} inputs; got {inputs}"
+            f"them make at most {MOST_INPUTS} inputs, got {inputs}"
         )
     else:
         return

@@ -80,21 +80,21 @@ class SearchConfig(TrainingConfig):
             raise ConfigError(
                 field,
                 f"{field}: a search must have privacy and noise, for its price is that "
-                "of its trials; got none. Sweep the setting instead.",
+                "of its trials, got none. Sweep the setting instead.",
             )
         for name in ("stop_at_epsilon", "filter_epsilon"):
             value = getattr(self, name)
             if value is not None:
                 raise ConfigError(
                     name,
-                    f"{name} must be left out: a trial takes all its steps; got "
+                    f"{name} must be left out: a trial takes all its steps, got "
                     f"{value:g}. Take fewer steps.",
                 )
         if self.table is not None:
             raise ConfigError(
                 "dataset",
                 f"dataset must be one of the site’s: a search chooses by the accuracy "
-                "on test records, and those of one’s own table are private; got "
+                "on test records, and those of one’s own table are private, got "
                 f"{self.dataset!r}.",
             )
         _ = self.grid
@@ -122,7 +122,7 @@ class SearchConfig(TrainingConfig):
             raise ConfigError(
                 LISTED,
                 f"{LISTED}, or the values of another setting, must be 2 or more to "
-                f"choose from; got {len(grid) if self.searched else 0}.",
+                f"choose from, got {len(grid) if self.searched else 0}.",
             )
         return tuple(grid)
 

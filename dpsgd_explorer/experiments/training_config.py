@@ -180,7 +180,7 @@ class TrainingConfig(RunConfig):
             raise ConfigError(
                 "table",
                 "table must be left out unless dataset is its name, "
-                f"{self.table.name!r}; got {self.dataset!r}.",
+                f"{self.table.name!r}, got {self.dataset!r}.",
             )
 
     def _check_layers(self) -> None:
@@ -190,7 +190,7 @@ class TrainingConfig(RunConfig):
         if self.parameters > MOST_PARAMETERS:
             raise ConfigError(
                 "widths",
-                f"widths may make at most {MOST_PARAMETERS:,} parameters; got "
+                f"widths may make at most {MOST_PARAMETERS:,} parameters, got "
                 f"{self.parameters:,}. Take narrower layers.",
             )
 
@@ -245,7 +245,7 @@ class TrainingConfig(RunConfig):
             raise ConfigError(
                 "clipping_schedule",
                 "clipping_schedule 'adaptive' follows one norm for each record and "
-                "takes clipping_fn 'Abadi' and clipping_style 'all-layer'; got "
+                "takes clipping_fn 'Abadi' and clipping_style 'all-layer', got "
                 f"{style[0]!r} and {style[1]!r}.",
             )
 

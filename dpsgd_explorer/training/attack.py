@@ -14,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.audit.attacks.membership import ATTACKS, Bools, Floats, Signals
 from dpsgd_explorer.audit.attacks.roc import Roc
+from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
@@ -141,7 +142,7 @@ class Attack(Experiment):
                 model,
                 plan=plan,
                 max_grad_norm=config.max_grad_norm,
-                clipping_fn=config.clipping_fn,
+                clipping_fn=cast(choices.ClippingFn, config.clipping_fn),
                 noise="seeded",
                 seed=seed,
                 # A record's loss is multiplied by its own coin, which autograd's graph

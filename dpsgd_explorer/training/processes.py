@@ -168,6 +168,6 @@ def refuse_group(kind: str, private: bool) -> None:
         raise ConfigError(
             name,
             f"{name} must be {'training' if name == 'kind' else True} under torchrun: "
-            f"only private training is shared among processes; got {value}. Start one "
+            f"only private training is shared among processes, got {value}. Start one "
             "process, python -m dpsgd_explorer train.",
         )

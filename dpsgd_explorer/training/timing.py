@@ -18,13 +18,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
+from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.kernels.heap import HEAP, OWN
 from dpsgd_explorer.dp.kernels.memory_pool import POOL
@@ -243,8 +244,8 @@ def attached(
         noise_multiplier=noise_multiplier,
         max_grad_norm=max_grad_norm,
         clipping_fn="Abadi",
-        clipping_mode=clipping_mode,
-        engine=engine,
+        clipping_mode=cast(choices.ClippingModeName, clipping_mode),
+        engine=cast(choices.Engine, engine),
         sampling="unchecked",
         norm_methods=norm_methods,
     )

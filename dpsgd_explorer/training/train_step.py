@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
 from dpsgd_explorer.accounting import Plan, round_up
+from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
@@ -163,11 +164,11 @@ class PrivateTrainStep(TrainStep):
             self._model,
             plan=plan,
             max_grad_norm=config.max_grad_norm,
-            clipping_mode=config.clipping_mode,
-            clipping_fn=config.clipping_fn,
+            clipping_mode=cast(choices.ClippingModeName, config.clipping_mode),
+            clipping_fn=cast(choices.ClippingFn, config.clipping_fn),
             clipping_style=config.clipping_groups,
             clipping_schedule=_clipping_schedule(config),
-            engine=config.engine,
+            engine=cast(choices.Engine, config.engine),
             noise="seeded",
             seed=seed,
             after=self._earlier[-1] if self._earlier else None,

@@ -30,7 +30,7 @@ from dpsgd_explorer.accounting.queries import (
     delta_interval,
     epsilon_intervals,
 )
-from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
 from tests.accounting.curves import arrays
 

@@ -15,7 +15,7 @@ from dpsgd_explorer.accounting import (
     trade_off,
 )
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
 from tests.accounting.curves import arrays
 

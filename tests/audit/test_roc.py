@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dpsgd_explorer.accounting import Phase
-from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.audit.attacks.roc import ERROR, Roc, interval
 from dpsgd_explorer.errors import AccountingError, ConfigError
 

@@ -121,7 +121,7 @@ def test_a_damaged_checkpoint_is_named(train, tmp_path, capsys):
         (["--weights", "model.bin"], SMALL, "must end in .safetensors"),
         (["--weights", "no/where.safetensors"], SMALL, "in a folder that there is"),
         (["--checkpoint", "no/where"], SMALL, "--checkpoint must be in a folder"),
-        (["--weights", "x"], {"kind": "regression"}, "training; got regression"),
+        (["--weights", "x"], {"kind": "regression"}, "training, got regression"),
     ],
 )
 def test_files_that_cannot_be_are_refused(train, capsys, options, config, message):

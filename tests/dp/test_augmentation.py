@@ -107,7 +107,7 @@ def test_a_batch_of_other_views_is_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"augmentation_multiplicity": 0}, "whole number above 0"),
+        ({"augmentation_multiplicity": 0}, "must be from 1 to"),
         ({"augmentation_multiplicity": 2, "engine": "microbatch"}, "another engine"),
     ],
 )

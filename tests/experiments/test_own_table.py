@@ -80,17 +80,17 @@ def test_a_file_that_cannot_be_read_says_why(content, message):
 @pytest.mark.parametrize(
     ("row", "message", "field"),
     [
-        ("old,red,,no", "row 122, column 'age' must be a number; got 'old'", "age"),
+        ("old,red,,no", "row 122, column 'age' must be a number, got 'old'", "age"),
         (",red,,no", "got an empty cell", "age"),
         ("nan,red,,no", "must be a number", "age"),
         ("inf,red,,no", "must be a number", "age"),
         ("1_0,red,,no", "must be a number", "age"),
         ("٣,red,,no", "must be a number", "age"),
         ("1e999,red,,no", "must be a number", "age"),
-        ("5,blue,,no", "must be one of red, green; got 'blue'", "colour"),
-        ("5,red,,maybe", "must be one of no, yes; got 'maybe'", "rich"),
-        ("5,red,no", "row 122 must have 4 cells; got 3", "file"),
-        ("5,red,,no,6", "row 122 must have 4 cells; got 5", "file"),
+        ("5,blue,,no", "must be one of red, green, got 'blue'", "colour"),
+        ("5,red,,maybe", "must be one of no, yes, got 'maybe'", "rich"),
+        ("5,red,no", "row 122 must have 4 cells, got 3", "file"),
+        ("5,red,,no,6", "row 122 must have 4 cells, got 5", "file"),
     ],
 )
 def test_a_row_that_is_not_as_stated_is_named(row, message, field):

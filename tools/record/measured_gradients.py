@@ -8,13 +8,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from dpsgd_explorer.dp import PrivacyEngine, per_sample_gradients
+from dpsgd_explorer.dp import PrivacyEngine, choices, per_sample_gradients
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs, models
@@ -35,7 +36,7 @@ def replayed(config: TrainingConfig) -> Iterator[tuple[int, nn.Module, Batch]]:
         model,
         plan=config.plan,
         max_grad_norm=config.max_grad_norm,
-        clipping_fn=config.clipping_fn,
+        clipping_fn=cast(choices.ClippingFn, config.clipping_fn),
         noise="seeded",
         seed=config.seed,
     )

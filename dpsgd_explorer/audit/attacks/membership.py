@@ -73,7 +73,7 @@ class Signals:
             raise ConfigError(
                 "joined",
                 f"joined: every record must be in {FEWEST} shadows and outside of "
-                f"{FEWEST} others; got {inside.min()} to {inside.max()} of {count}.",
+                f"{FEWEST} others, got {inside.min()} to {inside.max()} of {count}.",
             )
 
 

@@ -80,7 +80,7 @@ def _receipt(value: object) -> dict[str, Any]:
 
 def _object(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ReceiptError(name, f"must be an object; got {_short(value)}.")
+        raise ReceiptError(name, f"must be an object, got {_short(value)}.")
     return value
 
 
@@ -120,13 +120,13 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ReceiptError("file", f"must hold finite numbers; got {text[:20]}.")
+        raise ReceiptError("file", f"must hold finite numbers, got {text[:20]}.")
     return number
 
 
 def _whole(text: str) -> int:
     if len(text) > len(str(MOST_WHOLE)) or abs(int(text)) > MOST_WHOLE:
-        raise ReceiptError("file", f"must hold smaller numbers; got {text[:20]}…")
+        raise ReceiptError("file", f"must hold smaller numbers, got {text[:20]}…")
     return int(text)
 
 

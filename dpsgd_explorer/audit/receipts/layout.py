@@ -121,7 +121,7 @@ def check_receipt(receipt: Mapping[str, Any]) -> None:
     version = receipt.get("version", "none")
     if version != VERSION:
         raise ReceiptError(
-            "version", f"must be {VERSION}, the one that is checked; got {version!r}."
+            "version", f"must be {VERSION}, the one that is checked, got {version!r}."
         )
     _check("", receipt, RECEIPT)
     _check("told", receipt["told"], TOLD)
@@ -188,7 +188,7 @@ def _check_kind(path: str, value: object, kinds: tuple[str, ...]) -> None:
     if kind not in wanted and not (kind == WHOLE and NUMBER in wanted):
         raise ReceiptError(path, f"must be {' or '.join(wanted)}; it is {kind}.")
     if isinstance(value, int | float) and value < 0:
-        raise ReceiptError(path, f"must be 0 or more; got {value}.")
+        raise ReceiptError(path, f"must be 0 or more, got {value}.")
 
 
 def _kind(value: object) -> str:

@@ -61,6 +61,7 @@ from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.validation import whole
 
 #: Above it the scores alone would take more memory than a small model.
 MOST_CANARIES = 1_000_000
@@ -272,7 +273,7 @@ class Riders:
         if relation != self.relation:
             raise ConfigError(
                 "audit_relation",
-                f"the saved audit_relation must be this engine's, {self.relation!r}; "
+                f"the saved audit_relation must be this engine's, {self.relation!r}, "
                 f"got {relation!r}.",
             )
         coins = state["joined"].numpy().copy()
@@ -280,7 +281,7 @@ class Riders:
             raise ConfigError(
                 "audit",
                 "audit: the saved canaries must be those of the engine before this "
-                "one, given as after; got others. Restore that engine first.",
+                "one, given as after, got others. Restore that engine first.",
             )
         self._joined = coins
         self._scores = state["scores"].numpy().copy()
@@ -319,18 +320,18 @@ def _record(phases: list[Phase], step: Phase) -> None:
     phases[-1:] = joined([*phases[-1:], step])
 
 
-def check_count(count: object, *, is_private: bool, sampling: str) -> None:
-    """Raise ConfigError unless a run can have so many canaries.
+def checked_count(count: object, *, is_private: bool, sampling: str) -> int:
+    """Return the number of canaries as a plain int.
 
     Args:
         count: A whole number from 0 on, if all is well.
         is_private: Whether the run has noise.
         sampling: The engine's option.
+
+    Raises:
+        ConfigError: a run cannot have this number of canaries.
     """
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise _refusal(f"must be a whole number; got {count!r}")
-    if not 0 <= count <= MOST_CANARIES:
-        raise _refusal(f"must be from 0 to {MOST_CANARIES}; got {count!r}")
+    count = whole("audit", count, 0, MOST_CANARIES)
     if count and not is_private:
         raise _refusal("must be 0 where noise_multiplier is 0: nothing is promised")
     if count and sampling != "poisson":
@@ -338,6 +339,7 @@ def check_count(count: object, *, is_private: bool, sampling: str) -> None:
             f"must be 0 with sampling={sampling!r}: canaries are drawn by the engine's "
             "own sampler, and would audit another one than yours"
         )
+    return count
 
 
 def _refusal(rule: str) -> ConfigError:

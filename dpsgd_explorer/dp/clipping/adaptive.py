@@ -81,7 +81,7 @@ class AdaptiveClipping:
             raise ConfigError(
                 "count_noise",
                 f"count_noise must be above noise_multiplier / 2 = {planned / 2:g}, or "
-                f"the count alone spends the budget; got {self.count_noise!r}.",
+                f"the count alone spends the budget, got {self.count_noise!r}.",
             )
         return multiplier
 
@@ -159,4 +159,4 @@ def _require_positive(name: str, value: float) -> None:
 
 def _require(name: str, value: float, rule: str, holds: bool) -> None:
     if not holds:
-        raise ConfigError(name, f"{name} must be {rule}; got {value!r}.")
+        raise ConfigError(name, f"{name} must be {rule}, got {value!r}.")

@@ -14,6 +14,7 @@ from torch import nn
 
 from dpsgd_explorer.dp.engines.base import full_name, unit_of
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.validation import suggestion
 
 #: (layer, local name) of a parameter.
 ParameterName = tuple[str, str]
@@ -99,7 +100,8 @@ def check_form(style: object) -> None:
     raise ConfigError(
         "clipping_style",
         f"clipping_style must be one of {known}, a list of names of layers that begin "
-        f"a group, or a list of lists of names; got {style!r}.",
+        f"a group, or a list of lists of names, got {style!r}."
+        f"{suggestion(style, CLIPPING_STYLES)}",
     )
 
 
@@ -126,7 +128,7 @@ def _members(prefix: str, names: Sequence[ParameterName]) -> list[ParameterName]
             members.append(name)
     if not members:
         _refuse(
-            f"must name modules with trainable parameters, or such parameters; got "
+            f"must name modules with trainable parameters, or such parameters, got "
             f"{prefix!r}, and trainable are {_listed(names)}"
         )
     return members
@@ -136,7 +138,7 @@ def _from_heads(heads: Sequence[str], names: Sequence[ParameterName]) -> NameGro
     """Split the parameters before the first one of each head."""
     starts = [names.index(_members(head, names)[0]) for head in heads]
     if len(set(starts)) < len(starts):
-        _refuse(f"must not begin two groups at one layer; got {', '.join(heads)}")
+        _refuse(f"must not begin two groups at one layer, got {', '.join(heads)}")
     starts = sorted(starts)
     if starts and starts[0] > 0:
         _refuse(

@@ -64,7 +64,7 @@ class Ranks:
             raise ConfigError(
                 "group",
                 "group must be a group of torch.distributed that this process is in, "
-                f"such as dist.group.WORLD; got {group!r}.",
+                f"such as dist.group.WORLD, got {group!r}.",
             )
         return cls(group)
 
@@ -218,7 +218,7 @@ class Ranks:
             if any(value != found[0] for value in found):
                 raise ConfigError(
                     name,
-                    f"{name} must be the same on every rank of the group; got "
+                    f"{name} must be the same on every rank of the group, got "
                     f"{_listed(found)}.",
                 )
 

@@ -119,7 +119,7 @@ def patch_products(
     if compiled is None or not serves(x) or not x.is_contiguous():
         raise ValueError(
             "patch products are of contiguous float32 on the CPU, where they were "
-            f"compiled; got {x.dtype} on {x.device}."
+            f"compiled, got {x.dtype} on {x.device}."
         )
     batch, outputs, positions = g.shape
     values, total = into or room(batch, len(kernel.offsets), outputs)

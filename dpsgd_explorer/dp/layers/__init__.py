@@ -71,11 +71,11 @@ def register_rule(kind: type[nn.Module], rule: Rule[Any]) -> Callable[[], None]:
             is no rule.
     """
     if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
-        raise ConfigError("kind", f"kind must be a class of modules; got {kind!r}.")
+        raise ConfigError("kind", f"kind must be a class of modules, got {kind!r}.")
     if not isinstance(rule, Rule):
         raise ConfigError(
             "rule",
-            "rule must be an instance of a LayerRule, GradientRule or Rewrite; "
+            "rule must be an instance of a LayerRule, GradientRule or Rewrite, "
             f"got {rule!r}.",
         )
     if kind in RULES:

@@ -70,7 +70,7 @@ def _samples_first(
     for each in inputs:
         if each.dim() != 3 or each.is_nested:
             raise BadInputError(
-                f"takes a batch of 3 dimensions; got shape {list(each.shape)}"
+                f"takes a batch of 3 dimensions, got shape {list(each.shape)}"
             )
         if each.shape[0 if layer.batch_first else 1] != recorder.batch_size:
             raise BadInputError(

@@ -303,7 +303,7 @@ class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
         inputs = self.saved_activations(layer, args, kwargs)
         reason = self.wrong_input(layer, inputs)
         if reason:
-            raise BadInputError(f"{reason}; got shape {list(inputs.shape)}")
+            raise BadInputError(f"{reason}, got shape {list(inputs.shape)}")
 
     def saved_activations(self, layer: LayerT, args: Any, kwargs: Any) -> Tensor:
         inputs: Tensor = args[0] if args else next(iter(kwargs.values()))

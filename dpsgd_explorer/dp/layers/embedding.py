@@ -125,7 +125,7 @@ def ids_out_of_range(ids: Tensor, rows: int) -> str:
     least, most = (int(end) for end in ids.aminmax())
     if least >= 0 and most < rows:
         return ""
-    return f"takes ids from 0 to {rows - 1}; got {least} to {most}"
+    return f"takes ids from 0 to {rows - 1}, got {least} to {most}"
 
 
 def _positions(layer: nn.Embedding, ids: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:

@@ -41,7 +41,7 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
             )
         if ids.dim() != 2 and offsets is None:
             raise BadInputError(
-                "takes ids [B, L], or ids [N] with offsets [B]; "
+                "takes ids [B, L], or ids [N] with offsets [B], "
                 f"got ids of shape {list(ids.shape)}"
             )
         reason = ids_out_of_range(ids, layer.num_embeddings)

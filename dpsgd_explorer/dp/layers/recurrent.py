@@ -129,10 +129,10 @@ def _check(
     """Raise BadInputError unless these are a batch of sequences."""
     if not isinstance(values, Tensor) or values.dim() != 3:
         shape = list(values.shape) if isinstance(values, Tensor) else type(values)
-        raise BadInputError(f"takes a batch of 3 dimensions or packed; got {shape}")
+        raise BadInputError(f"takes a batch of 3 dimensions or packed, got {shape}")
     if values.shape[2] != layer.input_size:
         raise BadInputError(
-            f"takes {layer.input_size} numbers a step; got {values.shape[2]}"
+            f"takes {layer.input_size} numbers a step, got {values.shape[2]}"
         )
     if values.shape[batch_dim] != recorder.batch_size:
         raise BadInputError(
@@ -155,7 +155,7 @@ def _initial_states(
     for name, state, wanted in (("h_0", h, shape), ("c_0", c, memory)):
         if tuple(state.shape) != wanted:
             raise BadInputError(
-                f"takes {name} of shape {list(wanted)}; got {list(state.shape)}"
+                f"takes {name} of shape {list(wanted)}, got {list(state.shape)}"
             )
     return h, c
 

@@ -27,13 +27,13 @@ def per_sample_mean(losses: Tensor, mask: Tensor | None = None) -> Tensor:
     if losses.dim() == 0:
         raise ConfigError(
             "losses",
-            "losses must have one row for each sample, [B] or [B, T]; got a single "
+            "losses must have one row for each sample, [B] or [B, T], got a single "
             'number. Compute them with reduction="none".',
         )
     if mask is not None and mask.shape != losses.shape:
         raise ConfigError(
             "mask",
-            f"mask must have the shape of the losses, {list(losses.shape)}; got "
+            f"mask must have the shape of the losses, {list(losses.shape)}, got "
             f"{list(mask.shape)}.",
         )
     loss = _mean(losses, mask)

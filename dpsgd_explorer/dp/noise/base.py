@@ -63,7 +63,7 @@ class Meter:
         """
         if self.numbers and standard_deviation != self.standard_deviation:
             raise PrivacyError(
-                "all noise of a step must have one standard deviation; got "
+                "all noise of a step must have one standard deviation, got "
                 f"{self.standard_deviation} and {standard_deviation}. Call step() once "
                 "for each batch."
             )

@@ -53,7 +53,7 @@ def generators(
         if seed is not None:
             raise ConfigError(
                 "seed",
-                f'seed must not be given with noise="secure"; got {seed!r}. Pass '
+                f'seed must not be given with noise="secure", got {seed!r}. Pass '
                 'noise="seeded" for a run that can be repeated and is not private.',
             )
         key = bytes if samples_alone else ranks.secret

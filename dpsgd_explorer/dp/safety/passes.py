@@ -119,7 +119,7 @@ class CheckPasses:
             if loss.dim():
                 raise UnsupportedModuleError(
                     "the loss must be one number for the batch, a mean or a sum over "
-                    f"samples; got shape {list(loss.shape)}. Reduce it in loss_fn."
+                    f"samples, got shape {list(loss.shape)}. Reduce it in loss_fn."
                 )
             return loss
         scale = self._gradient_engine.gradient_scale(batch_size_of(*call))

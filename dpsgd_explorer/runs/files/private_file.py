@@ -50,7 +50,7 @@ def private_file(variable: str, url: str, example: str) -> Path:
         raise ConfigError(
             variable,
             f"{variable} must be the address of a SQLite file, such as "
-            f"sqlite:////var/lib/dpsgd/{example}; got {url!r}.",
+            f"sqlite:////var/lib/dpsgd/{example}, got {url!r}.",
         )
     file = Path(address.database)
     refuse_shared_folder(variable, file)

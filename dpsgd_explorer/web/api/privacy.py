@@ -28,7 +28,7 @@ from dpsgd_explorer.accounting.queries import (
     exceeds,
 )
 from dpsgd_explorer.accounting.registry import deciding
-from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.experiments.config import check_cost
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.web.api.operation import operation

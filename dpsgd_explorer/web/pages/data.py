@@ -218,7 +218,7 @@ def _values_of(stated: Stated) -> Mapping[str, object]:
         if None in bounds:
             raise ConfigError(
                 "table",
-                f"bounds must be two numbers such as 0 to 100; got {stated.text!r}.",
+                f"bounds must be two numbers such as 0 to 100, got {stated.text!r}.",
             )
         return column | {"low": bounds[0], "high": bounds[1]}
     if stated.kind in (CATEGORY, LABEL):

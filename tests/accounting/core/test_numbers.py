@@ -33,7 +33,7 @@ from dpsgd_explorer.accounting.queries import (
     preview,
 )
 from dpsgd_explorer.accounting.schedules import Cosine, Exponential, Staged, Stairs
-from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError, ConfigError
 
 NUMPY_WHOLE = [np.int8, np.int16, np.int32, np.int64]

@@ -27,7 +27,7 @@ def test_an_attack_is_made_and_read_by_keyboard(open_page, axe):
     focus(run)
     page.keyboard.press("Enter")
     expect(label).to_be_focused()
-    expect(page.locator("#canary_label-error")).to_contain_text("no other; got 12")
+    expect(page.locator("#canary_label-error")).to_contain_text("no other, got 12")
     expect(heading).to_be_visible()  # what stood there is untouched
     page.keyboard.press("Control+A")
     page.keyboard.type("3")

@@ -14,7 +14,7 @@ from dpsgd_explorer.dp.clipping.adaptive import (
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import ConfigError, PrivacyError
-from tests.dp.nets import attached, data, linear, private_run
+from tests.dp.nets import UNREAD, attached, data, linear, private_run
 
 PLAN = Plan.create(
     sample_size=4000, expected_batch_size=400, steps=50, noise_multiplier=1.0,
@@ -94,6 +94,7 @@ def test_counts_without_their_noise_give_no_epsilon(monkeypatch):
         adaptive().get_epsilon()
 
 
+@UNREAD
 def test_a_noisy_gradient_has_more_noise_beside_a_count():
     torch.manual_seed(0)
     net = nn.Linear(100, 100)

@@ -16,7 +16,7 @@ from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.engines.test_engines_agree import EXACT, loop_gradients
-from tests.dp.nets import CLASSES, NETS, attached, case, clipped_sum, step
+from tests.dp.nets import CLASSES, NETS, UNREAD, attached, case, clipped_sum, step
 
 C = 0.3
 STYLES = ["all-layer", "layer-wise", "param-wise"]
@@ -147,6 +147,7 @@ def test_the_groups_of_one_huge_sample_use_all_of_the_sensitivity():
         assert norm == pytest.approx(1e-5, rel=1e-9)
 
 
+@UNREAD
 def test_the_sensitivity_scales_the_noise_and_is_on_the_receipt():
     net, x, _ = case("mlp")
     engine, optimizer = attached(

@@ -31,9 +31,9 @@ from tests.dp.distributed.measures import (
 from tests.dp.distributed.processes import ranks
 
 UNLIKE = {
-    "plan": "plan.steps must be the same on every rank of the group; got 0: 6, 1: 7",
+    "plan": "plan.steps must be the same on every rank of the group, got 0: 6, 1: 7",
     "options": "max_grad_norm must be the same on every rank",
-    "seed": "seed must be the same on every rank of the group; got 0: 5, 1: 6",
+    "seed": "seed must be the same on every rank of the group, got 0: 5, 1: 6",
     "model": "the model's 0.weight must be the same on every rank",
     "data": "column 0 of the data set must be the same on every rank",
 }

@@ -19,7 +19,7 @@ from dpsgd_explorer.accounting.schedules import (
 from dpsgd_explorer.dp.ledger.phases import epsilon_of, phases_of
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.errors import ConfigError, PrivacyError
-from tests.dp.nets import attached, backward, data, linear, private_run
+from tests.dp.nets import UNREAD, attached, backward, data, linear, private_run
 
 STEPS = 6
 RUN = {"accounting_mode": "rdp", "max_grad_norm": 0.5}
@@ -73,6 +73,7 @@ def test_scheduled_noise_is_accounted_step_by_step(schedule):
     assert done == pytest.approx(sigmas, rel=1e-12)
 
 
+@UNREAD
 @pytest.mark.parametrize("engine", ["hooks", "extending"])
 def test_the_noise_that_is_drawn_follows_the_schedule(engine):
     net = torch.nn.Linear(100, 100)

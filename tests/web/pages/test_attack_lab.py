@@ -154,7 +154,7 @@ def test_settings_of_the_address_are_in_their_boxes_also_wrong_ones(reading):
     page = reading.get(f"{LAB}?dataset=adult&canary_label=7").text
     assert '<option value="adult" selected>' in page
     assert re.search(r'name="canary_label"[^>]* value="7"', page)
-    assert "reads 2 labels and no other; got 7" in html.unescape(page)
+    assert "reads 2 labels and no other, got 7" in html.unescape(page)
 
 
 @pytest.mark.parametrize(

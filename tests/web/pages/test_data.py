@@ -188,7 +188,7 @@ def test_a_far_larger_file_is_not_read_at_all(client):
         ({"text-1": ""}, 1, "needs its 2 to 50 values, separated by commas."),
         ({"text-3": ""}, 3, "needs its 2 to 20 values, separated by commas."),
         ({"text-1": "red"}, 1, "2 to 50 different values"),
-        ({"text-1": "red, blue"}, 1, "must be one of red, blue; got &#39;green&#39;"),
+        ({"text-1": "red, blue"}, 1, "must be one of red, blue, got &#39;green&#39;"),
         ({"kind-2": "number", "text-2": "0 to 1"}, 2, "row 2, column"),
         ({"kind-2": "magic"}, 2, "Choose one of"),
         ({"text-3": "no, maybe"}, 3, "got &#39;yes&#39;"),
@@ -214,7 +214,7 @@ def test_two_labels_are_refused_above_the_columns(client):
     changes = {"kind-1": "label"}
     answer = client.post(address, data=STATED | changes)
     [shown] = re.findall(r'role="alert">(.*?)</p>', answer.text)
-    assert "one column must be the label; got 2" in shown
+    assert "one column must be the label, got 2" in shown
 
 
 def test_no_more_than_some_tables_are_kept_and_the_form_that_was_open_says_so(client):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpsgd_explorer.accounting.trade_off import trade_off_intervals
+from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
 from dpsgd_explorer.training.datasets import registry
 from dpsgd_explorer.web.figures.chapters import membership as game

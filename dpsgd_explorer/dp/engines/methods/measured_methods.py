@@ -302,13 +302,13 @@ def _checked(source: str | Recorded) -> dict[str, str]:
         raise ConfigError(
             "norm_methods",
             "norm_methods must be 'estimated', 'measured' or the norm_methods of an "
-            f"earlier engine; got {source!r}.",
+            f"earlier engine, got {source!r}.",
         )
     for key, method in source.items():
         if not isinstance(key, str) or method not in METHODS:
             raise ConfigError(
                 "norm_methods",
-                f"norm_methods must map layer calls to {', '.join(METHODS)}; got "
+                f"norm_methods must map layer calls to {', '.join(METHODS)}, got "
                 f"{method!r} for {key!r}. Pass an earlier engine's norm_methods.",
             )
     return dict(source)

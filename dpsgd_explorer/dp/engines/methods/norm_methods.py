@@ -220,7 +220,7 @@ def check_layer_names(mode: ClippingMode, module: nn.Module) -> None:
         if name not in names:
             raise ConfigError(
                 "clipping_mode",
-                f"clipping_mode must name modules of the model; got {name!r}, and "
+                f"clipping_mode must name modules of the model, got {name!r}, and "
                 f"there are {', '.join(sorted(n for n in names if n))}.",
             )
 
