@@ -67,7 +67,7 @@ class OptimizerCheck:
         shared = [names[key] for key in trained if counts[key] > 1]
         if shared:
             raise PrivacyError(
-                "each parameter must be in one optimizer, once; got "
+                "each parameter must be in one optimizer, once, got "
                 f"{', '.join(sorted(shared))} twice, which would move it twice for "
                 "one step. Split the parameters among the optimizers."
             )

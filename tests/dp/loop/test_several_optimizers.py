@@ -135,7 +135,7 @@ def test_each_parameter_must_be_in_one_optimizer(engine):
     whole = optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(PrivacyError, match=r"does not train 2\.weight, 2\.bias.*every"):
         own.attach(half)
-    with pytest.raises(PrivacyError, match=r"once; got 0\.bias, 0\.weight twice"):
+    with pytest.raises(PrivacyError, match=r"once, got 0\.bias, 0\.weight twice"):
         own.attach(half, whole)
     own.attach(half, optim.Adam(model[2].parameters()))
     own.detach()
