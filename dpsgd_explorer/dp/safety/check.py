@@ -25,6 +25,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -54,6 +55,7 @@ from dpsgd_explorer.dp.safety.gradient_parts import (
     largest_difference,
     largest_entry,
     squared_norms_of,
+    summed_rows,
     weighted_parts,
 )
 from dpsgd_explorer.dp.safety.mixing_module import describe_mixing
@@ -187,26 +189,28 @@ class SafetyCheck(CheckPasses):
     def _check_sum(self, call: Any, targets: Any, samples: Samples) -> None:
         named = {n: p for n, p in self._module.named_parameters() if p.requires_grad}
         expected = self._reference(call, targets, named)
-        scale = self._gradient_engine.gradient_scale(SAMPLES)
-        ones = torch.ones(SAMPLES)
         largest = 0.0
         apart = dict.fromkeys(named, 0.0)
-        weights = dict.fromkeys(self._gradient_engine.parameters(), ones)
-        for totals in self._weighted(samples, weights):
-            for name, total in totals.items():
-                total.div_(scale)
-                largest = max(largest, largest_entry(total))
-                own = stored_part(total, named[name], self._ranks)
-                reference = expected.pop(name)
-                if reference is None:
-                    apart[name] = largest_entry(own)
-                else:
-                    apart[name] = largest_difference(own, reference)
+        reached: set[str] = set()
+        for name, total in self._sums(samples):
+            reached.add(name)
+            largest = max(largest, largest_entry(total))
+            own, reference = (
+                stored_part(total, named[name], self._ranks),
+                expected[name],
+            )
+            difference = (
+                largest_entry(own)
+                if reference is None
+                else largest_difference(own, reference)
+            )
+            if not difference <= apart[name]:  # NaN too
+                apart[name] = difference
         if not math.isfinite(largest):
             raise NotFiniteError
-        for name, reference in expected.items():  # of no layer's own forward
-            if reference is not None:
-                apart[name] = largest_entry(reference)
+        for name, reference in expected.items():
+            if reference is not None and name not in reached:
+                apart[name] = largest_entry(reference)  # of no layer's own forward
         limit = self._tolerance * largest
         wrong = [i for i, name in enumerate(named, 1) if not apart[name] <= limit]
         worst = self._ranks.largest(wrong[0] if wrong else 0)  # on any rank
@@ -218,6 +222,17 @@ class SafetyCheck(CheckPasses):
                 "over samples, as loss_reduction says. Call the layer instead, use "
                 'engine="microbatch", or change loss_reduction.'
             )
+
+    def _sums(self, samples: Samples) -> Iterator[tuple[str, Tensor]]:
+        """Yield each parameter's gradient of the loss, by both paths of its rule."""
+        parameters = self._gradient_engine.parameters()
+        weights = dict.fromkeys(parameters, torch.ones(SAMPLES))
+        scale = self._gradient_engine.gradient_scale(SAMPLES)
+        for totals in chain(
+            self._weighted(samples, weights), summed_rows(samples, parameters)
+        ):
+            for name, total in totals.items():
+                yield name, total.div_(scale)
 
     def _reference(
         self, call: Any, targets: Any, named: dict[str, nn.Parameter]

@@ -73,6 +73,30 @@ def weighted_parts(
         }
 
 
+def summed_rows(samples: Samples, parameters: Parameters) -> Iterator[Rows]:
+    """Yield {name: sum of the materialized gradients} of some parameters at a time.
+
+    A layer's rule has a second path to weighted sums; this one makes each sample's
+    gradient, as canaries and other norm methods do.
+
+    Args:
+        samples: The gradients of a pass.
+        parameters: {unit: {local name: parameter}} of the engine.
+    """
+    for _, parts in _by_keys(samples, parameters):
+        totals: Rows = {}
+        for part in parts:
+            for i in range(0 if part is None else len(part)):
+                assert part is not None, "it has samples"
+                # One after the other: a sample's gradients are as large as the model.
+                for name, rows in part.take(torch.tensor([i])).materialize().items():
+                    if name not in totals:
+                        dtype = accumulation_dtype(rows.dtype)
+                        totals[name] = torch.zeros_like(rows[0], dtype=dtype)
+                    totals[name].add_(rows[0])
+        yield totals
+
+
 def differences(
     first: Samples, second: Samples, parameters: Parameters
 ) -> Iterator[tuple[float, float]]:
