@@ -27,7 +27,7 @@ from tools import (
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)")
-PARAMETER = re.compile(r"<\w+>")
+PARAMETER = re.compile(r"<(?:\w+:)?\w+>")
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 
 

@@ -94,7 +94,12 @@ def test_a_rate_that_is_three_percent_off_is_rejected(rate):
 def test_empty_batches_are_steps_and_get_noise():
     net = linear()
     engine = PrivacyEngine(
-        net, batch_size=1, sample_size=SIZE, steps=30, noise_multiplier=1.0
+        net,
+        batch_size=1,
+        sample_size=SIZE,
+        steps=30,
+        noise_multiplier=1.0,
+        loss_reduction="sum",
     )
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     engine.attach(optimizer)
