@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -95,10 +96,14 @@ class ClippedSum:
         self._own_references = self._references()
 
     def _references(self) -> list[int]:
-        """Return how often Python and torch hold the views, and the buffers' memory."""
+        """Return how often views, buffers and their memory are held, weakly too."""
+        tensors = [*self._views, *self._flats]
         return [
-            *map(sys.getrefcount, self._views),
-            *map(Tensor._use_count, self._views),  # type: ignore[attr-defined]
+            *map(sys.getrefcount, tensors),
+            *map(Tensor._use_count, tensors),  # type: ignore[attr-defined]
+            *map(weakref.getweakrefcount, tensors),
+            *map(sys.getrefcount, self._storages),
+            *map(weakref.getweakrefcount, self._storages),
             *[torch._C._storage_Use_Count(each._cdata) for each in self._storages],
         ]
 

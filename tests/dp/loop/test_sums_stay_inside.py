@@ -6,6 +6,7 @@ parameters or on the optimizer is compared with the clipped sums that have no no
 
 import copy
 import io
+import weakref
 
 import pytest
 import torch
@@ -248,6 +249,43 @@ def test_a_gradient_that_is_kept_stays_what_it_was(engine):
             optimizer.zero_grad()
 
     run(engine, None, KeepsGradients, loop)
+
+
+HELD = {
+    "its base": lambda gradient: gradient._base,
+    "its memory": lambda gradient: gradient.untyped_storage(),
+    "a weak reference": weakref.ref,
+}
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES.keys() - {"extending"}))
+@pytest.mark.parametrize("way", HELD)
+def test_nothing_that_leads_to_a_gradient_leads_to_the_next_sum(engine, way):
+    """The gradient itself is dropped; another object still reaches its memory.
+
+    Under "extending" a gradient is private as soon as backward has returned.
+    """
+
+    def read(held):
+        if isinstance(held, weakref.ref):
+            return None if held() is None else held().flatten().clone()
+        if isinstance(held, torch.UntypedStorage):
+            held = torch.empty(0).set_(held)
+        return None if held is None else held.flatten().clone()
+
+    def loop(own, model, optimizer, watcher):
+        held = None
+        for x, y in own.poisson_loader(data()):
+            before = None if held is None else read(held)
+            backward(model, x, y)
+            after = None if held is None else read(held)
+            assert before is None or after is None or torch.equal(before, after)
+            optimizer.step()
+            held = HELD[way](model.head.weight.grad)
+            optimizer.zero_grad()
+            watcher.look("zero_grad")
+
+    run(engine, None, optim.SGD, loop)
 
 
 @ENGINE
