@@ -177,7 +177,9 @@ GALLERY = (
     Unsafe(
         "Mixing in some steps only",
         "A random number for the whole batch decides. The check sets such numbers to "
-        "both ends of their range, so that it sees each branch.",
+        "both ends of their range and to eight places inside it. A branch that is "
+        "chosen in less than an eighth of the inside is not seen, nor is a row of its "
+        "own draw that seldom mixes.",
         lambda: around(RareMixup()),
         (RareMixup,),
     ),

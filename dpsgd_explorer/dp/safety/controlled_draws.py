@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpsgd_explorer.dp.modules.seeding import seed_draws
-from dpsgd_explorer.dp.safety.draw_ends import ENDS, Arguments, Ends
+from dpsgd_explorer.dp.safety.draw_ends import ENDS, INSIDES, Arguments
 from dpsgd_explorer.dp.safety.draw_patterns import (
     ALL_DRAWN,
     DRAWN,
@@ -191,7 +191,7 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
             return _moved(drawn)
         if state is not None and self._is_shared(drawn):
             named = _by_name(func, args, kwargs)
-            self._set(drawn, state, ENDS[operation], named)
+            self._set(drawn, state, operation, named)
         return drawn
 
     def _is_shared(self, drawn: Tensor) -> bool:
@@ -201,7 +201,7 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         self,
         drawn: Tensor,
         state: Any,
-        ends: Callable[[Arguments], Ends],
+        operation: Any,
         named: Arguments,
     ) -> None:
         # A checkpointed part runs again from the same state, and draws the same.
@@ -211,12 +211,18 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
             return
         numbers = range(first, first + drawn.numel())
         self.numbers.update(numbers)
+        if self._pattern.share is not None:
+            if operation in INSIDES:
+                ends = ENDS[operation](named)
+                value = INSIDES[operation](named, self._pattern.share, ends)
+                drawn.copy_(torch.as_tensor(value).to(drawn).expand_as(drawn))
+            return
         levels = torch.tensor(
             [self._pattern.level(number) for number in numbers], device=drawn.device
         ).view(drawn.shape)
         if bool((levels == DRAWN).all()):
             return
-        for level, end in zip((LOW, HIGH), ends(named), strict=True):
+        for level, end in zip((LOW, HIGH), ENDS[operation](named), strict=True):
             value = torch.as_tensor(end).to(drawn)
             drawn.copy_(torch.where(levels == level, value, drawn))
 

@@ -1,4 +1,4 @@
-"""The ends of the range of each random operation's draws, from its arguments."""
+"""Ends of the range of each random operation's draws, and places inside it."""
 
 from __future__ import annotations
 
@@ -124,4 +124,47 @@ ENDS: dict[Any, Callable[[Arguments], Ends]] = {
     aten._standard_gamma: _gamma_ends,
     aten._sample_dirichlet: _share_ends,
     aten.multinomial: _category_ends,
+}
+
+
+def _number_inside(named: Arguments, share: float, ends: Ends) -> Any:
+    low, high = ends
+    return low + share * (high - low)
+
+
+def _integer_inside(named: Arguments, share: float, ends: Ends) -> Any:
+    low, high = ends
+    return low + math.floor(share * (high - low + 1))
+
+
+def _normal_inside(named: Arguments, share: float, ends: Ends) -> Any:
+    deviations = float(torch.special.ndtri(torch.tensor(share, dtype=torch.float64)))
+    return named.get("mean", 0.0) + deviations * named.get("std", 1.0)
+
+
+def _wait_inside(named: Arguments, share: float, ends: Ends) -> Any:
+    return -math.log1p(-share) / named["lambd"]
+
+
+def _category_inside(named: Arguments, share: float, ends: Ends) -> Any:
+    """Return one of the possible categories, whatever their weights."""
+    order = (named["self"] > 0).cumsum(-1)
+    wanted = torch.floor(share * order[..., -1:]) + 1
+    return (order >= wanted).int().argmax(-1, keepdim=True)
+
+
+#: {operation: value at a share of its range}; others stay as drawn.
+INSIDES: dict[Any, Callable[[Arguments, float, Ends], Any]] = {
+    aten.rand: _number_inside,
+    aten.rand_like: _number_inside,
+    aten.uniform_: _number_inside,
+    aten.randint: _integer_inside,
+    aten.randint_like: _integer_inside,
+    aten.random_: _integer_inside,
+    aten.randn: _normal_inside,
+    aten.randn_like: _normal_inside,
+    aten.normal: _normal_inside,
+    aten.normal_: _normal_inside,
+    aten.exponential_: _wait_inside,
+    aten.multinomial: _category_inside,
 }

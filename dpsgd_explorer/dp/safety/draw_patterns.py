@@ -3,7 +3,9 @@
 A shared draw is a random number that a module draws once for a whole batch.  A module
 may mix samples only where such a number is small, or large, or where two of them agree,
 so the safety check runs with each pair of draws in each combination of three levels:
-as drawn, at the low end, at the high end.
+as drawn, at the low end, at the high end.  A module may also choose between several
+branches by one number, so all draws are set to eight places inside their ranges too: a
+branch that has an eighth of the range, or one of eight categories, is seen.
 
 Worked: two draws have 9 combinations, one of them as drawn.  Four draws need no more
 than those 9, of which any two draws see all: the levels a, b, a + b and 2a + b modulo 3
@@ -18,8 +20,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-#: Levels of a draw.
-DRAWN, LOW, HIGH = range(3)
+#: Levels of a draw.  Those from INSIDE on are places inside its range.
+DRAWN, LOW, HIGH, INSIDE = range(4)
+#: Places inside the range.
+PLACES = 8
 #: Draws of which every pair sees all combinations; a further one shares the levels of
 #: the draw this many numbers before it.
 DISTINCT_DRAWS = 16
@@ -41,15 +45,27 @@ class Pattern(NamedTuple):
     b: int
 
     def level(self, number: int) -> int:
-        """Return DRAWN, LOW or HIGH."""
+        """Return DRAWN, LOW, HIGH, or INSIDE and more."""
         if self.digit == _CONSTANT:
             return self.a
         column = number % DISTINCT_DRAWS // 4**self.digit % 4
         return self.a if column == 0 else ((column - 1) * self.a + self.b) % 3
 
+    @property
+    def place(self) -> int | None:
+        """Number of the place inside the range of all draws; None for other levels."""
+        return self.a - INSIDE if self.digit == _CONSTANT and self.a >= INSIDE else None
+
+    @property
+    def share(self) -> float | None:
+        """Share of the range that lies below the place; None for other levels."""
+        return None if self.place is None else (self.place + 0.5) / PLACES
+
     def __str__(self) -> str:
         if self.digit != _CONSTANT:
             return "at some ends of their ranges"
+        if self.share is not None:
+            return f"at {self.share:.0%} of their ranges"
         return f"at the {'low' if self.a == LOW else 'high'} ends of their ranges"
 
 
@@ -60,6 +76,7 @@ FEW_PATTERNS = (ALL_LOW, ALL_HIGH, Pattern(0, LOW, HIGH), Pattern(0, HIGH, LOW))
 ALL_PATTERNS = (
     *FEW_PATTERNS,
     *(Pattern(digit, a, b) for digit in (0, 1) for a in range(3) for b in range(3)),
+    *(Pattern(_CONSTANT, INSIDE + place, 0) for place in range(PLACES)),
 )
 
 

@@ -157,6 +157,14 @@ class Generators:
 
     def _words(self, pattern: Pattern, generator: int) -> Words:
         """Return the outputs that give a generator's draws their levels."""
+        if pattern.place is not None and pattern.share is not None:
+            words = self._drawn.copy()
+            used = np.arange(WORDS_A_DRAW * MOST_DRAWS)
+            # Numbers follow from the high bits, numpy's integers from the low ones,
+            # which differ from word to word: a word beyond a limit is drawn again.
+            low_bits = (pattern.place + used) % 2**8
+            words[: len(used)] = (int(pattern.share * 2**32) & ~(2**8 - 1)) + low_bits
+            return words
         every = [pattern.level(_number(generator, draw)) for draw in range(DRAWS)]
         every[MOST_DRAWS:] = [DRAWN] * (DRAWS - MOST_DRAWS)
         levels = np.repeat(every, WORDS_A_DRAW)

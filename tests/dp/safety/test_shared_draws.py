@@ -167,6 +167,39 @@ def test_a_rare_coin_is_named(name):
         first_pass(Coin(lambda m: COINS[name](m, RARE)))
 
 
+#: {a number below ``n`` that is drawn once for the batch}
+CHOICES = {
+    "torch.randint": lambda m, n: int(torch.randint(n, (1,))),
+    "torch.randint(())": lambda m, n: torch.randint(0, n, ()).item(),
+    "torch.rand": lambda m, n: int(n * torch.rand(1)),
+    "uniform_": lambda m, n: int(torch.empty(1).uniform_(0, n)),
+    "torch.randn": lambda m, n: int(n * torch.special.ndtr(torch.randn(1))),
+    "multinomial": lambda m, n: int(torch.multinomial(torch.ones(n), 1)),
+    "random.choice": lambda m, n: random.choice(range(n)),
+    "random.randrange": lambda m, n: random.randrange(n),
+    "random.random": lambda m, n: int(n * random.random()),
+    "numpy.randint": lambda m, n: int(np.random.randint(n)),
+    "numpy.choice": lambda m, n: int(np.random.choice(np.arange(n))),
+    "numpy.rand": lambda m, n: int(n * np.random.rand()),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_one_mixing_branch_of_several_is_refused(name):
+    """Also if it is neither the first nor the last of them."""
+    for count in (3, 5, 8):
+        for branch in {1, count // 2, count - 2}:
+            with pytest.raises(UnsupportedModuleError, match="mixes the samples"):
+                first_pass(
+                    Coin(lambda m, n=count, k=branch: CHOICES[name](m, n) == k)
+                )
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_between_branches_that_mix_nothing_passes(name):
+    first_pass(Coin(lambda m: True, lambda m, x: x * (1 + CHOICES[name](m, 5))))
+
+
 @pytest.mark.parametrize("engine", ["hooks", "extending"])
 @pytest.mark.parametrize("name", ["torch.rand(1) < p", "random < p", "default_rng < p"])
 def test_mixing_behind_a_coin_is_refused_when_attached(name, engine):
