@@ -190,9 +190,7 @@ def test_one_mixing_branch_of_several_is_refused(name):
     for count in (3, 5, 8):
         for branch in {1, count // 2, count - 2}:
             with pytest.raises(UnsupportedModuleError, match="mixes the samples"):
-                first_pass(
-                    Coin(lambda m, n=count, k=branch: CHOICES[name](m, n) == k)
-                )
+                first_pass(Coin(lambda m, n=count, k=branch: CHOICES[name](m, n) == k))
 
 
 @pytest.mark.parametrize("name", CHOICES)
