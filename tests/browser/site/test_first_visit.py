@@ -39,7 +39,7 @@ def test_by_keyboard_the_first_visit_comes_to_the_ratio_in_six_actions(open_page
     expect(slider).to_be_focused()
     figure = page.locator("#noise")
     limit = figure.locator('[data-part="limit"]').inner_text()
-    expect(strip).to_contain_text(f"more than {limit} times in 100")
+    expect(strip).to_contain_text(f"at most {limit} times in 100")
     strip.get_by_role("button", name="Ask me").press("Enter")
     page.keyboard.press("Space")
     expect(page.locator(".quiz .why:visible")).to_contain_text("Double C")
