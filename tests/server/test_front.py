@@ -313,7 +313,7 @@ def test_nginx_does_not_get_the_secrets(tmp_path):
 )
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_nginx_takes_the_configuration_without_a_warning(tmp_path, given, host):
-    folder = tmp_path / "a folder; with {odd} names"
+    folder = tmp_path / "a b; {c}"  # a socket in it has 107 characters at most
     folder.mkdir()
     settings = Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)} | given)
     file = folder / "nginx.conf"

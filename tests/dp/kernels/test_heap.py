@@ -60,7 +60,8 @@ def steps(**environment):
 
 def test_a_step_fetches_no_memory_anew_and_detach_gives_it_back():
     pages, attached, detached = steps()
-    assert pages < 2000, "of the 50,000 that a step frees"
+    # Up to three of its blocks may be cut up by small ones that stay.
+    assert pages < 10_000, "of the 100,000 that two steps free"
     assert detached < attached - 100
 
 
