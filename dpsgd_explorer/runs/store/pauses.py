@@ -110,7 +110,9 @@ class Pauses:
             _check_goes_on(run, values)
             asked = json.loads(run["changes"] or "{}") | dict(values)
             now = _config_in_force(connection, run).model_dump()
-            waiting = {name: asked[name] for name in asked if asked[name] != now.get(name)}
+            waiting = {
+                name: asked[name] for name in asked if asked[name] != now.get(name)
+            }
             store_changes(connection, run_id, waiting)
 
     def config(self, run_id: str) -> RunConfig:
