@@ -56,8 +56,12 @@ class Consumer:
         self._pool = ProcessPool(settings, lease_s)
         if loads_first:
             self._pool.keep_warm(beside_runs=False)
-        self.store = RunStore.from_settings(settings)
-        self.doorbell = Doorbell(settings, self.answer)
+        try:
+            self.store = RunStore.from_settings(settings)
+            self.doorbell = Doorbell(settings, self.answer)
+        except BaseException:
+            self._pool.close()  # the process that loads would outlive the worker
+            raise
         self._settings = settings
         self._lease_s = lease_s
         self._sweep = Sweep(self.store, settings.keep_days)
