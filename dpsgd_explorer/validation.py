@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Collection
 from decimal import Decimal
 from difflib import get_close_matches
@@ -12,6 +13,9 @@ from typing import Any
 from dpsgd_explorer.errors import ConfigError, ExplorerError
 
 MakeError = Callable[[str, str], ExplorerError]
+
+#: Most characters of a value in a message.
+MAX_SHOWN_CHARACTERS = 200
 
 
 def one_of(
@@ -35,7 +39,7 @@ def one_of(
         return value
     raise error(
         name,
-        f"{name} must be one of {', '.join(choices)}, got {value!r}."
+        f"{name} must be one of {', '.join(choices)}, got {shown(value)}."
         f"{suggestion(value, choices)}",
     )
 
@@ -54,6 +58,20 @@ def suggestion(value: object, choices: Collection[str]) -> str:
     return f" Did you mean {by_case[near[0]]!r}?" if near else ""
 
 
+def shown(value: object) -> str:
+    """Return a value as a message shows it, cut after MAX_SHOWN_CHARACTERS.
+
+    Python writes no integer of more than 4,300 digits and raises ValueError instead.
+    """
+    try:
+        text = repr(value)
+    except ValueError:
+        kind = type(value).__name__
+        return f"a value of type {kind} with over {sys.get_int_max_str_digits()} digits"
+    is_short = len(text) <= MAX_SHOWN_CHARACTERS
+    return text if is_short else f"{text[:MAX_SHOWN_CHARACTERS]}…"
+
+
 def plain_number(value: Any) -> int | float | None:
     """Return a real scalar as a Python int or float with the same value.
 
@@ -66,7 +84,8 @@ def plain_number(value: Any) -> int | float | None:
     Returns:
         An int if the type is that of integers, or a fraction without a denominator;
         else a float, which may be infinite or NaN.  None if the value is no real
-        number: a boolean, a complex number, a string, a duration, an array.
+        number: a boolean, a complex number, a string, a duration, a masked value, an
+        array.
     """
     value = _unwrapped(value)
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):
@@ -91,13 +110,16 @@ def _as_float(value: Any) -> float:
 def _unwrapped(value: Any) -> Any:
     """Return the Python number in a scalar of numpy or a tensor, anything else as is.
 
-    Durations of numpy are None: they would count as integers.
+    Durations of numpy are None: they would count as integers.  So are masked values,
+    which hold a number that their owner declared missing.
     """
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind and kind in "mM":
         return None
     if getattr(value, "shape", None) != () or not hasattr(value, "item"):
         return value
+    if getattr(value, "mask", False):
+        return None
     try:
         return value.item()
     except (RuntimeError, ValueError):  # a tensor without a value
@@ -117,10 +139,11 @@ def finite(name: str, value: object, error: MakeError = ConfigError) -> float:
     """
     number = plain_number(value)
     if number is None:
-        raise error(name, f"{name} must be a number, got {value!r}.")
+        came = f"{shown(value)}.{advice(value)}"
+        raise error(name, f"{name} must be a number, got {came}")
     real = _as_float(number)
     if not math.isfinite(real):
-        raise error(name, f"{name} must be a finite number, got {value!r}.")
+        raise error(name, f"{name} must be a finite number, got {shown(value)}.")
     return real
 
 
@@ -136,8 +159,12 @@ def positive(name: str, value: object, error: MakeError = ConfigError) -> int | 
         ConfigError: or what ``error`` returns: the value is no such number.
     """
     number = plain_number(value)
-    if number is None or not 0 < number < math.inf:
-        raise error(name, f"{name} must be a finite number above 0, got {value!r}.")
+    if number is None or not 0 < _as_float(number) < math.inf:
+        raise error(
+            name,
+            f"{name} must be a finite number above 0, got {shown(value)}."
+            f"{advice(value)}",
+        )
     return number
 
 
@@ -161,11 +188,29 @@ def whole(
         ConfigError: or what ``error`` returns: the value is no whole number, or
             outside the range.
     """
+    number = whole_number(value)
+    if number is None:
+        raise error(
+            name, f"{name} must be a whole number, got {shown(value)}.{advice(value)}"
+        )
+    if not least <= number <= most:
+        raise error(name, f"{name} must be from {least} to {most}, got {shown(value)}.")
+    return number
+
+
+def whole_number(value: object) -> int | None:
+    """Return a whole number as a plain int, 100 for 100.0; None for anything else.
+
+    A fraction near a whole number has the float of that number, so the two are compared
+    exactly.
+    """
     number = plain_number(value)
     if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    if not isinstance(number, int):
-        raise error(name, f"{name} must be a whole number, got {value!r}.")
-    if not least <= number <= most:
-        raise error(name, f"{name} must be from {least} to {most}, got {value!r}.")
-    return number
+        number = int(number) if number == _unwrapped(value) else None
+    return number if isinstance(number, int) else None
+
+
+def advice(value: object) -> str:
+    """Return the remedy for an array or a list in place of a number, else ""."""
+    is_row = getattr(value, "shape", ()) != () or isinstance(value, list | tuple)
+    return " Pass one number per call." if is_row else ""

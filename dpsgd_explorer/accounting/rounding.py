@@ -38,6 +38,7 @@ def round_up(epsilon: float, digits: int = 2) -> str:
     digits = validation.whole("digits", digits, 0, MAX_DIGITS)
     if spent == math.inf:
         return "∞"
+    spent = validation.finite("epsilon", spent)
     number = Decimal(f"{spent:.{SIGNIFICANT}g}")
     if 0 < number < Decimal(1).scaleb(-digits):
         return _small(number)

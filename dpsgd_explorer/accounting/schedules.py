@@ -16,7 +16,7 @@ from typing import Any
 
 from dpsgd_explorer.accounting.core.phase import Phase
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.validation import plain_number, whole
+from dpsgd_explorer.validation import positive, whole
 
 #: Step (0 for the first) -> factor of its noise multiplier or of its bound.
 Factor = Callable[[int], float]
@@ -39,7 +39,7 @@ class Schedule(ABC):
             if not isinstance(value, Schedule):
                 number = _above_zero(field.name, value)
                 if field.type == "int":
-                    number = whole(field.name, number, 1, 10**9)
+                    number = whole(field.name, value, 1, 10**9)
                 object.__setattr__(self, field.name, number)
 
     @abstractmethod
@@ -149,13 +149,11 @@ def scheduled_phases(
 
 
 def _above_zero(name: str, value: object) -> int | float:
-    number = plain_number(value)
-    if number is None or not 0 < number < math.inf:
-        raise ConfigError(
-            name,
-            f"{name} of a schedule must be a finite number above 0, got {value!r}.",
-        )
-    return number
+    return positive(name, value, _error)
+
+
+def _error(name: str, message: str) -> ConfigError:
+    return ConfigError(name, f"{name} of a schedule{message.removeprefix(name)}")
 
 
 def _rounded_down(factors: Sequence[float]) -> list[float]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.validation import finite, shown
 
 
 class ParameterAverage:
@@ -36,8 +37,9 @@ class ParameterAverage:
     """
 
     def __init__(self, module: nn.Module, decay: float = 0.9999) -> None:
+        came, decay = shown(decay), finite("decay", decay)
         if not 0 < decay < 1:
-            raise ConfigError("decay", f"decay must be between 0 and 1, got {decay!r}.")
+            raise ConfigError("decay", f"decay must be between 0 and 1, got {came}.")
         self._parameters = {
             name: p for name, p in module.named_parameters() if p.requires_grad
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Any
@@ -30,7 +29,7 @@ from dpsgd_explorer.dp.plan_arguments import PlanArguments, refuse_schedules
 from dpsgd_explorer.dp.sampling.partition import PARTITIONS, Local, Strided
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
-from dpsgd_explorer.validation import one_of
+from dpsgd_explorer.validation import one_of, positive
 
 #: Version of the saved layout; a state of another version is refused.
 STATE_VERSION = 6
@@ -149,11 +148,7 @@ class EngineState:
         Raises:
             ConfigError: it is no bound, or the bound follows the gradients.
         """
-        if not 0 < max_grad_norm < math.inf:
-            raise ConfigError(
-                "max_grad_norm",
-                f"max_grad_norm must be above 0 and finite, got {max_grad_norm!r}.",
-            )
+        max_grad_norm = positive("max_grad_norm", max_grad_norm)
         if not isinstance(self.bound, PlannedBound):
             raise ConfigError(
                 "max_grad_norm",

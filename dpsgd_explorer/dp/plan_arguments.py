@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dpsgd_explorer.accounting import NAMES, Plan
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.validation import finite, one_of, whole
+from dpsgd_explorer.validation import finite, one_of, shown, whole
 
 MAX_RECORDS = 2**53  # whole numbers up to it are exact in a float
 
@@ -106,7 +106,7 @@ class PlanArguments(NamedTuple):
             raise ConfigError(
                 "target_delta",
                 f"target_delta must be above 0 and below 1/N = 1/{sample_size}, "
-                f"got {self.target_delta!r}.",
+                f"got {shown(self.target_delta)}.",
             )
         return delta
 

@@ -49,7 +49,7 @@ def positive(name: str, value: object) -> float:
     """Return a finite number above 0."""
     number = validation.finite(name, value)
     if number <= 0:
-        refuse(name, f"{name} must be greater than 0, got {value!r}.")
+        refuse(name, f"{name} must be greater than 0, got {validation.shown(value)}.")
     return number
 
 
@@ -57,7 +57,10 @@ def at_least_zero(name: str, value: object) -> float:
     """Return a finite number, 0 or more."""
     number = validation.finite(name, value)
     if number < 0:
-        refuse(name, f"{name} must be finite and not below 0, got {value!r}.")
+        refuse(
+            name,
+            f"{name} must be finite and not below 0, got {validation.shown(value)}.",
+        )
     return number
 
 

@@ -9,10 +9,17 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.accounting import NAMES, NeighboringRelation
-from dpsgd_explorer.dp import PrivacyEngine, choices
+from dpsgd_explorer.dp import (
+    AdaptiveClipping,
+    ParameterAverage,
+    PrivacyEngine,
+    choices,
+    schedules,
+)
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.dp.sampling.partition import PARTITIONS
 from dpsgd_explorer.errors import ConfigError, ExplorerError
+from dpsgd_explorer.validation import shown
 from tests.dp.nets import linear
 
 GOOD = {"batch_size": 8, "sample_size": 40, "steps": 3, "noise_multiplier": 1.0}
@@ -134,10 +141,16 @@ WRONG = {
     "augmentation_multiplicity": [0, 1.5, True, "2"],
     "audit": [True, 2.5, "4", -1],
 }
+WRONG = {
+    argument: [*values, np.ma.masked, 10**5000, np.array([[1.0, 2.0]])]
+    for argument, values in WRONG.items()
+}
 
 
 @pytest.mark.parametrize(
-    ("argument", "value"), [(a, v) for a, values in WRONG.items() for v in values]
+    ("argument", "value"),
+    [(a, v) for a, values in WRONG.items() for v in values],
+    ids=shown,
 )
 def test_a_wrong_number_is_refused_by_its_own_name(argument, value):
     more = {"clipping_fn": "global"} if argument == "clipping_threshold" else {}
@@ -147,8 +160,30 @@ def test_a_wrong_number_is_refused_by_its_own_name(argument, value):
     message = str(caught.value)
     assert message.startswith(argument)
     assert " must be " in message
-    assert f"got {value!r}" in message or isinstance(value, list)
+    assert f"got {shown(value)}" in message or isinstance(value, list)
     assert "expected_batch_size" not in message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.ma.masked, 10**5000, np.array([0.25, 0.5]), None],
+    ids=shown,
+)
+def test_a_wrong_number_of_another_class_is_refused_by_its_own_name(value):
+    net = linear()
+    engine = PrivacyEngine(net, **GOOD)
+    engine.attach(torch.optim.SGD(net.parameters(), lr=0.1))
+    calls = {
+        "max_grad_norm": engine.choose_max_grad_norm,
+        "decay": lambda x: ParameterAverage(net, x),
+        "quantile": lambda x: AdaptiveClipping(quantile=x),
+        "learning_rate": lambda x: AdaptiveClipping(learning_rate=x),
+        "rate": schedules.Exponential,
+    }
+    for argument, call in calls.items():
+        with pytest.raises(ConfigError, match=f"{argument} .*must be ") as caught:
+            call(value)
+        assert caught.value.field == argument
 
 
 @pytest.mark.parametrize("module", [nn.Linear, None, "linear", linear().parameters()])

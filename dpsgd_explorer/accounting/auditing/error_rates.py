@@ -36,8 +36,8 @@ class Scores(NamedTuple):
             AccountingError: a score is not a number.
         """
         values = np.asarray(scores, dtype=np.float64)
-        if np.isnan(values).any():
-            validation.refuse("scores", "numbers", "nan")
+        if np.ma.is_masked(scores) or np.isnan(values).any():
+            validation.refuse("scores", "numbers, none of them missing", scores)
         return cls(values[joined], values[~joined])
 
     def split(self, share: float) -> tuple[Scores, Scores]:

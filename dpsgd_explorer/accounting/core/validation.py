@@ -104,7 +104,14 @@ def all_steps(values: Iterable[object]) -> list[int]:
 def step_counts(values: Any) -> npt.NDArray[np.float64]:
     """Return numbers of steps of all phases together, of any size, [S]."""
     counts = numbers("steps", values)
-    if not np.all(np.isfinite(counts) & (counts == np.rint(counts)) & (counts >= 0)):
+    is_whole = np.isfinite(counts) & (counts == np.rint(counts)) & (counts >= 0)
+    # Fractions near whole numbers have their floats, and so look whole.
+    exact = isinstance(values, np.ndarray)
+    if not exact:
+        is_scalar = validation.plain_number(values) is not None
+        listed = [values] if is_scalar else values
+        exact = all(validation.whole_number(value) is not None for value in listed)
+    if not exact or not np.all(is_whole):
         refuse("steps", "whole numbers of at least 0", values)
     return counts
 
@@ -116,6 +123,8 @@ def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
     """
     if validation.plain_number(values) is not None:
         values = [values]
+    if np.ma.is_masked(values):
+        refuse(name, "a list of numbers, none of them masked", values)
     kind = getattr(getattr(values, "dtype", None), "kind", "O")
     if kind in "fiu":  # real numbers of numpy
         row = np.array(values, dtype=np.float64)
@@ -143,4 +152,4 @@ def _error(name: str, message: str) -> AccountingError:
 
 def refuse(name: str, rule: str, value: object) -> NoReturn:
     """Raise AccountingError: subject, rule, what came."""
-    raise _error(name, f"{name} must be {rule}, got {value!r}.")
+    raise _error(name, f"{name} must be {rule}, got {validation.shown(value)}.")

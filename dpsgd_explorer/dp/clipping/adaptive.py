@@ -33,6 +33,7 @@ from dpsgd_explorer.accounting.released_counts import (
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.noise.base import Meter, NoiseSource
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.validation import finite, positive, shown
 
 #: Bound of the factor and of its inverse: float32 holds C times it.
 MAX_FACTOR = 2.0**60
@@ -60,10 +61,18 @@ class AdaptiveClipping:
 
     def __post_init__(self) -> None:
         """Check every number's domain."""
-        _require("quantile", self.quantile, "between 0 and 1", 0 < self.quantile < 1)
-        _require_positive("learning_rate", self.learning_rate)
+        quantile = finite("quantile", self.quantile)
+        if not 0 < quantile < 1:
+            raise ConfigError(
+                "quantile",
+                f"quantile must be between 0 and 1, got {shown(self.quantile)}.",
+            )
+        plain = {"quantile": quantile}
+        plain["learning_rate"] = positive("learning_rate", self.learning_rate)
         if self.count_noise is not None:
-            _require_positive("count_noise", self.count_noise)
+            plain["count_noise"] = positive("count_noise", self.count_noise)
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
 
     def noise_multiplier(self, plan: Plan) -> float:
         """Return the count's noise std over its sensitivity; 0 without privacy.
@@ -151,12 +160,3 @@ class AdaptiveBound:
     def restore(self, state: list[float]) -> None:
         """Continue from these factors."""
         self._factors = list(state)
-
-
-def _require_positive(name: str, value: float) -> None:
-    _require(name, value, "a finite number above 0", 0 < value < math.inf)
-
-
-def _require(name: str, value: float, rule: str, holds: bool) -> None:
-    if not holds:
-        raise ConfigError(name, f"{name} must be {rule}, got {value!r}.")

@@ -71,7 +71,25 @@ NO_NUMBERS = [
     torch.tensor([0.5]),
     np.timedelta64(1, "D"),
     [0.5],
+    np.ma.masked,
+    np.ma.array(0.5, mask=True),
+    np.array([1.0, 2.0]),
+    torch.ones(2),
+    np.ma.array([0.5, 0.25], mask=[True, False]),
 ]
+#: Numbers that no float holds, and that Python writes in no message.
+TOO_LARGE = [10**5000, -(10**5000), Fraction(10**5000), [10**5000]]
+#: Numbers whose floats are whole.
+NOT_WHOLE = [
+    Fraction(1, 10**5000),
+    Fraction(10**30 + 1, 10**30),
+    Decimal("1e-400"),
+    Decimal(7) + Decimal("1e-20"),
+    np.longdouble(7) + np.longdouble(2.0**-60),
+]
+ALL_WHOLE = {"steps", "asked", "before", "sample_size", "expected_batch_size", "every"}
+ALL_WHOLE |= {"stages", "repetitions", "max_batch_size", "public_size", "keep_every"}
+ALL_WHOLE |= {"digits", "first"}
 
 
 class Call(NamedTuple):
@@ -209,7 +227,6 @@ def truncated(
     steps,
     delta,
     false_positive_rates,
-    target_epsilon,
     **sizes,
 ):
     run = (sample_rate, noise_multiplier, steps)
@@ -220,9 +237,6 @@ def truncated(
         accounting.truncated_poisson_trade_off(*run, **rates),
         batches_interval(
             Phase(*run), delta, "exact", batches=Batches("truncated_poisson", **sizes)
-        ),
-        accounting.truncated_poisson_noise_multiplier(
-            target_epsilon, sample_rate, steps, delta, **sizes
         ),
     )
 
@@ -319,11 +333,11 @@ CALLS = {
     "fixed_size_epsilon": Call(accounting.fixed_size_epsilon, RUN | DELTA),
     "truncated_poisson": Call(
         truncated,
-        RUN
-        | SIZES
-        | DELTA
-        | {"steps": 30}
-        | {"false_positive_rates": 0.125, "target_epsilon": 4.0},
+        RUN | SIZES | DELTA | {"steps": 30} | {"false_positive_rates": 0.125},
+    ),
+    "truncated_poisson_noise_multiplier": Call(
+        accounting.truncated_poisson_noise_multiplier,
+        {"target_epsilon": 4.0, "sample_rate": 1 / 16, "steps": 30} | SIZES | DELTA,
     ),
     "gaussian_delta": Call(
         accounting.gaussian_delta, {"epsilon": 0.5, "noise_multiplier": 3, "steps": 2}
@@ -395,7 +409,6 @@ ELSEWHERE = {
     "trade_off_intervals": "questions",
     "trade_off": "questions",
     "truncated_poisson_epsilon": "truncated_poisson",
-    "truncated_poisson_noise_multiplier": "truncated_poisson",
     "truncated_poisson_trade_off": "truncated_poisson",
 }
 #: Names of the product for arguments of the functions above.
@@ -450,11 +463,47 @@ def test_every_kind_of_scalar_gives_the_digits_of_plain_numbers(name, data):
 PAIRS = [(name, argument) for name, call in CALLS.items() for argument in call.numbers]
 
 
+def reject(name, argument, value):
+    """Check that the message names the argument and the rule, and can be read."""
+    call = CALLS[name]
+    with pytest.raises((AccountingError, ConfigError)) as caught:
+        call.function(**{**call.numbers, argument: value})
+    assert caught.value.field == FIELDS.get(argument, argument)
+    message = str(caught.value)
+    assert f"{caught.value.field} " in message
+    assert " must be " in message
+    assert len(message) < 500
+    return message
+
+
 @pytest.mark.parametrize(("name", "argument"), PAIRS)
 def test_anything_but_a_real_scalar_is_rejected_by_name(name, argument):
-    call = CALLS[name]
-    for value in NO_NUMBERS:
-        with pytest.raises((AccountingError, ConfigError)) as caught:
-            call.function(**{**call.numbers, argument: value})
-        assert caught.value.field == FIELDS.get(argument, argument)
-        assert caught.value.field in str(caught.value)
+    for value in [*NO_NUMBERS, *TOO_LARGE]:
+        reject(name, argument, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), [pair for pair in PAIRS if pair[1] in ALL_WHOLE]
+)
+def test_a_number_near_a_whole_one_is_not_whole(name, argument):
+    for value in NOT_WHOLE:
+        reject(name, argument, value)
+
+
+@pytest.mark.parametrize("row", [np.array([1, 2]), torch.ones(2), [1, 2], (1, 2)])
+def test_a_row_of_numbers_is_told_to_be_given_one_by_one(row):
+    for argument in [*RUN, *DELTA]:
+        message = reject("epsilon", argument, row)
+        assert message.endswith("Pass one number per call.")
+
+
+def test_masked_values_of_a_row_are_missing():
+    masked = np.ma.array([100, 120], mask=[False, True])
+    with pytest.raises(AccountingError, match="steps must be"):
+        accounting.epsilon_curve(1 / 16, 1.5, 1e-5, steps=masked)
+    whole = np.ma.array([100, 120], mask=False)
+    plain_curve = accounting.epsilon_curve(1 / 16, 1.5, 1e-5, steps=[100, 120])
+    assert accounting.epsilon_curve(1 / 16, 1.5, 1e-5, steps=whole) == plain_curve
+    joined = np.array([True, False])
+    with pytest.raises(AccountingError, match="scores must be numbers"):
+        error_rates.Scores.of(masked, joined)
