@@ -3,7 +3,7 @@
 The supervisor is small on purpose.  It opens the socket, so that a port in use is
 reported at once and no request is refused while the web server starts.  It starts all,
 restarts them if they crash, passes SIGTERM and SIGINT on, and ends with all of them.
-As a container's first process it also collects orphans.
+It adopts the processes of a service that died before it could end them.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from dpsgd_explorer.runs.worker.heartbeat import (
     forget,
     seconds_since,
 )
+from dpsgd_explorer.runs.worker.prctl import adopt_orphans, children
 from dpsgd_explorer.server.front import MAX_CONNECTIONS, SOCKET_NAME, find_nginx
 from dpsgd_explorer.settings import FILE, Settings
 
@@ -130,6 +131,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Return the exit code: 0 after a signal, 1 if a service does not start."""
+        adopt_orphans()
         with self._signals() as wake:
             for service in self._services:
                 service.start()
@@ -171,7 +173,7 @@ class Supervisor:
                         service.has_ended(os.waitstatus_to_exitcode(ended[1]))
 
     def _end_all(self, wake: int) -> None:
-        """Terminate every service, wait, then kill the remaining ones."""
+        """Terminate every service, wait, then kill all that remains."""
         end = time.monotonic() + SHUTDOWN_SECONDS
         for is_front in (False, True):
             for service in self._running(is_front):
@@ -184,6 +186,10 @@ class Supervisor:
                 service.signal(signal.SIGKILL)
                 assert service.process is not None
                 service.process.wait()
+        while orphans := children():  # of a service that was killed, or had just begun
+            for pid in orphans:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
     def _running(self, is_front: bool) -> list[Service]:
         return [

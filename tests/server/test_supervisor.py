@@ -23,6 +23,7 @@ from tests.server.processes import (
     START_SECONDS,
     alive,
     children,
+    command_of,
     descendants,
     has_begun,
     worker_of,
@@ -33,8 +34,7 @@ def assert_all_end_after(number, process):
     below = wait_until(lambda: (d := descendants(process.pid)) and len(d) >= 4 and d)
     process.send_signal(number)
     assert process.wait(START_SECONDS) == 0
-    # A process that is loading torch sees that its worker is gone once it has loaded.
-    wait_until(lambda: alive(below) == [])
+    assert alive(below) == []
 
 
 def readiness(address):
@@ -72,6 +72,23 @@ def test_a_crashed_worker_is_started_again_until_ctrl_c(product):
     ready = wait_until(lambda: readiness(address))
     assert ready["checks"].keys() == {"database", "schema", "queue", "worker"}
     assert_all_end_after(signal.SIGINT, process)
+
+
+def fork_servers(process):
+    return [p for p in descendants(process.pid) if "fork_server" in command_of(p)]
+
+
+def test_no_process_that_has_just_begun_outlives_the_supervisor(tmp_path):
+    """The worker starts its fork server before it heeds SIGTERM."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dpsgd_explorer", "serve", "--only", "worker"],
+        env=os.environ | {"DPSGD_INSTANCE_DIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+    )
+    begun = wait_until(lambda: fork_servers(process))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(START_SECONDS) == 0
+    assert alive(begun) == []
 
 
 @pytest.mark.long("real runs")
@@ -168,18 +185,32 @@ def test_a_database_of_a_later_program_is_refused_in_one_line(tmp_path):
     settings = Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path)})
     with closing_store(settings) as store, store.database.write() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '999'")
-    result = subprocess.run(
-        [sys.executable, "-m", "dpsgd_explorer", "serve"],
-        env=os.environ | {"DPSGD_INSTANCE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=START_SECONDS,
-    )
-    assert (result.returncode, result.stdout) == (2, "")
-    [line] = result.stderr.splitlines()
-    assert line.startswith("serve: the database ")
-    assert "has schema 999" in line
-    assert "written by a later program" in line
+    for command in ("serve", "worker"):  # the worker is already loading torch
+        # Not a pipe: its end would come only with the last process that has it.
+        with (tmp_path / "log").open("wb") as log:
+            result = subprocess.run(
+                [sys.executable, "-m", "dpsgd_explorer", command],
+                env=os.environ | {"DPSGD_INSTANCE_DIR": str(tmp_path)},
+                stdout=log,
+                stderr=log,
+                timeout=START_SECONDS,
+            )
+        assert alive_with(str(tmp_path)) == []
+        assert result.returncode == 2
+        [line] = (tmp_path / "log").read_text().splitlines()
+        assert line.startswith(f"{command}: the database ")
+        assert "has schema 999" in line
+        assert "written by a later program" in line
+
+
+def alive_with(word):
+    """Return the processes that have a word in their environment."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # another user's, or it ended
+            if word in file.read_text():
+                found.append(file.parent.name)
+    return found
 
 
 @contextlib.contextmanager

@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import NoReturn
 
 from dpsgd_explorer import logs
 from dpsgd_explorer.errors import (
@@ -48,7 +47,7 @@ from dpsgd_explorer.runs.store.schema import DONE
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.store.transitions import to_json
 from dpsgd_explorer.runs.worker import limits, outcomes
-from dpsgd_explorer.runs.worker.ending import Ending
+from dpsgd_explorer.runs.worker.ending import Ending, leave
 from dpsgd_explorer.runs.worker.event_writer import EventWriter
 from dpsgd_explorer.runs.worker.loading import report_warm
 from dpsgd_explorer.runs.worker.parent_watch import ParentWatch
@@ -374,13 +373,6 @@ def _replay_error(stored: StoredEvent) -> ReplayError:
         f"resumed, the run did not repeat its event {stored.seq} ({stored.kind}); it "
         "was stopped, for its noise may have been drawn anew. Start the run again."
     )
-
-
-def leave(code: int) -> NoReturn:
-    """End at once; to take torch apart in order takes Python a second."""
-    logging.shutdown()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 if __name__ == "__main__":

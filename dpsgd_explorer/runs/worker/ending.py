@@ -1,12 +1,15 @@
-"""SIGTERM to the process of a run: it takes a checkpoint between two steps, then ends.
+"""How the process of a run ends.
 
-The program that goes on from there, perhaps a later one, has nothing to repeat.
+At SIGTERM it takes a checkpoint between two steps before it ends.  The program that
+goes on from there, perhaps a later one, has nothing to repeat.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import sys
 from typing import NoReturn
 
 
@@ -42,3 +45,10 @@ class Ending:
         if not self._takes_steps:
             self.end()
         self.is_asked = True
+
+
+def leave(code: int) -> NoReturn:
+    """End at once; to take torch apart in order takes Python a second."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)

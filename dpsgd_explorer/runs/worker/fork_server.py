@@ -24,7 +24,7 @@ import socket
 import sys
 import time
 
-from dpsgd_explorer.runs.worker import child, limits
+from dpsgd_explorer.runs.worker.ending import leave
 from dpsgd_explorer.runs.worker.forked_process import REQUEST
 from dpsgd_explorer.runs.worker.loading import report_warm
 from dpsgd_explorer.runs.worker.prctl import die_with_parent, set_name
@@ -38,8 +38,13 @@ ADOPTION_SECONDS = 0.001
 
 def main(arguments: list[str]) -> int:
     """Load, then fork when asked; in a fork, train one run and return its exit code."""
-    settings, lease_s = Settings.from_environment(), float(arguments[0])
     die_with_parent()
+    if _has_ended(STDIN):  # the worker died before the kernel was asked to kill us
+        return 0
+    # Here: these imports take a second, in which the worker may be killed.
+    from dpsgd_explorer.runs.worker import child, limits
+
+    settings, lease_s = Settings.from_environment(), float(arguments[0])
     set_name(NAME)
     child.prepare(settings)
     child.load(settings)
@@ -94,4 +99,4 @@ def _forked() -> bool:
 
 
 if __name__ == "__main__":
-    child.leave(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import signal
+from pathlib import Path
 
 # Of <linux/prctl.h>.
 PR_SET_PDEATHSIG = 1
@@ -20,6 +21,12 @@ def die_with_parent() -> None:
 def adopt_orphans() -> bool:
     """Become the parent of grandchildren whose parent ends; False if that cannot be."""
     return _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> list[int]:
+    """Returns the numbers of this process's children, adopted orphans included."""
+    files = Path("/proc/self/task").glob("*/children")
+    return [int(number) for file in files for number in file.read_text().split()]
 
 
 def set_name(name: str) -> None:

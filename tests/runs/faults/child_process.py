@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.worker import child, fork_server, limits
+from dpsgd_explorer.runs.worker.ending import leave
 
 EVENT_SECONDS = 0.04
 STOP_ORDER = os.environ.get("STOP_ORDER")
@@ -45,4 +46,4 @@ child.IDLE_MIB = math.inf
 child.load = lambda settings: None
 limits.NICENESS = 0
 limits.Precedence.tend = lambda self: time.sleep(EVENT_SECONDS)  # called at each event
-child.leave(fork_server.main(sys.argv[1:]))
+leave(fork_server.main(sys.argv[1:]))

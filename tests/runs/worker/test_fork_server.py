@@ -2,7 +2,10 @@
 
 import os
 import signal
-from contextlib import contextmanager
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -152,6 +155,32 @@ def test_a_process_whose_server_dies_before_it_exists_counts_as_killed(site):
     assert process.exit_code(PATIENCE_SECONDS) == -signal.SIGKILL
     assert process.pid is None
     process.end()
+
+
+def test_a_fork_server_whose_worker_dies_at_once_loads_nothing(tmp_path):
+    code = (
+        "import os, signal\n"
+        "from dpsgd_explorer.runs.worker.forked_process import ForkServer\n"
+        "server = ForkServer(['9'], dict(os.environ))\n"
+        "print(server._popen.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"DPSGD_INSTANCE_DIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    server = int(killed.stdout)
+    wait_until(lambda: not is_alive(server) or "sqlalchemy" in mapped(server))
+    assert not is_alive(server)
+
+
+def mapped(pid):
+    """Return the names of the files that a process has mapped."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/maps").read_text()
+    return ""
 
 
 @pytest.mark.long("real runs")
