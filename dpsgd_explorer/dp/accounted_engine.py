@@ -54,7 +54,10 @@ class AccountedEngine:
     ) -> float:
         """Return the epsilon of the steps done so far, with those of earlier phases.
 
-        Infinite without noise.
+        Infinite without noise.  Of an unfinished plan it is the epsilon of the steps
+        done, without a warning: between two epochs, a loop that prints epsilon looks
+        like a loop that has ended.  ``print(engine)`` and the receipt say how many
+        planned steps are done, and ``receipt`` warns of planned steps that are left.
 
         Args:
             delta: The plan's if not given.
@@ -65,21 +68,9 @@ class AccountedEngine:
         Raises:
             PrivacyError: sampling or loss were neither checked nor vouched for, or
                 something else was done than the accountant was told.
-
-        Warns:
-            PrivacyWarning: once, if planned steps are left and no epoch is running.
         """
         self._report.vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
-        epsilon = self._report.epsilon(delta)
-        if self._state.is_between_epochs and not self._told_unfinished:
-            self._told_unfinished = True
-            warnings.warn(
-                f"epsilon is that of {self._state.progress}. If training ends here, "
-                "plan fewer epochs or steps: the same epsilon then needs less noise.",
-                PrivacyWarning,
-                stacklevel=2,
-            )
-        return epsilon
+        return self._report.epsilon(delta)
 
     def get_epsilons(
         self,
@@ -119,8 +110,23 @@ class AccountedEngine:
 
         Raises:
             PrivacyError: the two differ.
+
+        Warns:
+            PrivacyWarning: once, if planned steps are left and no epoch is running.
         """
-        return self._report.receipt()
+        receipt = self._report.receipt()
+        # A receipt is written when training has ended.  ``detach`` shows no such thing:
+        # it comes after errors, and before another optimizer or engine.
+        if self._state.is_between_epochs and not self._told_unfinished:
+            self._told_unfinished = True
+            warnings.warn(
+                f"the plan is unfinished: {self._state.progress} are done. If training "
+                "ends here, plan fewer epochs or steps: the same epsilon then needs "
+                "less noise.",
+                PrivacyWarning,
+                stacklevel=2,
+            )
+        return receipt
 
     def audit(
         self, delta: float | None = None, confidence: float = CONFIDENCE

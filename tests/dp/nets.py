@@ -13,7 +13,7 @@ from torch import nn
 from dpsgd_explorer.dp import PrivacyEngine
 
 #: Allows epsilon to be asked for in the middle of a plan.
-UNFINISHED = pytest.mark.filterwarnings("ignore:epsilon is that of")
+UNFINISHED = pytest.mark.filterwarnings("ignore:the plan is unfinished")
 #: Allows a loss that the engine cannot read.
 UNREAD = pytest.mark.filterwarnings("ignore:the loss must be a mean or sum")
 SAMPLES = 5

@@ -10,7 +10,7 @@ from torch import nn
 
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, PrivacyError
-from tests.dp.nets import POISSON, UNFINISHED, attached, data, train
+from tests.dp.nets import POISSON, attached, data, train
 
 STEPS = 7
 
@@ -110,7 +110,6 @@ def test_the_state_does_not_change_with_the_engine():
     assert torch.equal(state["sampler"]["generator"], kept[1])
 
 
-@UNFINISHED
 def test_steps_that_a_state_does_not_know_of_are_counted():
     """The same state again and again, in the same engine."""
     run = started(seed=None, noise="secure")
@@ -144,7 +143,6 @@ def test_branches_of_one_run_are_added_up():
     assert first[2].steps_done == 2 + 1 + 3 + 1
 
 
-@UNFINISHED
 def test_seeded_noise_is_not_used_again_on_other_gradients():
     run = started()
     advance(run, 2)

@@ -6,7 +6,7 @@ from torch import nn
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.options import CHOICES
-from tests.dp.nets import UNFINISHED, attached, clipped_sum, linear
+from tests.dp.nets import attached, clipped_sum, linear
 
 SETTINGS = {"batch_size": 8, "sample_size": 40, "steps": 50, "noise_multiplier": 1.0}
 
@@ -22,7 +22,6 @@ def test_dropout_stays_on_while_training(engine):
     assert all(module.training for module in net.modules())
 
 
-@UNFINISHED
 def test_epsilon_is_epsilon():
     engine = PrivacyEngine(linear(), **SETTINGS)
     optimizer = torch.optim.SGD(engine.module.parameters(), lr=0.1)

@@ -304,6 +304,7 @@ def test_lost_steps_are_counted_where_noise_is_not_repeated(at):
     assert again[2].get_epsilon() <= 3.0
 
 
+@UNFINISHED
 def test_seeded_noise_repeats_lost_steps_and_they_cost_nothing():
     first = started(noise="seeded", seed=3)
     advance(first, 2)
@@ -314,7 +315,6 @@ def test_seeded_noise_repeats_lost_steps_and_they_cost_nothing():
     assert again[2].receipt()["lost_steps"] == 0
 
 
-@UNFINISHED
 def test_the_state_of_a_secure_run_holds_no_key():
     run = started()
     advance(run, 3)

@@ -14,7 +14,7 @@ from dpsgd_explorer.dp.losses.watch import LossWatch
 from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import ConfigError, MixedLossError, PrivacyError
 from tests.dp.loss_cases import CLASSES, Tokens, token_classes
-from tests.dp.nets import POISSON, UNFINISHED, UNREAD, attached, data, linear, train
+from tests.dp.nets import POISSON, UNREAD, attached, data, linear, train
 
 pytestmark = UNREAD
 ENGINE = pytest.mark.parametrize("engine", CHOICES["engine"])
@@ -143,7 +143,6 @@ def test_another_gradient_than_1_leaves_the_loss_unchecked(gradient):
         engine.get_epsilon()
 
 
-@UNFINISHED
 def test_a_weight_is_public_once_two_sizes_of_batches_agree_on_it():
     once = private(plus_squares(0.1), count=1)
     with pytest.raises(PrivacyError, match="no two batches of different size"):
@@ -241,7 +240,6 @@ def test_a_resumed_run_remembers_its_weights():
         assert (not engine._state.ledger.losses.refusal) == allowed
 
 
-@UNFINISHED
 def test_a_phase_before_must_have_been_checked_too():
     first = private(lambda out, y: out.var(0).sum())
     first.detach()

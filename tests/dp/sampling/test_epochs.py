@@ -170,20 +170,42 @@ def test_the_length_stays_while_an_iteration_runs(options):
             optimizer.zero_grad()
 
 
-def test_an_unfinished_plan_is_said_by_epsilon_engine_and_receipt():
+def test_an_abandoned_plan_is_said_by_engine_and_receipt_and_once_in_a_warning():
     run = started(epochs=3, noise_multiplier=1.0)
     engine = run[2]
     loader = engine.poisson_loader(data())
     train(run, loader)
     told = f"{expected(1)[0]} of {PLAN.steps} planned steps"
-    with pytest.warns(PrivacyWarning, match=told):
-        first = engine.get_epsilon()
-    assert engine.get_epsilon() == first  # said once
+    assert told in repr(engine)
+    with pytest.warns(PrivacyWarning, match=told) as caught:
+        engine.receipt()
+    assert caught[0].filename == __file__
+    assert told in receipt_text(engine.receipt())  # without a second warning
+    engine.detach()
+
+
+def test_a_finished_plan_is_said_without_a_warning():
+    run = started(epochs=3, noise_multiplier=1.0)
+    engine = run[2]
+    train(run, engine.poisson_loader(data()).all_epochs())
+    told = f"{PLAN.steps} of {PLAN.steps} planned steps"
     assert told in repr(engine)
     assert told in receipt_text(engine.receipt())
-    train(run, loader.all_epochs())
-    assert f"{PLAN.steps} of {PLAN.steps} planned steps" in repr(engine)
-    assert engine.get_epsilon() > first
+    engine.detach()
+
+
+def test_a_loop_that_asks_for_epsilon_at_each_epoch_gets_no_warning():
+    run = started(epochs=3, noise_multiplier=1.0)
+    engine = run[2]
+    loader = engine.poisson_loader(data())
+    spent = []
+    for _ in range(3):
+        train(run, loader)
+        spent.append(engine.get_epsilon())
+        assert max(engine.get_epsilons().values()) >= spent[-1]
+    assert 0 < spent[0] < spent[1] < spent[2]
+    engine.receipt()
+    engine.detach()
 
 
 def test_epsilon_within_an_epoch_and_of_an_open_ended_run_is_said_without_a_word():
