@@ -4,14 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from statistics import median
 
 import pytest
 
 from dpsgd_explorer.dp.kernels import heap
 from dpsgd_explorer.dp.kernels.heap import KEPT, LARGE_KEPT, OWN, Heap
 
-#: A private step keeps 200 MiB in blocks of 8; what pages the third and fourth fetch,
-#: and MiB that the process holds then and after detach().
+#: A private step keeps 200 MiB in blocks of 8: the pages that each step fetches from the
+#: third on, and MiB that the process holds then and after detach().
 STEPS = """
 import json, re, resource, sys
 from pathlib import Path
@@ -30,25 +31,26 @@ def fetched():
 model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(12)])
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 engine = PrivacyEngine(
-    model, batch_size=128, sample_size=1000, steps=10, noise_multiplier=1.0,
+    model, batch_size=128, sample_size=1000, steps=12, noise_multiplier=1.0,
     max_grad_norm=1.0, sampling="unchecked", loss_reduction="mean",
 )
 engine.attach(optimizer)
 x = torch.randn(128, 1024, 16)
-for number in range(4):
-    if number == 2:
-        before = fetched()
+pages = []
+for number in range(12):
+    before = fetched()
     model(x).square().mean((1, 2)).mean().backward()
     optimizer.step()
     optimizer.zero_grad()
-pages, attached = fetched() - before, held()
+    pages.append(fetched() - before)
+attached = held()
 engine.detach()
-print(json.dumps([pages, attached / 1024, held() / 1024]))
+print(json.dumps([pages[2:], attached / 1024, held() / 1024]))
 """
 
 
 def steps(**environment):
-    """Return pages fetched by two steps, and MiB held before and after detach()."""
+    """Return the pages that steps fetch, and MiB held before and after detach()."""
     done = subprocess.run(
         [sys.executable, "-c", STEPS],
         env=os.environ | environment,
@@ -60,15 +62,16 @@ def steps(**environment):
 
 def test_a_step_fetches_no_memory_anew_and_detach_gives_it_back():
     pages, attached, detached = steps()
-    # Up to three of its blocks may be cut up by small ones that stay.
-    assert pages < 10_000, "of the 100,000 that two steps free"
+    # Some steps still take a block that none before has touched, up to once each.
+    assert median(pages) < 1_000, "of the 50,000 that a step frees"
+    assert sum(pages) < 50_000
     assert detached < attached - 100
 
 
 @pytest.mark.long("real runs")
 def test_what_a_user_set_up_stays():
     pages, _, _ = steps(MALLOC_TRIM_THRESHOLD_="131072")
-    assert pages > 20_000
+    assert median(pages) > 10_000
 
 
 @pytest.mark.parametrize(
