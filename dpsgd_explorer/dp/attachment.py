@@ -52,7 +52,11 @@ from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
 WRITTEN_OUTSIDE = (
     "parameters were written since the last step, outside the optimizer's steps. "
     "Epsilon covers what the steps release: if records went into the change (a refit, "
-    "plain steps while detached), it is too small. The receipt counts such changes."
+    "plain steps while detached), it is too small. If only earlier parameters did "
+    "(slow weights of a wrapper such as Lookahead, an average, half()), epsilon holds. "
+    "A wrapper that changes them in a hook of optimizer.register_step_post_hook, "
+    "registered before attach(), makes the change part of the step. The receipt counts "
+    "all other changes."
 )
 SEED_IS_SHARED = (
     "the seed has drawn the noise of another run in this process, with other settings; "

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.modules.refused import refuse_uninitialized
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import finite, shown
 
@@ -34,9 +35,11 @@ class ParameterAverage:
 
     Raises:
         ConfigError: the decay is outside its domain.
+        UnsupportedModuleError: a lazy layer had no forward pass yet.
     """
 
     def __init__(self, module: nn.Module, decay: float = 0.9999) -> None:
+        refuse_uninitialized(module)
         came, decay = shown(decay), finite("decay", decay)
         if not 0 < decay < 1:
             raise ConfigError("decay", f"decay must be between 0 and 1, got {came}.")

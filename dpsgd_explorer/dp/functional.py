@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
+from dpsgd_explorer.dp.modules.refused import refuse_uninitialized
 from dpsgd_explorer.dp.safety.passes import LossFunction, compare_sizes, undisturbed
 
 
@@ -29,6 +30,7 @@ def per_sample_gradients(
     Raises:
         UnsupportedModuleError: a trainable module has no rule.
     """
+    refuse_uninitialized(model)
     gradient_engine = HooksEngine(
         model, clipping_mode="instantiate", loss_reduction="sum"
     )

@@ -18,6 +18,7 @@ from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients
 from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.noise.base import Noise
+from dpsgd_explorer.errors import PrivacyError
 
 #: Entries that are measured, noised and divided per piece: half a MiB, in cache.
 CHUNK_ENTRIES = 2**17
@@ -130,7 +131,19 @@ class ClippedSum:
         """Clip every sample and add it.
 
         A sample whose gradient is not finite is left out: it contributes 0.
+
+        Raises:
+            PrivacyError: a parameter has another dtype or device than its sum.
         """
+        for parameter, total in self._totals:
+            if not _fits(parameter, total):
+                raise PrivacyError(
+                    "parameters must keep their dtype and device while an engine is "
+                    f"attached: gradients are summed as {total.dtype} on "
+                    f"{total.device}, got a parameter of {parameter.dtype} on "
+                    f"{parameter.device}. Call engine.detach() before double(), half() "
+                    "or to(), and attach() afterwards."
+                )
         # A product rounded to bfloat16 could make a clipped gradient longer than C.
         with full_precision():
             self._add(samples)
@@ -295,6 +308,14 @@ def _chunks(flat: Tensor) -> Sequence[Tensor]:
 
 def _whole_shape(parameter: nn.Parameter) -> torch.Size:
     return parameter.shape
+
+
+def _fits(parameter: Tensor, total: Tensor) -> bool:
+    """Return True if gradients of the parameter can be added to the sum."""
+    if parameter.device != total.device:
+        return False
+    dtype = parameter.dtype
+    return dtype is total.dtype or accumulation_dtype(dtype) is total.dtype
 
 
 def allocate(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from dpsgd_explorer.errors import UnsupportedModuleError
 
@@ -20,11 +21,17 @@ Table = nn.Embedding | nn.EmbeddingBag
 def refuse_by_kind(module: nn.Module) -> None:
     """Raise UnsupportedModuleError for modules that cannot be trained privately.
 
-    These are layers that mix samples, frozen or not; tables that rewrite their rows;
-    wrappers that run copies of a module.
+    These are layers without sizes; layers that mix samples, frozen or not; tables that
+    rewrite their rows; wrappers that run copies of a module.
     """
+    refuse_uninitialized(module)
     for reason in REASONS:
         _refuse(module, reason)
+
+
+def refuse_uninitialized(module: nn.Module) -> None:
+    """Raise UnsupportedModuleError for a lazy layer before its first forward pass."""
+    _refuse(module, _uninitialized)
 
 
 def refuse_compiled(module: nn.Module) -> None:
@@ -38,6 +45,17 @@ def _refuse(module: nn.Module, reason_of: Callable[[nn.Module], str]) -> None:
         if reason:
             where = f"{name or 'the module'} ({type(submodule).__name__})"
             raise UnsupportedModuleError(f"{where} {reason}")
+
+
+def _uninitialized(module: nn.Module) -> str:
+    tensors = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    if not any(map(is_lazy, tensors)):
+        return ""
+    return (
+        "has parameters without a size before its first forward pass. Call the module "
+        "once on an example, such as module(x[:2]) under torch.no_grad(), and create "
+        "optimizer and engine afterwards."
+    )
 
 
 def _batch_statistics(module: nn.Module) -> str:

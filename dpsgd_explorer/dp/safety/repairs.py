@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from dpsgd_explorer.dp.modules.refused import refuse_uninitialized
+
 #: Most groups of a GroupNorm, the default of Wu and He (2018), arXiv:1803.08494.
 MOST_GROUPS = 32
 
@@ -46,7 +48,11 @@ def make_private_ready(
 
     Returns:
         The repaired model: ``model``, or its replacement if it is one layer.
+
+    Raises:
+        UnsupportedModuleError: a lazy layer had no forward pass yet.
     """
+    refuse_uninitialized(model)
     replaced: dict[nn.Module, nn.Module] = {}
     for name, module in list(model.named_modules()):
         repair = repair_of(module)

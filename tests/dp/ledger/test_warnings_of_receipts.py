@@ -44,6 +44,59 @@ def other_memory(net, optimizer, own):
 WRITES = [refit_head, plain_step, rewind, other_memory]
 
 
+class Lookahead:
+    """Every ``every`` steps, moves slow weights halfway to the weights, and back."""
+
+    def __init__(self, optimizer, every=2):
+        self.optimizer, self._every, self._steps = optimizer, every, 0
+        self._parameters = optimizer.param_groups[0]["params"]
+        self._slow = [p.detach().clone() for p in self._parameters]
+
+    def step(self):
+        self.optimizer.step()
+        self.synchronize()
+
+    def zero_grad(self):
+        self.optimizer.zero_grad()
+
+    def synchronize(self, *_):
+        self._steps += 1
+        if self._steps % self._every:
+            return
+        with torch.no_grad():
+            for slow, p in zip(self._slow, self._parameters, strict=True):
+                p.copy_(slow.lerp_(p, 0.5))
+
+
+@AT_STEP
+@pytest.mark.parametrize("is_hook", [False, True])
+def test_a_wrapper_that_writes_weights_is_told_how_to_make_it_part_of_the_step(
+    engine, is_hook
+):
+    net = linear()
+    optimizer = optim.SGD(net.parameters(), lr=0.5)
+    lookahead = Lookahead(optimizer)
+    if is_hook:  # as the warning advises
+        optimizer.register_step_post_hook(lookahead.synchronize)
+    own = PrivacyEngine(net, **POISSON, steps=5, engine=engine)
+    own.attach(optimizer if is_hook else lookahead)
+    used = optimizer if is_hook else lookahead
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for x, y in own.poisson_loader(data()).all_epochs():
+            step(net, used, x, y)
+            used.zero_grad()
+    told = [str(each.message) for each in caught]
+    written = own.receipt().get("warnings", [])
+    if is_hook:
+        assert (told, written) == ([], [])
+        return
+    assert len(told) == 1
+    assert "epsilon holds" in told[0]
+    assert "register_step_post_hook, registered before attach()" in told[0]
+    assert any("written 2 times outside" in line for line in written)
+
+
 @AT_STEP
 @pytest.mark.parametrize("write", WRITES)
 def test_weights_that_are_written_outside_the_steps_are_recorded(engine, write):
