@@ -11,8 +11,8 @@ import pytest
 from dpsgd_explorer.dp.kernels import heap
 from dpsgd_explorer.dp.kernels.heap import KEPT, LARGE_KEPT, OWN, Heap
 
-#: A private step keeps 200 MiB in blocks of 8: the pages that each step fetches from the
-#: third on, and MiB that the process holds then and after detach().
+#: A private step keeps 200 MiB in blocks of 8: the pages that each step fetches from
+#: the third on, and MiB that the process holds then and after detach().
 STEPS = """
 import json, re, resource, sys
 from pathlib import Path
