@@ -50,13 +50,12 @@ from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
 
 WRITTEN_OUTSIDE = (
-    "parameters were written since the last step, outside the optimizer's steps. "
-    "Epsilon covers what the steps release: if records went into the change (a refit, "
-    "plain steps while detached), it is too small. If only earlier parameters did "
-    "(slow weights of a wrapper such as Lookahead, an average, half()), epsilon holds. "
-    "A wrapper that changes them in a hook of optimizer.register_step_post_hook, "
-    "registered before attach(), makes the change part of the step. The receipt counts "
-    "all other changes."
+    "parameters were written since the last step, outside the optimizer's steps; the "
+    "receipt counts it. If records went into the change (a refit, plain steps while "
+    "detached), epsilon is too small. If only earlier parameters did (slow weights of "
+    "a wrapper such as Lookahead, an average, half()), epsilon holds; a hook of "
+    "optimizer.register_step_post_hook, registered before attach(), makes such a "
+    "change part of the step."
 )
 SEED_IS_SHARED = (
     "the seed has drawn the noise of another run in this process, with other settings; "
