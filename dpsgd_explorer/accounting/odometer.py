@@ -297,6 +297,8 @@ class Odometer:
             data: dict[str, Any] = json.loads(text)
             if data["version"] != VERSION or data["version"] is True:
                 validation.refuse("version", f"{VERSION}", data["version"])
+            if unknown := data.keys() - {"version", "entries"}:
+                raise KeyError(*unknown)
             return cls(
                 [
                     Entry(**{**entry, "phase": Phase(**entry["phase"])})

@@ -181,6 +181,11 @@ def test_an_odometer_goes_on_from_its_checkpoint():
         '{"version": 2, "entries": []}',
         '{"version": true, "entries": []}',
         '{"version": 1, "entries": [{"label": "x"}]}',
+        '{"version": 1, "entries": [], "more_entries": []}',
+        '{"version": 1, "entries": [{"label": "x", "mechanism": "gaussian", "delta": 0,'
+        ' "phase": {"sample_rate": 1, "noise_multiplier": 1, "steps": 1}}]}',
+        '{"version": 1, "entries": [{"label": "x", "mechanism": "gaussian", "phase": '
+        '{"sample_rate": 1, "noise_multiplier": 1, "steps": 1, "batch": 5}}]}',
         '{"version": 1, "entries": [{"label": "x", "mechanism": "laplace", "phase": '
         '{"sample_rate": 1, "noise_multiplier": 1, "steps": 1}}]}',
     ],

@@ -63,6 +63,7 @@ from dpsgd_explorer.web.widgets import (
     one_odd_record,
     recorded_run,
     three_way_twin,
+    two_worlds,
 )
 from dpsgd_explorer.web.widgets import microscope as one_step
 
@@ -167,6 +168,7 @@ def parts() -> dict[str, Any]:
         "deployed": [row.cells for row in deployments.DEPLOYMENTS],
         "audit": audit,
         "exposure": exposure,
+        "two_worlds": two_worlds,
         "fair": rare_class,
         "group": group_privacy,
         "accountants": ACCOUNTANTS,

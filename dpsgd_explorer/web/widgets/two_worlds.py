@@ -167,6 +167,11 @@ def shown_right(noise_multiplier: float) -> str:
     return f"{percent(right_calls(noise_multiplier, SHOWN_RATE, STEPS), 0)} %"
 
 
+def scatter(count: int) -> str:
+    """Return twice the largest standard error of a share of ``count``, in points."""
+    return f"{100 / math.sqrt(count):.0f}"
+
+
 def limits_at(noise_multiplier: float, rate: float = SHOWN_RATE) -> Limits:
     """Return the largest share of right calls, of this run and by ε alone."""
     run = Phase(rate, noise_multiplier, STEPS)
@@ -208,9 +213,9 @@ def picture() -> Picture:
         kind="illustration",
         status="bound",
         note=(
-            f"Made-up records and seeded noise, real training: {MANY:,} per world. "
-            "The limit drawn is that of this run, and holds for every attack; one "
-            "record added or removed."
+            f"Made-up records and seeded noise, real training: {MANY:,} per world in "
+            "this picture, both equally likely. The limit drawn is that of this run, "
+            "and holds for every attack; one record added or removed."
         ),
     )
 

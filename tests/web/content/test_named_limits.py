@@ -46,6 +46,13 @@ NAMED = re.compile(f"{THIS_RUN}|{EPSILON_ALONE}", re.IGNORECASE)
 OTHERWISE = re.compile(
     r"95 % (?:interval|confidence)|interval at 95 %|accuracy of a|limit of accuracy"
 )
+#: A share of right guesses depends on how likely the record was to begin with.
+EVEN = re.compile(
+    r"(?i)\beven (?:odds|chance)|\bequally likely|\bfair coin|\bcoin is right"
+    r"|\b(?:first belief of|starts at) 50 %"
+)
+RIGHT = re.compile(r"(?i)(?=.*\d)(?=.*(?:\bright\b|\bguess(?:es)? whether))")
+FIGURE = re.compile(r"<figure.*?</figure>", re.DOTALL)
 BLOCKS = {"p", "li", "dt", "h1", "h2", "h3", "h4", "figcaption", "legend", "summary"}
 BLOCKS |= {"label", "text", "tr", "button", "caption"}
 SPOKEN = ("aria-label", "content", "alt", "title", "aria-valuetext")
@@ -110,6 +117,44 @@ def unnamed(blocks):
         for text in (OTHERWISE.sub("", one) for one in map(html.unescape, blocks))
         if CLAIM.search(text) and not NAMED.search(text)
     ]
+
+
+def is_share_of_guesses(text):
+    """Return True if a block states the largest share of right guesses."""
+    text = OTHERWISE.sub("", html.unescape(text))
+    return bool(CLAIM.search(text) and RIGHT.search(text))
+
+
+def without_odds(page):
+    """Return limits on the share of right guesses that do not say from which odds.
+
+    A figure says it once, for all that it holds, and so do cells and terms; a sentence
+    says it itself.
+    """
+    parts = [Blocks(figure).blocks for figure in FIGURE.findall(page)]
+    rest = Blocks(FIGURE.sub("", page)).blocks
+    sentences = [text for text in rest if text.endswith(".")]
+    parts += [[text] for text in sentences]
+    claims = list(filter(is_share_of_guesses, sentences))
+    parts.append([text for text in rest if text not in claims])
+    found = []
+    for part in parts:
+        claims = list(filter(is_share_of_guesses, part))
+        if claims and not any(EVEN.search(html.unescape(text)) for text in part):
+            found.append(claims[0])
+    return found
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_each_share_of_right_guesses_says_that_it_starts_at_even_odds(reading, address):
+    assert without_odds(reading.get(address).text) == []
+
+
+def test_a_share_of_right_guesses_without_its_odds_is_seen():
+    sentence = "<p>On this run no attack is right more than 60.5 % of the time{}.</p>"
+    assert without_odds(sentence.format(""))
+    assert not without_odds(sentence.format(", starting from even odds"))
+    assert without_odds(f"<p>At even odds.</p>{sentence.format('')}")
 
 
 @pytest.mark.parametrize("address", PAGES)

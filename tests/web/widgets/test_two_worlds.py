@@ -206,3 +206,17 @@ def test_an_audit_starts_with_many_trainings_and_few_false_alarms(reading):
     assert reading.get("/embed/two-worlds/", query_string=query).status_code == 200
     for slug in ("dp-concepts", "what-models-leak"):
         assert "data-start=" not in reading.get(f"/learn/{slug}/").text
+
+
+def test_text_and_picture_name_the_trainings_that_they_count(reading):
+    page = html.unescape(reading.get("/learn/what-models-leak/").text)
+    figure = re.search(r'<figure[^>]*id="two-worlds".*?</figure>', page, re.DOTALL)[0]
+    still, live = figure.split("data-live", 1)
+    assert f"{widget.MANY:,} per world in this picture" in still
+    assert re.search(r'value="(\d+)" data-count checked', live)[1] == str(
+        widget.COUNTS[0]
+    )
+    scatter = 100 * 2 * math.sqrt(0.25 / widget.COUNTS[0])
+    text = page.replace(figure, "")
+    assert f"The {widget.COUNTS[0]} trainings per world that run here scatter" in text
+    assert f"known to some {scatter:.0f} points" in text

@@ -117,7 +117,8 @@ def exposure_picture() -> Picture:
         kind="illustration",
         status="exact",
         note=f"Made-up records, seeded noise, real training; σ = {NOISE:g}, q = "
-        f"{SAMPLE_RATE:g}, δ = {small(DELTA)}, one record added or removed. A share of "
+        f"{SAMPLE_RATE:g}, δ = {small(DELTA)}, one record added or removed, "
+        "with it and without it equally likely. A share of "
         f"{2 * TRAININGS} calls is known to some {_margin():.0f} points. Ordinary "
         "training is not private.",
     )
