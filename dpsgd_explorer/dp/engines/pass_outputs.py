@@ -11,25 +11,30 @@ from dpsgd_explorer.errors import PrivacyError
 
 
 class PassOutputs:
-    """The tensors that the last pass returned, each with its number of hooks.
+    """The hooks of the tensors that the last pass returned.
 
     A hook on an output sees the gradients [B, ...] of all samples and may mix them
     before any per-sample gradient is computed.  A hook inside the module was there when
     the safety check ran; one registered after the pass was not.
+
+    The hooks are held, not the outputs: from an output its graph is reached, and from
+    the graph the engine, through nodes that Python's garbage collector does not see.
+    An engine that is dropped before a backward would never be freed.
     """
 
     def __init__(self) -> None:
-        self._tensors: list[tuple[Tensor, int]] = []
+        self._hooks: list[tuple[dict[int, Any], int]] = []
 
     def remember(self, output: Any) -> None:
-        """Store the tensors of an output; the engine's own hooks are on it already."""
-        self._tensors = [(leaf, _hook_count(leaf)) for leaf in tensors_of(output)]
+        """Store the hooks of an output; the engine's own hooks are on it already."""
+        tensors = [leaf for leaf in tensors_of(output) if leaf.requires_grad]
+        self._hooks = [(hooks, len(hooks)) for hooks in map(_hooks_of, tensors)]
 
     def check(self) -> None:
         """Raise PrivacyError if an output has got a hook since ``remember``."""
-        tensors, self._tensors = self._tensors, []
-        for leaf, count in tensors:
-            if _hook_count(leaf) != count:
+        remembered, self._hooks = self._hooks, []
+        for hooks, count in remembered:
+            if len(hooks) != count:
                 raise PrivacyError(
                     "a hook was registered on an output of the module after the "
                     "forward pass; it may mix the samples' gradients, and the safety "
@@ -38,5 +43,13 @@ class PassOutputs:
                 )
 
 
-def _hook_count(leaf: Tensor) -> int:
-    return len(leaf._backward_hooks or ())
+def _hooks_of(leaf: Tensor) -> dict[int, Any]:
+    """Return the tensor's hooks, {number: hook}; later ones are added to it."""
+    if leaf._backward_hooks is None:  # the first hook creates it
+        leaf.register_hook(_keep).remove()  # type: ignore[no-untyped-call]
+    hooks: dict[int, Any] = leaf._backward_hooks
+    return hooks
+
+
+def _keep(gradient: Tensor) -> None:
+    """Leave the gradient as it is."""
