@@ -8,6 +8,7 @@ from sqlalchemy import update
 from sqlalchemy.event import listens_for, remove
 
 from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.schema import runs
 from dpsgd_explorer.web.pages.runs import EXPORTS, LATEST
@@ -55,13 +56,24 @@ def test_the_newest_stands_first_with_what_differs_from_the_one_before(client):
     assert oldest[1] == "first run"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_steps_of_a_bar_have_their_word_before_its_script(client, kind):
+    small = SMALL if kind == "training" else {"kind": kind}
+    launched = client.post("/api/v1/runs", json=small)
+    page = client.get(f"/runs/{launched.json['id']}/").text
+    details = re.findall(r'data-status="detail">([^<]+)<', page)
+    assert details or kind == "planted_bug"
+    for detail in details:
+        assert re.fullmatch(r"(step|training) 0 of [\d,]+", detail)
+
+
 def test_the_bar_of_a_finished_run_is_filled_before_its_script(client, finished):
     """Without a script it said that a set-up was ready."""
     page = client.get(f"/runs/{finished}/").text
     bar = re.search(r'<dl class="status-bar">(.*?)</dl>', page, re.DOTALL)[1]
     cells = " ".join(re.sub(r"<[^>]+>", " ", bar).split())
     steps = SMALL["steps"]
-    assert cells.startswith(f"This run Finished {steps} of {steps} ε spent 1.00")
+    assert cells.startswith(f"This run Finished step {steps} of {steps} ε spent 1.00")
     assert cells.endswith("Accuracy 84.0 %")
     assert "Ready" not in cells
 
