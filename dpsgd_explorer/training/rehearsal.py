@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from dataclasses import replace
 
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.experiments.experiment import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.experiments.vocabulary import LARGEST_SEED
 from dpsgd_explorer.training.dp_sgd import train
 
 
@@ -34,6 +36,8 @@ def warm_up(
         steps=1,
         expected_batch_size=1,
         noise_multiplier=1.0,
+        # A run of the same process that has this seed would be said to share noise.
+        seed=secrets.randbelow(LARGEST_SEED + 1),
     )
     alone = replace(performance or PerformanceSettings(), num_threads=1)
     with threads(1):
