@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -47,8 +47,7 @@ def _hooks_of(leaf: Tensor) -> dict[int, Any]:
     """Return the tensor's hooks, {number: hook}; later ones are added to it."""
     if leaf._backward_hooks is None:  # the first hook creates it
         leaf.register_hook(_keep).remove()  # type: ignore[no-untyped-call]
-    hooks: dict[int, Any] = leaf._backward_hooks
-    return hooks
+    return cast("dict[int, Any]", leaf._backward_hooks)
 
 
 def _keep(gradient: Tensor) -> None:
