@@ -53,7 +53,9 @@ def delta_of_mu(loss: float, mu: float) -> float:
     return 1.0 if math.isinf(mu) else _delta(loss / mu - mu / 2, mu)
 
 
-def deltas_of_mu(losses: npt.NDArray[np.float64], mu: float) -> npt.NDArray[np.float64]:
+def deltas_of_mu(
+    losses: npt.NDArray[np.float64], mu: float | npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """Return the same for many losses, which may be negative; 0 < μ < ∞; [K] -> [K].
 
     δ(-ε) = 1 - e^-ε + e^-ε δ(ε).

@@ -1,27 +1,37 @@
 """Fallback bounds: upper bounds on ε and δ that hold at any setting.
 
 They serve where the integrals of the exact accountant cannot be trusted: very little
-noise, sample rates next to 0 or 1.  The smallest of three is taken:
+noise, sample rates next to 0 or 1.  The smallest of four is taken:
 
 - the same steps on all records: sampling amplifies privacy, it never reduces it;
 - Rényi's divergences, added up over steps and converted;
-- basic composition: ε and δ of single steps, added up.
+- basic composition: ε and δ of single steps, added up;
+- little noise, one phase: the curve for an attacker who is told which steps the record
+  joins, since little noise tells it nearly the same.
 
 Notation: P phases, S rows of steps, A Rényi orders.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.core.gaussian import delta_of_mu, epsilon_of_mu
+from dpsgd_explorer.accounting.core.binomial import at_least
+from dpsgd_explorer.accounting.core.gaussian import (
+    delta_of_mu,
+    deltas_of_mu,
+    epsilon_of_mu,
+)
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
+from dpsgd_explorer.accounting.core.root_finding import first_safe
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
@@ -43,6 +53,19 @@ DIVERGENCES: dict[str, StepDivergences] = {
     REPLACE_ONE: divergence_bounds,
 }
 
+#: Noise multiplier below which the joined steps are taken as told to the attacker.
+LITTLE_NOISE = 0.4
+#: Groups of numbers of joined steps; each counts as the largest number in it.
+GROUPS = 128
+#: Probability that fewer steps are joined than in the first group.
+FIRST_GROUP = 0.5
+#: Bounds on δ in a row, each by ``RAREST`` of the one before.
+PASSES = 3
+#: ε below which a smaller one is not searched for.
+NEGLIGIBLE_EPSILON = 1e-9
+#: Share of δ that is left to more joined steps than in the last group.
+RAREST = 1e-6
+
 
 def fallback_bounds(run: StepCounts, delta: float) -> tuple[Floats, Floats]:
     """Return lower and upper bounds on ε of each row; [S], [S].
@@ -60,7 +83,7 @@ def fallback_epsilons(run: StepCounts, delta: float) -> Floats:
 
     >>> run = StepCounts.whole([Phase(0.01, 0.05, 100)], ADD_OR_REMOVE_ONE)
     >>> fallback_epsilons(run, 1e-5).round(2)
-    array([1746.19])
+    array([1496.69])
     """
     unsampled = [epsilon_of_mu(delta, float(mu)) for mu in _unsampled_mus(run)]
     added = _basic_composition(run, delta)
@@ -70,7 +93,11 @@ def fallback_epsilons(run: StepCounts, delta: float) -> Floats:
             for part in run.split(RdpAccountant.max_rows)
         ]
     )
-    return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
+    least = np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
+    if _has_told_joins(run):
+        told = [_told_epsilon(run, row, delta) for row in range(len(run))]
+        return np.asarray(np.minimum(least, told))
+    return least
 
 
 def fallback_deltas(run: StepCounts, epsilons: Floats) -> Floats:
@@ -87,7 +114,11 @@ def fallback_deltas(run: StepCounts, epsilons: Floats) -> Floats:
     ]
     [total] = composed_divergences(run, DIVERGENCES)
     renyi = [delta_from_rdp(total, float(x)) for x in epsilons]
-    return np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
+    least = np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
+    if _has_told_joins(run):
+        bounds = zip(epsilons, least, strict=True)
+        return np.array([_told_delta(run, float(x), float(most)) for x, most in bounds])
+    return least
 
 
 def total_variations(run: StepCounts) -> Floats:
@@ -96,6 +127,79 @@ def total_variations(run: StepCounts) -> Floats:
     They add up over steps at most: if their sum is within δ, then ε = 0.
     """
     return np.array([_step_delta(phase, 0.0, run.relation) for phase in run.phases])
+
+
+class _ToldJoins:
+    """One row of a run, for an attacker who is told which steps the record joins.
+
+    A run is a mixture over the sets of steps that the record joins, with the same
+    probabilities in both worlds.  δ is jointly convex, so it is at most the mean over
+    the sets of the δ of their Gaussian: k joined steps have μ = √k · moves / σ.
+
+    Args:
+        run: A run of one phase.
+        row: The row of its step counts.
+        rarest: Largest probability of more joined steps than are looked at; they
+            count as δ = 1.
+    """
+
+    def __init__(self, run: StepCounts, row: int, rarest: float) -> None:
+        [phase], steps = run.phases, int(run.counts[row, 0])
+        rate = phase.sample_rate
+        last = _first_within(rarest, steps, rate)
+        first = min(_first_within(FIRST_GROUP, steps, rate), last)
+        ends = np.unique(np.rint(np.linspace(first, last, GROUPS + 1)))
+        more = at_least(ends + 1, steps, rate)
+        shares = -np.diff(more, prepend=1.0)
+        joins = ends > 0  # joining no step makes no difference
+        self._shares, self._rest = shares[joins], float(more[-1])
+        self._mus = np.sqrt(ends[joins]) * (
+            run.relation.sensitivity / phase.noise_multiplier
+        )
+
+    def delta(self, epsilon: float) -> float:
+        """Return an upper bound on δ at ε >= 0."""
+        losses = np.full(len(self._mus), epsilon)
+        own = np.maximum(deltas_of_mu(losses, self._mus), 0.0)
+        total = float(self._shares @ own) + self._rest
+        return min(total * (1 + TOLERANCES.closed_form), 1.0)
+
+
+def _first_within(tail: float, steps: int, rate: float) -> int:
+    """Return the least k so that more than k of the steps are joined with ``tail``."""
+    low, high = -1, steps
+    while high - low > 1:
+        middle = (low + high) // 2
+        if at_least(middle + 1, steps, rate) <= tail:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _has_told_joins(run: StepCounts) -> bool:
+    return len(run.phases) == 1 and run.phases[0].noise_multiplier < LITTLE_NOISE
+
+
+def _told_epsilon(run: StepCounts, row: int, delta: float) -> float:
+    """Return an upper bound on ε of a row, the joined steps told to the attacker."""
+    told = _ToldJoins(run, row, RAREST * delta)
+    most = epsilon_of_mu(delta / 2, float(_unsampled_mus(run)[row]))
+    if not math.isfinite(most):
+        return most
+    while told.delta(most / 2) <= delta:
+        most /= 2
+        if most < NEGLIGIBLE_EPSILON:
+            return most
+    return first_safe(lambda epsilon: told.delta(epsilon) - delta, most / 2, most)
+
+
+def _told_delta(run: StepCounts, epsilon: float, most: float) -> float:
+    """Return the smaller of a bound on δ of the only row and that of told joins."""
+    for _ in range(PASSES):  # what is left to rare joins shrinks with the bound
+        told = _ToldJoins(run, 0, RAREST * most).delta(epsilon)
+        most = min(told, most)
+    return most
 
 
 def _basic_composition(run: StepCounts, delta: float) -> Floats:
