@@ -16,7 +16,8 @@ from dpsgd_explorer.dp.losses.operation import (
     only_records,
     only_reduced,
 )
-from dpsgd_explorer.dp.losses.shifts import NOISE, settled
+from dpsgd_explorer.dp.losses.overlap import overlap_of
+from dpsgd_explorer.dp.losses.shifts import NOISE, number_between, settled
 from dpsgd_explorer.dp.losses.states import (
     NotPerRecordError,
     Records,
@@ -121,6 +122,7 @@ def divide(op: Operation) -> State:
     """Divide two tensors, or one by a tensor that needs no gradient."""
     first, second = op.sources
     if first is not None and second is not None:
+        _check_overlap(op)
         return _of_two(op, first, second)
     if first is None:
         raise UnknownOperationError("a tensor is divided by the outputs")
@@ -130,6 +132,26 @@ def divide(op: Operation) -> State:
     if _are_lengths(op.node, divisor):
         return first
     return _scaled(op, first, divisor)
+
+
+def _check_overlap(op: Operation) -> None:
+    """Note the numbers in a share of overlap.
+
+    Raises:
+        UnknownOperationError: something else than a number is added to its sums.
+    """
+    overlap = overlap_of(op.node)
+    if overlap is None:
+        return
+    parts = ("self", overlap.numerator), ("other", overlap.denominator)
+    for name, known in parts:
+        total = op.saved(name).detach()
+        added = number_between(total, known) if total.shape == known.shape else None
+        if added is None:
+            raise UnknownOperationError(
+                "a tensor that may depend on the whole batch is added to the outputs"
+            )
+        op.notes.add_range(*added)
 
 
 def _are_lengths(node: Node, divisor: Tensor) -> bool:

@@ -63,7 +63,14 @@ def _added(node: Node) -> tuple[float, float] | None:
     terms = None if source is None or total is None else _terms(source, DEEPEST_SUM)
     if total is None or terms is None or terms.shape != total.shape:
         return None
-    total, terms = total.detach(), terms.detach()
+    return number_between(total.detach(), terms.detach())
+
+
+def number_between(total: Tensor, terms: Tensor) -> tuple[float, float] | None:
+    """Return the least and largest number by which two tensors may differ.
+
+    None if they differ by more than one number.
+    """
     difference = total.double() - terms.double()
     if not difference.numel() or not bool(difference.isfinite().all()):
         return None

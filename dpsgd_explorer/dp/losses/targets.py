@@ -7,7 +7,10 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
+from dpsgd_explorer.dp.losses.overlap import overlap_of
+
 MULTIPLY, CHOOSE, LOG = "MulBackward0", "WhereBackward0", "LogBackward0"
+DIVIDE = "DivBackward0"
 SUMS = ("AddBackward0", "SubBackward0")
 #: Most operations before an output that are searched for a loss.
 FARTHEST = 8
@@ -26,7 +29,11 @@ def targets_of(node: Node) -> list[Node]:
     | a where y, else 0, plus b where not y, else 0 | the class of a pair |
     | the same of max(margin - x, 0) and x | the class, and the margin |
     | x - y log(x + number) | a count, of Poisson's law |
+    | the quotient of two sums, see ``overlap`` | a mask |
     """
+    if node.name() == DIVIDE:
+        overlap = overlap_of(node)
+        return [] if overlap is None else overlap.targets
     if node.name() not in SUMS:
         return []
     (first, _), (second, _) = node.next_functions

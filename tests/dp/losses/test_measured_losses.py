@@ -14,11 +14,11 @@ SIZE, CLASSES = 40, 3
 MEASURED = "measured at attach, with the same operations at every backward"
 
 
-def dice(out, y):
+def jaccard(out, y):
     """A loss that cannot be told from a weighted one by its graph."""
     chances = out.sigmoid()
     both = (chances * y).sum(1)
-    return (1 - (2 * both + 1) / (chances.sum(1) + y.sum(1) + 1)).mean()
+    return (1 - (both + 1) / (chances.sum(1) + y.sum(1) - both + 1)).mean()
 
 
 def weighted(out, y):
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_said_at_the_first_backward_and_once(kind):
     for x, y in loader:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            dice(engine.module(x), y).backward()
+            jaccard(engine.module(x), y).backward()
         of_loss = [w for w in caught if "the loss must be" in str(w.message)]
         assert all(issubclass(w.category, PrivacyWarning) for w in of_loss)
         said.append(of_loss)
@@ -80,14 +80,14 @@ def test_what_cannot_be_read_is_said_at_the_first_backward_and_once(kind):
 
 
 def test_a_loss_that_was_measured_counts_as_measured():
-    engine = trained(dice, loss_fn=dice)
+    engine = trained(jaccard, loss_fn=jaccard)
     assert 0 < engine.get_epsilon() < math.inf
     assert engine.receipt()["loss"] == MEASURED
 
 
 def test_another_loss_than_the_measured_one_is_not_measured():
     with pytest.warns(PrivacyWarning, match="cannot read"):
-        engine = trained(dice, loss_fn=unweighted)
+        engine = trained(jaccard, loss_fn=unweighted)
     with pytest.raises(PrivacyError, match="per_sample_mean"):
         engine.get_epsilon()
 
@@ -100,38 +100,38 @@ def test_a_loss_that_mixes_is_refused_when_it_is_measured():
 def test_evidence_of_mixing_in_training_is_no_matter_of_measurement():
     """The loss was measured, but this one softens its scores over the batch."""
     with pytest.warns(PrivacyWarning, match="over the samples"):
-        engine = trained(lambda out, y: (out.softmax(0) * y).mean(), loss_fn=dice)
+        engine = trained(lambda out, y: (out.softmax(0) * y).mean(), loss_fn=jaccard)
     with pytest.raises(PrivacyError, match="over the samples"):
         engine.get_epsilon()
 
 
 def test_a_resumed_run_remembers_how_its_loss_was_measured():
-    first = trained(dice, loss_fn=dice)
-    again, _ = started(dice)
+    first = trained(jaccard, loss_fn=jaccard)
+    again, _ = started(jaccard)
     again.load_state_dict(first.state_dict())
     assert again.receipt()["loss"] == MEASURED
     assert again.get_epsilon() == first.get_epsilon()
 
 
 def test_a_resumed_run_goes_on_with_its_measured_loss():
-    first, second = trained(dice, loss_fn=dice, steps=5), None
+    first, second = trained(jaccard, loss_fn=jaccard, steps=5), None
     state = first.state_dict()
-    second, optimizer = started(dice)
+    second, optimizer = started(jaccard)
     state["sampler"]["position"] = 3  # two steps are repeated
     second.load_state_dict(state)
     for x, y in second.poisson_loader(records()):
-        dice(second.module(x), y).backward()
+        jaccard(second.module(x), y).backward()
         optimizer.step()
         optimizer.zero_grad()
     assert second.receipt()["loss"] == MEASURED
 
 
 def test_the_caller_may_vouch_from_the_start():
-    engine = trained(dice, assume_per_sample_loss=True)
+    engine = trained(jaccard, assume_per_sample_loss=True)
     assert 0 < engine.get_epsilon() < math.inf
     assert "the caller vouched for it" in engine.receipt()["loss"]
 
 
 def test_nothing_is_said_of_a_run_without_noise():
-    engine = trained(dice, noise_multiplier=0.0)
+    engine = trained(jaccard, noise_multiplier=0.0)
     assert engine.get_epsilon() == math.inf
