@@ -176,10 +176,10 @@ GALLERY = (
     ),
     Unsafe(
         "Mixing in some steps only",
-        "A random number for the whole batch decides. The check sets such numbers to "
-        "both ends of their range and to eight places inside it. A branch that is "
-        "chosen in less than an eighth of the inside is not seen, nor is a row of its "
-        "own draw that seldom mixes.",
+        "A random number for the whole batch decides. The check sets such numbers, and "
+        "those that each record draws for itself, to both ends of their range and to "
+        "eight places inside it. A branch that is chosen in less than an eighth of the "
+        "inside is not seen.",
         lambda: around(RareMixup()),
         (RareMixup,),
     ),

@@ -235,6 +235,34 @@ def replace_row(rows: Any, new: Any, i: int) -> Any:
     return mixed
 
 
+def repeated(tree: Any, i: int) -> Any:
+    """Return the tree with row i in place of all rows."""
+    return tree_map(
+        lambda x: x[i : i + 1].expand_as(x).clone() if has_rows(x, SAMPLES) else x, tree
+    )
+
+
+def with_equal_positions(tree: Any) -> Any:
+    """Return inputs whose rows are equal at all their positions.
+
+    Positions are ids [T], the first dimension of vectors [T, d], and those of images
+    [channels, height, width].
+    """
+    return tree_map(
+        lambda x: _at_first_position(x) if has_rows(x, SAMPLES) else x, tree
+    )
+
+
+def _at_first_position(rows: Tensor) -> Tensor:
+    if rows.dtype == torch.bool:
+        return rows
+    first_dim = 1 if _is_integer(rows) or rows.dim() == 3 else 2
+    last_dim = rows.dim() if rows.dim() > 3 else min(rows.dim(), first_dim + 1)
+    for dim in range(first_dim, last_dim):
+        rows = rows.narrow(dim, 0, 1).expand_as(rows)
+    return rows.clone()
+
+
 def rotated(tree: Any) -> Any:
     """Return the tree with every sample's row handed to the next."""
     return tree_map(lambda x: x.roll(1, 0) if has_rows(x, SAMPLES) else x, tree)

@@ -97,7 +97,7 @@ class SafetyCheck(CheckPasses):
                 compare_sizes(self._gradient_engine, call, fewer)
             targets = self._random_targets(call)
             self._check_independence(call, targets)
-            self._check_shared_draws(call, targets)
+            self._check_extreme_draws(call, targets)
             self._check_ignored_labels(call, targets)
             self._module.eval()
             self._check_targets(call)
@@ -119,8 +119,8 @@ class SafetyCheck(CheckPasses):
             if not self._same_rows(samples, others, [i]):
                 raise UnsupportedModuleError(self._mixing_refusal(call, calls))
 
-    def _check_shared_draws(self, call: Any, targets: Any) -> None:
-        """Check independence where numbers drawn for a whole batch are extreme."""
+    def _check_extreme_draws(self, call: Any, targets: Any) -> None:
+        """Check independence where numbers that the module draws are extreme."""
         other = self._random_call(SEED + 1, scale=OTHERS_SCALE)
         moved = probe_inputs.rotated(targets)
         # In batch j row j is another one; two batches share the row that is in neither.

@@ -4,7 +4,7 @@ A coin that a module tosses once for the whole batch decides whether samples mix
 check that leaves it to chance sees one side of it.  So the safety check sets draws:
 
 - *extreme*: numbers drawn once for a whole batch are at an end of their range, those of
-  each sample as drawn;
+  each sample as drawn; in further passes those of each sample are;
 - *expected*: all have their expected value.  Batches of different sizes draw different
   masks, so in training mode a sample's gradients differ at two sizes; with expected
   values they must be equal.
@@ -15,7 +15,7 @@ A permutation moves every element in both, so that mixing by a permutation shows
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,14 +24,17 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpsgd_explorer.dp.modules.seeding import seed_draws
-from dpsgd_explorer.dp.safety.draw_ends import ENDS, INSIDES, Arguments
+from dpsgd_explorer.dp.safety.draw_ends import ENDS, Arguments, expected, value_at
 from dpsgd_explorer.dp.safety.draw_patterns import (
     ALL_DRAWN,
+    ALTERNATING,
     DRAWN,
     HIGH,
     LOW,
     MOST_DRAWS,
+    MOST_OWN_DRAWS,
     Pattern,
+    own_number,
 )
 from dpsgd_explorer.dp.safety.generators import Generators
 
@@ -40,41 +43,13 @@ DROPOUT_ARGUMENTS = ("dropout_p", "dropout")
 #: Numbers of one draw that are set one by one.  A larger tensor, as a mask of weights,
 #: is no coin.
 MOST_NUMBERS = 64
+#: Draws of a pass that are set to expected values; a loop that ends by one must end.
+MOST_EXPECTED = 1000
 #: Operations that draw a slope for each negative entry.
 LEAKY = (aten.rrelu_with_noise, aten.rrelu_with_noise_)
+#: Operations that draw 0 or 1.
+YES_OR_NO = (aten.bernoulli, aten.bernoulli_)
 LOW_DTYPES = (torch.bfloat16, torch.float16)
-
-
-def _middle(low: float = 0.0, high: float = 1.0, **_: Any) -> float:
-    return (low + high) / 2
-
-
-def _mean(mean: float = 0.0, std: float = 1.0, **_: Any) -> float:
-    return mean
-
-
-def _mean_wait(lambd: float = 1.0, **_: Any) -> float:
-    return 1 / lambd
-
-
-def _half(p: Any = 0.5, **_: Any) -> Any:
-    return p
-
-
-#: {in-place operation: expected value, from its other arguments}.
-FILLS: dict[Any, Callable[..., Any]] = {
-    aten.uniform_: _middle,
-    aten.normal_: _mean,
-    aten.exponential_: _mean_wait,
-    aten.bernoulli_: _half,
-}
-#: {operation that creates a tensor: expected value of its entries}.
-CONSTANTS: dict[Any, float] = {
-    aten.rand: 0.5,
-    aten.rand_like: 0.5,
-    aten.randn: 0.0,
-    aten.randn_like: 0.0,
-}
 
 
 class _SetDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -130,47 +105,47 @@ class _ExpectedDraws(_SetDraws):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()
         self._single_draws = 0
+        self._draws = 0
+        self.unknown: set[str] = set()
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
         operation = func.overloadpacket
-        if operation in FILLS:
-            target, *rest = args
-            if self._ends_loop(target):
-                return func(*args, **kwargs)
-            kwargs.pop("generator", None)
-            return _fill(target, FILLS[operation](*rest, **kwargs))
-        if operation in CONSTANTS:
+        if operation in ENDS:
             drawn = func(*args, **kwargs)
-            return (
-                drawn if self._ends_loop(drawn) else drawn.fill_(CONSTANTS[operation])
-            )
+            if not self._ends_loop(drawn):
+                _set_all(
+                    drawn, expected(operation, _by_name(func, args, kwargs, drawn))
+                )
+            return drawn
         if operation in (aten.native_dropout, aten._fused_dropout):
             return args[0].clone(), torch.ones_like(args[0], dtype=torch.bool)
-        if operation is aten.bernoulli:
-            return _bernoulli(*args)
-        if operation is aten.normal:
-            mean = _by_name(func, args, kwargs).get("mean", args[0])
-            return _fill(func(*args, **kwargs), mean)
-        # No plain expectation (permutations, indices): the same draw every time.
+        # No plain expectation (permutations, dropout inside): the same draw every time.
         seed_draws(0)
         drawn = func(*_without_dropout(func, args), **kwargs)
-        return _moved(drawn) if operation is aten.randperm else drawn
+        if operation is aten.randperm:
+            return _moved(drawn)
+        if not any(a.name in DROPOUT_ARGUMENTS for a in func._schema.arguments):
+            self.unknown.add(str(operation).replace("aten.", "torch."))
+        return drawn
 
     def _ends_loop(self, drawn: Tensor) -> bool:
-        """Whether a number must stay as drawn, since a loop may wait for another."""
+        """Whether a draw must stay as drawn, since a loop may wait for another."""
+        self._draws += 1
         self._single_draws += drawn.numel() == 1
-        return drawn.numel() == 1 and self._single_draws > MOST_DRAWS
+        if drawn.numel() == 1:
+            return self._single_draws > MOST_DRAWS
+        return self._draws > MOST_EXPECTED
 
 
 class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
-    """Sets the draws that all samples share; see ``Pattern``.
+    """Sets draws to the levels of a pattern; see ``Pattern``.
 
     Args:
-        pattern: Levels of the shared draws.
+        pattern: Levels of the draws.
         size: Number of samples: a draw with a dimension of that length is not shared.
 
     Attributes:
-        numbers: Numbers of the shared draws so far.
+        numbers: Numbers of the draws so far; below 0 for samples' own.
     """
 
     def __init__(self, pattern: Pattern, size: int) -> None:
@@ -178,53 +153,60 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         self._pattern = pattern
         self._size = size
         self._first_numbers: dict[Any, int] = {}
+        self._own_draws: dict[Any, int] = {}
         self._next = 0
         self.numbers: set[int] = set()
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
         operation = func.overloadpacket
-        generator = kwargs.get("generator")
-        state = _state(generator) if operation in ENDS else None
+        state = _state(args, kwargs) if operation in ENDS else None
         # It draws in any case, so that the generator goes on as in an ordinary pass.
         drawn = func(*args, **kwargs)
         if operation is aten.randperm:
             return _moved(drawn)
-        if state is not None and self._is_shared(drawn):
-            named = _by_name(func, args, kwargs)
-            self._set(drawn, state, operation, named)
+        if state is not None and drawn.numel():
+            levels = self._levels(drawn, state, yes_or_no=operation in YES_OR_NO)
+            named = _by_name(func, args, kwargs, drawn)
+            for level in {*levels.flatten().tolist()} - {DRAWN}:
+                value = value_at(operation, level, named)
+                if value is not None:
+                    _set_all(drawn, value, levels == level)
         return drawn
 
-    def _is_shared(self, drawn: Tensor) -> bool:
-        return drawn.numel() <= MOST_NUMBERS and self._size not in drawn.shape
-
-    def _set(
-        self,
-        drawn: Tensor,
-        state: Any,
-        operation: Any,
-        named: Arguments,
-    ) -> None:
+    def _levels(self, drawn: Tensor, state: Any, *, yes_or_no: bool) -> Tensor:
+        """Return the level of each number, of a shape that expands to that of all."""
+        shared = drawn.numel() <= MOST_NUMBERS and self._size not in drawn.shape
+        if shared:
+            return self._shared_levels(drawn, state)
         # A checkpointed part runs again from the same state, and draws the same.
+        draw = self._own_draws.setdefault(state, len(self._own_draws))
+        if draw >= MOST_OWN_DRAWS:
+            return torch.tensor(DRAWN)
+        rows = self._size if self._size in drawn.shape else 1
+        large = drawn.numel() > MOST_NUMBERS * rows
+        number = own_number(draw, yes_or_no=yes_or_no, large=large)
+        self.numbers.add(number)
+        level = torch.tensor(self._pattern.level(number), device=drawn.device)
+        return self._by_turns(drawn) if int(level) == ALTERNATING else level
+
+    def _by_turns(self, drawn: Tensor) -> Tensor:
+        """Return the low end for every second sample, and the high end."""
+        if self._size not in drawn.shape:
+            return torch.tensor(LOW, device=drawn.device)
+        shape = [1] * drawn.dim()
+        shape[drawn.shape.index(self._size)] = self._size
+        turns = torch.arange(self._size, device=drawn.device) % 2
+        return torch.where(turns == 0, LOW, HIGH).view(shape)
+
+    def _shared_levels(self, drawn: Tensor, state: Any) -> Tensor:
         first = self._first_numbers.setdefault(state, self._next)
         self._next = max(self._next, first + drawn.numel())
         if first >= MOST_DRAWS:
-            return
+            return torch.tensor(DRAWN)
         numbers = range(first, first + drawn.numel())
         self.numbers.update(numbers)
-        if self._pattern.share is not None:
-            if operation in INSIDES:
-                ends = ENDS[operation](named)
-                value = INSIDES[operation](named, self._pattern.share, ends)
-                drawn.copy_(torch.as_tensor(value).to(drawn).expand_as(drawn))
-            return
-        levels = torch.tensor(
-            [self._pattern.level(number) for number in numbers], device=drawn.device
-        ).view(drawn.shape)
-        if bool((levels == DRAWN).all()):
-            return
-        for level, end in zip((LOW, HIGH), ENDS[operation](named), strict=True):
-            value = torch.as_tensor(end).to(drawn)
-            drawn.copy_(torch.where(levels == level, value, drawn))
+        levels = [self._pattern.level(number) for number in numbers]
+        return torch.tensor(levels, device=drawn.device).view(drawn.shape)
 
 
 class ControlledDraws:
@@ -236,7 +218,8 @@ class ControlledDraws:
 
     Attributes:
         pattern: Of the next passes; None for expected values.
-        numbers: Numbers of the shared draws in passes with a pattern.
+        numbers: Numbers of the draws in passes with a pattern.
+        unknown: Operations whose draws have no expected value that is known.
         drew: Whether such a pass drew anything.
         low_dtypes: Dtypes that it converted to, as under an autocast of its own.
     """
@@ -246,6 +229,7 @@ class ControlledDraws:
         self._generators = Generators(module, seed)
         self.pattern: Pattern | None = ALL_DRAWN
         self.numbers: set[int] = set()
+        self.unknown: set[str] = set()
         self.drew = False
         self.low_dtypes: set[torch.dtype] = set()
 
@@ -255,8 +239,10 @@ class ControlledDraws:
         seed_draws(self._seed)
         if self.pattern is None:
             self._generators.set_middle()
-            with _entered(_ExpectedDraws()):
+            expectation = _ExpectedDraws()
+            with _entered(expectation):
                 yield
+            self.unknown |= expectation.unknown
             return
         self._generators.set_draws(self.pattern)
         mode = _ExtremeDraws(self.pattern, size)
@@ -290,19 +276,37 @@ def _entered(mode: _SetDraws) -> Iterator[None]:
         mode.restore()
 
 
-def _state(generator: torch.Generator | None) -> Any:
+def _state(args: Any, kwargs: Any) -> Any:
     """Return a key of the state that a draw begins from."""
+    generator = kwargs.get("generator")
     if generator is None:
-        generator = torch.default_generator
+        device = kwargs.get("device") or next(
+            (each.device for each in args if isinstance(each, Tensor)), None
+        )
+        generator = _default_generator(device)
     return id(generator), generator.get_state().numpy().tobytes()
 
 
-def _by_name(func: Any, args: Any, kwargs: Any) -> Arguments:
+def _default_generator(device: torch.device | None) -> torch.Generator:
+    if device is None or device.type != "cuda":
+        return torch.default_generator
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return torch.cuda.default_generators[index]
+
+
+def _by_name(func: Any, args: Any, kwargs: Any, drawn: Tensor) -> Arguments:
     """Return the arguments of a call by name, defaults included."""
     declared = func._schema.arguments
     defaults = {a.name: a.default_value for a in declared if a.has_default_value()}
     names = [argument.name for argument in declared]
-    return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+    given = dict(zip(names, args, strict=False))
+    return {**defaults, **given, **kwargs, "drawn": drawn.dtype}
+
+
+def _set_all(drawn: Tensor, value: Any, where: Tensor | None = None) -> None:
+    """Set the numbers of a draw, those at which ``where`` is true."""
+    new = torch.as_tensor(value).to(drawn).expand_as(drawn)
+    drawn.copy_(new if where is None else torch.where(where, new, drawn))
 
 
 def _leaky(func: Any, args: Any, kwargs: Any, *, middle: bool) -> Any:
@@ -311,7 +315,7 @@ def _leaky(func: Any, args: Any, kwargs: Any, *, middle: bool) -> Any:
     torch draws as many as there are negative entries, so that one sample's slopes
     depend on the signs of the samples before it.
     """
-    named = _by_name(func, args, kwargs)
+    named = _by_name(func, args, kwargs, args[1])
     x, noise, low, high = (named[n] for n in ("self", "noise", "lower", "upper"))
     if not named["training"]:
         return func(*args, **kwargs)
@@ -325,14 +329,6 @@ def _leaky(func: Any, args: Any, kwargs: Any, *, middle: bool) -> Any:
 def _moved(permutation: Tensor) -> Tensor:
     """Return a permutation that moves every element, by one place."""
     return permutation.copy_(permutation.sort().values.roll(-1))
-
-
-def _fill(target: Tensor, value: Any) -> Tensor:
-    return target.copy_(value) if isinstance(value, Tensor) else target.fill_(value)
-
-
-def _bernoulli(probabilities: Tensor, p: Any = None) -> Tensor:
-    return probabilities.clone() if p is None else _fill(probabilities.clone(), p)
 
 
 def _without_dropout(func: Any, args: Any) -> list[Any]:

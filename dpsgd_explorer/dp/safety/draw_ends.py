@@ -1,4 +1,8 @@
-"""Ends of the range of each random operation's draws, and places inside it."""
+"""Values that replace a random operation's draws.
+
+These are the ends of their range, places inside it, and an expected value, which does
+not depend on the batch's size.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.safety.draw_patterns import HIGH, LOW, share_of
 
 aten = torch.ops.aten
 #: Distance of the ends of [0, 1): torch draws float32 numbers in steps of 2^-24.
@@ -19,13 +26,18 @@ Arguments = dict[str, Any]
 Ends = tuple[Any, Any]
 
 
+def _step(named: Arguments) -> float:
+    """Return the distance of the ends of [0, 1) in the draws' dtype."""
+    return max(STEP, torch.finfo(named["drawn"]).eps / 2)
+
+
 def _unit_ends(named: Arguments) -> Ends:
-    return STEP, 1 - STEP
+    return STEP, 1 - _step(named)
 
 
 def _uniform_ends(named: Arguments) -> Ends:
     width = named["to"] - named["from"]
-    return named["from"] + STEP * width, named["to"] - STEP * width
+    return named["from"] + STEP * width, named["to"] - _step(named) * width
 
 
 def _normal_ends(named: Arguments) -> Ends:
@@ -44,8 +56,12 @@ def _integer_ends(named: Arguments) -> Ends:
 
 def _random_ends(named: Arguments) -> Ends:
     if named.get("to") is None:  # as long as the dtype goes
-        return 0, 2**24
+        return 0, 2**24 if named["drawn"].is_floating_point else _most(named["drawn"])
     return named.get("from", 0), named["to"] - 1
+
+
+def _most(dtype: torch.dtype) -> int:
+    return 1 if dtype == torch.bool else torch.iinfo(dtype).max
 
 
 def _coin_ends(named: Arguments) -> Ends:
@@ -91,14 +107,17 @@ def _share_ends(named: Arguments) -> Ends:
 
 
 def _category_ends(named: Arguments) -> Ends:
-    """Return the rarest category, and another."""
+    """Return the rarest categories, and those from the second on."""
     weights = named["self"]
-    possible = torch.where(weights > 0, weights, math.inf)
-    rarest = possible.argmin(-1, keepdim=True)
-    others = possible.scatter(-1, rarest, math.inf)
-    other = others.argmin(-1, keepdim=True)
-    only = torch.isinf(others).all(-1, keepdim=True)
-    return rarest, torch.where(only, rarest, other)
+    order = torch.where(weights > 0, weights, math.inf).argsort(-1)
+    return _categories(order, 0, named), _categories(order, 1, named)
+
+
+def _categories(order: Tensor, first: Any, named: Arguments) -> Tensor:
+    """Return categories in an order from a place on, none twice unless it may be."""
+    count = (named["self"] > 0).sum(-1, keepdim=True)
+    places = torch.arange(named["num_samples"], device=order.device)
+    return order.gather(-1, (first + places * (not named["replacement"])) % count)
 
 
 #: {operation: ends of what it draws, from its arguments by name}.
@@ -147,10 +166,36 @@ def _wait_inside(named: Arguments, share: float, ends: Ends) -> Any:
 
 
 def _category_inside(named: Arguments, share: float, ends: Ends) -> Any:
-    """Return one of the possible categories, whatever their weights."""
-    order = (named["self"] > 0).cumsum(-1)
-    wanted = torch.floor(share * order[..., -1:]) + 1
-    return (order >= wanted).int().argmax(-1, keepdim=True)
+    """Return possible categories, whatever their weights."""
+    possible = (named["self"] > 0).int()
+    order = possible.argsort(dim=-1, descending=True, stable=True)
+    first = torch.floor(share * possible.sum(-1, keepdim=True)).long()
+    return _categories(order, first, named)
+
+
+def _share_inside(named: Arguments, share: float, ends: Ends) -> Any:
+    """Return a share for the first, and equal ones of the rest for all others."""
+    shares = torch.full_like(named["self"], (1 - share) / (ends[0].shape[-1] - 1))
+    shares[..., 0] = share
+    return shares
+
+
+def _count_inside(named: Arguments, share: float, ends: Ends) -> Any:
+    low, high = ends
+    return (low + share * (high - low)).ceil()
+
+
+def _log_normal_inside(named: Arguments, share: float, ends: Ends) -> Any:
+    return math.exp(_normal_inside(named, share, ends))
+
+
+def _geometric_inside(named: Arguments, share: float, ends: Ends) -> Any:
+    p = named["p"]
+    return 1 if p >= 1 else math.ceil(math.log1p(-share) / math.log1p(-p))
+
+
+def _cauchy_inside(named: Arguments, share: float, ends: Ends) -> Any:
+    return named["median"] + named["sigma"] * math.tan(math.pi * (share - 0.5))
 
 
 #: {operation: value at a share of its range}; others stay as drawn.
@@ -167,4 +212,53 @@ INSIDES: dict[Any, Callable[[Arguments, float, Ends], Any]] = {
     aten.normal_: _normal_inside,
     aten.exponential_: _wait_inside,
     aten.multinomial: _category_inside,
+    aten._sample_dirichlet: _share_inside,
+    aten._standard_gamma: _number_inside,
+    aten.log_normal_: _log_normal_inside,
+    aten.geometric_: _geometric_inside,
+    aten.cauchy_: _cauchy_inside,
+    aten.poisson: _count_inside,
+    aten.binomial: _count_inside,
 }
+
+
+def value_at(operation: Any, level: int, named: Arguments) -> Any:
+    """Return the value of a draw at a level; None where it stays as drawn.
+
+    Args:
+        operation: One of ENDS.
+        level: LOW, HIGH, or a place inside.
+        named: Arguments by name; "drawn" is the dtype of the draws.
+    """
+    ends = ENDS[operation](named)
+    if level in (LOW, HIGH):
+        return ends[level - LOW]
+    inside = INSIDES.get(operation)
+    return inside and inside(named, share_of(level), ends)
+
+
+#: {operation: expected value, from its arguments by name}; the middle of the range for
+#: all others, so that a draw of whole numbers is one of them.
+_EXPECTED: dict[Any, Callable[[Arguments], Any]] = {
+    aten.bernoulli: lambda named: named.get("p", named["self"]),
+    aten.bernoulli_: lambda named: named["p"],
+    aten.exponential_: lambda named: 1 / named["lambd"],
+    aten._standard_gamma: lambda named: named["self"],
+    aten._sample_dirichlet: lambda named: (
+        named["self"] / named["self"].sum(-1, keepdim=True)
+    ),
+    aten.poisson: lambda named: named["self"].ceil(),
+    aten.binomial: lambda named: (named["count"] * named["prob"]).ceil(),
+}
+
+
+def expected(operation: Any, named: Arguments) -> Any:
+    """Return the expected value of a draw, or one as good: of any size of a batch.
+
+    Args:
+        operation: One of ENDS.
+        named: Arguments by name; "drawn" is the dtype of the draws.
+    """
+    if operation in _EXPECTED:
+        return _EXPECTED[operation](named)
+    return INSIDES[operation](named, 0.5, ENDS[operation](named))

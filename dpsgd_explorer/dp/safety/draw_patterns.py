@@ -1,4 +1,4 @@
-"""Which of a module's shared draws are set to an end of their range, pass by pass.
+"""Which of a module's draws are set to an end of their range, pass by pass.
 
 A shared draw is a random number that a module draws once for a whole batch.  A module
 may mix samples only where such a number is small, or large, or where two of them agree,
@@ -12,12 +12,18 @@ than those 9, of which any two draws see all: the levels a, b, a + b and 2a + b 
 for a, b in {0, 1, 2}.  16 draws need them twice, by the two digits of a draw's number
 in base 4.
 
+A sample's own draws are set in passes of their own, since a dropout at its low end
+leaves nothing that could mix.  Yes-or-no draws (a dropout's) stay at their high end
+while numbers are at either; then they are at the low end alone.  Draws of few numbers
+per sample may be coins: these are also set in alternation, and a quarter of them at a
+time, and numbers among them to the places inside.
+
 Source: Bush (1952), Orthogonal arrays of index unity: OA(9, 4, 3, 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 #: Levels of a draw.  Those from INSIDE on are places inside its range.
@@ -30,22 +36,53 @@ DISTINCT_DRAWS = 16
 #: Draws of a pass and a generator that are set.  A loop that ends by a draw must end.
 MOST_DRAWS = 100
 _CONSTANT = -1  # a pattern in which all draws have one level
+#: Level of a sample's own draw: the low end for every second sample, else the high end.
+ALTERNATING = INSIDE + PLACES
+#: Samples' own draws of a pass that are set.  A loop that ends by a draw must end.
+MOST_OWN_DRAWS = 250
+#: Classes of own draws: yes-or-no draws and numbers, each in four groups of coins, and
+#: those of many numbers per sample.
+_GROUPS = 4
+_LARGE = _GROUPS
+_KINDS = [(yes_or_no, g) for yes_or_no in (True, False) for g in range(_GROUPS + 1)]
+_ALL_OWN_DRAWN = (DRAWN,) * len(_KINDS)
+
+
+def own_number(draw: int, *, yes_or_no: bool, large: bool) -> int:
+    """Return the number of a sample's own draw, for ``Pattern.level``: below 0.
+
+    Args:
+        draw: How many own draws of the pass came before.
+        yes_or_no: Whether it is 0 or 1.
+        large: Whether it is of too many numbers per sample to be a coin.
+    """
+    group = _LARGE if large else draw % _GROUPS
+    return -1 - _KINDS.index((yes_or_no, group))
+
+
+def are_coins(numbers: Iterable[int]) -> bool:
+    """Whether own draws of few numbers per sample are among these."""
+    return any(n < 0 and _KINDS[-1 - n][1] != _LARGE for n in numbers)
 
 
 class Pattern(NamedTuple):
-    """The level of each shared draw of a pass, by the draw's number.
+    """The level of each draw of a pass, by the draw's number.
 
     Attributes:
-        digit: Digit of the number, in base 4, that chooses the level.
+        digit: Digit of a shared draw's number, in base 4, that chooses the level.
         a, b: Row of the orthogonal array.
+        own: Levels of the samples' own draws, by class.
     """
 
     digit: int
     a: int
     b: int
+    own: tuple[int, ...] = _ALL_OWN_DRAWN
 
     def level(self, number: int) -> int:
         """Return DRAWN, LOW, HIGH, or INSIDE and more."""
+        if number < 0:
+            return self.own[-1 - number]
         if self.digit == _CONSTANT:
             return self.a
         column = number % DISTINCT_DRAWS // 4**self.digit % 4
@@ -59,14 +96,52 @@ class Pattern(NamedTuple):
     @property
     def share(self) -> float | None:
         """Share of the range that lies below the place; None for other levels."""
-        return None if self.place is None else (self.place + 0.5) / PLACES
+        return None if self.place is None else share_of(INSIDE + self.place)
 
     def __str__(self) -> str:
-        if self.digit != _CONSTANT:
+        shared = self[:3] != (_CONSTANT, DRAWN, DRAWN)
+        whose = ["once for the whole batch"] * shared
+        whose += ["for each sample"] * (self.own != _ALL_OWN_DRAWN)
+        return f"that it draws {' and '.join(whose)} are {self._where()}"
+
+    def _where(self) -> str:
+        levels = {*self.own} - {DRAWN}
+        if self.digit == _CONSTANT:
+            levels |= {self.a} - {DRAWN}
+        if self.digit != _CONSTANT or len(levels) != 1 or ALTERNATING in levels:
             return "at some ends of their ranges"
-        if self.share is not None:
-            return f"at {self.share:.0%} of their ranges"
-        return f"at the {'low' if self.a == LOW else 'high'} ends of their ranges"
+        (level,) = levels
+        if level >= INSIDE:
+            return f"at {share_of(level):.0%} of their ranges"
+        return f"at the {'low' if level == LOW else 'high'} ends of their ranges"
+
+
+def share_of(level: int) -> float:
+    """Return the share of the range that lies below a place inside."""
+    return (level - INSIDE + 0.5) / PLACES
+
+
+def _own(level: Callable[[bool, int], int], shared: int = DRAWN) -> Pattern:
+    return Pattern(_CONSTANT, shared, shared, tuple(level(*kind) for kind in _KINDS))
+
+
+def _numbers_at(end: int, shared: int = DRAWN) -> Pattern:
+    return _own(lambda yes_or_no, group: HIGH if yes_or_no else end, shared)
+
+
+def _by_turns(even: int, odd: int) -> Pattern:
+    ends = (even, odd, even, odd, DRAWN)
+    return _own(lambda yes_or_no, group: ends[group])
+
+
+def _group_at(chosen: int, end: int) -> Pattern:
+    return _own(lambda yes_or_no, group: end if group == chosen else DRAWN)
+
+
+def _place_inside(level: int) -> Pattern:
+    return _own(
+        lambda yes_or_no, group: DRAWN if yes_or_no or group == _LARGE else level
+    )
 
 
 ALL_DRAWN = Pattern(_CONSTANT, DRAWN, DRAWN)
@@ -77,7 +152,15 @@ ALL_PATTERNS = (
     *FEW_PATTERNS,
     *(Pattern(digit, a, b) for digit in (0, 1) for a in range(3) for b in range(3)),
     *(Pattern(_CONSTANT, INSIDE + place, 0) for place in range(PLACES)),
+    *(_numbers_at(end, shared) for shared in (DRAWN, LOW, HIGH) for end in (LOW, HIGH)),
+    _own(lambda yes_or_no, group: LOW if yes_or_no else DRAWN),
+    _by_turns(LOW, HIGH),
+    _by_turns(HIGH, LOW),
+    *(_group_at(group, end) for group in range(_GROUPS) for end in (LOW, HIGH)),
+    *(_place_inside(INSIDE + place) for place in range(PLACES)),
 )
+#: Own draws of a whole batch: both ends at the same time.
+OWN_PATTERN = _numbers_at(ALTERNATING)
 
 
 def patterns(
@@ -86,7 +169,7 @@ def patterns(
     """Yield the patterns that differ in some draw from those before and from ALL_DRAWN.
 
     Args:
-        numbers: Numbers of the shared draws seen so far.  It may grow meanwhile: a draw
+        numbers: Numbers of the draws seen so far.  It may grow meanwhile: a draw
             at an end may lead to others.
         choice: Patterns to choose from, in order.
     """

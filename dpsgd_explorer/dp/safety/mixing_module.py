@@ -31,7 +31,7 @@ def describe_mixing(
         call: (args, kwargs) of one call.
         changes: {i: the same call with every sample but i replaced}.
         draws: Set before each call, so that random masks agree.
-        pattern: Levels of the draws that all samples share, if they were set.
+        pattern: Levels of the draws, if they were set.
     """
     before = _trace(module, call, draws)
     kinds = {
@@ -65,7 +65,7 @@ def _causes(pattern: Pattern | None) -> tuple[str, str]:
             "LayerNorm for BatchNorm."
         )
     return (
-        f" when random numbers that it draws once for the whole batch are {pattern}",
+        f" when random numbers {pattern}",
         "Remove the branch that they choose (mixup, CutMix); one that changes each "
         "sample by itself, such as dropout, may stay.",
     )

@@ -29,6 +29,7 @@ from dpsgd_explorer.dp.modules.input_rows import SharedInput, called
 from dpsgd_explorer.dp.modules.probe_inputs import SEED
 from dpsgd_explorer.dp.modules.state import ModuleState
 from dpsgd_explorer.dp.safety.controlled_draws import ControlledDraws
+from dpsgd_explorer.dp.safety.draw_patterns import ALL_DRAWN
 from dpsgd_explorer.dp.safety.gradient_parts import Samples
 from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 
@@ -110,7 +111,13 @@ class CheckPasses:
     def _pass(self, call: Any) -> Iterator[None]:
         """Set what the module draws, and explain the errors that it raises."""
         size = batch_size_of(*call)
-        with explained(self._gradient_engine), self._draws.of_pass(size):
+        pattern = self._draws.pattern
+        when = (
+            f" when random numbers {pattern}"
+            if pattern not in (None, ALL_DRAWN)
+            else ""
+        )
+        with explained(self._gradient_engine, when), self._draws.of_pass(size):
             yield
 
     def _loss(self, outputs: Any, call: Any, targets: Any) -> Tensor:
@@ -127,11 +134,19 @@ class CheckPasses:
 
     def _size_refusal(self) -> str:
         reduction = self._gradient_engine.loss_reduction
-        return (
+        refusal = (
             "a sample's gradient must not depend on the batch size. Either the loss is "
             f"not a {reduction} over samples, as loss_reduction says, or the module "
             "uses the number of samples."
         )
+        if self._draws.unknown:
+            names = ", ".join(sorted(self._draws.unknown))
+            refusal += (
+                f" Or it is random, and nothing else is wrong: it draws by {names}, to "
+                "which the safety check cannot give the same numbers at two batch "
+                "sizes. Draw by torch.rand, torch.randn or torch.randint instead."
+            )
+        return refusal
 
     def _random_call(self, seed: int, scale: float = 1.0) -> Any:
         if self._labels is None:
@@ -195,7 +210,7 @@ def _drop(gradients: object) -> None:
 
 
 @contextmanager
-def explained(gradient_engine: GradientEngine) -> Iterator[None]:
+def explained(gradient_engine: GradientEngine, when: str = "") -> Iterator[None]:
     """Explain an error that the module raises on the check's random inputs."""
     try:
         yield
@@ -203,9 +218,10 @@ def explained(gradient_engine: GradientEngine) -> Iterator[None]:
         raise
     except FAILURES as error:
         reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        remedy = gradient_engine.remedy(error)
         raise UnsupportedModuleError(
             "the safety check cannot run the module on random inputs of these shapes, "
-            f"dtypes and ranges of ids ({reason}). {gradient_engine.remedy(error)}"
+            f"dtypes and ranges of ids{when} ({reason}). {remedy}"
         ) from error
 
 

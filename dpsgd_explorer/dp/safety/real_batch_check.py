@@ -7,8 +7,10 @@ about three steps and the memory of one.
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,8 +19,15 @@ from torch.utils._pytree import tree_map
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED, has_rows
+from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
-from dpsgd_explorer.dp.safety.draw_patterns import FEW_PATTERNS, Pattern, patterns
+from dpsgd_explorer.dp.safety.draw_patterns import (
+    FEW_PATTERNS,
+    OWN_PATTERN,
+    Pattern,
+    are_coins,
+    patterns,
+)
 from dpsgd_explorer.dp.safety.gradient_parts import (
     Rows,
     joined,
@@ -31,6 +40,10 @@ from dpsgd_explorer.errors import UnsupportedModuleError
 
 #: Standard deviation of the rows that change: a module may mix large values only.
 LARGE_SCALE = 100.0
+#: Most rows of a batch of one sample: they exceed a capacity of 15/16 of a batch.
+MOST_ALIKE = 16
+#: Standard deviation of such a sample: large, so that its positions matter little.
+ALIKE_SCALE = 10.0
 
 
 class RealSizeCheck(CheckPasses):
@@ -66,53 +79,75 @@ class RealSizeCheck(CheckPasses):
         call = self._random_call(SEED)
         other = self._random_call(SEED + 1, scale=LARGE_SCALE)
         targets = self._random_targets(call)
+        moved = probe_inputs.rotated(targets)
         few = call, targets
-        self._few = few, (other, probe_inputs.rotated(targets))
+        rows = _Rows(few, (other, moved), self._rows_compared)
         self._module.train()
-        norms, changes = self._norms_and_changes(self._batch(None))
-        for half in self._halves:
-            self._compare_half(half, norms, changes)
-        self._check_shared_draws()
+        norms, changes = self._norms_and_changes(rows.batch())
+        for half in rows.halves:
+            self._compare_half(rows, half, norms, changes)
+        self._check_extreme_draws(rows)
+        self._check_alike(targets, moved)
         with self._draws.at(None):
             if self._draws.drew:
-                norms, changes = self._norms_and_changes(self._batch(None))
+                norms, changes = self._norms_and_changes(rows.batch())
             self._compare_with_few(few, norms, changes)
 
-    def _batch(self, unchanged: Tensor | None) -> Any:
-        """Return a batch of the size; rows that are not unchanged are other ones."""
-        rows = torch.arange(self._rows_compared) % SAMPLES
-        if unchanged is not None:
-            rows += SAMPLES * ~unchanged
-        return tree_map(lambda a, b: _chosen(a, b, rows), *self._few)
-
-    def _check_shared_draws(self) -> None:
-        """Compare where numbers drawn for a whole batch are extreme."""
-        found = patterns(self._draws.numbers, FEW_PATTERNS)
-        for pattern, half in zip(found, cycle(self._halves)):
+    def _check_extreme_draws(self, rows: _Rows) -> None:
+        """Compare where numbers that the module draws are extreme."""
+        own = (OWN_PATTERN,) if are_coins(self._draws.numbers) else ()
+        found = patterns(self._draws.numbers, FEW_PATTERNS + own)
+        for pattern, half in zip(found, cycle(rows.halves)):
             with self._draws.at(pattern):
-                norms, changes = self._norms_and_changes(self._batch(None))
-                self._compare_half(half, norms, changes, pattern)
+                norms, changes = self._norms_and_changes(rows.batch())
+                self._compare_half(rows, half, norms, changes, pattern)
 
-    @property
-    def _halves(self) -> tuple[Tensor, Tensor]:
-        """Two halves of a batch, as masks; neither is empty."""
-        generator = torch.Generator().manual_seed(SEED)
-        half = torch.rand(self._rows_compared, generator=generator) < 0.5
-        half[0], half[1] = True, False
-        return half, ~half
+    def _check_alike(self, targets: Any, moved: Any) -> None:
+        """Compare a batch of one sample with batches of which half are others.
+
+        Samples that compete for a few places, as tokens for an expert, mix where most
+        of them want the same place.
+        """
+        size = min(self._rows_compared, MOST_ALIKE)
+        call, other = (
+            self._random_call(SEED + i, scale=ALIKE_SCALE) for i in range(2)
+        )
+        sources = [*map(probe_inputs.with_equal_positions, (call, other)), call]
+        candidates = [
+            _Rows(probe_inputs.repeated((source, targets), i), (other, moved), size)
+            for source in sources
+            for i in range(SAMPLES)
+        ]
+        # The first whose copies differ: some of them found no place.
+        rows = next(filter(self._tells_copies_apart, candidates), candidates[0])
+        norms, changes = self._norms_and_changes(rows.batch())
+        if math.isfinite(sum(map(largest_entry, norms.values()))):
+            for half in rows.halves:
+                self._compare_half(rows, half, norms, changes)
+
+    def _tells_copies_apart(self, rows: _Rows) -> bool:
+        """Whether the module's outputs differ in a batch of copies of one sample."""
+        with self._draws.at(None):
+            outputs = self._outputs(rows.batch()[0])
+        return any(
+            not torch.allclose(leaf, leaf[:1].expand_as(leaf), rtol=1e-3, atol=1e-3)
+            for leaf in tensors_of(outputs)
+            if has_rows(leaf, rows.size) and leaf.is_floating_point()
+        )
 
     def _compare_half(
         self,
+        rows: _Rows,
         half: Tensor,
         norms: Rows,
         changes: Changes,
         pattern: Pattern | None = None,
     ) -> None:
         """Compare the norms of half of a batch with those where the rest is another."""
-        others, new = self._norms_and_changes(self._batch(half))
+        others, new = self._norms_and_changes(rows.batch(half))
         refuse_different(self._module, changes, new)
         if not self._equal(_where(norms, half), _where(others, half)):
-            (mixed, _), (first, _) = self._batch(half), self._batch(None)
+            (mixed, _), (first, _) = rows.batch(half), rows.batch()
             calls = dict.fromkeys(half.nonzero().flatten().tolist(), mixed)
             raise UnsupportedModuleError(
                 describe_mixing(self._module, first, calls, self._draws, pattern)
@@ -166,11 +201,49 @@ class RealSizeCheck(CheckPasses):
         }, self._state.changes()
 
 
-def _chosen(first: Any, second: Any, rows: Tensor) -> Any:
-    """Return rows of SAMPLES rows followed by SAMPLES others; what has none stays."""
-    if not has_rows(first, SAMPLES):
-        return first
-    return torch.cat([first, second])[rows.to(first.device)]
+class _Rows(NamedTuple):
+    """Rows from which batches are made.
+
+    Attributes:
+        kept: SAMPLES rows of inputs and targets, which a batch repeats.
+        others: SAMPLES more that replace some, as they are and negated.
+        size: Number of rows of a batch.
+    """
+
+    kept: Any
+    others: Any
+    size: int
+
+    def batch(self, kept: Tensor | None = None) -> Any:
+        """Return a batch; rows that are not kept are other ones."""
+        every = torch.arange(self.size)
+        rows = every % SAMPLES
+        if kept is not None:
+            rows = torch.where(kept, rows, SAMPLES + every % (2 * SAMPLES))
+        (call, targets), (other_call, other_targets) = self.kept, self.others
+        return (
+            tree_map(partial(_chosen, rows, -1), call, other_call),
+            tree_map(partial(_chosen, rows, 1), targets, other_targets),
+        )
+
+    @property
+    def halves(self) -> tuple[Tensor, Tensor]:
+        """Two halves of a batch, as masks; neither is empty."""
+        generator = torch.Generator().manual_seed(SEED)
+        half = torch.rand(self.size, generator=generator) < 0.5
+        half[0], half[1] = True, False
+        return half, ~half
+
+
+def _chosen(rows: Tensor, sign: int, kept: Any, others: Any) -> Any:
+    """Return rows of SAMPLES rows, SAMPLES others, and these with a sign.
+
+    A leaf without rows stays.
+    """
+    if not has_rows(kept, SAMPLES):
+        return kept
+    again = sign * others if others.is_floating_point() else others
+    return torch.cat([kept, others, again])[rows.to(kept.device)]
 
 
 def _where(norms: Rows, mask: Tensor) -> Rows:
