@@ -14,6 +14,7 @@ A permutation moves every element in both, so that mixing by a permutation shows
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,15 +25,24 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpsgd_explorer.dp.modules.seeding import seed_draws
-from dpsgd_explorer.dp.safety.draw_ends import ENDS, Arguments, expected, value_at
+from dpsgd_explorer.dp.safety.draw_ends import (
+    ENDS,
+    UNEVEN,
+    Arguments,
+    expected,
+    is_joint,
+    value_at,
+    value_inside,
+)
 from dpsgd_explorer.dp.safety.draw_patterns import (
     ALL_DRAWN,
-    ALTERNATING,
     DRAWN,
+    EVEN_SAMPLES_LOW,
     HIGH,
     LOW,
     MOST_DRAWS,
     MOST_OWN_DRAWS,
+    ODD_LOW,
     Pattern,
     own_number,
 )
@@ -159,24 +169,38 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
         operation = func.overloadpacket
-        state = _state(args, kwargs) if operation in ENDS else None
+        generator = _generator(args, kwargs) if operation in ENDS else None
+        state = None if generator is None else generator.get_state()
         # It draws in any case, so that the generator goes on as in an ordinary pass.
         drawn = func(*args, **kwargs)
         if operation is aten.randperm:
             return _moved(drawn)
-        if state is not None and drawn.numel():
-            levels = self._levels(drawn, state, yes_or_no=operation in YES_OR_NO)
-            named = _by_name(func, args, kwargs, drawn)
-            for level in {*levels.flatten().tolist()} - {DRAWN}:
-                value = value_at(operation, level, named)
-                if value is not None:
-                    _set_all(drawn, value, levels == level)
+        if generator is None or state is None or not drawn.numel():
+            return drawn
+        named = _by_name(func, args, kwargs, drawn)
+        if operation in UNEVEN:
+            generator.set_state(state)
+            shares = torch.rand(
+                drawn.shape, generator=generator, device=generator.device
+            )
+            if not self._is_shared(drawn):
+                _set_all(drawn, value_inside(operation, shares, named))
+        key = id(generator), state.numpy().tobytes()
+        levels = self._levels(drawn, key, yes_or_no=operation in YES_OR_NO)
+        if is_joint(operation, named):
+            levels = levels.flatten()[0]
+        for level in {*levels.flatten().tolist()} - {DRAWN}:
+            value = value_at(operation, level, named)
+            if value is not None:
+                _set_all(drawn, value, levels == level)
         return drawn
+
+    def _is_shared(self, drawn: Tensor) -> bool:
+        return drawn.numel() <= MOST_NUMBERS and self._size not in drawn.shape
 
     def _levels(self, drawn: Tensor, state: Any, *, yes_or_no: bool) -> Tensor:
         """Return the level of each number, of a shape that expands to that of all."""
-        shared = drawn.numel() <= MOST_NUMBERS and self._size not in drawn.shape
-        if shared:
+        if self._is_shared(drawn):
             return self._shared_levels(drawn, state)
         # A checkpointed part runs again from the same state, and draws the same.
         draw = self._own_draws.setdefault(state, len(self._own_draws))
@@ -186,17 +210,26 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         large = drawn.numel() > MOST_NUMBERS * rows
         number = own_number(draw, yes_or_no=yes_or_no, large=large)
         self.numbers.add(number)
-        level = torch.tensor(self._pattern.level(number), device=drawn.device)
-        return self._by_turns(drawn) if int(level) == ALTERNATING else level
+        level = self._pattern.level(number)
+        if level >= EVEN_SAMPLES_LOW:
+            return self._by_turns(drawn, level)
+        return torch.tensor(level, device=drawn.device)
 
-    def _by_turns(self, drawn: Tensor) -> Tensor:
-        """Return the low end for every second sample, and the high end."""
-        if self._size not in drawn.shape:
-            return torch.tensor(LOW, device=drawn.device)
-        shape = [1] * drawn.dim()
-        shape[drawn.shape.index(self._size)] = self._size
-        turns = torch.arange(self._size, device=drawn.device) % 2
-        return torch.where(turns == 0, LOW, HIGH).view(shape)
+    def _by_turns(self, drawn: Tensor, level: int) -> Tensor:
+        """Return the low end for every second sample, or number, and the high end."""
+        shape = list(drawn.shape)
+        if self._size not in shape:
+            shape, dim = [1, *shape], 0
+        else:
+            dim = shape.index(self._size)
+        samples = shape.pop(dim)
+        if level == EVEN_SAMPLES_LOW:
+            turns = torch.arange(samples).view(-1, *[1] * len(shape[dim:]))
+        else:
+            turns = torch.arange(math.prod(shape)).view(shape) + (level == ODD_LOW)
+            turns = turns.unsqueeze(dim)
+        levels = torch.where(turns % 2 == 0, LOW, HIGH).to(drawn.device)
+        return levels if self._size in drawn.shape else levels[0]
 
     def _shared_levels(self, drawn: Tensor, state: Any) -> Tensor:
         first = self._first_numbers.setdefault(state, self._next)
@@ -221,6 +254,7 @@ class ControlledDraws:
         numbers: Numbers of the draws in passes with a pattern.
         unknown: Operations whose draws have no expected value that is known.
         drew: Whether such a pass drew anything.
+        drew_means: Whether the last pass with expected values drew any.
         low_dtypes: Dtypes that it converted to, as under an autocast of its own.
     """
 
@@ -230,6 +264,7 @@ class ControlledDraws:
         self.pattern: Pattern | None = ALL_DRAWN
         self.numbers: set[int] = set()
         self.unknown: set[str] = set()
+        self.drew_means = False
         self.drew = False
         self.low_dtypes: set[torch.dtype] = set()
 
@@ -240,9 +275,12 @@ class ControlledDraws:
         if self.pattern is None:
             self._generators.set_middle()
             expectation = _ExpectedDraws()
-            with _entered(expectation):
-                yield
-            self.unknown |= expectation.unknown
+            try:
+                with _entered(expectation):
+                    yield
+            finally:
+                self.unknown |= expectation.unknown
+                self.drew_means = expectation.drew
             return
         self._generators.set_draws(self.pattern)
         mode = _ExtremeDraws(self.pattern, size)
@@ -276,15 +314,13 @@ def _entered(mode: _SetDraws) -> Iterator[None]:
         mode.restore()
 
 
-def _state(args: Any, kwargs: Any) -> Any:
-    """Return a key of the state that a draw begins from."""
-    generator = kwargs.get("generator")
-    if generator is None:
-        device = kwargs.get("device") or next(
-            (each.device for each in args if isinstance(each, Tensor)), None
-        )
-        generator = _default_generator(device)
-    return id(generator), generator.get_state().numpy().tobytes()
+def _generator(args: Any, kwargs: Any) -> torch.Generator:
+    """Return the generator of a draw."""
+    if kwargs.get("generator") is not None:
+        found: torch.Generator = kwargs["generator"]
+        return found
+    tensors = (each.device for each in args if isinstance(each, Tensor))
+    return _default_generator(kwargs.get("device") or next(tensors, None))
 
 
 def _default_generator(device: torch.device | None) -> torch.Generator:

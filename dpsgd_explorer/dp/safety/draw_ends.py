@@ -146,7 +146,7 @@ ENDS: dict[Any, Callable[[Arguments], Ends]] = {
 }
 
 
-def _number_inside(named: Arguments, share: float, ends: Ends) -> Any:
+def _number_inside(named: Arguments, share: Any, ends: Ends) -> Any:
     low, high = ends
     return low + share * (high - low)
 
@@ -173,14 +173,20 @@ def _category_inside(named: Arguments, share: float, ends: Ends) -> Any:
     return _categories(order, first, named)
 
 
-def _share_inside(named: Arguments, share: float, ends: Ends) -> Any:
-    """Return a share for the first, and equal ones of the rest for all others."""
+def _share_inside(named: Arguments, share: Any, ends: Ends) -> Any:
+    """Return a share for the first, and equal ones of the rest for all others.
+
+    A tensor of shares is divided by its sum instead.
+    """
+    if isinstance(share, Tensor):
+        weights = share + STEP
+        return weights / weights.sum(-1, keepdim=True)
     shares = torch.full_like(named["self"], (1 - share) / (ends[0].shape[-1] - 1))
     shares[..., 0] = share
     return shares
 
 
-def _count_inside(named: Arguments, share: float, ends: Ends) -> Any:
+def _count_inside(named: Arguments, share: Any, ends: Ends) -> Any:
     low, high = ends
     return (low + share * (high - low)).ceil()
 
@@ -199,7 +205,7 @@ def _cauchy_inside(named: Arguments, share: float, ends: Ends) -> Any:
 
 
 #: {operation: value at a share of its range}; others stay as drawn.
-INSIDES: dict[Any, Callable[[Arguments, float, Ends], Any]] = {
+INSIDES: dict[Any, Callable[[Arguments, Any, Ends], Any]] = {
     aten.rand: _number_inside,
     aten.rand_like: _number_inside,
     aten.uniform_: _number_inside,
@@ -230,11 +236,26 @@ def value_at(operation: Any, level: int, named: Arguments) -> Any:
         level: LOW, HIGH, or a place inside.
         named: Arguments by name; "drawn" is the dtype of the draws.
     """
-    ends = ENDS[operation](named)
     if level in (LOW, HIGH):
-        return ends[level - LOW]
+        return ENDS[operation](named)[level - LOW]
+    return value_inside(operation, share_of(level), named)
+
+
+def value_inside(operation: Any, share: Any, named: Arguments) -> Any:
+    """Return the value at a share of the range; None where it stays as drawn."""
     inside = INSIDES.get(operation)
-    return inside and inside(named, share_of(level), ends)
+    return inside and inside(named, share, ENDS[operation](named))
+
+
+def is_joint(operation: Any, named: Arguments) -> bool:
+    """Whether the numbers of a draw depend on each other, and are set together."""
+    without_repeats = not named.get("replacement", True)
+    return operation is aten._sample_dirichlet or without_repeats
+
+
+#: Operations that draw as often as their arguments' values ask for, so that one
+#: sample's numbers would depend on the samples before it.
+UNEVEN = (aten.poisson, aten.binomial, aten._standard_gamma, aten._sample_dirichlet)
 
 
 #: {operation: expected value, from its arguments by name}; the middle of the range for
@@ -261,4 +282,4 @@ def expected(operation: Any, named: Arguments) -> Any:
     """
     if operation in _EXPECTED:
         return _EXPECTED[operation](named)
-    return INSIDES[operation](named, 0.5, ENDS[operation](named))
+    return value_inside(operation, 0.5, named)

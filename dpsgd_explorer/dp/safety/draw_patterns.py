@@ -15,8 +15,8 @@ in base 4.
 A sample's own draws are set in passes of their own, since a dropout at its low end
 leaves nothing that could mix.  Yes-or-no draws (a dropout's) stay at their high end
 while numbers are at either; then they are at the low end alone.  Draws of few numbers
-per sample may be coins: these are also set in alternation, and a quarter of them at a
-time, and numbers among them to the places inside.
+per sample may be coins: these are also set in alternation, from draw to draw and within
+one, a quarter of the draws at a time, and numbers among them to the places inside.
 
 Source: Bush (1952), Orthogonal arrays of index unity: OA(9, 4, 3, 2).
 """
@@ -36,8 +36,9 @@ DISTINCT_DRAWS = 16
 #: Draws of a pass and a generator that are set.  A loop that ends by a draw must end.
 MOST_DRAWS = 100
 _CONSTANT = -1  # a pattern in which all draws have one level
-#: Level of a sample's own draw: the low end for every second sample, else the high end.
-ALTERNATING = INSIDE + PLACES
+#: Levels of samples' own draws: the low end for every second sample, or for a sample's
+#: even numbers, or for its odd ones, and the high end for the others.
+EVEN_SAMPLES_LOW, EVEN_LOW, ODD_LOW = range(INSIDE + PLACES, INSIDE + PLACES + 3)
 #: Samples' own draws of a pass that are set.  A loop that ends by a draw must end.
 MOST_OWN_DRAWS = 250
 #: Classes of own draws: yes-or-no draws and numbers, each in four groups of coins, and
@@ -108,7 +109,11 @@ class Pattern(NamedTuple):
         levels = {*self.own} - {DRAWN}
         if self.digit == _CONSTANT:
             levels |= {self.a} - {DRAWN}
-        if self.digit != _CONSTANT or len(levels) != 1 or ALTERNATING in levels:
+        if (
+            self.digit != _CONSTANT
+            or len(levels) != 1
+            or max(levels) >= EVEN_SAMPLES_LOW
+        ):
             return "at some ends of their ranges"
         (level,) = levels
         if level >= INSIDE:
@@ -154,13 +159,13 @@ ALL_PATTERNS = (
     *(Pattern(_CONSTANT, INSIDE + place, 0) for place in range(PLACES)),
     *(_numbers_at(end, shared) for shared in (DRAWN, LOW, HIGH) for end in (LOW, HIGH)),
     _own(lambda yes_or_no, group: LOW if yes_or_no else DRAWN),
-    _by_turns(LOW, HIGH),
-    _by_turns(HIGH, LOW),
+    _by_turns(EVEN_LOW, ODD_LOW),
+    _by_turns(ODD_LOW, EVEN_LOW),
     *(_group_at(group, end) for group in range(_GROUPS) for end in (LOW, HIGH)),
     *(_place_inside(INSIDE + place) for place in range(PLACES)),
 )
 #: Own draws of a whole batch: both ends at the same time.
-OWN_PATTERN = _numbers_at(ALTERNATING)
+OWN_PATTERN = _numbers_at(EVEN_SAMPLES_LOW)
 
 
 def patterns(

@@ -111,14 +111,18 @@ class CheckPasses:
     def _pass(self, call: Any) -> Iterator[None]:
         """Set what the module draws, and explain the errors that it raises."""
         size = batch_size_of(*call)
-        pattern = self._draws.pattern
-        when = (
-            f" when random numbers {pattern}"
-            if pattern not in (None, ALL_DRAWN)
-            else ""
-        )
-        with explained(self._gradient_engine, when), self._draws.of_pass(size):
+        with (
+            explained(self._gradient_engine, self._when),
+            self._draws.of_pass(size),
+        ):
             yield
+
+    def _when(self) -> str:
+        """Return how random numbers are set, which may be why the module fails."""
+        pattern = self._draws.pattern
+        if pattern is None:
+            return " with its random numbers at their means" * self._draws.drew_means
+        return "" if pattern == ALL_DRAWN else f" when random numbers {pattern}"
 
     def _loss(self, outputs: Any, call: Any, targets: Any) -> Tensor:
         if self._loss_fn is not None:
@@ -210,8 +214,15 @@ def _drop(gradients: object) -> None:
 
 
 @contextmanager
-def explained(gradient_engine: GradientEngine, when: str = "") -> Iterator[None]:
-    """Explain an error that the module raises on the check's random inputs."""
+def explained(
+    gradient_engine: GradientEngine, when: Callable[[], str] = str
+) -> Iterator[None]:
+    """Explain an error that the module raises on the check's random inputs.
+
+    Args:
+        gradient_engine: Names a remedy.
+        when: Returns how the check has set random numbers.
+    """
     try:
         yield
     except (ExplorerError, torch.OutOfMemoryError):
@@ -221,7 +232,7 @@ def explained(gradient_engine: GradientEngine, when: str = "") -> Iterator[None]
         remedy = gradient_engine.remedy(error)
         raise UnsupportedModuleError(
             "the safety check cannot run the module on random inputs of these shapes, "
-            f"dtypes and ranges of ids{when} ({reason}). {remedy}"
+            f"dtypes and ranges of ids{when()} ({reason}). {remedy}"
         ) from error
 
 

@@ -42,6 +42,8 @@ from dpsgd_explorer.errors import UnsupportedModuleError
 LARGE_SCALE = 100.0
 #: Most rows of a batch of one sample: they exceed a capacity of 15/16 of a batch.
 MOST_ALIKE = 16
+#: Random calls whose samples are tried.
+ALIKE_CALLS = 3
 #: Standard deviation of such a sample: large, so that its positions matter little.
 ALIKE_SCALE = 10.0
 
@@ -109,10 +111,11 @@ class RealSizeCheck(CheckPasses):
         of them want the same place.
         """
         size = min(self._rows_compared, MOST_ALIKE)
-        call, other = (
-            self._random_call(SEED + i, scale=ALIKE_SCALE) for i in range(2)
-        )
-        sources = [*map(probe_inputs.with_equal_positions, (call, other)), call]
+        calls = [
+            self._random_call(SEED + i, scale=ALIKE_SCALE) for i in range(ALIKE_CALLS)
+        ]
+        other = calls[1]
+        sources = [*map(probe_inputs.with_equal_positions, calls), calls[0]]
         candidates = [
             _Rows(probe_inputs.repeated((source, targets), i), (other, moved), size)
             for source in sources
@@ -130,7 +133,9 @@ class RealSizeCheck(CheckPasses):
         with self._draws.at(None):
             outputs = self._outputs(rows.batch()[0])
         return any(
-            not torch.allclose(leaf, leaf[:1].expand_as(leaf), rtol=1e-3, atol=1e-3)
+            not torch.allclose(
+                leaf, leaf[:1].expand_as(leaf), rtol=1e-3, atol=1e-3, equal_nan=True
+            )
             for leaf in tensors_of(outputs)
             if has_rows(leaf, rows.size) and leaf.is_floating_point()
         )

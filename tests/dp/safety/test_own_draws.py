@@ -50,6 +50,9 @@ EVENTS = {
     "numpy": lambda m, x, p: torch.from_numpy(np.random.rand(len(x), 1)) < p,
     "numpy, one by one": lambda m, x, p: column(x, m.numpy.random) < p,
     "two": lambda m, x, p: (torch.rand(len(x), 1) < p) & (torch.rand(len(x), 1) > 0.9),
+    "gumbel": lambda m, x, p: F.gumbel_softmax(
+        torch.tensor([-np.log(p), 0.0]).expand(len(x), 2), hard=True
+    )[:, 1:],
     "own and shared": lambda m, x, p: (torch.rand(len(x), 1) < p) & (torch.rand(1) < p),
 }
 COINS = (
@@ -136,11 +139,19 @@ def masked_places(x):
 
 def checked_value(x):
     """A draw whose own distribution looks whether it is one of its values."""
-    of_count = distributions.Poisson(4 * like(x))
-    of_sum = distributions.Binomial(7, 0.3 * like(x))
+    of_count = distributions.Poisson(4 * like(x), validate_args=True)
+    of_sum = distributions.Binomial(7, 0.3 * like(x), validate_args=True)
     counts, sums = of_count.sample(), of_sum.sample()
     of_count.log_prob(counts), of_sum.log_prob(sums)
     return x * (1 + counts + sums)
+
+
+def uneven_draws(rates):
+    """Draws that take more or fewer numbers of the generator, by the rates."""
+    gammas = distributions.Gamma(rates, 1.0).sample()
+    shares = distributions.Dirichlet(rates.clamp(max=9)).sample()
+    counts = torch.binomial(rates.ceil(), torch.full_like(rates, 0.4))
+    return torch.poisson(rates.clamp(max=50)) + gammas + shares + counts
 
 
 def gumbel_noise(x):
@@ -192,6 +203,7 @@ HONEST = {
     "Dirichlet": lambda x: x * distributions.Dirichlet(torch.ones(x.shape)).sample(),
     "Poisson": lambda x: x * torch.poisson(3 * like(x)),
     "Binomial": lambda x: x * distributions.Binomial(5, 0.3 * like(x)).sample(),
+    "rates of its own": lambda x: F.dropout(x * uneven_draws(x.detach().exp())),
     "checked values": checked_value,
     "geometric_": lambda x: x * x.new_empty(len(x), 1).geometric_(0.3),
     "log_normal_": lambda x: x * x.new_empty(len(x), 1).log_normal_(),
@@ -232,7 +244,15 @@ class PerSample(nn.Module):
         return self.change(x) if self.training else x
 
 
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long("every combination"))
+        if name == "VonMises"  # it draws again until a draw is accepted
+        else name
+        for name in HONEST
+    ],
+)
 def test_each_samples_own_draws_pass(name):
     first_pass(PerSample(HONEST[name]), size=9)
 
@@ -254,6 +274,15 @@ def test_a_draw_without_a_known_value_is_named():
     change = PerSample(lambda x: x * torch.ops.of_test.gaps(x.detach()))
     with pytest.raises(UnsupportedModuleError, match=r"of_test\.gaps"):
         first_pass(change)
+
+
+def test_a_draw_whose_mean_is_none_of_its_values_is_named():
+    def checked_bits(x):
+        bits = distributions.Bernoulli(logits=x.detach(), validate_args=True)
+        return x + bits.log_prob(bits.sample())
+
+    with pytest.raises(UnsupportedModuleError, match="random numbers at their means"):
+        first_pass(PerSample(checked_bits))
 
 
 def passes_of(inside):

@@ -43,7 +43,7 @@ class Switch(nn.Module):
 
 
 class Positions(nn.Module):
-    """Embeds tokens and their positions."""
+    """Embeds tokens and their positions, at the scales of GPT-2."""
 
     def __init__(self, length=6):
         super().__init__()
@@ -51,7 +51,7 @@ class Positions(nn.Module):
 
     def forward(self, ids):
         places = torch.arange(ids.shape[1]).expand(len(ids), -1)
-        return self.tokens(ids) + self.places(places)
+        return self.tokens(ids) + 0.5 * self.places(places)
 
 
 class Mean(nn.Module):
