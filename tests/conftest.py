@@ -114,6 +114,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def _seeds_of_this_test_alone():
+    """Forget seeds of other tests, as a process of one run does: receipts name them."""
+    # Not imported: most tests need no torch.
+    if seeds := sys.modules.get("dpsgd_explorer.dp.ledger.seeds"):
+        seeds._RUNS.clear()
+
+
 @pytest.fixture(scope="session")
 def blank_database(tmp_path_factory):
     """The file of a database without runs, to copy: making its tables takes a while."""

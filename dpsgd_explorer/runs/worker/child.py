@@ -280,7 +280,8 @@ def _train_reporting(
     if phases:  # it has begun: by the methods that its log names, or by the estimate
         performance = replace(performance, norm_methods=norm_methods_of(phases))
     stored = store.leases.checkpoint(claim.run_id)
-    is_others = stored is not None and stored.program != program()
+    # This program stores a checkpoint before it logs anything.
+    is_others = stored is None or stored.program != program()
     start = stored or BEGINNING
     changes = changes_of(phases)
     if writer.orders.further_steps is not None:  # it goes on with another's steps
@@ -339,7 +340,9 @@ def _store_events(
 ) -> None:
     """Store each event, after checking that a resumed run repeats the stored ones."""
     pausing.repeats = bool(expected)
-    due = time.monotonic()  # the first one names the program, should another go on
+    checkpoints = Checkpoints(experiment, writer)
+    if not expected:
+        checkpoints.tend()  # it names the program, should another one go on
     precedence = limits.Precedence(PRECEDENCE_SECONDS)
     for event in experiment.events(before_step=lambda: pausing.tend(experiment)):
         precedence.tend()
@@ -349,15 +352,30 @@ def _store_events(
         if expected:
             _check_repeats(event, expected.popleft())
             pausing.repeats = bool(expected)
-            continue
-        reporter.report(event)
-        begin = time.monotonic()
-        if begin >= due:
-            writer.add_checkpoint(experiment.checkpoint())
-            now = time.monotonic()
-            due = now + max(CHECKPOINT_SECONDS, (now - begin) / CHECKPOINT_SHARE)
+        else:
+            reporter.report(event)
+        if not expected:
+            checkpoints.tend()
     if expected:
         raise _replay_error(expected[0])
+
+
+class Checkpoints:
+    """Stores checkpoints of a run, as often as their cost allows."""
+
+    def __init__(self, experiment: Experiment, writer: EventWriter) -> None:
+        self._experiment, self._writer = experiment, writer
+        self._due = time.monotonic()
+
+    def tend(self) -> None:
+        """Store a checkpoint if one is due; call between two events."""
+        begin = time.monotonic()
+        if begin < self._due:
+            return
+        self._writer.add_checkpoint(self._experiment.checkpoint())
+        now = time.monotonic()
+        pause = max(CHECKPOINT_SECONDS, (now - begin) / CHECKPOINT_SHARE)
+        self._due = now + pause
 
 
 def _check_repeats(event: Event, stored: StoredEvent) -> None:

@@ -2,7 +2,8 @@
 
 It stores checkpoints soon, loads torch for no run that needs none, keeps its priority
 and computes nothing ahead: so each test takes little time on a busy machine too.
-The first that finds a file named ``STOP_ORDER`` removes it and stops within a write.
+The first that finds a file named ``STOP_ORDER`` removes it and stops within a write,
+after as many checkpoints as the file says.
 """
 
 import contextlib
@@ -20,11 +21,16 @@ from dpsgd_explorer.runs.worker.ending import leave
 EVENT_SECONDS = 0.04
 STOP_ORDER = os.environ.get("STOP_ORDER")
 held, save_checkpoint = Leases._held, Leases.save_checkpoint
+saved = 0
 
 
 def save_and_listen(*arguments, **options):
+    global saved
     save_checkpoint(*arguments, **options)
-    Leases._held = hold_and_stop
+    saved += 1
+    with contextlib.suppress(FileNotFoundError):
+        if saved == int(Path(STOP_ORDER).read_text()):
+            Leases._held = hold_and_stop
 
 
 def hold_and_stop(*arguments):

@@ -86,7 +86,7 @@ def test_a_process_that_does_not_listen_is_cancelled_all_the_same(site):
 @sites()
 def test_a_child_stopped_within_a_write_is_ended_and_its_run_goes_on(site):
     order = site.folder / "stop"
-    order.touch()
+    order.write_text("2")  # checkpoints
     site.worker(lease_s=2 * LEASE_SECONDS, STOP_ORDER=str(order))
     run = site.launch(RUN)
     site.until(lambda: site.store.get(run).step, 30)

@@ -10,9 +10,11 @@ import pytest
 from sqlalchemy import update
 
 from dpsgd_explorer.runs.store.schema import checkpoints, runs
+from dpsgd_explorer.runs.worker.program import program
 from tests.runs.faults.short_runs import ENDLESS, FAULTY, RUN, undisturbed
 from tests.runs.faults.sites import sites
 from tests.runs.real_runs import assert_ended_as, told
+from tests.runs.system_processes import is_stopped
 
 pytestmark = pytest.mark.timeout(600)
 STOP_SECONDS = 10
@@ -98,3 +100,18 @@ def test_a_run_that_the_next_program_cannot_repeat_begins_again(site):
     assert again.state == "done"
     assert told(site.store, again.id) == undisturbed(RUN)
     assert json.loads(site.store.events(again.id)[0].data) == {"state": "queued"}
+
+
+@sites("sqlite", "postgresql")
+def test_a_run_names_its_program_before_it_logs_anything(site):
+    """Whenever it is killed, the next program knows whether the log is its own."""
+    order = site.folder / "stop"
+    order.write_text("1")  # checkpoint
+    site.worker(STOP_ORDER=str(order))
+    run = site.launch(RUN)
+    site.until(lambda: not order.exists(), 30)
+    trainer = site.trainer_of(run)
+    site.until(lambda: is_stopped(trainer), STOP_SECONDS)
+    assert site.store.leases.checkpoint(run).program == program()
+    kinds = {event.kind for event in site.store.events(run)}
+    assert kinds <= {"state", "progress"}

@@ -180,16 +180,23 @@ def test_a_resumed_run_that_does_not_repeat_itself_is_interrupted(store, train, 
     assert after[-1].ends_run
 
 
-@pytest.mark.parametrize("made_by", ["", "0.0.9 of another program"])
+@pytest.mark.parametrize(
+    ("checkpoint_after", "made_by"),
+    [
+        pytest.param(3, "", id="a program that did not give its name"),
+        pytest.param(3, "0.0.9 of another program", id="another program"),
+        pytest.param(None, None, id="one that was killed before its first checkpoint"),
+    ],
+)
 def test_what_a_later_program_cannot_repeat_begins_again_beside_its_log(
-    store, config, train, begun, made_by
+    store, config, train, begun, checkpoint_after, made_by
 ):
     """The steps so far are a release: their log stays, with what they spent."""
 
     def change(event):
         return replace(event, data=event.data | {"seconds_of_old": 1})
 
-    claim = begun(15, 3, change, made_by)
+    claim = begun(15, checkpoint_after, change, made_by)
     before = store.events(claim.run_id)
     assert train(claim) == 0
     ended = store.get(claim.run_id)
@@ -220,7 +227,7 @@ def test_a_run_that_its_visitor_stopped_does_not_begin_again(store, train, begun
 
 
 def test_a_log_that_tells_more_than_the_run_is_a_mismatch(store, config, train, begun):
-    claim = begun(None, None)
+    claim = begun(None, 1)
     store.leases.append(claim, [Event("step", {"step": 21})])
     assert train(claim) == 0
     assert store.get(claim.run_id).error["code"] == "replay_mismatch"
