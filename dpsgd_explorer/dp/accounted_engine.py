@@ -19,7 +19,7 @@ class AccountedEngine:
 
     _state: EngineState
     _report: EngineReport
-    _told_unfinished = False
+    _unfinished_is_known = False
 
     def __repr__(self) -> str:
         """Return sizes, noise and the steps done out of the plan's."""
@@ -112,13 +112,14 @@ class AccountedEngine:
             PrivacyError: the two differ.
 
         Warns:
-            PrivacyWarning: once, if planned steps are left and no epoch is running.
+            PrivacyWarning: once, if planned steps are left, no epoch is running, and no
+                engine was made with ``after`` this one.
         """
         receipt = self._report.receipt()
         # A receipt is written when training has ended.  ``detach`` shows no such thing:
         # it comes after errors, and before another optimizer or engine.
-        if self._state.is_between_epochs and not self._told_unfinished:
-            self._told_unfinished = True
+        if self._state.is_between_epochs and not self._unfinished_is_known:
+            self._unfinished_is_known = True
             warnings.warn(
                 f"the plan is unfinished: {self._state.progress} are done. If training "
                 "ends here, plan fewer epochs or steps: the same epsilon then needs "

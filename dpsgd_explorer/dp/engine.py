@@ -235,6 +235,8 @@ class PrivacyEngine(AccountedEngine):
             norm_methods, batch_size=min(expected, physical_batch_size or expected)
         )
         earlier: EngineReport | None = None if after is None else after._report
+        if after is not None:  # whose plan ends here, by choice
+            after._unfinished_is_known = True
         self._report: EngineReport = EngineReport(self._state, earlier)
         self._report.vouch(poisson=False, loss=assume_per_sample_loss)
         self.module = module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -22,7 +23,7 @@ from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.engines.methods.measured_methods import ESTIMATED, MEASURED
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
-from dpsgd_explorer.errors import PrivacyViolationError
+from dpsgd_explorer.errors import PrivacyViolationError, PrivacyWarning
 from dpsgd_explorer.experiments.events import NormMethods
 from dpsgd_explorer.experiments.schedules import ADAPTIVE, CONSTANT
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -232,9 +233,12 @@ class PrivateTrainStep(TrainStep):
 
     def receipt(self) -> dict[str, Any] | None:
         """Return that of the last plan; ``before`` has those of the earlier ones."""
-        earlier = [engine.receipt() for engine in self._earlier]
+        with warnings.catch_warnings():
+            # A run may be ended early by choice, and its receipt says so.
+            warnings.filterwarnings("ignore", "the plan is unfinished", PrivacyWarning)
+            *earlier, last = [x.receipt() for x in (*self._earlier, self._engine)]
         before = [{name: one[name] for name in PARTS} for one in earlier]
-        return self._engine.receipt() | ({"before": before} if before else {})
+        return last | ({"before": before} if before else {})
 
     def check_promise(self, receipt: Mapping[str, Any] | None) -> None:
         audit = receipt and receipt["audit"]

@@ -184,6 +184,16 @@ def test_an_abandoned_plan_is_said_by_engine_and_receipt_and_once_in_a_warning()
     engine.detach()
 
 
+def test_a_plan_that_another_engine_goes_on_from_is_not_called_abandoned():
+    first = started(epochs=3, noise_multiplier=1.0)
+    train(first, first[2].poisson_loader(data()))
+    first[2].detach()
+    second = started(epochs=1, noise_multiplier=1.0, after=first[2])
+    train(second, second[2].poisson_loader(data()))
+    for engine in (first[2], second[2]):
+        engine.receipt()
+
+
 def test_a_finished_plan_is_said_without_a_warning():
     run = started(epochs=3, noise_multiplier=1.0)
     engine = run[2]
