@@ -15,6 +15,7 @@
 | ``first_point`` | seconds from a click to the first point, alone and five at once |
 | ``service`` | waiting times of twenty clients for privacy answers |
 | ``opening`` | a class opens the trainer at once |
+| ``hostile`` | an answer of the site under attack |
 | ``fleet`` | launches a second, waits and first points of a site of many processes |
 | ``regression`` | the sweep of private regression, ours and with autodp's calibrator |
 | ``widgets`` | CPU time from a slider's move to the picture, of each widget |
@@ -38,7 +39,7 @@ from benchmarks.distributed import ranks
 from benchmarks.engine import checks, noise, norm_methods, overhead
 from benchmarks.fleet import load as fleet
 from benchmarks.models import CASES
-from benchmarks.site import first_point, opening, service, trainer, widgets
+from benchmarks.site import first_point, hostile, opening, service, trainer, widgets
 from benchmarks.ways import WAYS
 from dpsgd_explorer.training.timing import one_thread
 
@@ -54,6 +55,7 @@ ALONE: dict[str, Callable[[], object]] = {
     "first_point": first_point.main,
     "service": service.main,
     "opening": opening.main,
+    "hostile": hostile.main,
     "fleet": fleet.main,
     "regression": regression.main,
     "widgets": widgets.main,

@@ -12,6 +12,7 @@ from benchmarks.architectures.ways import NO_OPACUS
 from benchmarks.architectures.ways import WAYS as ARCHITECTURE_WAYS
 from benchmarks.models import CASES
 from benchmarks.plot import line_plot
+from benchmarks.site import hostile, opening
 from benchmarks.ways import WAYS
 from dpsgd_explorer.dp.layers.conv_gradients import METHODS as CONVOLUTION_METHODS
 from tools.marked_text import put
@@ -66,7 +67,8 @@ def write() -> Path:
         "accounting": _accounting,
         "overhead": _overhead,
         "service": _service,
-        "opening": _opening,
+        "opening": opening.table,
+        "hostile": hostile.table,
         "first_point": _first_point,
         "widgets": _widgets,
         "trainer": _trainer,
@@ -196,23 +198,6 @@ def _service(results: dict[str, Any]) -> str:
         ]
         lines.append(f"| {route} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-def _opening(results: dict[str, Any]) -> str:
-    lines = [
-        record.described(results),
-        "",
-        "| page sent as | time | median wait, s | the last has it after, s "
-        "| CPU of the web server, ms a page |",
-        "|---|---|---|---|---|",
-    ]
-    for row in results["rows"]:
-        when = "after a start" if row["round"] == 1 else "again"
-        times = f"{row['median_s']:.2f} | {row['last_s']:.2f}"
-        cells = f"{row['encoding']} | {when} | {times} | {row['processor_ms']:.1f}"
-        lines.append(f"| {cells} |")
-    seconds = f"{results['import_s']:.2f} s of CPU"
-    return "\n".join([*lines, "", f"To import the site takes {seconds}."])
 
 
 def _overhead(results: dict[str, Any]) -> str:

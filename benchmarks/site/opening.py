@@ -54,6 +54,24 @@ def main() -> None:
     print(record.write("opening", bars | site | {"rows": rows}))
 
 
+def table(results: dict[str, Any]) -> str:
+    """Return the results as a table of the docs."""
+    lines = [
+        record.described(results),
+        "",
+        "| page sent as | time | median wait, s | the last has it after, s "
+        "| CPU of the web server, ms a page |",
+        "|---|---|---|---|---|",
+    ]
+    for row in results["rows"]:
+        when = "after a start" if row["round"] == 1 else "again"
+        times = f"{row['median_s']:.2f} | {row['last_s']:.2f}"
+        cells = f"{row['encoding']} | {when} | {times} | {row['processor_ms']:.1f}"
+        lines.append(f"| {cells} |")
+    seconds = f"{results['import_s']:.2f} s of CPU"
+    return "\n".join([*lines, "", f"To import the site takes {seconds}."])
+
+
 def import_seconds() -> float:
     """Return the CPU seconds of a new process until it has imported the site.
 

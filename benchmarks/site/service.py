@@ -47,6 +47,8 @@ ROUTES: dict[str, tuple[str, ...]] = {
 }
 SET_UPS = 5  # of a class
 PATIENCE = 60.0  # seconds for a start, and for an end
+# nginx gives up the rights of root, and could not enter the product's folders then.
+WITHOUT_RIGHTS = ["unshare", "--user", "--map-user=10001"] if os.getuid() == 0 else []
 
 Numbers = dict[str, float]
 Draw = Callable[[random.Random], Numbers]
@@ -118,19 +120,21 @@ def main() -> None:
 
 
 @contextmanager
-def served(**environment: str) -> Iterator[str]:
+def served(*options: str, **environment: str) -> Iterator[str]:
     """Start the product on a folder of its own; its address.
 
     Args:
+        options: Of the command ``serve``.
         environment: Variables of its settings.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     address = f"http://127.0.0.1:{port}"
+    without = WITHOUT_RIGHTS if "DPSGD_FRONT" in environment else []
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            [sys.executable, "-m", "dpsgd_explorer", "serve"],
+            [*without, sys.executable, "-m", "dpsgd_explorer", "serve", *options],
             cwd=ROOT,
             env=os.environ | {"PORT": port, "DPSGD_INSTANCE_DIR": folder} | environment,
             stdout=subprocess.DEVNULL,

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.site.attacks import KINDS, QUICK, attack, connected
 from dpsgd_explorer.server.front import configuration, find_nginx
 from dpsgd_explorer.settings import Settings
 from tests.ports import free_port
@@ -23,8 +23,6 @@ from tests.runs.system_processes import children_of, name_of, wait_until
 from tests.server.processes import START_SECONDS, command_of
 
 SECONDS = 60
-#: A hostile client, and how many of them there are.
-CLIENTS = 100
 PROBES = 5
 #: Within this time a site answers whatever its other clients do.
 PATIENCE_SECONDS = 2.0
@@ -32,7 +30,6 @@ LAUNCH = json.dumps({"dataset": "adult", "model": "logistic", "steps": 1})
 AS_JSON = {"Content-Type": "application/json"}
 #: As root, a user without rights is made by a name space.
 WITHOUT_RIGHTS = ["unshare", "--user", "--map-user=10001"] if os.getuid() == 0 else []
-HOST = b"Host: localhost\r\n"
 
 
 @contextlib.contextmanager
@@ -94,53 +91,13 @@ def plotly(port):
     return re.search(r"/static/plotly[^\"']*", page).group()
 
 
-# What a hostile client sends at first, and what it adds, a piece at a time.
-UPLOAD = b"POST /data/ HTTP/1.1\r\n" + HOST + b"Content-Length: 2000000\r\n\r\n"
-LARGE = b"POST /healthz HTTP/1.1\r\n" + HOST + b"Content-Length: 90000000\r\n\r\n"
-CHUNKED = b"POST /healthz HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
-QUICK = b"GET /healthz HTTP/1.1\r\n" + HOST
-HOSTILE = {
-    "keeps its socket open": (QUICK + b"Connection: close\r\n\r\n", b""),
-    "sends nothing": (b"", b""),
-    "sends its head slowly": (b"GET / HTTP/1.1\r\nX-A: ", b"a"),
-    "uploads slowly": (UPLOAD, b"a"),
-    "sends too large a body": (LARGE, b"a" * 1000),
-    "sends an endless body": (CHUNKED, b"5\r\naaaaa\r\n"),
-    "reads nothing": (b"GET {plotly} HTTP/1.1\r\n" + HOST + b"\r\n", b""),
-    "asks for pages and reads nothing": (
-        (b"GET /train/ HTTP/1.1\r\n" + HOST + b"\r\n") * 5,
-        b"",
-    ),
-    "is idle": (QUICK + b"\r\n", b""),
-}
-
-
-def connected(port):
-    """Open a connection that takes little of an answer at a time."""
-    client = socket.socket()
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.settimeout(SECONDS)
-    client.connect(("127.0.0.1", port))
-    return client
-
-
 @pytest.mark.long("slow clients")
-@pytest.mark.parametrize(("first", "then"), HOSTILE.values(), ids=HOSTILE)
-def test_a_hundred_hostile_clients_hold_up_nobody(port, first, then):
-    first = first.replace(b"{plotly}", plotly(port).encode())
-    with contextlib.ExitStack() as stack:
-        clients = [
-            stack.enter_context(contextlib.closing(connected(port)))
-            for _ in range(CLIENTS)
-        ]
-        for client in clients:
-            client.sendall(first)
-            client.setblocking(False)
-        seconds = []
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hundred_hostile_clients_hold_up_nobody(port, kind):
+    seconds = []
+    with attack(port, kind) as go_on:
         for _ in range(PROBES):
-            for client in clients:
-                with contextlib.suppress(OSError):  # full, or closed by the other side
-                    client.send(then)
+            go_on()
             begun = time.monotonic()
             assert ask(port, "/healthz", timeout=10).status == 200
             seconds.append(time.monotonic() - begun)
