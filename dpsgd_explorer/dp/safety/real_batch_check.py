@@ -124,21 +124,24 @@ class RealSizeCheck(CheckPasses):
         # The first whose copies differ: some of them found no place.
         rows = next(filter(self._tells_copies_apart, candidates), candidates[0])
         norms, changes = self._norms_and_changes(rows.batch())
-        if math.isfinite(sum(map(largest_entry, norms.values()))):
-            for half in rows.halves:
-                self._compare_half(rows, half, norms, changes)
+        finite = math.isfinite(sum(map(largest_entry, norms.values())))
+        if self._ranks.largest(int(not finite)):
+            return
+        for half in rows.halves:
+            self._compare_half(rows, half, norms, changes)
 
     def _tells_copies_apart(self, rows: _Rows) -> bool:
         """Whether the module's outputs differ in a batch of copies of one sample."""
         with self._draws.at(None):
             outputs = self._outputs(rows.batch()[0])
-        return any(
+        apart = any(
             not torch.allclose(
                 leaf, leaf[:1].expand_as(leaf), rtol=1e-3, atol=1e-3, equal_nan=True
             )
             for leaf in tensors_of(outputs)
             if has_rows(leaf, rows.size) and leaf.is_floating_point()
         )
+        return bool(self._ranks.largest(int(apart)))  # ranks must go on together
 
     def _compare_half(
         self,
