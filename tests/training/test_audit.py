@@ -8,6 +8,7 @@ import torch
 from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.audit.receipts.verification import verify
 from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.ledger import seeds
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import ConfigError, PrivacyViolationError
 from dpsgd_explorer.experiments import kinds
@@ -25,6 +26,7 @@ ADULT = {
 
 
 def carried_out(**settings):
+    seeds._RUNS.clear()  # each run has a process of its own
     run = kinds.start(kinds.parse(ADULT | settings))
     return run, [event.timeless() for event in run.events()]
 

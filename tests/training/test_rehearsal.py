@@ -2,7 +2,6 @@
 
 import warnings
 
-from dpsgd_explorer.dp.ledger import seeds
 from dpsgd_explorer.experiments.experiment import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.worker.child import REHEARSAL
@@ -31,8 +30,7 @@ def test_warming_up_stores_features_and_a_run_from_them_has_the_same_bits(tmp_pa
     assert {path.suffix for path in folder.iterdir()} == {".rows", ".sums", ".lock"}
 
 
-def test_a_run_after_the_rehearsal_shares_no_seed_with_it(monkeypatch):
-    monkeypatch.setattr(seeds, "_RUNS", {})  # as in a process without other tests
+def test_a_run_after_the_rehearsal_shares_no_seed_with_it():
     warm_up(*REHEARSAL)
     usual = TrainingConfig(dataset="adult", model="logistic", steps=2)
     with warnings.catch_warnings():
