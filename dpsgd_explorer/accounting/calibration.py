@@ -186,7 +186,7 @@ def sample_rate(
 
     Args:
         target_epsilon: ε of the steps and the phases before, greater than 0.
-        noise_multiplier: Noise std over the clipping bound.
+        noise_multiplier: Noise std over the clipping bound, greater than 0.
         steps: At least 1.
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
@@ -203,6 +203,8 @@ def sample_rate(
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
     steps = validation.steps(steps, least=1)
     noise = validation.noise_multiplier(noise_multiplier)
+    if not noise:
+        validation.refuse("noise_multiplier", "greater than 0", noise_multiplier)
 
     def run(rarity: float) -> list[Phase]:
         """Return the phases at a sample rate of 1 / rarity: ε falls with rarity."""

@@ -20,6 +20,7 @@ from dpsgd_explorer.accounting.core.root_finding import (
 )
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.accounting.registry import accountant_and_relation
+from dpsgd_explorer.errors import AccountingError
 
 Setting = TypeVar("Setting", int, float)
 
@@ -97,9 +98,11 @@ class Target:
             quick: Search with bounds that take a few milliseconds.
 
         Raises:
-            AccountingError: no value meets it, or there are too many different phases.
+            AccountingError: no value meets it, or there are too many different phases,
+                or steps without noise.
         """
         self.check_count(phases(start))
+        _refuse_noiseless(phases(start))
 
         def find(searcher: Accountant) -> float:
             if quick:
@@ -141,3 +144,14 @@ class Target:
             if math.isfinite(setting) and spent(last, setting) <= self.epsilon:
                 return setting
         return find(last)
+
+
+def _refuse_noiseless(phases: Sequence[Phase]) -> None:
+    """Raise AccountingError of steps without noise, whose ε is infinite."""
+    for phase in phases:
+        if phase.steps and not phase.noise_multiplier:
+            raise AccountingError(
+                "earlier steps must have noise, without which no noise of further "
+                f"steps reaches a target_epsilon, got {phase}.",
+                field="before",
+            )

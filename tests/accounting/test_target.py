@@ -1,10 +1,19 @@
-"""A search by the quick accountants that the last one confirms."""
+"""Searches for a target: what confirms them, and what is out of their reach."""
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from dpsgd_explorer.accounting import (
+    Phase,
+    noise_multiplier,
+    noise_scale,
+    sample_rate,
+    steps,
+)
 from dpsgd_explorer.accounting.target import Target
+from dpsgd_explorer.errors import AccountingError
 
 
 @pytest.mark.parametrize(("most", "found"), [(10, 10), (9, 20), (0, 20)])
@@ -22,3 +31,37 @@ def test_what_the_last_one_does_not_confirm_it_searches_itself(most, found):
     both = SimpleNamespace(searchers=lambda _relation, *, quick: (1, 2))
     assert Target(most, 1e-5, both, None, most).search(search, spent) == found
     assert searched == ([1] if found == 10 else [1, 2])
+
+
+ZEROS = [0, 0.0, -0.0, np.float64(-0.0), np.float32(0)]
+
+
+@pytest.mark.parametrize("zero", ZEROS)
+@pytest.mark.parametrize("before", [[], [Phase(0.01, 1.0, 10)]])
+def test_no_sample_rate_makes_up_for_missing_noise(zero, before):
+    with pytest.raises(AccountingError, match="greater than 0, got") as caught:
+        sample_rate(1.0, zero, 100, 1e-5, before=before)
+    assert caught.value.field == "noise_multiplier"
+    assert steps(1.0, 0.01, zero, 1e-5, before=before) == 0
+
+
+@pytest.mark.parametrize("zero", ZEROS)
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda before: noise_multiplier(1.0, 0.01, 10, 1e-5, before=before),
+        lambda before: noise_scale(1.0, [Phase(0.01, 1.0, 9)], 1e-5, before=before),
+        lambda before: sample_rate(1.0, 1.0, 10, 1e-5, before=before),
+    ],
+)
+def test_nothing_makes_up_for_earlier_steps_without_noise(search, zero):
+    with pytest.raises(AccountingError, match="earlier steps must have noise"):
+        search([Phase(0.01, zero, 1)])
+    assert search([Phase(0.01, zero, 0)]) == pytest.approx(search([]))
+
+
+@pytest.mark.parametrize("noise", [1e-100, 1e-30, 1e-3])
+def test_a_target_out_of_reach_is_never_told_to_be_infinite(noise):
+    with pytest.raises(AccountingError) as caught:
+        sample_rate(1.0, noise, 10**6, 1e-15)
+    assert "Infinity" not in str(caught.value)

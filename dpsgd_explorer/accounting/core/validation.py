@@ -7,7 +7,7 @@ compute with what is returned, never with what came.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,6 +23,8 @@ LEAST_SAMPLE_RATE = 1e-300
 LEAST_DELTA = 1e-300  # a share of which still is a float
 MAX_EPSILON = 1e300  # of a question for δ
 LEAST_EPSILON = 1e-100  # of a target
+#: Iterables that hold numbers and are no rows of numbers: text, or without an order.
+NO_ROWS = (str, bytes, bytearray, Mapping, set, frozenset)
 
 
 def sample_rate(value: object) -> float:
@@ -98,6 +100,7 @@ def share(name: str, value: object) -> float:
 
 def all_steps(values: Iterable[object]) -> list[int]:
     """Return numbers of steps."""
+    _refuse_no_row("steps", values)
     return [steps(value) for value in values]
 
 
@@ -125,6 +128,7 @@ def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
         values = [values]
     if np.ma.is_masked(values):
         refuse(name, "a list of numbers, none of them masked", values)
+    _refuse_no_row(name, values)
     kind = getattr(getattr(values, "dtype", None), "kind", "O")
     if kind in "fiu":  # real numbers of numpy
         row = np.array(values, dtype=np.float64)
@@ -139,6 +143,13 @@ def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
     if row.ndim != 1 or np.isnan(row).any():
         refuse(name, "a list of numbers", values)
     return row
+
+
+def _refuse_no_row(name: str, values: object) -> None:
+    is_row = isinstance(values, Iterable) and not isinstance(values, NO_ROWS)
+    # A scalar of numpy may be iterable, and a table yields the names of its columns.
+    if not is_row or getattr(values, "ndim", 1) != 1:
+        refuse(name, "a list of numbers", values)
 
 
 def one_of(name: str, value: object, choices: Collection[str]) -> str:

@@ -497,6 +497,35 @@ def test_a_row_of_numbers_is_told_to_be_given_one_by_one(row):
         assert message.endswith("Pass one number per call.")
 
 
+NO_ROWS = ["", "0", b"", b"ab", b"\0\1", bytearray(b"\0\1"), np.bytes_(b"\0")]
+NO_ROWS += [
+    np.void(b"ab"),
+    np.zeros((), "i4, i4")[()],
+    np.zeros((1, 1)),
+    np.ones((), "V2"),
+]
+NO_ROWS += [{}, {0.5: 1}, {0.5}, torch.ones(1, 1), None]
+
+
+@pytest.mark.parametrize("row", NO_ROWS, ids=repr)
+def test_what_is_no_row_of_numbers_is_rejected_by_name(row):
+    """Bytes are no rates, and a set or a table has no order of its numbers."""
+    with pytest.raises(AccountingError, match="must be a list of numbers") as caught:
+        accounting.trade_off(1 / 16, 1.5, 120, false_positive_rates=row)
+    assert caught.value.field == "false_positive_rates"
+    with pytest.raises(AccountingError, match="steps must be a list of numbers"):
+        accounting.epsilon_curve(1 / 16, 1.5, 1e-5, steps=row)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor, iter])
+def test_rows_of_numbers_are_read_alike(kind):
+    rates = [0.25, 0.5]
+    given_so = accounting.trade_off(1 / 16, 1.5, 120, false_positive_rates=kind(rates))
+    assert given_so == accounting.trade_off(
+        1 / 16, 1.5, 120, false_positive_rates=rates
+    )
+
+
 def test_masked_values_of_a_row_are_missing():
     masked = np.ma.array([100, 120], mask=[False, True])
     with pytest.raises(AccountingError, match="steps must be"):
