@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
-from weakref import WeakSet, finalize
+from weakref import finalize, ref
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from dpsgd_explorer.dp import taken
 from dpsgd_explorer.dp.augmentation import AveragedViews
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.clipping.sums import clipped_sum
@@ -30,6 +31,7 @@ from dpsgd_explorer.dp.engines.base import (
 from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
 from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
 from dpsgd_explorer.dp.ledger import spending
+from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients
 from dpsgd_explorer.dp.ledger.weights import can_be_watched
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
@@ -38,12 +40,11 @@ from dpsgd_explorer.dp.losses.reading import REMEDY, LossReading
 from dpsgd_explorer.dp.losses.watch import WATCH
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind, refuse_compiled
 from dpsgd_explorer.dp.optimizer_hooks import (
-    FOREIGN_GRADIENT,
     BackwardBinding,
     OptimizerBinding,
 )
 from dpsgd_explorer.dp.options import ENGINES
-from dpsgd_explorer.dp.pending_gradients import PendingGradients
+from dpsgd_explorer.dp.pending_gradients import PendingGradients, WaitingGradients
 from dpsgd_explorer.dp.safety.attach_check import PassCheck, likely_size
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
 from dpsgd_explorer.dp.safety.passes import LossFunction
@@ -62,8 +63,6 @@ SEED_IS_SHARED = (
     "equal noise cancels in the difference of what both release. Leave seed= out, or "
     "give each run a seed of its own."
 )
-#: Modules that an engine is attached to, with all modules inside them.
-_TAKEN: WeakSet[nn.Module] = WeakSet()
 
 
 class Attachment:
@@ -77,11 +76,13 @@ class Attachment:
         optimizers: Must train the module's trainable parameters, all of them and
             nothing else; see OptimizerCheck.
         state: The run; it releases the gradients of each step.
+        engine: Whoever may undo this; once it is gone, the next attachment does.
         user_loss_scale: Returns the factor by which the user multiplies each loss.
         physical_batch_size: Most samples per part of a batch, if batches are split.
 
     Attributes:
         batch: The logical batch since the last step.
+        dropped: Ledgers of engines that were attached before, and are gone.
         loss_is_vouched: If True, a loss that cannot be read is no reason to warn.
 
     Raises:
@@ -96,11 +97,13 @@ class Attachment:
         module: nn.Module,
         optimizers: Sequence[Optimizer],
         state: EngineState,
+        engine: object,
         user_loss_scale: Callable[[], float] = unit_loss_scale,
         physical_batch_size: int | None = None,
     ) -> None:
         options = state.options
-        _refuse_taken(module)
+        self._engine = ref(engine)
+        self.dropped = taken.release_dropped(module, optimizers)
         reshard(module)
         refuse_by_kind(module)
         refuse_sharding(module, state.ranks, options.engine)
@@ -125,7 +128,7 @@ class Attachment:
             checked=options.sampling == "poisson",
             pending=None if in_backward else PendingGradients(self._parameters),
         )
-        self._waiting: dict[Optimizer, _Waiting] = {}
+        self._waiting: dict[Optimizer, WaitingGradients] = {}
         self._state = state
         self._spending_noted = self.loss_is_vouched = False
         self._user_loss_scale = self._gradient_engine.user_loss_scale = user_loss_scale
@@ -152,9 +155,11 @@ class Attachment:
         undo.callback(self._drop_gradients)
         undo.callback(self._gradient_engine.stop)
         self._gradient_engine.start()
-        modules = list(module.modules())
-        undo.callback(_TAKEN.difference_update, modules)
-        _TAKEN.update(modules)
+        held: list[nn.Module | Optimizer] = [*module.modules(), *optimizers]
+        undo.callback(taken.give_back, held)
+        taken.take(self, held)
+        undo.callback(setattr, self._state, "on_draw", None)
+        self._state.on_draw = self.batch.draw
         self._bind(optimizers, undo)
         # Also run where the engine is dropped without detach().
         WATCH.begin()
@@ -179,6 +184,20 @@ class Attachment:
                 )
             binding = OptimizerBinding(each, self._make_step, self._clear)
             undo.callback(binding.release)
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether its engine is gone, so that nobody can call detach()."""
+        return self._engine() is None
+
+    @property
+    def ledger(self) -> Ledger:
+        """Record of the steps that were made."""
+        return self._state.ledger
+
+    def undo_too(self, change: Callable[[], None]) -> None:
+        """Undo a change that was made for this, as with all else."""
+        self._undo.callback(change)
 
     def undo(self) -> None:
         """Leave module and optimizers as they were."""
@@ -274,7 +293,9 @@ class Attachment:
             for each in self._optimizers.optimizers
         }
         own = shares.pop(first)
-        self._waiting = {each: _Waiting(share) for each, share in shares.items()}
+        self._waiting = {
+            each: WaitingGradients(share) for each, share in shares.items()
+        }
         return own
 
     def _clear(self, optimizer: Optimizer) -> None:
@@ -345,36 +366,7 @@ class Attachment:
             parameter.grad = gradient if scale == 1.0 else gradient * scale
 
 
-class _Waiting:
-    """Private gradients that an optimizer has not used yet.
-
-    Args:
-        gradients: Of its parameters.
-    """
-
-    def __init__(self, gradients: Gradients) -> None:
-        self.gradients = gradients
-        self._pending = PendingGradients(gradients)
-        self._pending.place()
-
-    def take(self) -> bool:
-        """Take the stand-ins out; return False if zero_grad had dropped them.
-
-        Raises:
-            PrivacyError: a gradient came that did not go through the engine.
-        """
-        is_intact, dropped = self._pending.are_intact(), self._pending.dropped()
-        self.discard()
-        if not is_intact and not dropped:
-            raise PrivacyError(FOREIGN_GRADIENT)
-        return is_intact
-
-    def discard(self) -> None:
-        """Take the stand-ins out."""
-        self._pending.take_out()
-
-
-def _set(gradients: Gradients) -> None:
+def _set(gradients: Mapping[nn.Parameter, Tensor]) -> None:
     for parameter, gradient in gradients.items():
         parameter.private_grad = gradient  # type: ignore[attr-defined]
         parameter.grad = gradient
@@ -389,12 +381,3 @@ def _warn_of_loss(refusal: str, *, is_private: bool) -> None:
             PrivacyWarning,
             stacklevel=2,
         )
-
-
-def _refuse_taken(module: nn.Module) -> None:
-    for name, each in module.named_modules():
-        if each in _TAKEN:
-            raise PrivacyError(
-                f"{name or 'the module'} is attached to another engine; detach that "
-                "one first."
-            )

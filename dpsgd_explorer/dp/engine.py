@@ -280,7 +280,7 @@ class PrivacyEngine(AccountedEngine):
         return PoissonLoader(
             dataset,
             sampler,
-            self._note_draw,
+            self._state.note_draw,
             collate,
             self._part_size,
             num_workers,
@@ -295,6 +295,9 @@ class PrivacyEngine(AccountedEngine):
         A wrapper with the optimizer in its attribute ``optimizer``, such as
         accelerate's, may be given in its place.
 
+        An engine that is dropped without ``detach()`` stays attached, so that training
+        remains private, until another engine takes over its model or optimizer.
+
         Until ``detach()``, glibc keeps freed memory for the next step, unless one of
         its own variables, as MALLOC_TRIM_THRESHOLD_, says otherwise.
 
@@ -303,9 +306,11 @@ class PrivacyEngine(AccountedEngine):
                 no other is.
 
         Raises:
-            ConfigError: an argument is no optimizer of torch.
+            ConfigError: an argument is no optimizer of torch, or one that evaluates the
+                loss several times for a step.
             UnsupportedModuleError: the model cannot be trained with the guarantee.
-            PrivacyError: the optimizers train something else than the module.
+            PrivacyError: the optimizers train something else than the module, or
+                another engine that still exists is attached.
 
         Warns:
             PrivacyWarning: another engine has spent on these parameters, and is not in
@@ -316,22 +321,23 @@ class PrivacyEngine(AccountedEngine):
         own = [unwrapped_optimizer(each) for each in optimizers or (None,)]
         with ExitStack() as undo:
             attachment = Attachment(
-                self.module, own, self._state, self._loss_scale, self._part_size
+                self.module, own, self._state, self, self._loss_scale, self._part_size
             )
             undo.callback(attachment.undo)
             attachment.loss_is_vouched = self._report.loss_assumed
             if self._example is not None and self._loss_fn is not None:
                 attachment.check_example(self._example, self._loss_fn)
-            undo.callback(switch_off(self._wrapper))
-            spending.warn_of_uncounted(self.module, self._report.writers())
-            self._undo = undo.pop_all()
+            attachment.undo_too(switch_off(self._wrapper))
+            counted = self._report.writers()
+            spending.warn_of_uncounted(self.module, counted, attachment.dropped)
+            undo.pop_all()
         self._attachment = attachment
 
     def detach(self) -> None:
         """Leave module and optimizers as they were; what was spent stays counted."""
         if self._attachment is not None:
-            self._attachment = None
-            self._undo.close()
+            attachment, self._attachment = self._attachment, None
+            attachment.undo()
             POOL.release()
             HEAP.trim()
 
@@ -347,14 +353,6 @@ class PrivacyEngine(AccountedEngine):
         if self._attachment is None:
             raise PrivacyError(f"there is nothing to {action} before attach().")
         return self._attachment
-
-    def _note_draw(self, size: int, to_come: int, begins: bool, code: int) -> None:
-        if self._attachment is None:
-            raise PrivacyError(
-                "a batch was drawn with no optimizer attached; call "
-                "engine.attach(optimizer) before the loop."
-            )
-        self._attachment.batch.draw(size, to_come, begins, code)
 
     def choose_max_grad_norm(self, max_grad_norm: float) -> None:
         """Clip at this bound from the next step on; see ``Attachment.choose_bound``."""

@@ -26,6 +26,7 @@ from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments, refuse_schedules
+from dpsgd_explorer.dp.sampling.loader import OnDraw
 from dpsgd_explorer.dp.sampling.partition import PARTITIONS, Local, Strided
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
@@ -55,6 +56,7 @@ class EngineState:
         diagnostics: Statistics of the last step, not private and not saved.
         norm_methods: Norm methods that were measured or recorded.
         weights: The parameters as the last step left them; not saved.
+        on_draw: Called for each part of a batch; None if nothing is attached.
     """
 
     plan: Plan
@@ -72,6 +74,7 @@ class EngineState:
     diagnostics: Diagnostics | None = None
     norm_methods: NormMethods = dataclasses.field(default_factory=NormMethods)
     weights: WeightsWatch = dataclasses.field(default_factory=WeightsWatch)
+    on_draw: OnDraw | None = None
     _noise_plan_of: tuple[Any, ...] = dataclasses.field(
         default=(None,), init=False, repr=False, compare=False
     )
@@ -200,6 +203,22 @@ class EngineState:
         self.ledger.record(done, size)
         self.diagnostics = diagnostics
         return gradients
+
+    def note_draw(self, size: int, to_come: int, begins: bool, code: int) -> None:
+        """Take note of a part of a batch; see OnDraw.
+
+        A loader calls this and not its engine, which it would keep from being freed.
+
+        Raises:
+            PrivacyError: nothing is attached.
+        """
+        if self.on_draw is None:
+            raise PrivacyError(
+                "a batch was drawn with no optimizer attached; call "
+                "engine.attach(optimizer) before the loop. Another engine that was "
+                "attached since has a loader of its own."
+            )
+        self.on_draw(size, to_come, begins, code)
 
     def note_seed(self, parameters: int) -> bool:
         """Record that the seed draws noise; return True if another run used it.

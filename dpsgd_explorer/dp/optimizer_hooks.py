@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from inspect import Parameter, signature
 from types import MethodType
 from typing import Any
 
@@ -26,7 +27,7 @@ def unwrapped_optimizer(given: Any) -> Optimizer:
     A wrapper calls ``step`` of the optimizer inside, whose hooks the engine uses.
 
     Raises:
-        ConfigError: there is no optimizer of torch.
+        ConfigError: there is no optimizer of torch, or its steps need a closure.
     """
     optimizer = given
     for _ in range(MAX_WRAPPERS):
@@ -44,6 +45,14 @@ def unwrapped_optimizer(given: Any) -> Optimizer:
             "attach() must get optimizers of torch (torch.optim.Optimizer), got "
             f"{type(given).__name__}. Pass the optimizer that was made from the "
             "model's parameters; if a library has wrapped it, the one inside.",
+        )
+    closure = signature(type(optimizer).step).parameters.get("closure")
+    if closure is not None and closure.default is Parameter.empty:
+        raise ConfigError(
+            "optimizer",
+            "optimizer must make a step of one gradient, got "
+            f"{type(optimizer).__name__}, which evaluates the loss several times for "
+            "one step. Use another, such as SGD or Adam.",
         )
     return optimizer
 

@@ -8,7 +8,7 @@ the shape of the gradient and no entries; each operation on it raises an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import is_
 from typing import Any, NoReturn
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.distributed.sharding import as_shard_of, is_shard, local
+from dpsgd_explorer.dp.optimizer_hooks import FOREIGN_GRADIENT
 from dpsgd_explorer.errors import PrivacyError
 
 MESSAGE = (
@@ -118,3 +119,32 @@ class PendingGradients:
 def _stand_in(parameter: nn.Parameter) -> Tensor:
     stand_in = PendingGradient(local(parameter))
     return as_shard_of(parameter, stand_in) if is_shard(parameter) else stand_in
+
+
+class WaitingGradients:
+    """Private gradients that an optimizer has not used yet.
+
+    Args:
+        gradients: Of its parameters.
+    """
+
+    def __init__(self, gradients: Mapping[nn.Parameter, Tensor]) -> None:
+        self.gradients = gradients
+        self._pending = PendingGradients(gradients)
+        self._pending.place()
+
+    def take(self) -> bool:
+        """Take the stand-ins out; return False if zero_grad had dropped them.
+
+        Raises:
+            PrivacyError: a gradient came that did not go through the engine.
+        """
+        is_intact, dropped = self._pending.are_intact(), self._pending.dropped()
+        self.discard()
+        if not is_intact and not dropped:
+            raise PrivacyError(FOREIGN_GRADIENT)
+        return is_intact
+
+    def discard(self) -> None:
+        """Take the stand-ins out."""
+        self._pending.take_out()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, MutableMapping
+from collections.abc import Collection, Iterable, MutableMapping, Sequence
 
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.errors import PrivacyWarning
 
 #: {parameter: names of the ledgers that count its releases}.
@@ -20,20 +21,34 @@ def note(parameters: Iterable[Tensor], writer: str) -> None:
         _WRITERS[parameter] = {*_WRITERS.get(parameter, ()), writer}
 
 
-def warn_of_uncounted(module: nn.Module, writers: Collection[str]) -> None:
+def warn_of_uncounted(
+    module: nn.Module, writers: Collection[str], dropped: Sequence[Ledger] = ()
+) -> None:
     """Warn of trained parameters of which other ledgers count releases.
 
     Args:
         module: The model.
         writers: Names of the ledgers that the caller counts.
+        dropped: Ledgers of engines that are gone, and cannot be counted any more.
 
     Warns:
         PrivacyWarning: attributed to the caller's caller.
     """
+    lost = {each.writer: each.steps for each in dropped if each.writer not in writers}
+    if any(lost.values()):
+        warnings.warn(
+            f"the {sum(lost.values())} steps of an engine that was attached before, "
+            "and is gone, are not in this one's epsilon, which is too small if both "
+            "are on the same records. Make the model anew to start over; or keep an "
+            "engine, and give it as after=.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+    writers = {*writers, *lost}
     names = [
         name
         for name, p in module.named_parameters()
-        if p.requires_grad and not _WRITERS.get(p, set()) <= set(writers)
+        if p.requires_grad and not _WRITERS.get(p, set()) <= writers
     ]
     if names:
         warnings.warn(

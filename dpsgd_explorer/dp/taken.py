@@ -1,0 +1,91 @@
+"""Modules and optimizers that engines are attached to, each by one at a time."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from torch import nn
+from torch.optim import Optimizer
+
+from dpsgd_explorer.dp.ledger.ledger import Ledger
+from dpsgd_explorer.errors import PrivacyError
+
+
+class Holder(Protocol):
+    """An attachment, as those that come after it see it."""
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether its engine is gone, so that nobody can call detach()."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Record of the steps that were made."""
+
+    def undo(self) -> None:
+        """Leave module and optimizers as they were."""
+
+
+# A strong reference to a holder would keep its modules, and so itself, forever.
+_HOLDERS: WeakKeyDictionary[nn.Module | Optimizer, ReferenceType[Holder]] = (
+    WeakKeyDictionary()
+)
+
+
+def take(holder: Holder, things: Iterable[nn.Module | Optimizer]) -> None:
+    """Record who holds modules and optimizers."""
+    for each in things:
+        _HOLDERS[each] = ref(holder)
+
+
+def give_back(things: Iterable[nn.Module | Optimizer]) -> None:
+    """Record that nobody holds them."""
+    for each in things:
+        _HOLDERS.pop(each, None)
+
+
+def release_dropped(module: nn.Module, optimizers: Sequence[Optimizer]) -> list[Ledger]:
+    """Undo what dropped engines are attached to, and return their ledgers.
+
+    A dropped engine stays attached, so that training remains private.  A notebook cell
+    that makes an engine drops the former one each time that it is run again.
+
+    Args:
+        module: The model of the next engine.
+        optimizers: Its optimizers.
+
+    Raises:
+        PrivacyError: one is held by an engine that still exists.
+    """
+    held = list(_held(module, optimizers))
+    if not all(holder.is_dropped for _, holder in held):
+        del held
+        gc.collect()  # an engine in a reference cycle is gone only now
+        held = list(_held(module, optimizers))
+    for name, holder in held:
+        if not holder.is_dropped:
+            raise PrivacyError(
+                f"{name} is attached to another engine, and has one at a time. Call "
+                "detach() of that engine first. If no variable of yours is that engine "
+                "any more, a container, a notebook's Out or the traceback of an error "
+                "still holds it: make model and optimizer anew."
+            )
+    dropped = {id(holder): holder for _, holder in held}.values()
+    for holder in dropped:
+        holder.undo()
+    return [holder.ledger for holder in dropped]
+
+
+def _held(
+    module: nn.Module, optimizers: Sequence[Optimizer]
+) -> Iterator[tuple[str, Holder]]:
+    """Yield (name in a message, holder) of all that is held."""
+    modules = [(name or "the module", each) for name, each in module.named_modules()]
+    for name, each in [*modules, *(("the optimizer", each) for each in optimizers)]:
+        reference = _HOLDERS.get(each)
+        holder = None if reference is None else reference()
+        if holder is not None:
+            yield name, holder
