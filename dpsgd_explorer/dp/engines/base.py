@@ -162,9 +162,12 @@ class GradientEngine(ABC):
         current_pass: The last pass that gradients may come from; None before it.
         releases_in_backward: Whether the noisy gradient is due when backward ends, not
             at the optimizer's step.
+        runs_alone: Whether each sample runs alone, and draws random numbers of its own
+            where the module draws them for the whole batch.
     """
 
     releases_in_backward: ClassVar[bool] = False
+    runs_alone: ClassVar[bool] = False
 
     def __init__(
         self,

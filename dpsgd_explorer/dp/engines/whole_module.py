@@ -80,6 +80,8 @@ class MaterializedGradients(PerSampleGradients):
 class WholeModuleEngine(GradientEngine):
     """Replaces the module's forward by one that a subclass defines."""
 
+    runs_alone = True
+
     def __init__(self, module: nn.Module, **options: Unpack[EngineOptions]) -> None:
         super().__init__(module, **options)
         self._parameters = _trainable_parameters(module, self.by_parameter)

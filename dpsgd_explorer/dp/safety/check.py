@@ -102,9 +102,12 @@ class SafetyCheck(CheckPasses):
             self._module.eval()
             self._check_targets(call)
             self._check_size(call, targets)
-            samples = self._samples(call, targets)
-            self._check_sum(call, targets, samples)
-            self._check_sensitivity(samples)
+            # A sample that runs alone draws other numbers than in autograd's batch.
+            alone = self._gradient_engine.runs_alone
+            with self._draws.at(None if alone else self._draws.pattern):
+                samples = self._samples(call, targets)
+                self._check_sum(call, targets, samples)
+                self._check_sensitivity(samples)
 
     def _check_independence(self, call: Any, targets: Any) -> None:
         self._module.train()  # statistics are often stored in training mode only
@@ -215,12 +218,14 @@ class SafetyCheck(CheckPasses):
         wrong = [i for i, name in enumerate(named, 1) if not apart[name] <= limit]
         worst = self._ranks.largest(wrong[0] if wrong else 0)  # on any rank
         if worst:
+            alone = self._gradient_engine.runs_alone
+            other_engine = "" if alone else 'use engine="microbatch", '
             raise UnsupportedModuleError(
                 f"the per-sample gradients of {[*named][worst - 1]} do not add up to "
                 "autograd's: it is used outside its layer's own forward, or the loss "
                 f"that the module gives is no {self._gradient_engine.loss_reduction} "
-                "over samples, as loss_reduction says. Call the layer instead, use "
-                'engine="microbatch", or change loss_reduction.'
+                "over samples, as loss_reduction says. Call the layer instead, "
+                f"{other_engine}or change loss_reduction."
             )
 
     def _sums(self, samples: Samples) -> Iterator[tuple[str, Tensor]]:

@@ -9,7 +9,8 @@ check that leaves it to chance sees one side of it.  So the safety check sets dr
   masks, so in training mode a sample's gradients differ at two sizes; with expected
   values they must be equal.
 
-A permutation moves every element in both, so that mixing by a permutation shows.
+A permutation moves its elements in nearly all passes, so that mixing by one shows, and
+it is no permutation or one by other places in some, since it may be a coin too.
 """
 
 from __future__ import annotations
@@ -39,12 +40,15 @@ from dpsgd_explorer.dp.safety.draw_patterns import (
     DRAWN,
     EVEN_SAMPLES_LOW,
     HIGH,
+    INSIDE,
     LOW,
     MOST_DRAWS,
     MOST_OWN_DRAWS,
     ODD_LOW,
+    ODD_ORDERED,
     Pattern,
     own_number,
+    share_of,
 )
 from dpsgd_explorer.dp.safety.generators import Generators
 
@@ -169,14 +173,17 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
         operation = func.overloadpacket
-        generator = _generator(args, kwargs) if operation in ENDS else None
+        is_permutation = operation is aten.randperm
+        is_set = is_permutation or operation in ENDS
+        generator = _generator(args, kwargs) if is_set else None
         state = None if generator is None else generator.get_state()
         # It draws in any case, so that the generator goes on as in an ordinary pass.
         drawn = func(*args, **kwargs)
-        if operation is aten.randperm:
-            return _moved(drawn)
         if generator is None or state is None or not drawn.numel():
             return drawn
+        key = id(generator), state.numpy().tobytes()
+        if is_permutation:
+            return self._permuted(drawn, key)
         named = _by_name(func, args, kwargs, drawn)
         if operation in UNEVEN:
             generator.set_state(state)
@@ -185,7 +192,6 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
             )
             if not self._is_shared(drawn):
                 _set_all(drawn, value_inside(operation, shares, named))
-        key = id(generator), state.numpy().tobytes()
         levels = self._levels(drawn, key, yes_or_no=operation in YES_OR_NO)
         if is_joint(operation, named):
             levels = levels.flatten()[0]
@@ -231,15 +237,38 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         levels = torch.where(turns % 2 == 0, LOW, HIGH).to(drawn.device)
         return levels if self._size in drawn.shape else levels[0]
 
+    def _permuted(self, drawn: Tensor, state: Any) -> Tensor:
+        """Return a permutation that moves every element, but in some passes."""
+        numbers = self._shared_numbers(1, state)
+        level = self._pattern.level(numbers[0]) if numbers else DRAWN
+        # One permutation may decide whether another mixes: where those of even numbers
+        # stay, those of odd numbers move, and the other way round.
+        is_odd = numbers.start % 2
+        if level >= INSIDE:
+            places = -is_odd - int(share_of(level) * (len(drawn) - is_odd))
+        elif level == LOW:
+            places = 0 if is_odd and self._pattern == ODD_ORDERED else 1
+        else:
+            places = -1
+        ordered = drawn.sort().values
+        return drawn.copy_(ordered.flip(0) if level == HIGH else ordered.roll(places))
+
     def _shared_levels(self, drawn: Tensor, state: Any) -> Tensor:
-        first = self._first_numbers.setdefault(state, self._next)
-        self._next = max(self._next, first + drawn.numel())
-        if first >= MOST_DRAWS:
+        numbers = self._shared_numbers(drawn.numel(), state)
+        if not numbers:
             return torch.tensor(DRAWN)
-        numbers = range(first, first + drawn.numel())
-        self.numbers.update(numbers)
         levels = [self._pattern.level(number) for number in numbers]
         return torch.tensor(levels, device=drawn.device).view(drawn.shape)
+
+    def _shared_numbers(self, count: int, state: Any) -> range:
+        """Return the numbers of a draw for the whole batch; none after MOST_DRAWS."""
+        first = self._first_numbers.setdefault(state, self._next)
+        self._next = max(self._next, first + count)
+        if first >= MOST_DRAWS:
+            return range(0)
+        numbers = range(first, first + count)
+        self.numbers.update(numbers)
+        return numbers
 
 
 class ControlledDraws:

@@ -164,6 +164,8 @@ ALL_PATTERNS = (
     *(_group_at(group, end) for group in range(_GROUPS) for end in (LOW, HIGH)),
     *(_place_inside(INSIDE + place) for place in range(PLACES)),
 )
+#: The pattern in which permutations of odd numbers leave all elements in their places.
+ODD_ORDERED = Pattern(0, DRAWN, LOW)
 #: Own draws of a whole batch: both ends at the same time.
 OWN_PATTERN = _numbers_at(EVEN_SAMPLES_LOW)
 

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import distributions, nn
 
+from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.safety.test_shared_draws import WIDTH, Coin, first_pass
 
@@ -263,6 +264,28 @@ def test_own_draws_pass_in_all_engines(engine):
         *[PerSample(HONEST[n]) for n in ("randint", "Gamma", "layer drop")]
     )
     first_pass(net, engine=engine)
+
+
+class Always(PerSample):
+    """Changes them in evaluation mode, too."""
+
+    def forward(self, x):
+        return self.change(x)
+
+
+ALWAYS = {
+    "noise": lambda x: x * torch.randn_like(x),
+    "dropout": lambda x: F.dropout(x, 0.5, training=True),
+    "one row for all samples": lambda x: x * torch.randn(WIDTH),
+    "gumbel": F.gumbel_softmax,
+    "masked": lambda x: x.masked_fill(torch.rand(len(x), 1) < 0.3, 0.0),
+}
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("change", ALWAYS.values(), ids=ALWAYS)
+def test_draws_in_evaluation_mode_pass_in_all_engines(change, engine):
+    first_pass(Always(change), size=9, engine=engine)
 
 
 def test_a_draw_without_a_known_value_is_named():

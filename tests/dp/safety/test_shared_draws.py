@@ -266,6 +266,28 @@ def test_a_share_that_hardly_ever_mixes_is_refused(share):
         first_pass(Coin(lambda m: True, mostly_own))
 
 
+#: {permutation for the whole batch: how long it is, and the place that is looked at}.
+PERMUTED = {"two": (2, 0), "four": (4, 0), "four, last": (4, 3), "eight": (8, 0)}
+
+
+@pytest.mark.parametrize("change", [swap, blend(lambda: 0.3)], ids=["swap", "blend"])
+@pytest.mark.parametrize(("length", "place"), PERMUTED.values(), ids=PERMUTED)
+def test_mixing_behind_an_element_of_a_permutation_is_refused(length, place, change):
+    for value in range(length):
+        coin = Coin(lambda m, v=value: torch.randperm(length)[place] == v, change)
+        with pytest.raises(UnsupportedModuleError, match=r"1 \(Coin\) mixes"):
+            first_pass(coin)
+
+
+def test_mixing_by_a_permutation_behind_a_later_one_is_refused():
+    def swapped(m, x):
+        order = torch.randperm(len(x))
+        return x[order] if torch.randperm(2)[0] == 0 else x
+
+    with pytest.raises(UnsupportedModuleError, match=r"1 \(Coin\) mixes"):
+        first_pass(Coin(lambda m: True, swapped))
+
+
 TWO = {
     "low, low": lambda m: torch.rand(1) < RARE and torch.rand(1) < RARE,
     "low, high": lambda m: torch.rand(1) < RARE and torch.rand(1) > 1 - RARE,
