@@ -20,6 +20,8 @@ USER = "dpsgd.user"
 #: Set where a proxy passed on a request without the address of its client.
 UNNAMED = "dpsgd.unnamed"
 FORWARDED_FOR = "HTTP_X_FORWARDED_FOR"
+#: Above what nginx passes on.
+LARGEST_REST = 10 * 2**20
 logger = logging.getLogger(__name__)
 
 
@@ -51,7 +53,9 @@ class TrustedProxies:
             if name:
                 values[USER] = name
             values[UNNAMED] = not values.get(FORWARDED_FOR, "").strip()
-            return self._behind_proxy(values, start_response)
+            answer = self._behind_proxy(values, start_response)
+            _read_rest(values)
+            return answer
         if name or FORWARDED_FOR in values:
             self._warn()
         return self._app(values, start_response)
@@ -73,6 +77,18 @@ class TrustedProxies:
                 "a peer that is not in DPSGD_TRUSTED_PROXIES sent a proxy's headers; "
                 "they are ignored, and so are all further ones, without a line here"
             )
+
+
+def _read_rest(values: Environ) -> None:
+    """Read what the application has left of a body, as of one for an unknown address.
+
+    A proxy that still sends it takes the end of the connection for a fault, and answers
+    502 in place of what the application says.
+    """
+    length = values.get("CONTENT_LENGTH") or "0"
+    if length.isdecimal() and int(length) <= LARGEST_REST:
+        while values["wsgi.input"].read(2**16):
+            pass
 
 
 def user_of(values: Environ) -> str:

@@ -1,6 +1,7 @@
 """Proxies that are trusted, and the users whom they name."""
 
 import dataclasses
+import io
 import logging
 
 import pytest
@@ -121,3 +122,13 @@ def test_odd_names_are_users_too(app):
 
 def test_without_the_setting_the_header_is_any_other(client, run_id):
     assert listed(client, peer="127.0.0.1", user="ann") == [run_id]
+
+
+@pytest.mark.parametrize("path", ["/data/", RUNS, "/nowhere/"])
+def test_a_body_that_nobody_needs_is_read_to_its_end_all_the_same(app, path):
+    sent = io.BytesIO(bytes(2**20))
+    answer = ask(
+        app.test_client(), "POST", path, input_stream=sent, content_length=2**20
+    )
+    assert answer.status_code >= 400
+    assert sent.tell() == 2**20
