@@ -244,12 +244,16 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         # One permutation may decide whether another mixes: where those of even numbers
         # stay, those of odd numbers move, and the other way round.
         is_odd = numbers.start % 2
-        if level >= INSIDE:
-            places = -is_odd - int(share_of(level) * (len(drawn) - is_odd))
-        elif level == LOW:
-            places = 0 if is_odd and self._pattern == ODD_ORDERED else 1
+        if is_odd:
+            stays = self._pattern == ODD_ORDERED and level == LOW
         else:
-            places = -1
+            stays = level == INSIDE  # where other draws choose what they do at LOW
+        if stays:
+            places = 0
+        elif level >= INSIDE:
+            places = -1 - int(share_of(level) * (len(drawn) - 1))
+        else:
+            places = 1 if level == LOW else -1
         ordered = drawn.sort().values
         return drawn.copy_(ordered.flip(0) if level == HIGH else ordered.roll(places))
 
