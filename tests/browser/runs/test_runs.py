@@ -101,7 +101,7 @@ def test_another_accountant_redraws_a_finished_run_without_training_it_again(
     expect(points(page)).to_have_count(10)
     spent = status(page, "epsilon").inner_text()
     ticks = page.locator(".gauge").text_content()
-    choice = page.get_by_label("ε counted by")
+    choice = page.get_by_label("ε counted by", exact=True)
     expect(choice).to_have_value(own)
     silent = {own, "zcdp", "glw"}  # no sampling; the same number as the exact one
     for other in (name for name in ACCOUNTANTS if name not in silent):

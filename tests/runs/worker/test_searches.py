@@ -54,7 +54,7 @@ def test_a_search_whose_process_is_killed_ends_as_if_nothing_had_been(consumer):
     worker = consumer()
     run = worker.store.create(config, visitor="ann")
     thread = answering(worker)
-    wait_until(lambda: worker.store.leases.checkpoint(run.id))
+    wait_until(lambda: worker.store.get(run.id).step > 0)
     before = worker.store.get(run.id)
     child = trainer_of(run.id)
     os.kill(child, signal.SIGKILL)
