@@ -36,13 +36,13 @@ _HOLDERS: WeakKeyDictionary[nn.Module | Optimizer, ReferenceType[Holder]] = (
 
 
 def take(holder: Holder, things: Iterable[nn.Module | Optimizer]) -> None:
-    """Record who holds modules and optimizers."""
+    """Record that an attachment holds modules and optimizers."""
     for each in things:
         _HOLDERS[each] = ref(holder)
 
 
 def give_back(things: Iterable[nn.Module | Optimizer]) -> None:
-    """Record that nobody holds them."""
+    """Record that no attachment holds them any more."""
     for each in things:
         _HOLDERS.pop(each, None)
 

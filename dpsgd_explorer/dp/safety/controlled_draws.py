@@ -9,8 +9,8 @@ check that leaves it to chance sees one side of it.  So the safety check sets dr
   masks, so in training mode a sample's gradients differ at two sizes; with expected
   values they must be equal.
 
-A permutation moves its elements in nearly all passes, so that mixing by one shows, and
-it is no permutation or one by other places in some, since it may be a coin too.
+A permutation moves all elements in most passes, so that mixing by it shows.  It may
+also decide whether samples mix, so some passes use other orders, the sorted one too.
 """
 
 from __future__ import annotations
@@ -238,16 +238,16 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         return levels if self._size in drawn.shape else levels[0]
 
     def _permuted(self, drawn: Tensor, state: Any) -> Tensor:
-        """Return a permutation that moves every element, but in some passes."""
+        """Return the order of a permutation in this pass; most move every element."""
         numbers = self._shared_numbers(1, state)
         level = self._pattern.level(numbers[0]) if numbers else DRAWN
-        # One permutation may decide whether another mixes: where those of even numbers
-        # stay, those of odd numbers move, and the other way round.
-        is_odd = numbers.start % 2
-        if is_odd:
-            stays = self._pattern == ODD_ORDERED and level == LOW
+        # One permutation may decide whether another mixes, so those of even and of odd
+        # numbers stay sorted in different passes.  Even ones do so at a place inside
+        # and not at LOW, where a draw of another kind may let them mix.
+        if numbers.start % 2 == 0:
+            stays = level == INSIDE
         else:
-            stays = level == INSIDE  # where other draws choose what they do at LOW
+            stays = level == LOW and self._pattern == ODD_ORDERED
         if stays:
             places = 0
         elif level >= INSIDE:
