@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 import socket
 import sys
 import time
 
 from dpsgd_explorer.runs.worker.ending import leave
-from dpsgd_explorer.runs.worker.forked_process import REQUEST
+from dpsgd_explorer.runs.worker.forked_process import REQUEST, is_hung_up
 from dpsgd_explorer.runs.worker.loading import report_warm
 from dpsgd_explorer.runs.worker.prctl import die_with_parent, set_name
 from dpsgd_explorer.settings import Settings
@@ -39,7 +38,7 @@ ADOPTION_SECONDS = 0.001
 def main(arguments: list[str]) -> int:
     """Load, then fork when asked; in a fork, train one run and return its exit code."""
     die_with_parent()
-    if _has_ended(STDIN):  # the worker died before the kernel was asked to kill us
+    if is_hung_up(STDIN):  # the worker died before the kernel was asked to kill us
         return 0
     # Here: these imports take a second, in which the worker may be killed.
     from dpsgd_explorer.runs.worker import child, limits
@@ -65,7 +64,7 @@ def is_fork(requests: socket.socket) -> bool:
         if not message:
             return False
         stdin, number = pipes
-        if not _has_ended(stdin) and _forked():
+        if not is_hung_up(stdin) and _forked():
             requests.close()
             os.dup2(stdin, STDIN)
             os.write(number, str(os.getpid()).encode())
@@ -74,13 +73,6 @@ def is_fork(requests: socket.socket) -> bool:
             return True
         os.close(stdin)
         os.close(number)
-
-
-def _has_ended(pipe: int) -> bool:
-    """Whether nobody writes to a pipe any more."""
-    poll = select.poll()
-    poll.register(pipe, 0)
-    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def _forked() -> bool:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import Future
 from contextlib import suppress
+from typing import Any
 
 from dpsgd_explorer.runs.worker.loading import Loading
 from dpsgd_explorer.runs.worker.prctl import adopt_orphans
@@ -28,6 +32,37 @@ def end(process: subprocess.Popen[bytes] | ForkedProcess) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def is_hung_up(end_of_pipe: int) -> bool:
+    """Whether nobody holds the other end of a pipe or socket any more."""
+    poll = select.poll()
+    poll.register(end_of_pipe, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
+
+
+def started_from_a_lasting_thread(
+    command: list[str], **options: Any
+) -> subprocess.Popen[bytes]:
+    """Start a process from a thread that lives as long as the process does.
+
+    A process that asked to die with its parent is killed when the *thread* that
+    started it ends; see ``prctl.die_with_parent``.
+    """
+    started: Future[subprocess.Popen[bytes]] = Future()
+
+    def keep() -> None:
+        try:
+            process = subprocess.Popen(command, **options)
+        except BaseException as error:
+            started.set_exception(error)
+            return
+        started.set_result(process)
+        with suppress(ChildProcessError):  # somebody else has already waited for it
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+    threading.Thread(target=keep, name="keeps a process", daemon=True).start()
+    return started.result()
 
 
 def can_fork() -> bool:
@@ -53,7 +88,7 @@ class ForkServer:
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         )
         with theirs:
-            self._popen = subprocess.Popen(
+            self._popen = started_from_a_lasting_thread(
                 [sys.executable, *self.program, *arguments],
                 stdin=theirs.fileno(),
                 stdout=subprocess.PIPE,
@@ -66,8 +101,11 @@ class ForkServer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it can be asked no more."""
-        return self._popen.poll() is not None
+        """Whether it can be asked no more.
+
+        Its end of the socket closes some time before the system reports its exit.
+        """
+        return is_hung_up(self._requests.fileno()) or self._popen.poll() is not None
 
     def fork(self) -> ForkedProcess:
         """Ask for a process; while the server loads, it does not exist yet."""

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -154,6 +156,34 @@ def test_a_process_whose_server_dies_before_it_exists_counts_as_killed(site):
     os.kill(server, signal.SIGKILL)
     assert process.exit_code(PATIENCE_SECONDS) == -signal.SIGKILL
     assert process.pid is None
+    process.end()
+
+
+def test_a_fork_server_outlives_the_thread_that_asked_for_it(site):
+    _, pool = site
+    before = named(fork_server.NAME)
+    asked = threading.Thread(target=lambda: begun(pool).end())
+    asked.start()
+    asked.join(PATIENCE_SECONDS)
+    process = begun(pool)  # of the same server
+    assert len(named(fork_server.NAME, before)) == 1
+    time.sleep(0.5)
+    assert process.exit_code() is None
+    process.end()
+
+
+def test_a_fork_server_that_is_dying_is_asked_for_nothing(site):
+    _, pool = site
+    before = named(fork_server.NAME)
+    begun(pool).end()
+    (server,) = named(fork_server.NAME, before)
+    os.kill(server, signal.SIGSTOP)
+    first = pool.take()  # asked before its death
+    os.kill(server, signal.SIGKILL)
+    assert first.exit_code(PATIENCE_SECONDS) == -signal.SIGKILL
+    process = begun(pool)
+    first.end()
+    assert named(fork_server.NAME, before | {server})
     process.end()
 
 
