@@ -5,7 +5,6 @@ import contextlib
 import gc
 import itertools
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -16,9 +15,8 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests.families import LONG
+from tools.browser import browser_path
 
-#: The first is Chromium without windows: it takes half the time of a core.
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -181,10 +179,7 @@ def clean_python(wheel_file, tmp_path_factory):
 @pytest.fixture(scope="session")
 def launch():
     """Start a browser, with more in its environment if so asked."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    path = os.environ.get("CHROMIUM", found)
-    if path is None:
-        pytest.fail("no browser: install Chromium, or set CHROMIUM to its path.")
+    path = browser_path()
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright, contextlib.ExitStack() as started:
 

@@ -8,7 +8,6 @@ time that the main thread works, and the longest task.
 
 from __future__ import annotations
 
-import os
 import statistics
 from typing import Any
 
@@ -16,6 +15,7 @@ from playwright.sync_api import CDPSession, Page, ViewportSize, sync_playwright
 
 from benchmarks import record
 from benchmarks.site.service import served
+from tools.browser import browser_path
 
 BATCHES = (7, 64, 512, 2048, 4096)
 MOVES = 20
@@ -99,9 +99,8 @@ def _worked(profile: CDPSession) -> float:
 def main() -> None:
     """Measure, print and write."""
     rows: list[dict[str, Any]] = []
-    chromium = os.environ.get("CHROMIUM", "/usr/bin/chromium")
     with served() as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium)
+        browser = playwright.chromium.launch(executable_path=browser_path())
         size = ViewportSize(width=1280, height=900)
         page = browser.new_page(viewport=size, base_url=address)
         page.goto("/learn/")  # needs all that a server computes at its start

@@ -6,7 +6,6 @@ of its sliders and grips is moved by the keyboard, and drawn, as often as ``MOVE
 
 from __future__ import annotations
 
-import os
 import statistics
 from typing import Any
 
@@ -15,6 +14,7 @@ from playwright.sync_api import CDPSession, Locator, Page, sync_playwright
 from benchmarks import record
 from benchmarks.site.service import served
 from dpsgd_explorer.web.widgets.registry import WIDGETS
+from tools.browser import browser_path
 
 MOVES = 12
 MOVABLE = 'input[type="range"], [role="slider"]'
@@ -58,9 +58,8 @@ def _worked(profile: CDPSession) -> float:
 def main() -> None:
     """Measure, print and write."""
     rows = []
-    chromium = os.environ.get("CHROMIUM", "/usr/bin/chromium")
     with served() as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium)
+        browser = playwright.chromium.launch(executable_path=browser_path())
         page = browser.new_page(viewport={"width": 1280, "height": 2000})
         for slug in WIDGETS:
             page.goto(f"{address}/embed/{slug}/")
