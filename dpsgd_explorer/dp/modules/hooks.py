@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
+from torch._compile import _disable_dynamo
 
 
 class ModuleHook:
@@ -18,7 +18,9 @@ class ModuleHook:
     def __init__(self, run: Callable[..., Any]) -> None:
         self._run = run
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    # torch.compiler.disable imports torch._dynamo, which takes longer than the rest of
+    # this package. This form, which torch.optim uses too, imports it at the first call.
+    @_disable_dynamo
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._run(*args, **kwargs)
 
