@@ -1,3 +1,3 @@
 """See, run and check differentially private training."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

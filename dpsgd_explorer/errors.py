@@ -87,6 +87,10 @@ class DataError(ExplorerError, RuntimeError):
     """A data file is missing, or its hash is not the expected one."""
 
 
+class MissingPackageError(ExplorerError, ImportError):
+    """A package is not installed that only an extra of this one brings."""
+
+
 class DivergedError(ExplorerError, RuntimeError):
     """Parameters or loss became non-finite during a run."""
 

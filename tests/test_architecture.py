@@ -66,6 +66,7 @@ MAY_IMPORT = {
 EVERYONE = {
     "atomic_file",
     "errors",
+    "extras",
     "identifiers",
     "logs",
     "machine",

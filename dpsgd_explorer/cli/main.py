@@ -1,4 +1,4 @@
-"""The command line: ``python -m dpsgd_explorer`` and one of its commands.
+"""The command line: ``dpsgd``, or ``python -m dpsgd_explorer``, and a command.
 
 Each command imports what it needs when it is called: torch takes seconds to load, and
 only ``train`` uses it.
@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from dpsgd_explorer import logs
+from dpsgd_explorer import __version__, extras, logs
 from dpsgd_explorer.errors import ConfigError, ExplorerError
 from dpsgd_explorer.settings import Settings
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpsgd_explorer.experiments.events import Event
     from dpsgd_explorer.training.processes import Alone
 
+NAME = "dpsgd"
 REFUSED = 2
 STOPPED = 130  # exit code of a shell after Ctrl-C
 CLOSED = 141  # exit code of a shell after a reader closed the pipe
@@ -41,6 +42,8 @@ MODULES = {
     "regression": "Release a private linear regression of a table.",
     "verify": "Check the figures of a receipt against each other, offline.",
 }
+#: Commands that need the packages of the extra ``site``.
+OF_THE_SITE = {"admin", "database", "doctor", "drain", "prune", "serve", "worker"}
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -50,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     command: Command = options.carry_out
     try:
+        if options.command in OF_THE_SITE:
+            extras.require("this command", *extras.SITE)
         code = command(options)
         sys.stdout.flush()
         return code
@@ -66,9 +71,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
-        prog="python -m dpsgd_explorer",
+        prog=NAME,
         description="See, run and check differentially private training.",
     )
+    root.add_argument("--version", action="version", version=f"{NAME} {__version__}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(name: str, carry_out: Command, text: str) -> argparse.ArgumentParser:

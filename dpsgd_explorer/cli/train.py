@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from dpsgd_explorer import extras
 from dpsgd_explorer.atomic_file import write_whole
 from dpsgd_explorer.errors import CheckpointError, ConfigError
 
@@ -44,7 +45,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_options(options: argparse.Namespace, config: RunConfig) -> None:
-    """Raise ConfigError before the run starts if its files cannot be written."""
+    """Check before the run starts that its files can be written.
+
+    Raises:
+        ConfigError: the name or the folder of a file is wrong.
+        MissingPackageError: safetensors is not installed.
+    """
     if options.weights is not None:
         if config.kind != "training":
             raise ConfigError(
@@ -55,6 +61,7 @@ def check_options(options: argparse.Namespace, config: RunConfig) -> None:
             raise ConfigError(
                 "--weights", f"--weights must end in {SUFFIX}, got {options.weights}."
             )
+        extras.require("--weights", "safetensors")
     for name in ("checkpoint", "weights"):
         path = getattr(options, name)
         if path is not None and not Path(path).absolute().parent.is_dir():

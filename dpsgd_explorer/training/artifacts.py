@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
+from dpsgd_explorer import extras
 from dpsgd_explorer.atomic_file import write_whole
 
 
@@ -44,7 +44,13 @@ def weights_file(
     """Return weights as a safetensors file whose header holds the receipt as JSON.
 
     Arguments are those of ``save_weights``.
+
+    Raises:
+        MissingPackageError: safetensors is not installed.
     """
+    extras.require("Writing weights", "safetensors")
+    from safetensors.torch import save
+
     contiguous = {name: tensor.contiguous() for name, tensor in weights.items()}
     header = dict(about) | {"receipt": json.dumps(receipt, allow_nan=False)}
     return save(contiguous, header)

@@ -61,7 +61,7 @@ def test_every_command_explains_itself(command, capsys):
         main([command, "--help"])
     assert left.value.code == 0
     told = capsys.readouterr().out
-    assert told.startswith(f"usage: python -m dpsgd_explorer {command}")
+    assert told.startswith(f"usage: dpsgd {command}")
 
 
 def test_without_a_command_the_commands_are_named(capsys):

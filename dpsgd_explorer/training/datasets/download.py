@@ -6,8 +6,7 @@ import logging
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pooch
-
+from dpsgd_explorer import extras
 from dpsgd_explorer.errors import DataError
 from dpsgd_explorer.experiments.data_files.fetched import (
     FetchedFile,
@@ -34,6 +33,7 @@ def read(
     Raises:
         DataError: no place has it, and it could not be downloaded or must not be;
             names the file, its folder and the sha256 that is wanted.
+        MissingPackageError: it must be downloaded, and pooch is not installed.
     """
     sources = DataSources.from_environment() if sources is None else sources
     problems = []
@@ -69,7 +69,11 @@ def _fetched(file: FetchedFile, url: str, place: Path) -> Path:
     Raises:
         OSError: there is no answer, no room, or no right to write.
         ValueError: what came is another file.
+        MissingPackageError: pooch is not installed.
     """
+    extras.require("Downloading a data set", "pooch")
+    import pooch
+
     log.info("downloading %s, %.1f MB", url, file.size / 1e6)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     pooch.get_logger().setLevel(logging.WARNING)
