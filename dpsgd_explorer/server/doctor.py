@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Literal
 
@@ -40,6 +41,8 @@ PROCESSOR = Path("/proc/cpuinfo")
 VECTORS = ("avx512f", "avx2")  # of instruction sets, the widest first
 OTHERS = 0o077
 FILE = "sqlite:///"
+#: Each C file below becomes a compiled library in the same folder.
+KERNELS = Path(machine.__file__).parent / "dp"
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield _retention(settings)
     yield _memory(settings)
     yield _torch()
+    yield _kernels()
     yield _processor()
 
 
@@ -225,6 +229,27 @@ def _torch() -> Finding:
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     level = FAULT if numbers < OLDEST_TORCH else OK
     return Finding("torch", level, version)
+
+
+def _kernels() -> Finding:
+    """Look for the compiled libraries without loading torch."""
+    sources = sorted(KERNELS.glob("*/*.c"))
+    missing = [source.stem for source in sources if not _is_compiled(source)]
+    if not missing:
+        return Finding("kernels", OK, f"{len(sources)} compiled")
+    return Finding(
+        "kernels",
+        WARNING,
+        f"{len(missing)} of {len(sources)} are not compiled ({', '.join(missing)}), so "
+        "private steps take longer: install a C compiler and reinstall dpsgd-explorer",
+    )
+
+
+def _is_compiled(source: Path) -> bool:
+    return any(
+        source.with_name(f"_{source.stem}{suffix}").exists()
+        for suffix in EXTENSION_SUFFIXES
+    )
 
 
 def _processor() -> Finding:

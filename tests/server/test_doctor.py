@@ -176,3 +176,16 @@ def test_others_who_can_enter_the_folder_are_a_warning(running, folder, capsys):
     Path(folder).chmod(0o755)
     code, found = examined(capsys)
     assert (code, found["instance folder"]["level"]) == (0, "warning")
+
+
+def test_a_library_that_is_not_compiled_is_a_warning(
+    running, tmp_path, monkeypatch, capsys
+):
+    for source in doctor.KERNELS.glob("*/*.c"):
+        (tmp_path / "noise").mkdir(exist_ok=True)
+        (tmp_path / "noise" / source.name).touch()
+    monkeypatch.setattr(doctor, "KERNELS", tmp_path)
+    code, found = examined(capsys)
+    assert (code, found["kernels"]["level"]) == (0, "warning")
+    assert "box_muller" in found["kernels"]["says"]
+    assert "install a C compiler and reinstall" in found["kernels"]["says"]

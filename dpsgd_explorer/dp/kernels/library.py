@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import logging
+from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,11 +12,26 @@ from typing import Any, NamedTuple
 #: A function of a library; the class that ctypes has for it has no public name.
 Function = Any
 
+MISSING = (
+    "Compiled kernels are missing, so private steps take longer. Install a C compiler "
+    "and reinstall dpsgd-explorer."
+)
+log = logging.getLogger(__name__)
+
 
 def compiled_file(folder: Path, name: str) -> Path | None:
     """Return the library of a name, as pyproject.toml has it; None if there is none."""
     files = (folder / f"{name}{suffix}" for suffix in EXTENSION_SUFFIXES)
-    return next((file for file in files if file.exists()), None)
+    found = next((file for file in files if file.exists()), None)
+    if found is None:
+        report_missing()
+    return found
+
+
+@cache
+def report_missing() -> None:
+    """Logs once per process that steps are slower than they could be."""
+    log.warning(MISSING)
 
 
 def opened(file: Path) -> ctypes.CDLL:
