@@ -26,6 +26,17 @@ RUN /opt/venv/bin/python tools/compile_noise.py \
     && rm -r tools pyproject.toml \
     && /opt/venv/bin/python -m compileall -q dpsgd_explorer
 
+FROM python:3.11-slim AS docs
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+COPY requirements-docs.txt ./
+COPY tools/install.py tools/
+RUN python tools/install.py requirements-docs.txt
+COPY CHANGELOG.md ./
+COPY tools/build_docs.py tools/
+COPY docs docs
+RUN python -m tools.build_docs
+
 FROM python:3.11-slim
 # hadolint ignore=DL3008
 RUN apt-get update -qq \
@@ -35,6 +46,7 @@ RUN apt-get update -qq \
     && mkdir -p /app/instance && chown 10001 /app/instance
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build /app /app
+COPY --from=docs /build/built_docs /app/built_docs
 WORKDIR /app
 USER 10001
 ENV PATH=/opt/venv/bin:$PATH \

@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 test test-all bench: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check lint types unit scripts format bench clean system-packages
+.PHONY: help run docs test test-all check lint types unit scripts format bench clean system-packages
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +35,10 @@ test-all: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled ## Run th
 	@tools/system_packages.sh servers
 	$(PYTEST) -n $(PROCESSES) --no-loadscope-reorder -m long
 
-check: lint types ## Lint, format and types, without tests
+check: lint types docs ## Lint, format, types and documentation, without tests
+
+docs: $(VENV)/docs.installed ## Build the documentation into built_docs/, which the site serves at /docs/
+	@$(BIN)/python -m tools.build_docs
 
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .
@@ -59,7 +62,7 @@ bench: $(VENV)/dev.installed $(VENV)/noise.compiled ## Measure speed and memory;
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove the environment and all caches; runs in instance/ stay
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) built_docs .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -f dpsgd_explorer/dp/*/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -84,6 +87,10 @@ $(VENV)/kernels.installed: requirements-kernels.txt tools/install.py | $(VENV)/b
 	@$(BIN)/python tools/install.py requirements-kernels.txt $(VENV)/kernels
 	@touch $@
 
-$(VENV)/dev.installed: requirements-dev.txt $(VENV)/run.installed $(VENV)/kernels.installed
+$(VENV)/docs.installed: requirements-docs.txt tools/install.py | $(VENV)/bin/python
+	@$(BIN)/python tools/install.py requirements-docs.txt
+	@touch $@
+
+$(VENV)/dev.installed: requirements-dev.txt requirements-docs.txt $(VENV)/run.installed $(VENV)/kernels.installed
 	@$(BIN)/python tools/install.py requirements-dev.txt
 	@touch $@

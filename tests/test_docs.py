@@ -1,5 +1,6 @@
 """Every setting, route and environment variable is documented, and links lead on."""
 
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.api.openapi import described_routes
 from tests.families import FOLDERS, LONG
 from tools import (
+    build_docs,
     draw_architecture,
     marked_text,
     write_api_page,
@@ -187,6 +189,54 @@ def test_the_examples_of_a_page_run(page, tmp_path):
             env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+
+
+@pytest.mark.long("every example")
+@pytest.mark.parametrize(
+    "page", [*TUTORIALS, ROOT / "docs" / "index.md"], ids=lambda page: page.stem
+)
+def test_a_tutorial_runs_from_top_to_bottom(page, tmp_path):
+    """Its blocks are one program, and its commands work on what that has written."""
+    text = page.read_text(encoding="utf-8")
+    program = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    assert program
+    commands = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
+    python = str(Path(sys.executable).parent)
+    for command in (["python", "-c", program], *(["sh", "-ec", c] for c in commands)):
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={
+                "PATH": f"{python}:{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT),
+                "OMP_NUM_THREADS": "1",
+            },
+        )
+        assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
+
+
+def test_links_of_built_pages_are_followed(tmp_path):
+    """A missing page, a missing anchor, another host and inline styles are found."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "index.html").write_text('<h1 id="there">a</h1>')
+    (tmp_path / "a.html").write_text(
+        '<a href="folder/#there">1</a> <a href="folder/#gone">2</a> <a href="b.html">3'
+        '</a> <a href="https://example.org/">4</a> <p style="color: red">'
+        '<script src="https://example.org/x.js"></script><script>1</script>'
+    )
+    found = build_docs.problems(tmp_path)
+    assert found == [
+        'a.html: <p style="color: red"> must be in a file.',
+        "a.html: <script> must be in a file.",
+        "a.html: https://example.org/x.js is loaded from another host.",
+        "a.html: the link folder/#gone leads nowhere.",
+        "a.html: the link b.html leads nowhere.",
+    ]
 
 
 UNSEEN = (

@@ -1,0 +1,56 @@
+"""How Sphinx builds the documentation: ``make docs`` writes ``built_docs/``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx.addnodes import download_reference, pending_xref
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
+project = "DP-SGD Explorer"
+copyright = "The DP-SGD Explorer authors"
+extensions = ["myst_parser"]
+exclude_patterns = ["pictures/*"]
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+# Links such as engines.md#each-engine lead to headings down to this level.
+myst_heading_anchors = 4
+html_theme = "furo"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+# Readers get pages; their Markdown is in the repository.
+html_copy_source = False
+html_show_sourcelink = False
+# Pages are read offline: formulas are MathML, which needs no script.
+html_math_renderer = "mathml"
+
+
+def show_formula(self: HTML5Translator, node: nodes.math) -> None:
+    """Writes a formula inside a line as MathML."""
+    self.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def show_display(self: HTML5Translator, node: nodes.math_block) -> None:
+    """Writes a formula on a line of its own as MathML."""
+    self.body.append(f'<div class="formula">{convert(node.astext(), "block")}</div>')
+    raise nodes.SkipNode
+
+
+def keep_text(app: Sphinx, document: nodes.document) -> None:
+    """Turns links to other parts of the repository into text: the site has no page."""
+    for kind in (pending_xref, download_reference):
+        for link in list(document.findall(kind)):
+            page = Path(app.env.doc2path(link["refdoc"]))
+            target = (page.parent / link["reftarget"]).resolve()
+            if not target.is_relative_to(app.srcdir):
+                link.replace_self(link.children)
+
+
+def setup(app: Sphinx) -> None:
+    """Adds the renderer of formulas and the rule for links out of ``docs/``."""
+    app.connect("doctree-read", keep_text, priority=1)  # before files are collected
+    app.add_html_math_renderer("mathml", (show_formula, None), (show_display, None))

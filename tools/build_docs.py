@@ -1,0 +1,142 @@
+"""Builds the documentation: ``python -m tools.build_docs [FOLDER]``.
+
+Sphinx's warnings are errors.  After the build every link between pages is followed, and
+no page may load anything from another host or contain a script or style of its own: the
+website serves the pages at ``/docs/`` under the content security policy of its own
+pages.  The folder, ``built_docs`` by default, is replaced only if all is well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import sys
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from sphinx.cmd.build import build_main
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "built_docs"
+STRICT = ("--fail-on-warning", "--keep-going", "--quiet", "--fresh-env")
+
+
+# What the theme writes into each page: one script, one style element, and attributes.
+INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+STYLE_ATTRIBUTE = re.compile(r' style="(opacity|display): ([\w%]+);?"')
+LOADED = {
+    "script": '<script src="{}"></script>',
+    "style": '<link rel="stylesheet" href="{}">',
+}
+SUFFIXES = {"script": ".js", "style": ".css"}
+
+
+class Page(HTMLParser):
+    """A built page: anchors, links, files that it loads, and inline elements."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.inline: list[str] = []
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.anchors |= {values[name] for name in ("id", "name") if name in values}
+        if (
+            "style" in values
+            or tag == "style"
+            or (tag == "script" and "src" not in values)
+        ):
+            self.inline.append(self.get_starttag_text() or tag)
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        elif tag == "link" and values.get("rel") not in ("canonical", "author"):
+            self.loaded.append(values.get("href", ""))
+        elif tag != "a" and "src" in values:
+            self.loaded.append(values["src"])
+
+
+def problems(folder: Path) -> list[str]:
+    """Returns a line for each link that leads nowhere and each file of another host."""
+    pages = {path.resolve(): Page(path) for path in sorted(folder.rglob("*.html"))}
+    found = []
+    for path, page in pages.items():
+        name = path.relative_to(folder.resolve())
+        found += [f"{name}: {tag} must be in a file." for tag in page.inline]
+        found += [
+            f"{name}: {address} is loaded from another host."
+            for address in page.loaded
+            if _is_outside(address) and not address.startswith("data:")
+        ]
+        found += [
+            f"{name}: the link {address} leads nowhere."
+            for address in [*page.links, *page.loaded]
+            if not _is_outside(address) and not _resolves(address, path, pages)
+        ]
+    return found
+
+
+def _is_outside(address: str) -> bool:
+    parts = urlsplit(address)
+    return bool(parts.scheme or parts.netloc)
+
+
+def _resolves(address: str, path: Path, pages: dict[Path, Page]) -> bool:
+    """If True, the file exists and the page has the anchor."""
+    parts = urlsplit(address)
+    target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+    target = target / "index.html" if target.is_dir() else target
+    if not target.is_file():
+        return False
+    anchor = unquote(parts.fragment)
+    return not anchor or target not in pages or anchor in pages[target].anchors
+
+
+def move_inline(folder: Path) -> None:
+    """Moves inline scripts and styles into files, and style attributes into SVG's."""
+    for path in folder.rglob("*.html"):
+        top = "../" * (len(path.relative_to(folder).parts) - 1)
+
+        def moved(match: re.Match[str], top: str = top) -> str:
+            kind, text = match.groups()
+            digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+            name = f"_static/inline-{digest}{SUFFIXES[kind]}"
+            (folder / name).write_text(text, "utf-8")
+            return LOADED[kind].format(top + name)
+
+        text = INLINE.sub(moved, path.read_text("utf-8"))
+        path.write_text(STYLE_ATTRIBUTE.sub(r' \1="\2"', text), "utf-8")
+
+
+def build(target: Path) -> list[str]:
+    """Builds into a folder; returns what is wrong, and leaves the folder as it was."""
+    with tempfile.TemporaryDirectory(prefix="docs-") as workshop:
+        pages = Path(workshop) / "html"
+        doctrees = Path(workshop) / "doctrees"
+        options = [*STRICT, "-b", "html", "-d", str(doctrees)]
+        if build_main([*options, str(ROOT / "docs"), str(pages)]):
+            return ["Sphinx has warnings; they are above."]
+        (pages / ".buildinfo").unlink()
+        move_inline(pages)
+        if found := problems(pages):
+            return found
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(pages, target)
+    return []
+
+
+def main(target: str = str(TARGET)) -> int:
+    """Builds, prints problems, and returns the exit code."""
+    found = build(Path(target))
+    print("\n".join(found) if found else f"The documentation is in {target}.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
