@@ -41,6 +41,8 @@ FOLDERS = {
     "cli": "a command that refuses, prints or exits wrongly",
     "server": "a server that does not start, stop, or outlive slow clients",
     "benchmarks": "a benchmark that does not measure what its table says",
+    "examples": "a script of examples/ that ends in an error, or reaches another "
+    "accuracy or ε than it should",
     "js": "a chart or a form that shows other numbers than the server sent",
     "": "an import that points up, a page of docs that the code has left behind, an "
     "installation that lacks a file",
