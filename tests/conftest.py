@@ -131,11 +131,8 @@ def blank_database(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def wheel_file(tmp_path_factory):
-    """The package as it is installed: a wheel of this checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = "from setuptools.build_meta import build_wheel; import sys"
-    # A copy, for setuptools builds beside the source.
+def source_tree(tmp_path_factory):
+    """A copy of the checkout, without tests: setuptools builds beside the source."""
     source = tmp_path_factory.mktemp("source")
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
@@ -148,9 +145,17 @@ def wheel_file(tmp_path_factory):
             target = source / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes((ROOT / name).read_bytes())
+    return source
+
+
+@pytest.fixture(scope="session")
+def wheel_file(source_tree, tmp_path_factory):
+    """The package as it is installed: a wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = "from setuptools.build_meta import build_wheel; import sys"
     subprocess.run(
         [sys.executable, "-c", f"{build}; build_wheel(sys.argv[1])", str(folder)],
-        cwd=source,
+        cwd=source_tree,
         check=True,
         capture_output=True,
     )

@@ -15,6 +15,8 @@ LONG = {
     "long statistics": "noise, sampling or gradients whose law is slightly off",
     "real runs": "a run that ends otherwise when it is killed, resumed or repeated; a "
     "table of benchmarks that lacks a way",
+    "release": "a distribution that an index rejects, or a library that needs packages "
+    "of the site",
     "lowest versions": "a lowest version in pyproject.toml with which the program no "
     "longer works",
     "slow clients": "a site that a hundred slow or hostile clients stop",

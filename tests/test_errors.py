@@ -4,10 +4,16 @@ import pickle
 
 import pytest
 
-from dpsgd_explorer.errors import CheckpointError, ConfigError, PrivacyError
+from dpsgd_explorer.errors import (
+    CheckpointError,
+    ConfigError,
+    MissingPackageError,
+    PrivacyError,
+)
 
 ERRORS = [
     PrivacyError("no noise"),
+    MissingPackageError("pooch is not installed."),
     ConfigError("steps", "steps must be above 0.", fields={"steps": "above 0"}),
     CheckpointError("cut short", is_damaged=True),
 ]

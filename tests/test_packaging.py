@@ -1,12 +1,19 @@
 """The wheel holds what the library and the site need, and asks for no more."""
 
+import email
+import itertools
 import re
+import subprocess
+import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+from dpsgd_explorer import __version__, extras
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -20,6 +27,14 @@ def names(requirements):
 @pytest.fixture(scope="module")
 def wheel(wheel_file):
     return set(zipfile.ZipFile(wheel_file).namelist())
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel_file):
+    """Return the file METADATA, as an index shows it."""
+    name = f"dpsgd_explorer-{__version__}.dist-info/METADATA"
+    text = zipfile.ZipFile(wheel_file).read(name).decode("utf-8")
+    return email.message_from_string(text)
 
 
 def test_the_wheel_holds_every_module_template_script_and_data_file(wheel):
@@ -42,11 +57,86 @@ def test_tests_and_tools_stay_at_home(wheel):
     }
 
 
+def test_the_metadata_has_the_version_licence_and_description(metadata):
+    assert metadata["Version"] == __version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("License-File") == ["LICENSE", "NOTICE"]
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata.get_payload().startswith("# DP-SGD Explorer\n")
+
+
+def test_the_description_has_no_link_that_only_a_checkout_can_follow(metadata):
+    targets = re.findall(r"\]\(([^)]*)\)", metadata.get_payload())
+    assert [at for at in targets if not re.match(r"[a-z]+:|#", at)] == []
+
+
+def test_the_version_has_one_source():
+    assert "version" in PROJECT["project"]["dynamic"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.*)$", citation, re.MULTILINE) == [__version__]
+
+
+def test_every_data_file_has_an_origin_and_a_licence():
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    folders = {
+        path.parent.relative_to(ROOT).as_posix()
+        for pattern in ("*.gz", "*.xz")
+        for path in (ROOT / "dpsgd_explorer").rglob(pattern)
+    }
+    assert folders
+    for folder in folders:
+        entry = rf"Folder:  {folder}/\n  Origin: (?:.+\n)+?  Licence: "
+        assert re.search(entry, notice), folder
+
+
+@pytest.mark.long("release")
+def test_an_index_takes_the_sdist_and_the_wheel(wheel_file, source_tree, tmp_path):
+    build = "from setuptools.build_meta import build_sdist; import sys"
+    subprocess.run(
+        [sys.executable, "-c", f"{build}; build_sdist(sys.argv[1])", str(tmp_path)],
+        cwd=source_tree,
+        check=True,
+        capture_output=True,
+    )
+    [sdist] = tmp_path.glob("*.tar.gz")
+    check = [sys.executable, "-m", "twine", "check", "--strict"]
+    done = subprocess.run(
+        [*check, str(sdist), str(wheel_file)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    with tarfile.open(sdist) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"LICENSE", "NOTICE", "README.md", "setup.py", "pyproject.toml"}
+    sources = {
+        path.relative_to(ROOT).as_posix()
+        for pattern in ("*.py", "*.c", "*.h")
+        for path in (ROOT / "dpsgd_explorer").rglob(pattern)
+    }
+    assert (wanted | sources) - packed == set()
+
+
+@pytest.mark.long("release")
+def test_the_wheel_has_the_contents_that_a_wheel_should(wheel_file):
+    done = subprocess.run(
+        [sys.executable, "-m", "check_wheel_contents", str(wheel_file)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_library_asks_for_nothing_of_the_site():
     library = names(PROJECT["project"]["dependencies"])
     site = names(PROJECT["project"]["optional-dependencies"]["site"])
     assert not library & FOR_THE_SITE
     assert site >= FOR_THE_SITE
+
+
+def test_commands_of_the_site_check_for_every_package_of_its_extra():
+    extra = PROJECT["project"]["optional-dependencies"]["site"]
+    assert set(extras.SITE) == names(extra)
 
 
 def is_requirement(line):
@@ -58,11 +148,20 @@ def requirements():
     return [*PROJECT["project"]["dependencies"], *extras["site"], *extras["fleet"]]
 
 
-@pytest.mark.parametrize("line", requirements())
-def test_every_requirement_has_both_bounds_and_admits_the_tested_version(line):
-    requirement = Requirement(line)
-    operators = {bound.operator for bound in requirement.specifier}
+def every_requirement():
+    extras = PROJECT["project"]["optional-dependencies"]
+    return [*PROJECT["project"]["dependencies"], *itertools.chain(*extras.values())]
+
+
+@pytest.mark.parametrize("line", every_requirement())
+def test_every_requirement_has_both_bounds(line):
+    operators = {bound.operator for bound in Requirement(line).specifier}
     assert operators == {">=", "<"}
+
+
+@pytest.mark.parametrize("line", requirements())
+def test_every_requirement_admits_the_tested_version(line):
+    requirement = Requirement(line)
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     pins = {pin.name: pin for pin in map(Requirement, filter(is_requirement, lines))}
     [pinned] = pins[requirement.name].specifier

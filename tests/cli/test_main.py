@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from dpsgd_explorer import accounting
+from dpsgd_explorer import __version__, accounting
 from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.kinds import KINDS
@@ -62,6 +62,28 @@ def test_every_command_explains_itself(command, capsys):
     assert left.value.code == 0
     told = capsys.readouterr().out
     assert told.startswith(f"usage: dpsgd {command}")
+
+
+def test_the_version_is_printed():
+    command = [sys.executable, "-m", "dpsgd_explorer", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"dpsgd {__version__}\n"
+
+
+@pytest.mark.parametrize("package", ["flask", "gunicorn"])
+@pytest.mark.parametrize("command", ["serve", "doctor"])
+def test_a_command_of_the_site_names_a_package_that_is_missing(command, package):
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from dpsgd_explorer.cli.main import main\n"
+        f"sys.exit(main([{command!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"{command}: this command needs a package that is not installed: {package}. "
+        "Run: pip install 'dpsgd-explorer[site]'\n"
+    )
 
 
 def test_without_a_command_the_commands_are_named(capsys):
