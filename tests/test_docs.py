@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -139,11 +140,56 @@ def test_the_glossary_names_the_kinds_of_event():
     assert re.findall(r"`(\w+)`", entry) == write_http_api_page.event_kinds()
 
 
+DECISIONS = ROOT / "docs" / "decisions"
+DECISION = re.compile(
+    r"# (?P<number>\d{4}): (?P<title>\S.*\S)\n\n"
+    r"\*\*Status:\*\* (?P<status>\S.*)\n\n"
+    r"\*\*Date:\*\* (?P<date>\d{4}-\d{2}-\d{2})\n\n"
+    r"\*\*Context\.\*\*\s(?P<context>.+)\n\n"
+    r"\*\*Decision\.\*\*\s(?P<decision>.+)\n\n"
+    r"\*\*Consequences\.\*\*\s(?P<consequences>.+)\n\n"
+    r"\*\*Alternatives considered\.\*\*\s(?P<alternatives>.+)\n",
+    re.DOTALL,
+)
+STATUS = re.compile(r"accepted\.|(accepted\. S|s)upersede[sd] (by )?\[\d{4}\]\(\S+\)\.")
+
+
+@pytest.mark.parametrize(
+    "page", sorted(DECISIONS.glob("0*.md")), ids=lambda page: page.stem
+)
+def test_decisions_have_one_format(page):
+    text = page.read_text(encoding="utf-8")
+    match = DECISION.fullmatch(text)
+    assert match, "the parts of a decision are those of DECISION, in its order"
+    assert page.name.startswith(f"{match['number']}-")
+    assert "\n" not in match["title"]
+    assert STATUS.fullmatch(match["status"])
+    date.fromisoformat(match["date"])
+    parts = re.findall(r"^\*\*([A-Z][a-z ]+)[.:]\*\*", text, flags=re.MULTILINE)
+    assert len(parts) == len(set(parts)) == 6
+
+
+def test_decisions_that_supersede_and_are_superseded_name_each_other():
+    pairs = {"Supersedes": set(), "superseded by": set()}
+    for page in DECISIONS.glob("0*.md"):
+        text = page.read_text(encoding="utf-8")
+        for verb, other in re.findall(r"(Supersedes|superseded by) \[(\d+)\]", text):
+            pairs[verb].add((page.name[:4], other))
+    assert pairs["Supersedes"]
+    assert pairs["Supersedes"] == {(new, old) for old, new in pairs["superseded by"]}
+
+
+def test_links_between_decisions_show_the_number_of_their_page():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for shown, number in re.findall(r"\[[^\]]*?(\d{4})\]\(\S*?(\d{4})-\S+\)", text):
+            assert shown == number, page.name
+
+
 def test_the_index_of_decisions_has_each_with_its_title():
-    folder = ROOT / "docs" / "decisions"
-    index = (folder / "README.md").read_text(encoding="utf-8")
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \[(\d{4})\]\((\S+)\) \| (.+) \|$", index, re.MULTILINE)
-    pages = sorted(folder.glob("0*.md"))
+    pages = sorted(DECISIONS.glob("0*.md"))
     assert [name for _, name, _ in rows] == [page.name for page in pages]
     for (number, _, title), page in zip(rows, pages, strict=True):
         head, *_ = page.read_text(encoding="utf-8").splitlines()
