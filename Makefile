@@ -44,6 +44,7 @@ lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/hadolint Dockerfile
+	$(BIN)/python -m tools.plain_language
 
 types: $(VENV)/dev.installed
 	$(BIN)/mypy

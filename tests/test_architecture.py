@@ -93,6 +93,7 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/runs/store/leases.py": "the writes of workers, all behind a fence",
     "dpsgd_explorer/runs/store/store.py": "one door to the table of runs",
     "static/js/pages/train.js": "one page: all that it draws follows from one store",
+    "tests": "one module for each tool and for each promise of the whole tree",
     "tests/accounting/core/test_numbers.py": "one call of every public function",
     "tests/dp/loss_cases.py": "one list of honest and dishonest losses",
 }
