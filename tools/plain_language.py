@@ -94,7 +94,7 @@ class Family:
 FAMILIES = {
     "readme": Family(5.5, r"README\.md", prose.markdown),
     "changelog": Family(2.0, r"CHANGELOG\.md", prose.markdown),
-    "decisions": Family(8.0, r"docs/decisions/.*\.md", prose.markdown),
+    "decisions": Family(0.5, r"docs/decisions/.*\.md", prose.markdown),
     "docs": Family(9.5, r".*\.md", prose.markdown),
     "chapters": Family(8.0, r"templates/learn/.*\.html", prose.template),
     "pages": Family(11.0, r"templates/.*\.html", prose.template),
