@@ -17,12 +17,14 @@ from examples import by_hand
 
 ROOT = Path(__file__).parents[2]
 RESULT = re.compile(r"accuracy (\d+\.\d)% at ε = (\d+\.\d+)")
-# Least accuracy in percent, and budget, of each script.  The accuracies are between the
-# measured ones and those of a constant answer: 76.4%, 11.4% and 50%.
+# Least accuracy in percent, and budget.  The most frequent label is right in 76.4% of
+# the cases for Adult, 11.4% for MNIST and 50% for names.  Runs vary by their noise, so
+# the least accuracies leave several points to the measured ones.
 SCRIPTS = {
     "by_hand": (81.0, 0.6),
-    "pictures": (92.0, 3.0),
-    "text_classification": (90.0, 3.0),
+    "pictures": (90.0, 3.0),
+    "text_classification": (85.0, 3.0),
+    "lora": (85.0, 3.0),
 }
 
 
