@@ -9,7 +9,7 @@ computed on top.  So the rule of the papers, T^2 (D + p) against T D p, lacks wh
 read on the ghost side, and overrates the gradient by T over the cost of an entry.
 
 The constants below are fitted to a processor with vector units of 512 bits
-(docs/decisions/0022-compiled-linear-gradients.md); a factor of two either way changes
+(docs/decisions/0018-compiled-linear-gradients.md); a factor of two either way changes
 the choice for few layers.  They decide unless an engine is asked to measure
 (``engines.methods``): two runs of one configuration that give the same numbers must
 choose alike.
