@@ -16,7 +16,7 @@ RUN TORCH_INDEX="$TORCH_INDEX" /opt/venv/bin/python tools/install.py requirement
     && rm -rf /opt/venv/lib/python3*/site-packages/torch/include \
     && /opt/venv/bin/python -m pip uninstall -y pip
 WORKDIR /app
-COPY app.py ./
+COPY app.py LICENSE NOTICE ./
 COPY dpsgd_explorer dpsgd_explorer
 COPY pyproject.toml ./
 COPY tools/compile_noise.py tools/

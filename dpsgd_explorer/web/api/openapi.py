@@ -50,6 +50,7 @@ def specification(app: Flask) -> dict[str, Any]:
             "title": "DP-SGD Explorer",
             "version": __version__,
             "description": "Launch, follow and check differentially private training.",
+            "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
         "components": {"schemas": schemas},
