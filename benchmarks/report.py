@@ -17,7 +17,8 @@ from benchmarks.ways import WAYS
 from dpsgd_explorer.dp.layers.conv_gradients import METHODS as CONVOLUTION_METHODS
 from tools.marked_text import put
 
-DOCS = Path(__file__).parents[1] / "docs"
+README = Path(__file__).parents[1] / "README.md"
+DOCS = README.parent / "docs"
 PAGE = DOCS / "performance.md"
 PICTURES = DOCS / "pictures"
 
@@ -56,6 +57,8 @@ AXES = {
 
 def write() -> Path:
     """Replace every marked part of the page for which there are results."""
+    if (record.RESULTS / "architectures.json").exists():
+        put(README, "speed", speed(record.read("architectures")))
     if (record.RESULTS / "fleet.json").exists():
         put(DOCS / "operating.md", "fleet", _fleet(record.read("fleet")))
     parts = {
@@ -154,6 +157,27 @@ def _architectures(results: dict[str, Any]) -> str:
         if row.get("skipped", NO_OPACUS) != NO_OPACUS
     }
     return "\n".join([*lines, *([""] if reasons else []), *sorted(reasons)])
+
+
+SPEED_WAYS = {"hooks": "this library, hooks", "opacus_hooks": "Opacus, hooks"}
+
+
+def speed(results: dict[str, Any]) -> str:
+    """Returns the table of README: CPU time over the ordinary step's, both measured."""
+    rows = {(row["architecture"], row["way"]): row for row in results["rows"]}
+    names = [
+        name
+        for name in ARCHITECTURES
+        if all("ratio" in rows.get((name, way), {}) for way in SPEED_WAYS)
+    ]
+    lines = [
+        "| | " + " | ".join(ARCHITECTURES[name].label for name in names) + " |",
+        "|---" * (1 + len(names)) + "|",
+    ]
+    for way, label in SPEED_WAYS.items():
+        ratios = [f"{rows[name, way]['ratio']:.2f}" for name in names]
+        lines.append(f"| {label} | " + " | ".join(ratios) + " |")
+    return "\n".join([*lines, "", record.described(results)])
 
 
 def _beside(row: dict[str, Any], ordinary: dict[str, Any]) -> str:

@@ -55,6 +55,11 @@ def test_only_the_text_between_a_pages_markers_is_replaced(tmp_path):
         marked_text.put(page, "growth", "new")
 
 
+def test_the_readme_shows_the_recorded_speed():
+    shown = marked_text.lines_between(report.README, "speed")
+    assert shown == report.speed(record.read("architectures")).splitlines()
+
+
 def test_every_goal_is_of_a_way_and_model_that_are_measured():
     assert set(report.BARS) <= set(WAYS)
     bars = [*report.BARS.values(), report.ABOVE_FLOOR, wall.ALLOWED]
