@@ -32,6 +32,15 @@ LOADED = {
     "style": '<link rel="stylesheet" href="{}">',
 }
 SUFFIXES = {"script": ".js", "style": ".css"}
+# What the theme leaves out: a keyboard must reach each box that scrolls, and a screen
+# reader must tell its two sidebars apart and know the level of their headings.
+REPAIRS = {
+    "<pre>": '<pre tabindex="0">',
+    '<div class="formula">': '<div class="formula" tabindex="0">',
+    'role="heading"': 'role="heading" aria-level="2"',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All">',
+    '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="This page">',
+}
 
 
 class Page(HTMLParser):
@@ -98,8 +107,8 @@ def _resolves(address: str, path: Path, pages: dict[Path, Page]) -> bool:
     return not anchor or target not in pages or anchor in pages[target].anchors
 
 
-def move_inline(folder: Path) -> None:
-    """Moves inline scripts and styles into files, and style attributes into SVG's."""
+def finish(folder: Path) -> None:
+    """Moves inline scripts and styles into files; adds what assistive devices need."""
     for path in folder.rglob("*.html"):
         top = "../" * (len(path.relative_to(folder).parts) - 1)
 
@@ -111,7 +120,10 @@ def move_inline(folder: Path) -> None:
             return LOADED[kind].format(top + name)
 
         text = INLINE.sub(moved, path.read_text("utf-8"))
-        path.write_text(STYLE_ATTRIBUTE.sub(r' \1="\2"', text), "utf-8")
+        text = STYLE_ATTRIBUTE.sub(r' \1="\2"', text)
+        for old, new in REPAIRS.items():
+            text = text.replace(old, new)
+        path.write_text(text, "utf-8")
 
 
 def build(target: Path) -> list[str]:
@@ -123,7 +135,7 @@ def build(target: Path) -> list[str]:
         if build_main([*options, str(ROOT / "docs"), str(pages)]):
             return ["Sphinx has warnings; they are above."]
         (pages / ".buildinfo").unlink()
-        move_inline(pages)
+        finish(pages)
         if found := problems(pages):
             return found
         shutil.rmtree(target, ignore_errors=True)

@@ -135,11 +135,14 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY + 1
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.extensions |= open_services(settings)
-    published = assets.publish(assets.FRONT_DIR / "static", settings.instance_dir)
+    published = assets.publish(
+        assets.FRONT_DIR / "static", settings.instance_dir, assets.DOCUMENTATION_DIR
+    )
     app.jinja_env.globals |= {
         "site": site,
         "public_url": settings.public_url,
         "static_url": published.url,
+        "documentation_url": published.documentation_url,
         "version": __version__,
         "navigation": NAVIGATION,
     }

@@ -5,6 +5,9 @@ plotly.js below ``/static/plotly-<version>/``; both may be kept for ever, since 
 changed file has another address.  Relative imports between script modules keep
 working because the tree moves as one.  Copies, their ``.br`` and their ``.gz`` lie in
 the instance folder, so the program's own folder may be read-only.
+
+Where `make docs` has built the documentation, its pages are served below ``/docs/``
+from such a copy.  Their addresses stay, so browsers ask again whether they changed.
 """
 
 from __future__ import annotations
@@ -33,6 +36,11 @@ FRONT_DIR = next(
     for folder in Path(__file__).resolve().parents
     if (folder / "templates" / "base.html").is_file()
 )
+#: Written by ``tools.build_docs``; missing where the documentation is not built.
+DOCUMENTATION_DIR = FRONT_DIR / "built_docs"
+DOCUMENTATION_URL = "/docs/"
+#: How the names of its published folders begin.
+DOCUMENTATION = "docs-"
 PLOTLY = "plotly.min.js"
 KEPT_TREES = 8
 ACCEPT_ENCODING = "HTTP_ACCEPT_ENCODING"
@@ -58,6 +66,13 @@ class Files(WhiteNoise):  # type: ignore[misc]
         request = environ | {ACCEPT_ENCODING: ", ".join(readable)}
         return WhiteNoise.serve(static_file, request, start_response)
 
+    def redirect(self, from_url: str, to_url: str) -> Any:
+        """Returns a redirection, with the headers of every answer."""
+        redirection = super().redirect(from_url, to_url)
+        headers = Headers(redirection.response.headers)
+        self.add_headers_function(headers, "", from_url)
+        return redirection
+
 
 @dataclass(frozen=True, kw_only=True)
 class Assets:
@@ -66,10 +81,17 @@ class Assets:
     Attributes:
         shelf: Folder that holds the published folders.
         folders: Folder of each file by the name templates use.
+        documentation: Folder of the built documentation, if there is one.
     """
 
     shelf: Path
     folders: Mapping[str, str]
+    documentation: str | None = None
+
+    @property
+    def documentation_url(self) -> str | None:
+        """Returns the address of the documentation, None where it is not built."""
+        return DOCUMENTATION_URL if self.documentation else None
 
     def url(self, name: str) -> str:
         """Return the address of a file, such as ``css/base.css``.
@@ -87,31 +109,59 @@ class Assets:
         self, application: Any, add_headers: Callable[[Headers], None]
     ) -> Files:
         """Wrap a WSGI application so that the files are answered before it."""
+        options: dict[str, Any] = {
+            "allow_all_origins": False,
+            "add_headers_function": lambda headers, path, url: add_headers(headers),
+        }
+        if self.documentation:
+            # An age of 0: a browser may store a page, and must ask whether it changed.
+            pages = Files(application, index_file=True, max_age=0, **options)
+            pages.add_files(str(self.shelf / self.documentation), DOCUMENTATION_URL)
+            application = pages
         served = Files(
-            application,
-            allow_all_origins=False,
-            immutable_file_test=lambda path, url: True,
-            add_headers_function=lambda headers, path, url: add_headers(headers),
+            application, immutable_file_test=lambda path, url: True, **options
         )
         for folder in sorted(set(self.folders.values())):
             served.add_files(str(self.shelf / folder), f"static/{folder}/")
         return served
 
 
-def publish(static_dir: Path, instance_dir: Path) -> Assets:
+def publish(
+    static_dir: Path, instance_dir: Path, documentation_dir: Path | None = None
+) -> Assets:
     """Copy and compress what is not there yet; return where everything is."""
-    files = {
-        path.relative_to(static_dir).as_posix(): path
-        for path in sorted(static_dir.rglob("*"))
-        if path.is_file() and not path.name.startswith(".")
-    }
+    files = _files(static_dir)
     shelf = instance_dir / "assets"
     tree = tree_hash(files)
     plotly = f"plotly-{importlib.metadata.version('plotly')}"
     _copy_and_compress(files, shelf / tree)
     _copy_and_compress({PLOTLY: plotly_bundle()}, shelf / plotly)
-    _forget_old_trees(shelf, tree)
-    return Assets(shelf=shelf, folders=dict.fromkeys(files, tree) | {PLOTLY: plotly})
+    _forget_old_trees(shelf, "", tree)
+    return Assets(
+        shelf=shelf,
+        folders=dict.fromkeys(files, tree) | {PLOTLY: plotly},
+        documentation=_publish_documentation(documentation_dir, shelf),
+    )
+
+
+def _publish_documentation(source: Path | None, shelf: Path) -> str | None:
+    """Returns the name of the published folder; None where nothing is built."""
+    if source is None or not (source / "index.html").is_file():
+        return None
+    files = _files(source)
+    name = DOCUMENTATION + tree_hash(files)
+    _copy_and_compress(files, shelf / name)
+    _forget_old_trees(shelf, DOCUMENTATION, name)
+    return name
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Returns the files of a folder by their names in it, without hidden files."""
+    return {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
 
 
 def tree_hash(files: Mapping[str, Path]) -> str:
@@ -155,9 +205,13 @@ def _copy_and_compress(files: Mapping[str, Path], target: Path) -> None:
                 raise
 
 
-def _forget_old_trees(shelf: Path, current: str) -> None:
+def _forget_old_trees(shelf: Path, prefix: str, current: str) -> None:
     """Drop all but the latest trees; a restart after each edit would pile them up."""
-    trees = [path for path in shelf.iterdir() if path.name.isalnum()]
+    trees = [
+        path
+        for path in shelf.glob(f"{prefix}*")
+        if path.name.removeprefix(prefix).isalnum()
+    ]
     trees.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     for path in trees[KEPT_TREES:]:
         if path.name != current:

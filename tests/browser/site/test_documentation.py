@@ -1,0 +1,130 @@
+"""The documentation as `make docs` builds it, on the website, in a browser.
+
+Every page is looked at in both colour schemes, on a wide and on a narrow screen; the
+search finds words without another host.
+"""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from werkzeug.serving import make_server
+
+from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.web import create_app
+from dpsgd_explorer.web.http import assets
+
+pytestmark = [pytest.mark.browser, pytest.mark.long("every page")]
+ROOT = Path(__file__).resolve().parents[3]
+WATCH = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  violations.push(`${event.effectiveDirective} ${event.blockedURI}`);
+});
+"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+FOUND = "#search-results li a"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """What the command builds; it fails on a warning and on a link to nowhere."""
+    folder = tmp_path_factory.mktemp("docs") / "built_docs"
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.build_docs", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(built, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assets, "DOCUMENTATION_DIR", built)
+        folder = str(tmp_path_factory.mktemp("instance"))
+        app = create_app(Settings.from_environment({"DPSGD_INSTANCE_DIR": folder}))
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/docs/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    app.extensions["run_store"].database.close()
+    app.extensions["doorbell"].huey.storage.close()
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(request, browser):
+    context = browser.new_context(color_scheme=request.param)
+    page = context.new_page()
+    page.add_init_script(WATCH)
+    page.faults = []
+    page.on(
+        "console",
+        lambda message: (
+            message.type in ("error", "warning") and page.faults.append(message.text)
+        ),
+    )
+    page.on("pageerror", lambda error: page.faults.append(str(error)))
+    page.on(
+        "request",
+        lambda asked: (
+            urlsplit(asked.url).hostname != "127.0.0.1"
+            and page.faults.append(asked.url)
+        ),
+    )
+    yield page
+    assert page.faults == []
+    context.close()
+
+
+def test_every_page_fits_and_breaks_no_rule_of_the_policy(page, address, built):
+    names = [path.relative_to(built).as_posix() for path in built.rglob("*.html")]
+    assert len(names) > 40
+    for name in sorted(names):
+        page.goto(address + name)
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 844})
+            assert page.evaluate(OVERFLOW) <= 0, f"{name} is wider than {width} px"
+        assert page.evaluate("violations") == [], name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "tutorials/first-private-model.html", "math.html", "api.html"]
+)
+def test_a_screen_reader_can_use_the_page(page, address, name):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(address + name)
+    found = Axe().run(page).response["violations"]
+    assert [(each["id"], each["nodes"][0]["target"]) for each in found] == []
+
+
+def test_the_search_finds_a_word_of_the_tutorial(page, address):
+    page.goto(address)
+    page.get_by_placeholder("Search").first.fill("patients")
+    page.keyboard.press("Enter")
+    page.locator(FOUND).first.wait_for()
+    titles = page.locator(FOUND).all_inner_texts()
+    assert "Your first private model in 15 minutes" in titles
+    page.locator(FOUND).first.click()
+    page.wait_for_url("**/first-private-model.html*")
+    page.locator(".highlighted").first.wait_for()
+    assert page.evaluate("violations") == []
+
+
+def test_the_theme_can_be_chosen_and_is_remembered(page, address):
+    page.goto(address)
+    before = page.evaluate("document.body.dataset.theme")
+    page.locator("button.theme-toggle:visible").first.click()
+    after = page.evaluate("document.body.dataset.theme")
+    assert (before, after != before) == ("auto", True)
+    page.reload()
+    assert page.evaluate("document.body.dataset.theme") == after
