@@ -32,7 +32,7 @@ WORKDIR /build
 COPY requirements-docs.txt ./
 COPY tools/install.py tools/
 RUN python tools/install.py requirements-docs.txt
-COPY CHANGELOG.md ./
+COPY CHANGELOG.md CONTRIBUTING.md SECURITY.md CODE_OF_CONDUCT.md ./
 COPY tools/build_docs.py tools/
 COPY docs docs
 RUN python -m tools.build_docs

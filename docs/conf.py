@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from docutils import nodes
@@ -9,6 +10,16 @@ from latex2mathml.converter import convert
 from sphinx.addnodes import download_reference, pending_xref
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
+
+ROOT = Path(__file__).resolve().parent.parent
+# Files at the top of the repository that are pages of project/, too.
+PROJECT_PAGES = {
+    "CHANGELOG.md": "changelog",
+    "CONTRIBUTING.md": "contributing",
+    "SECURITY.md": "security",
+    "CODE_OF_CONDUCT.md": "code-of-conduct",
+}
+LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)")
 
 project = "DP-SGD Explorer"
 copyright = "The DP-SGD Explorer authors"
@@ -50,7 +61,25 @@ def keep_text(app: Sphinx, document: nodes.document) -> None:
                 link.replace_self(link.children)
 
 
+def read_project_file(app: Sphinx, page: str, source: list[str]) -> None:
+    """Gives a page of ``project/`` the text of its file in the repository."""
+
+    def led_from_here(match: re.Match[str]) -> str:
+        target = match[1]
+        if target in PROJECT_PAGES:
+            return f"]({PROJECT_PAGES[target]}.md"
+        inside = target.removeprefix("docs/")
+        return f"](../{inside}" if inside != target else f"](../../{target}"
+
+    folder, _, name = page.rpartition("/")
+    for file, its_page in PROJECT_PAGES.items():
+        if (folder, name) == ("project", its_page):
+            text = (ROOT / file).read_text("utf-8")
+            source[0] = LINK.sub(led_from_here, text)
+
+
 def setup(app: Sphinx) -> None:
     """Adds the renderer of formulas and the rule for links out of ``docs/``."""
+    app.connect("source-read", read_project_file)
     app.connect("doctree-read", keep_text, priority=1)  # before files are collected
     app.add_html_math_renderer("mathml", (show_formula, None), (show_display, None))
