@@ -1,6 +1,7 @@
-"""The wheel installed without an extra: a whole library, and no site.
+"""The wheel installed without an extra is a whole library; with one it is the site.
 
-Packages outside the closure of the library's requirements cannot be imported here.
+In the environment ``lean``, packages that the library does not require, directly or
+through another package, cannot be imported.
 """
 
 import itertools
@@ -19,7 +20,10 @@ from packaging.utils import canonicalize_name
 
 from dpsgd_explorer import __version__, extras
 from dpsgd_explorer.cli.main import OF_THE_SITE
+from tests.ports import free_port
+from tests.runs.system_processes import wait_until
 from tests.test_architecture import modules
+from tests.test_lowest_versions import PAGES, ask, is_ready
 from tests.test_packaging import PROJECT
 
 SECONDS = 240
@@ -142,3 +146,28 @@ def test_a_data_set_that_must_be_downloaded_names_what_to_install(lean, tmp_path
     [error] = done.stderr.splitlines()[-1:]
     assert error.startswith("dpsgd_explorer.errors.MissingPackageError: Downloading")
     assert error.endswith(f"not installed: pooch. {REMEDY}")
+
+
+def test_with_the_packages_of_the_site_the_program_serves_it(clean_python, tmp_path):
+    port = free_port()
+    variables = {"DPSGD_INSTANCE_DIR": str(tmp_path), "PORT": str(port)}
+    address = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [str(clean_python.parent / "dpsgd"), "serve"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin"} | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        wait_until(lambda: is_ready(address) or process.poll() is not None)
+        assert process.poll() is None
+        for page in PAGES:
+            assert ask(f"{address}{page}")
+    finally:
+        process.terminate()
+        said, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+    assert f"DP-SGD Explorer is at {address}" in said
+    assert "Traceback" not in said
