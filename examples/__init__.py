@@ -1,4 +1,5 @@
-"""Scripts that run as they stand.
+"""Scripts to copy from; see README.md.
 
-A package, since others install one of the same name, which would come first.
+This folder is a package, since Python would otherwise find a package `examples` that
+another distribution installs.
 """

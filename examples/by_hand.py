@@ -6,7 +6,7 @@ Trains a logistic regression on the Adult census table: does a person earn more 
 50,000 dollars?  Prints the accuracy on the test records, and ε.  Takes about ten
 seconds.  Answering "no" for everyone is right in 76.4% of the cases.
 
-The clipped sums and the steps equal those of ``PrivacyEngine``; a test compares them.
+``PrivacyEngine`` computes equal clipped sums and makes equal steps, as a test checks.
 For real data use the engine.  It is many times faster, nobody can predict its noise,
 and it rejects models and losses for which clipping does not bound the influence of a
 sample.
@@ -63,17 +63,11 @@ def main(steps: int = 100, batch_size: int = 256, noise_multiplier: float = 1) -
     train, test = load("adult")
     model = nn.Linear(train.inputs.shape[1], 2)
     sample_rate = batch_size / len(train)
+    settings = {"batch_size": batch_size, "noise_multiplier": noise_multiplier}
     for _ in range(steps):
-        batch = torch.rand(len(train)) < sample_rate  # Poisson sampling
-        step(
-            model,
-            train.inputs[batch],
-            train.targets[batch],
-            batch_size=batch_size,
-            noise_multiplier=noise_multiplier,
-            max_grad_norm=1.0,
-            learning_rate=2.0,
-        )
+        chosen = torch.rand(len(train)) < sample_rate  # Poisson sampling
+        batch = train.inputs[chosen], train.targets[chosen]
+        step(model, *batch, **settings, max_grad_norm=1.0, learning_rate=2.0)
     epsilon = accounting.epsilon(
         sample_rate=sample_rate,
         noise_multiplier=noise_multiplier,

@@ -28,7 +28,9 @@ from tools import (
 )
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    p for at in ("", "docs/**/", "examples/") for p in ROOT.glob(f"{at}*.md")
+)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)")
 PARAMETER = re.compile(r"<(?:\w+:)?\w+>")
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")

@@ -87,7 +87,7 @@ def test_the_release_at_the_end_is_within_its_budget(variables):
 
 def test_the_chart_has_a_curve_for_each_method(variables):
     names = [curve.name for curve in variables["figure"].data]
-    assert names == ["ssp", "adassp", "large_noise", "small_noise"]
+    assert names == ["ssp", "adassp", "descent, noise 500", "descent, noise 50"]
     for curve in variables["figure"].data:
         assert np.isfinite(curve.y).all()
         assert len(curve.x) == len(curve.y) >= 50

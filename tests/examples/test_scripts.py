@@ -16,6 +16,7 @@ from dpsgd_explorer.dp import PrivacyEngine
 from examples import by_hand
 
 ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 RESULT = re.compile(r"accuracy (\d+\.\d)% at ε = (\d+\.\d+)")
 # Least accuracy in percent, and budget.  The most frequent label is right in 76.4% of
 # the cases for Adult, 11.4% for MNIST and 50% for names.  Runs vary by their noise, so
@@ -43,6 +44,16 @@ def test_a_script_reaches_its_accuracy_within_its_budget(name):
     accuracy, epsilon = map(float, RESULT.findall(ended.stdout)[-1])
     assert accuracy >= least
     assert 0.9 * budget <= epsilon <= budget
+
+
+def test_the_table_names_every_example():
+    text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    files = {*EXAMPLES.rglob("*.py"), *EXAMPLES.rglob("*.ipynb")}
+    paths = {path.relative_to(EXAMPLES).as_posix() for path in files}
+    rows = re.findall(r"^\| \[(.+)\]\(\1\) \|", text, re.MULTILINE)
+    assert sorted(rows) == sorted(path for path in paths if "__" not in path)
+    top = {path.stem for path in EXAMPLES.glob("[!_]*.py")}
+    assert top == SCRIPTS.keys(), "add the script and its result to SCRIPTS"
 
 
 N, BATCH, STEPS, BOUND, RATE = 200, 20, 6, 0.5, 0.3
