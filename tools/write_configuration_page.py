@@ -53,7 +53,7 @@ def parts() -> dict[str, str]:
             f"{DEFAULT_EPSILON:g}.\n\n{_settings(TrainingConfig)}"
         ),
         "regression": (
-            "What is missing is filled in by `target_epsilon` = "
+            "Missing settings are filled in with `target_epsilon` = "
             f"{regression_config.DEFAULT_EPSILON:g}, then by `noise_multiplier` = "
             f"{regression_config.DEFAULT_NOISE:g}.\n\n{_settings(RegressionConfig)}"
         ),

@@ -19,18 +19,20 @@ PAGE = ROOT / "docs" / "testing.md"
 REPORTS = tuple(ROOT / ".pytest_cache" / name for name in ("unit.xml", "test-all.xml"))
 HEAD = """# Tests
 
-This page is written by `python -m tools.write_testing_page` from the reports that
-`make test` and `make test-all` leave in `.pytest_cache/`.
+This page is for developers who want to know which tests exist and what each family
+would catch. `make test` finds common mistakes of a change. `make test-all` also runs
+the long tests, which are marked `long` with a family of `tests/families.py`.
 
-`make test` finds what a change can break by mistake; `make test-all` runs the long
-rest, which is marked `long` with a family of `tests/families.py`. A test may depend
-neither on the clock nor on the order of tests, and a test of a random quantity may fail
-by chance with a probability of at most 1e-6.
+Tests must depend neither on the clock nor on the order of tests. A test of a random
+quantity may fail by chance with a probability of at most 1e-6.
 
-Seconds are those of all tests of the family, fixtures included, in one process. `make
-test` has a process per core; `make test-all`, whose tests often wait for others, has
-three for two cores, and runs browser tests between the rest. The browser is Chromium's
-shell without windows where the system has it: windows take as much of a core again.
+*Seconds* is the time of all tests of the family in one process, with fixtures. `make
+test` runs one process per core. `make test-all` runs three processes for two cores,
+because its tests often wait, and mixes browser tests with the others. If the system has
+it, the browser is Chromium's headless shell, because windows need another core.
+
+`python -m tools.write_testing_page` writes this page from the reports of `make test`
+and `make test-all` in `.pytest_cache/`.
 """
 SECTION = """
 ## {title}
