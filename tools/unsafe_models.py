@@ -152,25 +152,25 @@ GALLERY = (
     ),
     Unsafe(
         "Batch normalisation, frozen",
-        "`requires_grad_(False)` and `eval()` last until somebody calls `train()`.",
+        "`requires_grad_(False)` and `eval()` hold only until `train()` is called.",
         lambda: around(frozen(nn.BatchNorm1d(WIDTH))),
         line="nn.BatchNorm1d(6).requires_grad_(False).eval()",
     ),
     Unsafe(
         "Batch normalisation without parameters",
-        "It has nothing to train, so a check of trainable layers does not see it.",
+        "It has no parameters, so a check of trainable layers does not detect it.",
         lambda: around(nn.Sequential(nn.BatchNorm1d(WIDTH, affine=False))),
         line="nn.Sequential(nn.BatchNorm1d(6, affine=False))",
     ),
     Unsafe(
         "Batch normalisation by hand",
-        "The name of a module says nothing; the gradients are measured instead.",
+        "The engine measures gradients, whatever the name of the module is.",
         lambda: around(OwnStandardise()),
         (OwnStandardise,),
     ),
     Unsafe(
-        "A look at another record",
-        "One neighbour is enough: a record then moves two clipped gradients.",
+        "Reading another record",
+        "One neighbour is enough: a record then changes two clipped gradients.",
         lambda: around(Peek()),
         (Peek,),
     ),
@@ -179,7 +179,7 @@ GALLERY = (
         "A random number for the whole batch decides. The check sets such numbers, and "
         "those that each record draws for itself, to both ends of their range and to "
         "eight places inside it. A branch that is chosen in less than an eighth of the "
-        "inside is not seen.",
+        "inside is not detected.",
         lambda: around(RareMixup()),
         (RareMixup,),
     ),
@@ -192,26 +192,26 @@ GALLERY = (
     ),
     Unsafe(
         "A statistic in a buffer",
-        "What the buffer holds is released with the model, and got no noise.",
+        "The buffer is released with the model, and its values have no noise.",
         lambda: around(Remember()),
         (Remember,),
     ),
     Unsafe(
         "A parameter used outside its layer",
-        "The layer's own gradient is clipped; what comes the other way is not seen.",
+        "The layer clips its gradient, but misses the gradient from the other use.",
         lambda: around(Borrow()),
         (Borrow,),
     ),
     Unsafe(
         "A parameter that no rule reaches",
-        "The forward asks a question about the whole batch, so there is no gradient of "
-        "one record alone.",
+        "The forward pass computes a value from the whole batch, so no single record "
+        "has a gradient.",
         lambda: around(Gate()),
         (Gate,),
     ),
     Unsafe(
         "A subclass with another forward",
-        "It is a `Linear` by type and batch centring by deed.",
+        "Its class is a `Linear`, but its forward pass centres the batch.",
         lambda: around(CentredLinear(WIDTH, WIDTH)),
         (CentredLinear,),
     ),
@@ -224,7 +224,7 @@ GALLERY = (
     Unsafe(
         "A contrastive loss",
         "Every record is in every other record's term. A loss that takes a mean of the "
-        "batch away, such as `batch_mean_loss`, is refused the same way.",
+        "batch away, such as `batch_mean_loss`, is rejected in the same way.",
         around,
         (batch_mean_loss, contrastive_loss),
         loss_fn=contrastive_loss,

@@ -69,9 +69,7 @@ def _section(number: int, unsafe: Unsafe) -> str:
     ]
     if not refusal(unsafe, repaired=True):
         told = "\n".join(_quoted(line) for line in repairs(unsafe.make()))
-        parts.append(
-            f"`make_private_ready` makes it one that can be trained:\n\n{told}\n"
-        )
+        parts.append(f"`make_private_ready` repairs it:\n\n{told}\n")
     return "\n".join(parts)
 
 
