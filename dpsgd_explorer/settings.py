@@ -105,6 +105,11 @@ class DataSources:
         )
 
 
+def choose_data_dir(folder: str) -> None:
+    """Set DPSGD_DATA_DIR for this process and for the processes that it starts."""
+    os.environ["DPSGD_DATA_DIR"] = folder
+
+
 def user_cache() -> Path:
     """Return the folder for files of this user that can be made or fetched again."""
     chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))

@@ -2,6 +2,8 @@
 
 import email
 import itertools
+import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +19,9 @@ from dpsgd_explorer import __version__, extras
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+NOT_PACKED = "dpsgd_explorer/training/data/mnist/"
+MOST_BYTES = 4e6
+BRIEF = {"model": "logistic", "steps": 3, "expected_batch_size": 64}
 FOR_THE_SITE = {"flask", "plotly", "sqlalchemy", "huey", "gunicorn"}
 
 
@@ -48,7 +53,46 @@ def test_the_wheel_holds_every_module_template_script_and_data_file(wheel):
             if path.is_file() and "__pycache__" not in path.parts:
                 name = f"{inside}/{path.relative_to(ROOT / folder).as_posix()}"
                 missing |= {name} - wheel
-    assert missing == set()
+    assert {name for name in missing if not name.startswith(NOT_PACKED)} == set()
+
+
+def test_the_wheel_is_small_for_it_leaves_mnist_out(wheel, wheel_file):
+    assert wheel_file.stat().st_size <= MOST_BYTES
+    assert [name for name in wheel if name.startswith(NOT_PACKED)] == []
+
+
+@pytest.mark.long("real runs")
+def test_an_installed_package_trains_adult_and_says_how_to_get_mnist(
+    clean_python, tmp_path
+):
+    environment = os.environ | {
+        "DPSGD_OFFLINE": "1",
+        "DPSGD_INSTANCE_DIR": str(tmp_path / "instance"),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    environment.pop("PYTHONPATH", None)
+    environment.pop("DPSGD_DATA_DIR", None)
+
+    command = [str(clean_python), "-m", "dpsgd_explorer", "train", "--config", "-"]
+
+    def train(dataset, *options):
+        return subprocess.run(
+            [*command, *options],
+            input=json.dumps(BRIEF | {"dataset": dataset}),
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+        )
+
+    adult, refused = train("adult"), train("mnist")
+    assert adult.returncode == 0, adult.stderr
+    assert "step     3 of 3" in adult.stdout
+    assert refused.returncode == 2
+    assert "dpsgd data fetch mnist" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    supplied = train("mnist", "--data", str(ROOT / "dpsgd_explorer/training/data"))
+    assert supplied.returncode == 0, supplied.stderr
 
 
 def test_tests_and_tools_stay_at_home(wheel):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from dpsgd_explorer import __version__, extras, logs
 from dpsgd_explorer.errors import ConfigError, ExplorerError
-from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.settings import Settings, choose_data_dir
 
 if TYPE_CHECKING:
     from dpsgd_explorer.experiments.config import RunConfig
@@ -33,6 +33,7 @@ STOPPED = 130  # exit code of a shell after Ctrl-C
 CLOSED = 141  # exit code of a shell after a reader closed the pipe
 
 MODULES = {
+    "data": "Download a data set that is not in the package.",
     "admin": "Print a link to the operator's page, good for minutes.",
     "doctor": "Say what is configured, reachable and safe; exit code 1 for a fault.",
     "database": "Bring the tables of the database up to date, or say their version.",
@@ -55,6 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.command in OF_THE_SITE:
             extras.require("this command", *extras.SITE)
+        if getattr(options, "data", None) is not None:
+            choose_data_dir(options.data)
         code = command(options)
         sys.stdout.flush()
         return code
@@ -94,13 +97,22 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="end when standard input does, and so with whoever started this",
     )
-    _add_train_options(
-        add("train", _train, "Carry out one run and print its progress.")
-    )
+    train = add("train", _train, "Carry out one run and print its progress.")
+    _add_train_options(train)
+    _add_data_option(serve, worker, train)
     for name, text in MODULES.items():
         module = import_module(f"dpsgd_explorer.cli.{name}")
         module.add_options(add(name, module.carry_out, text))
     return root
+
+
+def _add_data_option(*parsers: argparse.ArgumentParser) -> None:
+    for parser in parsers:
+        parser.add_argument(
+            "--data",
+            metavar="DIR",
+            help="folder of downloaded data sets; by default DPSGD_DATA_DIR",
+        )
 
 
 def _add_train_options(parser: argparse.ArgumentParser) -> None:

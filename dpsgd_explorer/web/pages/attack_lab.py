@@ -14,6 +14,7 @@ from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import form_groups, script_fields
 from dpsgd_explorer.web.forms.form import read_form, to_query
+from dpsgd_explorer.web.http.data_sets import STAND_IN, absent_default
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.recorded.runs import recorded_attack
@@ -53,11 +54,14 @@ def attack() -> str:
     """Show the lab with the settings of the address, or those of a run it names."""
     source = _source(request.args.get("run", ""))
     given = {name: text for name, text in request.args.items() if name != "run"}
-    form = read_form(AttackConfig, (source.query or {}) | given)
+    given = (source.query or {}) | given
+    absent = "" if given else absent_default()
+    form = read_form(AttackConfig, {"dataset": STAND_IN} if absent else given)
     config, _ = recorded_attack()
     return render_template(
         "labs/attack.html",
         form=form,
+        absent=absent,
         groups=form_groups(AttackConfig),
         results=recorded_results(),
         pool=POOL,

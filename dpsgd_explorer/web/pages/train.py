@@ -27,7 +27,12 @@ from dpsgd_explorer.web.forms.fields import (
 )
 from dpsgd_explorer.web.forms.form import Form, read_form, to_query
 from dpsgd_explorer.web.forms.trainer import trainer_controls
-from dpsgd_explorer.web.http.data_sets import absent_labels, data_to_do
+from dpsgd_explorer.web.http.data_sets import (
+    STAND_IN,
+    absent_default,
+    absent_labels,
+    data_to_do,
+)
 from dpsgd_explorer.web.http.own_tables import own_tables
 from dpsgd_explorer.web.http.services import settings as environment
 from dpsgd_explorer.web.pages.runs import LATEST, rows
@@ -99,6 +104,9 @@ def _page(latest: list[RunRow], limits: Limits, found: Class | None) -> str:
     settings = request.args.to_dict()
     for name in (HIDE, LOCK, CLASS):
         settings.pop(name, None)
+    absent = "" if settings else absent_default()
+    if absent:
+        settings = stand_in()
     labels = {} if found is None else {CLASS: found.id}
     form = read_form(TrainingConfig, settings)
     config, fields = form.settings, form_fields(TrainingConfig)
@@ -110,6 +118,7 @@ def _page(latest: list[RunRow], limits: Limits, found: Class | None) -> str:
         "train/index.html",
         form=form,
         limits=limits,
+        absent=absent,
         of_class=found,
         class_is_wrong=found is None and CLASS in request.args,
         fixed=_fixed(form, limits),
@@ -191,6 +200,11 @@ def notes_of(form: Form[TrainingConfig]) -> dict[str, str]:
         "dataset": f"{data_note(dataset)} {to_do}".strip(),
         "model": model_note(MODELS[model], form.texts["dataset"]),
     }
+
+
+def stand_in() -> dict[str, str]:
+    """Return the settings of the preset that starts where MNIST is not available."""
+    return next(link.query for link in preset_links() if link.slug == STAND_IN)
 
 
 @cache

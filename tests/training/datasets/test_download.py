@@ -65,7 +65,7 @@ def data_of(machine, *urls):
         urls,
         machine / "system",
     )
-    return FetchedSet("A set", (file,), "a package", "Another set")
+    return FetchedSet("set", "A set", (file,), "a package")
 
 
 def content(data, sources):
@@ -117,10 +117,11 @@ def test_nothing_that_is_not_the_file_gets_in(machine):
             content(data, DataSources(data_dir=machine / "chosen"))
     told = (
         "A set needs the data file train.gz",
-        f"Put it into {machine / 'chosen' / 'set'}",
+        f"put the file into {machine / 'chosen' / 'set'}",
         data.files[0].sha256,
         "a package",
-        "Another set can be used now",
+        "Run `dpsgd data fetch set`",
+        "Adult income can be used now",
         f"{url.removeprefix('http://')}: sent another file",
         "answered 503",
         "127.0.0.1:9: cannot be reached",
@@ -157,5 +158,5 @@ def test_a_folder_that_cannot_be_written_to_is_named(machine):
     (machine / "chosen").write_bytes(b"a file in the way")
     with serving({"/train.gz": PACKED}) as (url, _):
         data = data_of(machine, f"{url}/train.gz")
-        with pytest.raises(DataError, match="Put it into"):
+        with pytest.raises(DataError, match="put the file into"):
             content(data, DataSources(data_dir=machine / "chosen"))

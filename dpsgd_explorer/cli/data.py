@@ -1,0 +1,40 @@
+"""``dpsgd data fetch``: download a data set that is not in the package."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dpsgd_explorer.experiments.data_files.sets import FETCHED
+from dpsgd_explorer.settings import DataSources
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    text = "Download a data set and check its files by their sha256."
+    fetch = actions.add_parser("fetch", help=text, description=text)
+    fetch.add_argument("name", choices=FETCHED, help="name of the data set")
+    fetch.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder for it; by default DPSGD_DATA_DIR, or the user's cache, which "
+        "every command searches",
+    )
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    """Download the files that are missing, and check all of them."""
+    from dpsgd_explorer.experiments.data_files.fetched import target
+    from dpsgd_explorer.training.datasets.download import read
+
+    data, sources = FETCHED[options.name], DataSources.from_environment()
+    missing = data.missing(sources)
+    for file in data.files:
+        read(data, file, sources)
+    folder: Path = target(data.files[0], sources).parent
+    if missing:
+        print(f"{data.label}: downloaded {len(missing)} files to {folder}.")
+    else:
+        print(f"{data.label}: all {len(data.files)} files are on this machine.")
+    return 0
