@@ -88,6 +88,7 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/dp/engine.py": "one class; a third of it is help for its arguments",
     "dpsgd_explorer/dp/engine_state.py": "one run, saved and restored as a whole",
     "dpsgd_explorer/dp/safety/controlled_draws.py": "two ways to set what is drawn",
+    "dpsgd_explorer/experiments/vocabulary.py": "one table of settings",
     "dpsgd_explorer/experiments": "a configuration for each kind of run",
     "dpsgd_explorer/runs/classes/classes.py": "one door to the tables of classes",
     "dpsgd_explorer/runs/store": "the table of runs: one module per kind of change",

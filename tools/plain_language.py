@@ -98,9 +98,9 @@ FAMILIES = {
     "docs": Family(9.5, r".*\.md", prose.markdown),
     "chapters": Family(8.0, r"templates/learn/.*\.html", prose.template),
     "pages": Family(11.0, r"templates/.*\.html", prose.template),
-    "commands": Family(11.0, r"dpsgd_explorer/cli/.*\.py", prose.literals),
+    "commands": Family(1.0, r"dpsgd_explorer/cli/.*\.py", prose.literals),
     "labels and help": Family(
-        10.5, r"dpsgd_explorer/experiments/.*\.py", prose.literals
+        1.0, r"dpsgd_explorer/experiments/.*\.py", prose.literals
     ),
     "answers of the site": Family(
         8.0, r"dpsgd_explorer/(?:web|runs|server|settings)\b.*\.py", prose.literals

@@ -11,8 +11,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
         "--site",
-        help="address of the site, such as https://dp.example.org (default: that of "
-        "HOST and PORT)",
+        help="address of the site, such as https://dp.example.org (default: HOST "
+        "and PORT)",
     )
 
 
@@ -21,5 +21,5 @@ def carry_out(options: argparse.Namespace) -> int:
     from dpsgd_explorer.server.operator_link import MINUTES, operator_link
 
     print(operator_link(Settings.from_environment(), options.site))
-    print(f"Open it once, within {MINUTES} minutes: it makes a browser the operator's.")
+    print(f"Open it once, within {MINUTES} minutes: it signs the operator in.")
     return 0

@@ -24,7 +24,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         f"exit code {OUTDATED} if this program needs another; backup: copy a SQLite "
         "database to FILE, while the site runs",
     )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="of the backup")
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="file that the backup is written to"
+    )
 
 
 def carry_out(options: argparse.Namespace) -> int:
@@ -47,10 +49,10 @@ def carry_out(options: argparse.Namespace) -> int:
     database.close()
     if options.action == "current":
         known = "no tables" if before is None else f"schema {before}"
-        remedy = "up to date" if before == NEWEST else f"bring it up with: {COMMAND}"
+        remedy = "up to date" if before == NEWEST else f"migrate with: {COMMAND}"
         print(f"{known}, this program needs schema {NEWEST}: {remedy}")
         return 0 if before == NEWEST else OUTDATED
     Database(url, on_open="upgrade", answer_s=None).close()
-    done = "made" if before is None else f"brought up from schema {before}"
+    done = "created" if before is None else f"migrated from schema {before}"
     print(f"schema {NEWEST}: {'nothing to do' if before == NEWEST else done}")
     return 0

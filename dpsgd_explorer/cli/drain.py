@@ -16,14 +16,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="let runs start again, after the upgrade; those given back go first",
+        help="let runs start again after the upgrade; returned runs start first",
     )
     parser.add_argument(
         "--seconds",
         type=float,
         default=60.0,
         help="wait at most this long for the workers (default: %(default)g); exit code "
-        f"{NOT_DRAINED} if a run is left",
+        f"{NOT_DRAINED} if a run still trains",
     )
 
 
@@ -49,5 +49,5 @@ def carry_out(options: argparse.Namespace) -> int:
     if held:
         print(f"{held} runs still train after {options.seconds:g} seconds; try again")
         return NOT_DRAINED
-    print(f"no run trains, {queued} wait; after the upgrade: drain --resume")
+    print(f"no run trains, {queued} are queued; after the upgrade: drain --resume")
     return 0

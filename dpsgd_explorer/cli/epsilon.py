@@ -1,4 +1,4 @@
-"""``python -m dpsgd_explorer epsilon``: what DP-SGD spends, and with which terms."""
+"""``dpsgd epsilon``: ε of DP-SGD, with the terms of the guarantee."""
 
 from __future__ import annotations
 
@@ -37,32 +37,48 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--sample-rate",
         type=sample_rate,
         required=True,
-        help="batch size / N, in (0, 1]; a fraction as 256/60000 will do",
+        help="batch size / N, in (0, 1], a number or a fraction such as 256/60000",
     )
     known = parser.add_mutually_exclusive_group(required=True)
     known.add_argument(
-        "--noise-multiplier", type=float, help="noise std / clipping bound; gives ε"
+        "--noise-multiplier",
+        type=float,
+        help="standard deviation of the noise / clipping bound; prints ε",
     )
-    known.add_argument("--target-epsilon", type=float, help="gives the noise for it")
-    parser.add_argument("--steps", type=int, required=True, help="updates of the model")
-    parser.add_argument("--delta", type=float, required=True, help="below 1 / N")
+    known.add_argument(
+        "--target-epsilon", type=float, help="prints the noise that this ε needs"
+    )
+    parser.add_argument(
+        "--steps", type=int, required=True, help="number of updates of the model"
+    )
+    parser.add_argument(
+        "--delta", type=float, required=True, help="δ; choose it below 1 / N"
+    )
     names = ", ".join(NAMES)
-    parser.add_argument("--accountant", default="exact", help=f"one of {names}")
     parser.add_argument(
-        "--relation", default=ADD_OR_REMOVE_ONE, help=f"or {REPLACE_ONE}"
+        "--accountant", default="exact", help=f"one of {names} (default: %(default)s)"
     )
     parser.add_argument(
-        "--sampling", default=POISSON, help=f"one of {', '.join(SAMPLINGS)}"
+        "--relation",
+        default=ADD_OR_REMOVE_ONE,
+        help=f"{ADD_OR_REMOVE_ONE} or {REPLACE_ONE} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sampling",
+        default=POISSON,
+        help=f"one of {', '.join(SAMPLINGS)} (default: %(default)s)",
     )
     parser.add_argument(
         "--max-batch-size",
         type=int,
-        help=f"records a batch may hold, for {TRUNCATED_POISSON}",
+        help=f"maximum number of records per batch, for {TRUNCATED_POISSON}",
     )
     parser.add_argument(
-        "--sample-size", type=int, help=f"records of the data, for {TRUNCATED_POISSON}"
+        "--sample-size",
+        type=int,
+        help=f"number of records in the data, for {TRUNCATED_POISSON}",
     )
-    parser.add_argument("--json", action="store_true", help="answer as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def sample_rate(text: str) -> float:

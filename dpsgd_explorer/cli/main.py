@@ -34,14 +34,14 @@ CLOSED = 141  # exit code of a shell after a reader closed the pipe
 
 MODULES = {
     "data": "Download a data set that is not in the package.",
-    "admin": "Print a link to the operator's page, good for minutes.",
-    "doctor": "Say what is configured, reachable and safe; exit code 1 for a fault.",
-    "database": "Bring the tables of the database up to date, or say their version.",
-    "drain": "Give all runs back to the queue and start none, before an upgrade.",
-    "prune": "Delete the runs that ended long ago and shrink the database.",
-    "epsilon": "Tell what DP-SGD spends, or the noise for a target.",
+    "admin": "Print a link to the operator's page, valid for some minutes.",
+    "doctor": "Check the configuration line by line; exit code 1 for a fault.",
+    "database": "Migrate the database, print its version or back it up.",
+    "drain": "Return all runs to the queue and start no run, before an upgrade.",
+    "prune": "Delete old runs and shrink the database.",
+    "epsilon": "Compute ε of DP-SGD, or the noise for a target ε.",
     "regression": "Release a private linear regression of a table.",
-    "verify": "Check the figures of a receipt against each other, offline.",
+    "verify": "Check the numbers in a receipt against each other, offline.",
 }
 #: Commands that need the packages of the extra ``site``.
 OF_THE_SITE = {"admin", "database", "doctor", "drain", "prune", "serve", "worker"}
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog=NAME,
-        description="See, run and check differentially private training.",
+        description="Train models with differential privacy, compute ε, audit runs.",
     )
     root.add_argument("--version", action="version", version=f"{NAME} {__version__}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -85,19 +85,19 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(carry_out=carry_out)
         return command
 
-    serve = add("serve", _serve, "Start the pages and the worker; Ctrl-C ends both.")
+    serve = add("serve", _serve, "Start the website and its worker; Ctrl-C stops both.")
     serve.add_argument(
         "--only",
         choices=("web", "worker"),
-        help="start this one alone, where the other runs on other machines",
+        help="start only this part, if the other part runs on another machine",
     )
-    worker = add("worker", _work, "Start a worker that trains the runs in the queue.")
+    worker = add("worker", _work, "Start a worker that trains the queued runs.")
     worker.add_argument(
         "--until-stdin-closes",
         action="store_true",
-        help="end when standard input does, and so with whoever started this",
+        help="stop when standard input closes, as when the parent process ends",
     )
-    train = add("train", _train, "Carry out one run and print its progress.")
+    train = add("train", _train, "Run one training job and print its progress.")
     _add_train_options(train)
     _add_data_option(serve, worker, train)
     for name, text in MODULES.items():
@@ -122,11 +122,11 @@ def _add_train_options(parser: argparse.ArgumentParser) -> None:
         "--config",
         metavar="FILE",
         required=True,
-        help="JSON object of settings, {} for the default run; - is standard input",
+        help="JSON object of settings, {} for the default run; - reads standard input",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--events", metavar="FILE", help="write the events there as JSON lines"
+        "--events", metavar="FILE", help="write the events to FILE as JSON lines"
     )
     where.add_argument(
         "--json",

@@ -16,8 +16,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--days",
         type=float,
-        help="keep the runs that ended in that many last days; 0 keeps none that has "
-        "ended (default: DPSGD_RETENTION_DAYS)",
+        help="delete the runs that ended more than DAYS days ago; 0 deletes all runs "
+        "that have ended (default: DPSGD_RETENTION_DAYS)",
     )
 
 
@@ -31,7 +31,7 @@ def carry_out(options: argparse.Namespace) -> int:
     if days is None or not 0 <= days < math.inf:
         raise ConfigError(
             "--days",
-            "--days must be a number of days, 0 or more, where DPSGD_RETENTION_DAYS is "
+            "--days must be a number of days, 0 or more, if DPSGD_RETENTION_DAYS is "
             f"none, got {options.days}.",
         )
     store = RunStore.from_settings(settings)
@@ -42,7 +42,5 @@ def carry_out(options: argparse.Namespace) -> int:
     remaining = sum(store.counts().values())
     freed = max(0, size - store.database.size) / MIB
     store.database.close()
-    print(
-        f"{runs - remaining} runs deleted, {remaining} left; {freed:.1f} MiB given back"
-    )
+    print(f"{runs - remaining} runs deleted, {remaining} left; {freed:.1f} MiB freed")
     return 0

@@ -22,8 +22,8 @@ from dpsgd_explorer.regression.preprocessing import ROWS, Prepared, Preprocessin
 
 ROWS_BECOME = {
     "refuse": "of norm at most",
-    "clip": "shortened to norm",
-    "normalize": "brought to norm",
+    "clip": "scaled down to norm",
+    "normalize": "scaled to norm",
 }
 METHODS = ("adassp", "ssp", "noisy_gd")
 
@@ -47,32 +47,39 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     data = parser.add_argument_group("data")
     data.add_argument(
-        "--csv", type=Path, metavar="FILE", help="default: California housing"
+        "--csv",
+        type=Path,
+        metavar="FILE",
+        help="table of numbers with a header line (default: California housing)",
     )
-    data.add_argument("--target", default="", help="the column to predict")
+    data.add_argument("--target", default="", help="name of the column to predict")
     data.add_argument(
         "--bounds",
         default="",
         metavar="NAME=NUMBER,…",
-        help="the largest size of each feature, known without looking at the data; "
-        "NAME='18 to 80' will do as well. Each feature is divided by its own",
+        help="maximum absolute value of each feature, known without looking at the "
+        "data, or a range such as NAME='18 to 80'; features are divided by it",
     )
-    data.add_argument("--x-bound", type=float, default=1.0, help="norm of a row")
-    data.add_argument("--y-bound", type=float, help="size of a label")
+    data.add_argument(
+        "--x-bound", type=float, default=1.0, help="maximum norm of a row"
+    )
+    data.add_argument("--y-bound", type=float, help="maximum absolute value of a label")
     data.add_argument(
         "--rows",
         choices=ROWS,
-        help="how rows that are longer than --x-bound are treated; default: refuse, "
-        "and normalize for the built-in data",
+        help="treatment of rows longer than --x-bound (default: refuse; normalize for "
+        "the built-in data)",
     )
     price = parser.add_argument_group("privacy")
     price.add_argument(
         "--epsilon",
         type=float,
-        help="what the release may spend; noisy_gd takes two of --epsilon, --steps "
+        help="privacy budget of the release; noisy_gd takes two of --epsilon, --steps "
         "and --noise-multiplier and computes the third",
     )
-    price.add_argument("--delta", type=float, required=True, help="below 1 / n")
+    price.add_argument(
+        "--delta", type=float, required=True, help="δ; choose it below 1 / n"
+    )
     price.add_argument(
         "--relation", choices=checks.RELATIONS, default=ADD_OR_REMOVE_ONE
     )
@@ -86,18 +93,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--learning-rate",
         type=_rate,
-        help="for noisy_gd: a number, public, or released (from the same epsilon)",
+        help="for noisy_gd: a number, public, or released (paid from the same ε)",
     )
     how.add_argument(
         "--public-size",
         type=int,
-        help="number of rows, if it is public; --learning-rate public needs it, and "
-        "takes that of the built-in data if none is given",
+        help="number of rows, if it is public; --learning-rate public needs it "
+        "(default: number of rows of the built-in data)",
     )
     how.add_argument(
-        "--seed", type=int, help="makes the noise repeatable, therefore not private"
+        "--seed",
+        type=int,
+        help="makes the noise repeatable; the release is then not private",
     )
-    parser.add_argument("--json", action="store_true", help="answer as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _rate(text: str) -> float | str:
@@ -281,11 +290,11 @@ def _owner_only(prepared: Prepared, preprocessing: Preprocessing) -> str:
     count = len(prepared.X)
     rows = (
         f"{prepared.shortened_rows} of {count} rows were longer than "
-        f"{preprocessing.x_bound:g} and were shortened"
+        f"{preprocessing.x_bound:g} and were scaled down"
         if preprocessing.rows == "clip"
-        else f"all {count} rows were brought to norm {preprocessing.x_bound:g}"
+        else f"all {count} rows were scaled to norm {preprocessing.x_bound:g}"
         if preprocessing.rows == "normalize"
-        else f"all {count} rows keep the bounds"
+        else f"all {count} rows are within the bounds"
     )
     return (
         f"For the owner of the data only, not private: {rows}; "

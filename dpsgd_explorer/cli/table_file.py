@@ -58,7 +58,7 @@ def parse_table(text: str, target: str) -> Table:
     try:
         head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
     except (ValueError, csv.Error):
-        refuse("csv", "csv must start with a line of column names and go on with rows.")
+        refuse("csv", "csv must start with a line of column names, followed by rows.")
     names = [name.strip() for name in head]
     _check_head(names, target)
     if not rows:
@@ -79,7 +79,7 @@ def _check_head(names: list[str], target: str) -> None:
         refuse("csv", f"csv must have distinct column names, got {', '.join(names)}.")
     one_of("target", target, names)
     if len(names) < 2:
-        refuse("csv", "csv must hold a feature beside the target; it has one column.")
+        refuse("csv", "csv must hold a feature and the target; it has one column.")
 
 
 def _numbers(row: list[str], names: list[str], at: int) -> list[float]:

@@ -28,19 +28,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="FILE",
-        help="keep the run there about once a second; if the file is there already, "
-        "go on from it",
+        help="save the run to FILE about once per second; if FILE exists, continue "
+        "from it",
     )
     parser.add_argument(
         "--weights",
         metavar=f"FILE{SUFFIX}",
-        help="write the trained weights there, and FILE.receipt.json beside them",
+        help="write the trained weights to this file, and FILE.receipt.json next to it",
     )
     parser.add_argument(
         "--norm-methods",
         metavar="FILE",
-        help="compute norms by the methods that another run has measured: FILE holds "
-        "its events, or is its export.json",
+        help="compute norms with the methods that another run measured; FILE is its "
+        "events or its export.json",
     )
 
 
@@ -66,7 +66,7 @@ def check_options(options: argparse.Namespace, config: RunConfig) -> None:
         path = getattr(options, name)
         if path is not None and not Path(path).absolute().parent.is_dir():
             raise ConfigError(
-                f"--{name}", f"--{name} must be in a folder that there is, got {path}."
+                f"--{name}", f"--{name} must be in an existing folder, got {path}."
             )
 
 
@@ -94,7 +94,7 @@ def recorded_norm_methods(path: str) -> dict[str, str]:
         raise ConfigError(
             "--norm-methods",
             "--norm-methods must be a file of events that train wrote, or a run's "
-            f"export.json, got {path}, in which no run begins.",
+            f"export.json, got {path}, which contains no start of a run.",
         )
     return norm_methods_of(phases)
 
@@ -182,5 +182,5 @@ def _damage_named(path: Path | None) -> Iterator[None]:
         raise ConfigError(
             "--checkpoint",
             f"--checkpoint must be a file that train wrote; {path} is damaged. "
-            "Delete it to start the run anew.",
+            "Delete it to start the run again.",
         ) from error

@@ -27,10 +27,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "receipt",
         metavar="FILE",
-        help="a receipt (JSON), a run's export (JSON) or a file of weights "
-        "(safetensors)",
+        help="receipt (JSON), export of a run (JSON) or file of weights (safetensors)",
     )
-    parser.add_argument("--json", action="store_true", help="answer as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def carry_out(options: argparse.Namespace) -> int:
@@ -77,7 +76,7 @@ def _as_text(findings: Findings, limits: Sequence[str]) -> str:
             *table,
             f"{fitting} of {len(findings.figures)} figures fit.",
             "",
-            "Not checked, as no other figure tells it:",
+            "Not checked, because no other figure determines it:",
             *(f"  {place}: {why}" for place, why in findings.unchecked.items()),
             *limits,
         ]

@@ -78,14 +78,14 @@ class AttackConfig(RunConfig):
         "dataset",
         "mnist",
         group="Target",
-        help=f"{POOL} of its records are drawn apart by coins into two halves.",
+        help=f"Coin flips split {POOL} of its records into two halves.",
         choices={name: DATA_SETS[name].label for name in ATTACKED},
     )
     target_epsilon: float = setting(
         "target_epsilon",
         4.0,
         group="Target",
-        help="What the private one of both models spends.",
+        help="Privacy loss ε of the private model.",
         marks=(0.5, 1, 2, 4, 8, 16),
         ge=LEAST_EPSILON,
         le=MOST_EPSILON,
@@ -98,7 +98,7 @@ class AttackConfig(RunConfig):
         "model",
         HIDDEN,
         group=TRAINING,
-        help="What is trained on half of the pool.",
+        help="Architecture that is trained on half of the pool.",
         choices={HIDDEN: f"One hidden layer of {WIDTH}"}
         | {
             name: model.label
@@ -111,7 +111,7 @@ class AttackConfig(RunConfig):
         EXPECTED_BATCH_SIZE,
         group=TRAINING,
         slider=False,
-        help=f"Of the pool of {POOL}; half of these are in.",
+        help=f"Mean batch size; half of the {POOL} records of the pool are members.",
         le=POOL,
     )
     steps: int = setting(
@@ -127,7 +127,7 @@ class AttackConfig(RunConfig):
         LEARNING_RATE[True],
         group=TRAINING,
         slider=False,
-        help=f"With privacy; without it {LEARNING_RATE[False]:g}.",
+        help=f"Step size with privacy. Without privacy it is {LEARNING_RATE[False]:g}.",
     )
     momentum: float = setting("momentum", MOMENTUM, group=TRAINING, slider=False)
 
@@ -248,7 +248,7 @@ def _why_not(run: TrainingConfig) -> str:
     if not run.private:
         return (
             "it has no privacy, so nothing limits an attack. Open the lab as it is: an "
-            "ordinary model is attacked beside the private one"
+            "ordinary model is attacked next to the private one"
         )
     for name in PLAIN:
         usual = TrainingConfig.model_fields[name].default

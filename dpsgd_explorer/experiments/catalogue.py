@@ -115,8 +115,8 @@ DATA_SETS: dict[str, DataSet] = {
         classes=2,
         class_names=("up to 200,000 dollars", "above"),
         majority=0.5792151162790697,
-        note="Census districts of 1990; is the median house dearer than 200,000 "
-        "dollars? The price itself is predicted in the regression lab.",
+        note="Census districts of 1990; is the median house price above 200,000 "
+        "dollars? The regression lab predicts the price itself.",
     ),
     "signals": DataSet(
         label="Signals in time",
@@ -136,8 +136,8 @@ DATA_SETS: dict[str, DataSet] = {
         classes=2,
         class_names=("male", "female"),
         majority=0.5,
-        note="First names as often as the census of 1990 counted them; a man’s or a "
-        "woman’s? Read letter by letter.",
+        note="First names with their frequencies in the census of 1990; a man’s or a "
+        "woman’s name? The model reads the letters in order.",
     ),
 }
 
@@ -165,13 +165,13 @@ MODELS: dict[str, Model] = {
         "scattering_linear",
         "Scattering, then linear",
         ("mnist", "fashion_mnist"),
-        "Fixed wavelet features cost no privacy; only the last layer is learned.",
+        "Fixed wavelet features, which cost no privacy, and one trained layer.",
     ),
     "logistic": _model(
         "logistic",
         "Logistic regression",
         ("mnist", "fashion_mnist", "adult", "housing"),
-        "One linear layer on the record itself.",
+        "One linear layer on the raw features.",
     ),
     "mlp": _model(
         "mlp",
@@ -183,7 +183,7 @@ MODELS: dict[str, Model] = {
         "cnn",
         "Convolutional network (tanh)",
         ("mnist", "fashion_mnist"),
-        "Two convolutions, two linear layers: deep learning in earnest, slower.",
+        "Two convolutions and two linear layers; slower.",
     ),
     "conv1d": _model(
         "conv1d",

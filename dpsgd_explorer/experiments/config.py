@@ -59,7 +59,7 @@ class RunConfig(BaseModel, ABC):
         for name in values:
             raise ConfigError(
                 name,
-                f"{name} cannot be changed while this run goes on; start another run.",
+                f"{name} cannot be changed while this run trains; start another run.",
             )
         return self
 

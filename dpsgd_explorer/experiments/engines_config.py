@@ -109,7 +109,7 @@ class EnginesConfig(RunConfig):
         "model",
         "transformer",
         group="Model",
-        help="What every engine takes the gradients of, on random inputs.",
+        help="Model whose gradients every engine computes, on random inputs.",
         choices={name: model.label for name, model in MEASURED.items()},
     )
     width: int = setting("width", 64, group="Model")

@@ -130,7 +130,7 @@ class Experiment(ABC):
         except Exception as error:  # each library has its own for damaged bytes
             raise CheckpointError(
                 f"the checkpoint must be one of this program, got damaged bytes "
-                f"({type(error).__name__}). Start the run anew.",
+                f"({type(error).__name__}). Start the run again.",
                 is_damaged=True,
             ) from error
 
@@ -213,7 +213,7 @@ class Experiment(ABC):
             if state[name] != value:
                 raise CheckpointError(
                     f"the checkpoint's {name} must be this run's, {value}, got "
-                    f"{state[name]}. Start the run anew.",
+                    f"{state[name]}. Start the run again.",
                     is_damaged=False,
                 )
         self._step = state["step"]

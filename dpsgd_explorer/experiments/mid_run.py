@@ -100,7 +100,7 @@ def check_filter(config: Changeable) -> None:
             wanted = "empty" if allowed[0] is None else repr(allowed[0])
             raise ConfigError(
                 name,
-                f"{name} must be {wanted} beside filter_epsilon, whose filter counts "
+                f"{name} must be {wanted} with filter_epsilon, whose filter counts "
                 f"step by step, got {getattr(config, name)!r}.",
             )
     if config.noise_multiplier == 0:
@@ -137,7 +137,7 @@ def why_not_continued(config: Changeable) -> str:
     """Return why a run cannot go on once its steps are done; "" if it can."""
     if config.plan.is_private and not config.is_filtered:
         return (
-            "its ε is that of a plan fixed beforehand, and to go on would be chosen "
+            "its ε holds for a plan fixed beforehand, and more steps would be chosen "
             "while looking. A run with a budget for changes, fixed before the first "
             "step, can be continued."
         )
@@ -228,7 +228,7 @@ def _why_fixed(config: Changeable, name: str) -> str:
         return "follows the gradients in this run; start another run to choose it."
     if name in COUNTED and config.private and not config.is_filtered:
         return (
-            "cannot be changed in this run: its ε is that of a plan fixed beforehand. "
+            "cannot be changed in this run: its ε holds for a plan fixed beforehand. "
             "Start another run with filter_epsilon, the budget for changes, which must "
             "be fixed before the first step."
         )

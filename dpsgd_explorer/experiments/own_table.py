@@ -204,7 +204,7 @@ def find(dataset: str) -> OwnTable:
     if table is None:
         raise ConfigError(
             "dataset",
-            f"dataset {dataset!r} must be one of your own tables on this site; there "
-            "is none of this name. Add it under Your data.",
+            f"dataset {dataset!r} must be one of your own tables on this site; no "
+            "table has this name. Add it under Your data.",
         )
     return table

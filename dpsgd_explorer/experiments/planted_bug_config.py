@@ -52,7 +52,7 @@ class PlantedBugConfig(RunConfig):
         "seed",
         1,
         group="Loop",
-        help="Of the records, the canaries’ coins, the batches and the noise.",
+        help="Seed of the records, the canaries’ coins, the batches and the noise.",
     )
 
     @property

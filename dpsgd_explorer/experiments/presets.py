@@ -16,18 +16,16 @@ class Preset:
 
     Attributes:
         slug: Its name in addresses and files.
-        label: Name for people.
+        label: Name on the trainer: data set, model if it is not the usual one, and ε.
         config: Settings that differ from the defaults; ``TrainingConfig.parse`` reads
             them.
-        note: One sentence on what it shows.
-        question: What it answers, in a few words; its name on the trainer.
+        note: One sentence on the lesson of the preset.
     """
 
     slug: str
     label: str
     config: dict[str, Any]
     note: str
-    question: str = ""
 
 
 PRESETS: tuple[Preset, ...] = (
@@ -35,22 +33,19 @@ PRESETS: tuple[Preset, ...] = (
         slug="mnist",
         label="MNIST, ε = 3",
         config={},
-        note="Fixed wavelet features and one private layer: the best start.",
-        question="The best start?",
+        note="Fixed wavelet features and one private layer; a good first run.",
     ),
     Preset(
         slug="mnist-strict",
         label="MNIST, ε = 1",
         config={"target_epsilon": 1.0},
-        note="A third of the budget costs less than half a point.",
-        question="Strict privacy?",
+        note="A third of the budget costs less than half a point of accuracy.",
     ),
     Preset(
         slug="mnist-loose",
         label="MNIST, ε = 8",
         config={"target_epsilon": 8.0, "learning_rate": 24.0},
-        note="Nearly three times the budget gains a fifth of a point.",
-        question="A looser promise?",
+        note="Nearly three times the budget gains a fifth of a point of accuracy.",
     ),
     Preset(
         slug="mnist-cnn",
@@ -62,8 +57,7 @@ PRESETS: tuple[Preset, ...] = (
             "learning_rate": 4.0,
             "evaluations": 12,
         },
-        note="Every layer is learned with privacy; slower, and noise hurts more.",
-        question="Every layer private?",
+        note="Every layer is trained with privacy; slower and less accurate.",
     ),
     Preset(
         slug="mnist-pixels",
@@ -74,8 +68,7 @@ PRESETS: tuple[Preset, ...] = (
             "learning_rate": 4.0,
             "max_grad_norm": 0.5,
         },
-        note="The same budget without the features: representation beats noise.",
-        question="Raw pixels?",
+        note="Same budget, raw pixels: without wavelet features accuracy falls.",
     ),
     Preset(
         slug="adult",
@@ -89,15 +82,14 @@ PRESETS: tuple[Preset, ...] = (
             "learning_rate": 10.0,
             "max_grad_norm": 0.5,
         },
-        note="Census records in a second, almost as good as without privacy.",
-        question="A table of people?",
+        note="Census records; trains in about a second, nearly as accurate as without "
+        "privacy.",
     ),
     Preset(
         slug="fashion",
         label="Fashion-MNIST, ε = 3",
         config={"dataset": "fashion_mnist", "learning_rate": 16.0},
-        note="Clothes are harder to tell apart than digits, with and without privacy.",
-        question="Clothes for digits?",
+        note="Clothes are harder to classify than digits, with and without privacy.",
     ),
     Preset(
         slug="fashion-strict",
@@ -107,12 +99,11 @@ PRESETS: tuple[Preset, ...] = (
             "target_epsilon": 1.0,
             "learning_rate": 16.0,
         },
-        note="A third of the budget costs about a point.",
-        question="Clothes, strictly?",
+        note="A third of the budget costs about a point of accuracy.",
     ),
     Preset(
         slug="names",
-        label="US first names, ε = 3",
+        label="US first names, LSTM, ε = 3",
         config={
             "dataset": "names",
             "model": "char_lstm",
@@ -121,8 +112,7 @@ PRESETS: tuple[Preset, ...] = (
             "learning_rate": 0.04,
             "max_grad_norm": 0.5,
         },
-        note="An embedding and an LSTM read names letter by letter.",
-        question="Letter by letter?",
+        note="An embedding and an LSTM classify names letter by letter.",
     ),
     Preset(
         slug="housing",
@@ -136,8 +126,8 @@ PRESETS: tuple[Preset, ...] = (
             "learning_rate": 4.0,
             "max_grad_norm": 0.5,
         },
-        note="Dear districts by their place and their people, in a second.",
-        question="Half as many records?",
+        note="Predicts which districts have expensive houses; trains in about a "
+        "second.",
     ),
     Preset(
         slug="signals",
@@ -148,7 +138,6 @@ PRESETS: tuple[Preset, ...] = (
             "expected_batch_size": 1024,
             "learning_rate": 16.0,
         },
-        note="Convolutions along time, every layer private.",
-        question="Curves in time?",
+        note="Convolutions over time; every layer is trained with privacy.",
     ),
 )

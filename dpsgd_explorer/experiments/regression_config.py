@@ -52,7 +52,7 @@ class RegressionConfig(RunConfig):
         1e-6,
         group="Privacy",
         slider=False,
-        help=f"Below one over N = {housing.SIZE:,}.",
+        help=f"Additive term of (ε, δ)-DP; below one over N = {housing.SIZE:,}.",
         ge=LEAST_DELTA,
         lt=1 / housing.SIZE,
     )
@@ -61,7 +61,7 @@ class RegressionConfig(RunConfig):
         None,
         group="Privacy",
         slider=False,
-        help="What all steps together may spend.",
+        help="Privacy loss ε of all steps together.",
     )
     noise_multiplier: float | None = setting(
         "noise_multiplier",
@@ -78,7 +78,7 @@ class RegressionConfig(RunConfig):
         None,
         group="Descent",
         slider=False,
-        help="Left out: as many as target and noise allow.",
+        help="Number of steps. Empty: the largest number that target and noise allow.",
         ge=1,
         le=MAX_STEPS,
     )
@@ -87,9 +87,9 @@ class RegressionConfig(RunConfig):
         RATES[0],
         group="Descent",
         slider=False,
-        help="A number; from public bounds; released: from a noisy λ_max that the same "
-        "ε pays for; or the notebook’s, from λ_max of the private XᵀX, which is not "
-        "private.",
+        help="A number, or a rule. public: from public bounds. released: from a noisy "
+        "λ_max that the same ε pays for. notebook: from λ_max of the private XᵀX, "
+        "which is not private.",
         words=f"{', '.join(RATES)}; or above 0, at most {LARGEST_RATE:g}",
         gt=None,
         le=None,
@@ -101,7 +101,7 @@ class RegressionConfig(RunConfig):
         100,
         group="Run",
         slider=False,
-        help="Points on the curve of errors, evenly spread over ε.",
+        help="Number of points on the error curve, evenly spread over ε.",
     )
     seed: int = setting("seed", 0, group="Run", slider=False)
 

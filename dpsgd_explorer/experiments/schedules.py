@@ -19,10 +19,10 @@ CONSTANT, ADAPTIVE = "constant", "adaptive"
 SHAPES = {
     CONSTANT: "Constant",
     "linear": "Linear",
-    "cosine": "Half a cosine",
-    "exponential": "Equal ratios",
+    "cosine": "Cosine",
+    "exponential": "Exponential",
 }
-BOUND_SHAPES = SHAPES | {ADAPTIVE: "Follow a share of the gradients"}
+BOUND_SHAPES = SHAPES | {ADAPTIVE: "Adaptive: follows a quantile of the norms"}
 #: Parts of a run with noise of their own: few, so that a search for noise is quick also
 #: where samples are rare.
 NOISE_STAGES = 5
@@ -30,55 +30,55 @@ NOISE_STAGES = 5
 #: The settings of schedules, for the vocabulary.
 SCHEDULES: dict[str, Setting] = {
     "learning_rate_schedule": Setting(
-        label="Learning rate over the steps",
-        help="How it changes from the first step to the last.",
+        label="Learning rate schedule",
+        help="Change of the learning rate from the first step to the last.",
         choices=SHAPES,
     ),
     "learning_rate_end": Setting(
-        label="Learning rate at the end",
-        help="As a multiple of the first step’s.",
+        label="Final learning rate",
+        help="Learning rate of the last step, as a multiple of the first step’s rate.",
         marks=(0.01, 0.1, 1, 10),
         step=0.01,
         gt=0,
         le=1000,
     ),
     "noise_schedule": Setting(
-        label="Noise over the steps",
-        help="How σ changes from the first step to the last.",
+        label="Noise schedule",
+        help="Change of σ from the first step to the last.",
         choices=SHAPES,
     ),
     "noise_end": Setting(
-        label="Noise at the end",
-        help="As a multiple of the first step’s σ.",
+        label="Final noise",
+        help="Noise multiplier of the last step, as a multiple of the first step’s σ.",
         marks=(0.1, 0.3, 1, 3, 10),
         step=0.01,
         ge=0.1,
         le=10,
     ),
     "clipping_schedule": Setting(
-        label="Clipping bound over the steps",
-        help="How C changes from the first step to the last.",
+        label="Clipping bound schedule",
+        help="Change of C from the first step to the last.",
         choices=BOUND_SHAPES,
     ),
     "clipping_end": Setting(
-        label="Clipping bound at the end",
-        help="As a multiple of the first step’s C.",
+        label="Final clipping bound",
+        help="Clipping bound of the last step, as a multiple of the first step’s C.",
         marks=(0.1, 0.3, 1, 3, 10),
         step=0.01,
         ge=0.001,
         le=1000,
     ),
     "target_quantile": Setting(
-        label="Share to keep whole",
-        help="C moves until about this share of the gradients is within it.",
+        label="Target quantile",
+        help="C adapts until about this fraction of the gradients has a norm below C.",
         marks=(0, 0.25, 0.5, 0.75, 1),
         step=0.05,
         gt=0,
         lt=1,
     ),
     "bound_rate": Setting(
-        label="Speed of the clipping bound",
-        help="Step size of the logarithm of C.",
+        label="Adaptation rate of the clipping bound",
+        help="Step size of the updates of log C.",
         marks=(0.01, 0.1, 1),
         step=0.01,
         gt=0,

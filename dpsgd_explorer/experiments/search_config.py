@@ -61,8 +61,8 @@ class SearchConfig(TrainingConfig):
         0,
         ge=0,
         title="Canaries",
-        description="Of no effect: trials have none, for scores would tell which one "
-        "won.",
+        description="Has no effect: trials have no canaries, for their scores would "
+        "reveal the best trial.",
     )
 
     @model_validator(mode="before")
@@ -79,8 +79,8 @@ class SearchConfig(TrainingConfig):
             field = "noise_multiplier" if self.private else "private"
             raise ConfigError(
                 field,
-                f"{field}: a search must have privacy and noise, for its price is that "
-                "of its trials, got none. Sweep the setting instead.",
+                f"{field}: a search must have privacy and noise, for its cost is the "
+                "sum of its trials, got none. Sweep the setting instead.",
             )
         for name in ("stop_at_epsilon", "filter_epsilon"):
             value = getattr(self, name)
@@ -94,7 +94,7 @@ class SearchConfig(TrainingConfig):
             raise ConfigError(
                 "dataset",
                 f"dataset must be one of the site’s: a search chooses by the accuracy "
-                "on test records, and those of one’s own table are private, got "
+                "on test records, and test records of your own table are private, got "
                 f"{self.dataset!r}.",
             )
         _ = self.grid

@@ -66,7 +66,7 @@ class TrainingConfig(RunConfig):
     table: OwnTable | None = Field(
         None,
         title="Own table",
-        description="Schema of one’s own table, where dataset is its name.",
+        description="Schema of your own table, if dataset is the name of one.",
         json_schema_extra={"domain": "set by the site from the tables of its visitor"},
     )
     model: str = setting("model", "scattering_linear", group="Data and model")
@@ -78,7 +78,7 @@ class TrainingConfig(RunConfig):
         "noise_multiplier",
         None,
         group="Privacy",
-        help="Standard deviation of the noise on the sum, in units of C.",
+        help="Standard deviation of the noise on the summed gradient, in units of C.",
         le=1000,
     )
     delta: float = setting("delta", 1e-5, group="Privacy")
@@ -105,7 +105,7 @@ class TrainingConfig(RunConfig):
         "epochs",
         None,
         group="Optimisation",
-        help="Instead of steps: how often a record is used on average.",
+        help="Mean number of times that a record is used. Give either epochs or steps.",
         marks=(),
         ends=None,
         step=0.5,
@@ -233,9 +233,9 @@ class TrainingConfig(RunConfig):
         if held > MOST_HELD_BYTES:
             raise ConfigError(
                 "engine",
-                f"engine {self.engine!r} holds every record's gradient at once, here "
-                f"{held / 2**30:.1f} GiB; at most {MOST_HELD_BYTES / 2**30:.0f} will "
-                "do. Take a smaller expected_batch_size or another engine.",
+                f"engine {self.engine!r} holds the gradients of all records together, "
+                f"here {held / 2**30:.1f} GiB; at most {MOST_HELD_BYTES / 2**30:.0f} "
+                "will do. Take a smaller expected_batch_size or another engine.",
             )
 
     def _check_adaptive(self) -> None:

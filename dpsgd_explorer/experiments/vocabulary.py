@@ -20,67 +20,68 @@ from dpsgd_explorer.experiments.schedules import SCHEDULES
 
 LARGEST_SEED = 2**31 - 1
 MOST_RECORDS = 10**9
-ACTIVATIONS = {"usual": "The model’s usual one", "relu": "ReLU", "tanh": "tanh"}
+ACTIVATIONS = {"usual": "Default of the model", "relu": "ReLU", "tanh": "tanh"}
 RELATIONS = {
-    "add_or_remove_one": "one record more or less",
-    "replace_one": "one replaced",
+    "add_or_remove_one": "one record added or removed",
+    "replace_one": "one record replaced",
 }
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 CLIPPING_FUNCTIONS = {
-    "Abadi": "Shorten to C",
-    "automatic": "Normalise all to C",
-    "global": "Leave out what is longer than C",
+    "Abadi": "Scale down to norm C",
+    "automatic": "Scale every gradient to norm C",
+    "global": "Leave out gradients longer than C",
 }
 CLIPPING_STYLES = {
     "all-layer": "All layers together",
-    "layer-wise": "Each layer by itself",
-    "param-wise": "Each parameter tensor by itself",
+    "layer-wise": "Each layer separately",
+    "param-wise": "Each parameter tensor separately",
 }
 CLIPPING_MODES = {
     "MixOpt": "Cheapest for each layer",
-    "MixGhostClip": "Cheapest norm, gradients made again",
+    "MixGhostClip": "Cheapest norm, gradients computed again",
     "ghost": "Norms from Gram matrices",
     "instantiate": "Store each gradient",
 }
 ENGINES = {
-    "hooks": "Hooks: keep what each layer saw",
-    "extending": "Extending: in the layers’ own backward",
-    "vmap": "vmap: the whole model, over its samples",
+    "hooks": "Hooks: store each layer’s input",
+    "extending": "Extending: in each layer’s backward pass",
+    "vmap": "vmap: the whole model, vectorised over the batch",
     "microbatch": "Micro-batches: one sample at a time",
 }
-VALUES = "numbers parted by spaces, such as 1 2 4; empty: not searched"
+VALUES = "numbers separated by spaces, such as 1 2 4; empty: not searched"
 
 SETTINGS: dict[str, Setting] = {
     "dataset": Setting(
         label="Data set",
-        help="What the model learns from.",
+        help="Records that the model is trained on.",
         choices={name: data.label for name, data in DATA_SETS.items()},
     ),
     "model": Setting(
         label="Model",
-        help="What is trained on it.",
+        help="Architecture that is trained on the data set.",
         choices={name: model.label for name, model in MODELS.items()},
     ),
     "widths": Setting(
         label="Widths of the layers",
-        help="Units of each hidden layer; of the convolutional network, channels of "
-        "its two convolutions, then units. Empty: the usual ones.",
+        help="Units of each hidden layer. For the convolutional network: channels of "
+        "its two convolutions, then units. Empty: default widths.",
         words="whole numbers separated by commas, such as 256, 128",
     ),
     "activation": Setting(
         label="Activation",
-        help="What is between two layers.",
+        help="Activation function between two layers.",
         choices=ACTIVATIONS,
     ),
     "private": Setting(
         label="Train with privacy",
-        help="Off: the same batches without clipping or noise. Not private.",
+        help="If off, the run uses the same batches without clipping or noise and is "
+        "not private.",
     ),
     "epsilon": Setting(
         label="Budget",
         symbol="ε",
         unit="nats",
-        help="What the whole run spends.",
+        help="Privacy loss ε of the whole run.",
         marks=(0.1, 0.3, 1, 3, 10),
         ends=("more private", "more accurate"),
         ge=0,
@@ -90,7 +91,7 @@ SETTINGS: dict[str, Setting] = {
         label="Target",
         symbol="ε",
         unit="nats",
-        help="The noise is chosen so that the whole run spends this.",
+        help="Privacy loss ε of the whole run. The noise is computed from it.",
         marks=(0.3, 1, 3, 10, 30),
         ends=("more private", "more accurate"),
         step=0.1,
@@ -101,7 +102,7 @@ SETTINGS: dict[str, Setting] = {
         label="Stopping budget",
         symbol="ε",
         unit="nats",
-        help="Stop before ε would exceed this. Empty: run all steps.",
+        help="The run stops before its ε exceeds this value. Empty: it runs all steps.",
         step=0.1,
         gt=0,
         le=1000,
@@ -110,9 +111,9 @@ SETTINGS: dict[str, Setting] = {
         label="Budget for changes",
         symbol="ε",
         unit="nats",
-        help="Allows σ, batch size and steps to change while the run trains: a privacy "
-        "filter counts every step and stops the run here, and this is then its ε. "
-        "Empty: they are fixed.",
+        help="You can change σ, batch size and steps while the run trains. A privacy "
+        "filter counts every step, stops the run at this ε and reports it. "
+        "Empty: σ, batch size and steps are fixed.",
         step=0.1,
         gt=0,
         le=1000,
@@ -121,7 +122,7 @@ SETTINGS: dict[str, Setting] = {
         label="Noise multiplier",
         symbol="σ",
         unit="sensitivity",
-        help="Noise on the sum, in units of C.",
+        help="Standard deviation of the noise on the summed gradient, in units of C.",
         marks=(0.5, 1, 2, 4, 8),
         ends=("more accurate", "more private"),
         step=0.01,
@@ -132,7 +133,8 @@ SETTINGS: dict[str, Setting] = {
         label="Delta",
         symbol="δ",
         unit="probability",
-        help="Upper bound on the probability excess beyond e^ε; keep it far below 1/N.",
+        help="Additive term of (ε, δ)-DP: how far a probability may exceed its e^ε "
+        "bound. Choose it far below 1/N.",
         marks=(1e-9, 1e-8, 1e-7, 1e-6, 1e-5),
         gt=0,
         lt=1,
@@ -141,7 +143,8 @@ SETTINGS: dict[str, Setting] = {
         label="Clipping bound",
         symbol="C",
         unit="gradient norm",
-        help="Length a single record's gradient may keep. Does not change ε.",
+        help="Maximum L2 norm of one record’s gradient. Longer gradients are scaled "
+        "down to it. C does not change ε.",
         marks=(0.03, 0.1, 0.3, 1, 3),
         ends=("more bias", "more noise"),
         step=0.01,
@@ -150,46 +153,47 @@ SETTINGS: dict[str, Setting] = {
     ),
     "clipping_fn": Setting(
         label="Clipping function",
-        help="Shorten long gradients, bring all to one length, or leave long ones out.",
+        help="Treatment of a gradient whose norm exceeds C.",
         choices=CLIPPING_FUNCTIONS,
     ),
     "clipping_style": Setting(
         label="Clipping style",
-        help="What is measured and clipped together; n blocks get C/√n each.",
+        help="Parameters that are clipped together; n blocks are clipped to C/√n each.",
         choices=CLIPPING_STYLES,
     ),
     "clipping_heads": Setting(
         label="Layers that begin a group",
-        help="Each group is clipped by itself, as a style of one’s own. Empty: as the "
-        "clipping style says.",
+        help="First layer of each group of layers that is clipped separately. Empty: "
+        "the groups of the clipping style.",
         words="names of layers separated by commas, such as 1, 5",
     ),
     "clipping_mode": Setting(
         label="Clipping mode",
-        help="How the lengths are computed. The result is the same.",
+        help="Method that computes gradient norms. It does not change the result.",
         choices=CLIPPING_MODES,
     ),
     "engine": Setting(
         label="Engine",
-        help="What computes each record’s gradient. The result is the same.",
+        help="Method that computes each record’s gradient. It does not change the "
+        "result.",
         choices=ENGINES,
     ),
     "accountant": Setting(
         label="Accountant",
-        help="How ε is computed.",
+        help="Method that computes ε.",
         choices={name: entry.label for name, entry in ACCOUNTANTS.items()}
         | {ALL: "All; the exact one decides"},
     ),
     "neighboring_relation": Setting(
         label="Neighbours",
-        help="Replacing one record costs twice the noise.",
+        help="Data sets that ε compares. Replacing one record needs twice the noise.",
         choices=RELATIONS,
     ),
     "sample_size": Setting(
         label="Records",
         symbol="N",
         unit="records",
-        help="To learn from.",
+        help="Number of records in the training data.",
         ge=1,
         le=MOST_RECORDS,
     ),
@@ -197,7 +201,7 @@ SETTINGS: dict[str, Setting] = {
         label="Sample rate",
         symbol="q",
         unit="probability",
-        help="Each record joins a step with this probability.",
+        help="Probability that a record is in the batch of a step.",
         marks=(1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1),
         gt=0,
         le=1,
@@ -206,7 +210,7 @@ SETTINGS: dict[str, Setting] = {
         label="Expected batch size",
         symbol="qN",
         unit="records",
-        help="Every record joins a step with probability q, each by its own coin.",
+        help="Mean batch size. Each record is drawn independently with probability q.",
         marks=(64, 256, 1024, 4096, 16384),
         ends=("cheaper step", "steadier step"),
         step=1,
@@ -216,7 +220,7 @@ SETTINGS: dict[str, Setting] = {
         label="Steps",
         symbol="T",
         unit="updates",
-        help="Updates of the model.",
+        help="Number of updates of the model.",
         marks=(10, 30, 100, 300, 1000, 3000),
         ends=("spends less", "learns longer"),
         step=1,
@@ -226,7 +230,7 @@ SETTINGS: dict[str, Setting] = {
     "epochs": Setting(
         label="Epochs",
         unit="passes over the data",
-        help="How often a record is used on average.",
+        help="Mean number of times that a record is used.",
         marks=(1, 3, 10, 30, 100),
         ends=("spends less", "learns longer"),
         gt=0,
@@ -234,14 +238,14 @@ SETTINGS: dict[str, Setting] = {
     ),
     "optimizer": Setting(
         label="Optimizer",
-        help="What turns the noisy gradient into a step.",
+        help="Rule that updates the model with the noisy gradient.",
         choices=OPTIMIZERS,
     ),
     "learning_rate": Setting(
         label="Learning rate",
         symbol="η",
-        help="Clipped gradients are at most C long, and momentum m adds steps up to "
-        "ηC/(1 - m): tune the product.",
+        help="Step size. Clipped gradients have at most norm C, and steps with "
+        "momentum m have at most norm ηC/(1 - m): tune the product ηC.",
         marks=(0.1, 1, 10, 100),
         ends=("slower", "bolder"),
         step=0.01,
@@ -250,14 +254,14 @@ SETTINGS: dict[str, Setting] = {
     ),
     "rate_factor": Setting(
         label="Rate factor",
-        help="The learning rate is multiplied by it.",
+        help="Factor of the learning rate.",
         marks=(0.01, 0.1, 1, 10),
         gt=0,
         le=1000,
     ),
     "momentum": Setting(
         label="Momentum",
-        help="Share of the last step that is kept. Used by SGD.",
+        help="Fraction of the previous step that is added to the next one. SGD only.",
         marks=(0, 0.25, 0.5, 0.75),
         step=0.05,
         ge=0,
@@ -265,15 +269,15 @@ SETTINGS: dict[str, Setting] = {
     ),
     "rows": Setting(
         label="Rows",
-        help="Features are divided by fixed ranges; then each row is brought to norm "
-        "B, or only shortened to it.",
-        choices={"normalize": "brought to norm B", "clip": "clipped at norm B"},
+        help="Features are divided by fixed ranges. Then each row is scaled to norm B, "
+        "or scaled down to it if it is longer.",
+        choices={"normalize": "scaled to norm B", "clip": "clipped at norm B"},
     ),
     "x_bound": Setting(
         label="Row bound",
         symbol="B",
         unit="row norm",
-        help="Largest norm of a row. Public, not taken from the data.",
+        help="Maximum norm of a row. It is public and must not come from the data.",
         marks=(0.5, 1, 2, 4),
         gt=0,
         le=100,
@@ -282,7 +286,7 @@ SETTINGS: dict[str, Setting] = {
         label="Label bound",
         symbol="Y",
         unit="label",
-        help="Labels beyond it are cut. Public, not taken from the data.",
+        help="Labels are clipped to ±Y. Y is public and must not come from the data.",
         marks=(1, 2, 5, 10),
         ends=("bias", "noise"),
         gt=0,
@@ -290,21 +294,23 @@ SETTINGS: dict[str, Setting] = {
     ),
     "repetitions": Setting(
         label="Repetitions",
-        help="Independent descents; their median and 5 to 95 % band are shown.",
+        help="Number of independent descents. The chart shows their median and the "
+        "band from 5% to 95%.",
         marks=(20, 50, 100, 200),
         ge=1,
         le=1000,
     ),
     "evaluations": Setting(
         label="Evaluations",
-        help="Points on the accuracy curve, evenly spread over ε.",
+        help="Number of points on the accuracy curve, evenly spread over ε.",
         step=1,
         ge=1,
         le=200,
     ),
     "seed": Setting(
         label="Seed",
-        help="Repeats the run exactly. Anyone who knows it can take the noise away.",
+        help="Two runs with equal seeds give equal results. Anyone who knows the seed "
+        "can subtract the noise.",
         step=1,
         ge=0,
         le=LARGEST_SEED,
@@ -313,7 +319,7 @@ SETTINGS: dict[str, Setting] = {
         label="Width",
         symbol="d",
         unit="units",
-        help="Units of a hidden layer, channels, or features of a token.",
+        help="Units of a hidden layer, channels of a convolution, features of a token.",
         marks=(16, 64, 256, 1024),
         ends=("fewer parameters", "more parameters"),
         step=4,
@@ -325,9 +331,9 @@ SETTINGS: dict[str, Setting] = {
         label="Batch size",
         symbol="B",
         unit="samples",
-        help="Samples of a step; each needs the length of its own gradient.",
+        help="Samples per step. The norm of each sample’s gradient is computed.",
         marks=(1, 8, 64, 512),
-        ends=("quicker", "more to share"),
+        ends=("faster step", "less time per sample"),
         step=1,
         ge=1,
         le=512,
@@ -336,7 +342,7 @@ SETTINGS: dict[str, Setting] = {
         label="Sequence length",
         symbol="T",
         unit="tokens",
-        help="Tokens of a sample. Read by the LSTM and the transformer only.",
+        help="Tokens per sample, for the LSTM and the transformer only.",
         marks=(1, 4, 16, 64, 256),
         ends=("norms from products", "norms from gradients"),
         step=1,
@@ -346,8 +352,8 @@ SETTINGS: dict[str, Setting] = {
     "mean_trials": Setting(
         label="Trials on average",
         symbol="E[K]",
-        help="Their number K is drawn from a Poisson distribution with this mean and "
-        "is never shown.",
+        help="Mean number of trials. The number K is drawn from a Poisson distribution "
+        "with this mean and is never shown.",
         marks=(1, 5, 10, 20),
         step=1,
         ge=1,
@@ -356,18 +362,18 @@ SETTINGS: dict[str, Setting] = {
     "learning_rate_values": Setting(
         label="Learning rates to try",
         symbol="η",
-        help="A trial draws one of them.",
+        help="Each trial draws one of these values.",
         words=VALUES,
     ),
     "max_grad_norm_values": Setting(
         label="Clipping bounds to try",
         symbol="C",
-        help="A trial draws one of them.",
+        help="Each trial draws one of these values.",
         words=VALUES,
     ),
     "momentum_values": Setting(
         label="Momenta to try",
-        help="A trial draws one of them. Used by SGD.",
+        help="Each trial draws one of these values. SGD only.",
         words=VALUES,
     ),
 } | SCHEDULES

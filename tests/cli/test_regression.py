@@ -123,8 +123,8 @@ def test_clipping_is_counted_and_explained_to_the_owner(capsys, own_table):
     options = ["--y-bound", "1", "--x-bound", "0.5", "--rows", "clip"]
     code, said = told(capsys, *own_table, *options, *PRICE)
     assert code == 0
-    assert "rows were longer than 0.5 and were shortened; 4000 labels" in said.err
-    assert "and then shortened to norm 0.5." in said.out
+    assert "rows were longer than 0.5 and were scaled down; 4000 labels" in said.err
+    assert "and then scaled down to norm 0.5." in said.out
 
 
 def test_a_descent_that_diverges_is_told_so(capsys, own_table):

@@ -26,7 +26,7 @@ def test_a_table_is_read_with_the_target_apart():
         ("a,b\n1,nan\n", "row 1, column 'b' has 'nan'"),
         ("a,b\ninf,1\n", "row 1, column 'a' has 'inf'"),
         ("a,b\n1,many\n", "row 1, column 'b' has 'many'"),
-        ("b\n1\n", "a feature beside the target"),
+        ("b\n1\n", "a feature and the target"),
         ("<html>\n<p>no table</p>\n", "target must be one of <html>, got 'b'"),
         ('a,b\n"1,2\n', "row 1 has 1"),
     ],

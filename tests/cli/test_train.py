@@ -119,8 +119,8 @@ def test_a_damaged_checkpoint_is_named(train, tmp_path, capsys):
     ("options", "config", "message"),
     [
         (["--weights", "model.bin"], SMALL, "must end in .safetensors"),
-        (["--weights", "no/where.safetensors"], SMALL, "in a folder that there is"),
-        (["--checkpoint", "no/where"], SMALL, "--checkpoint must be in a folder"),
+        (["--weights", "no/where.safetensors"], SMALL, "in an existing folder"),
+        (["--checkpoint", "no/where"], SMALL, "--checkpoint must be in an existing"),
         (["--weights", "x"], {"kind": "regression"}, "training, got regression"),
     ],
 )

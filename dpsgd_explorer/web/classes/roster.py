@@ -162,7 +162,7 @@ def _words(field: FormField, config: dict[str, Any]) -> str:
         return ""
     if field.name == "private":
         return "" if value else "without privacy"
-    # Of a choice what is before the colon: "vmap: the whole model, over its samples".
+    # Of a choice what is before the colon: "vmap: the whole model".
     return (
         short(field, value).partition(":")[0] if field.choices else short(field, value)
     )

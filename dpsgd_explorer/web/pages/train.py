@@ -72,7 +72,7 @@ class PresetLink:
     """
 
     slug: str
-    question: str
+    label: str
     note: str
     privacy: str
     query: dict[str, str]
@@ -213,7 +213,7 @@ def preset_links() -> list[PresetLink]:
     return [
         PresetLink(
             slug=preset.slug,
-            question=preset.question,
+            label=preset.label,
             note=preset.note,
             privacy=_privacy_of(TrainingConfig.parse(preset.config)),
             query=to_query(TrainingConfig.parse(preset.config)),

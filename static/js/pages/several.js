@@ -78,13 +78,13 @@ function offer(name) {
 function suggest() {
   const texts = current();
   if (purpose === "twin") suggestRates(texts);
-  else if (purpose === "seeds") fill(nextSeeds(texts.seed), "Seeds", "Whole numbers, parted by spaces; everything else stays.");
+  else if (purpose === "seeds") fill(nextSeeds(texts.seed), "Seeds", "Whole numbers, separated by spaces; everything else stays.");
   else {
     const field = fields[form.elements.setting.value];
     const box = settings.elements[field.name];
     const offered = field.kind === "choice" ? [...box.options].map(({value}) => value) : null;
     const now = texts[field.name] ? `Now ${texts[field.name]}. ` : "";
-    fill(suggestions(field, texts[field.name], offered), "Values", `${now}2 to 20 values, parted by spaces; all at seed ${texts.seed}.`);
+    fill(suggestions(field, texts[field.name], offered), "Values", `${now}2 to 20 values, separated by spaces; all at seed ${texts.seed}.`);
   }
   count();
 }

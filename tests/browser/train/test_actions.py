@@ -218,7 +218,7 @@ def test_a_run_by_plan_says_why_it_cannot_be_continued(open_page):
     run_to_the_end(page)
     page.locator("[data-latest-runs] th a").first.click()
     expect(page.locator("aside.run-details")).to_contain_text(
-        "it cannot be continued: its ε is that of a plan fixed beforehand",
+        "it cannot be continued: its ε holds for a plan fixed beforehand",
         ignore_case=True,  # after its last step, where the page came before its end
     )
     expect(button(page, "Continue this run")).to_have_count(0)

@@ -329,5 +329,5 @@ STATEMENTS = {
         "^$",
         "that rate is computed from the private records, so this number is not private",
     ),
-    "stopping-budget": ("/train/", "End before the step", "Stop before ε would exceed"),
+    "stopping-budget": ("/train/", "End before the step", "stops before its ε exceeds"),
 }

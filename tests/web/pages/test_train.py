@@ -123,13 +123,12 @@ def test_one_group_is_open_and_each_says_whether_it_is(get):
         assert sorted(heads) == ["false"] * (4 - count) + ["true"] * count
 
 
-def test_presets_ask_a_question_and_say_what_their_recorded_run_reached(get):
+def test_presets_show_their_name_and_the_result_of_their_recorded_run(get):
     page = get()
     for preset in PRESETS:
         summary = recorded(preset.slug).summary
         reached = f"{100 * summary['test_accuracy']:.1f} % in "
         at = page.index(f'data-preset="{preset.slug}"')
         tile = page[at : page.index("</a>", at)]
-        assert preset.question.endswith("?")
-        assert f"<strong>{preset.question}</strong>" in tile
+        assert f"<strong>{preset.label}</strong>" in tile
         assert reached in tile

@@ -14,7 +14,7 @@ const PRICE = {
   max_grad_norm: "It costs no ε: the noise is a multiple of C.",
 };
 const FIXED =
-  "This run has no budget for changes: its ε is that of a plan fixed beforehand, so noise, batch size and steps stay. To change them in mid-run, set a budget for changes before the next run.";
+  "This run has no budget for changes: its ε holds for a plan fixed beforehand, so noise, batch size and steps stay. To change them in mid-run, set a budget for changes before the next run.";
 export const COVERED =
   "Chosen while looking: ε covers the choice if the accuracy, ε or the weights led to it, and does not cover it if the loss or the gradients' lengths did.";
 
