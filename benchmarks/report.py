@@ -49,7 +49,7 @@ BARS: dict[str, dict[str, float]] = {
 FLOOR = "ordinary_noise"
 
 AXES = {
-    "batch": "samples a batch (784-256-128-10 perceptron)",
+    "batch": "samples per batch (784-256-128-10 perceptron)",
     "width": "width of two hidden layers (batch 64)",
     "length": "length of sequences (transformer, batch 8)",
 }
@@ -251,7 +251,7 @@ def _norm_methods(results: dict[str, Any]) -> str:
     lines = [
         record.described(results),
         "",
-        "| model | batch | estimated, ms a step | measured, of it | quartiles |",
+        "| model | batch | estimated, ms per step | measured, of it | quartiles |",
         "|---|---|---|---|---|",
     ]
     layers: dict[str, dict[str, Any]] = {}
@@ -341,7 +341,7 @@ def _growth(results: dict[str, Any]) -> str:
     parts = [record.described(results), ""]
     PICTURES.mkdir(exist_ok=True)
     for axis, label in AXES.items():
-        for value, unit in (("milliseconds", "ms a step"), ("extra_mib", "MiB")):
+        for value, unit in (("milliseconds", "ms per step"), ("extra_mib", "MiB")):
             series = _series(results["rows"], axis, value)
             path = PICTURES / f"growth-{axis}-{value}.svg"
             path.write_text(line_plot(series, label, unit), encoding="utf-8")
