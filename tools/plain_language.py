@@ -92,10 +92,10 @@ class Family:
 
 
 FAMILIES = {
-    "readme": Family(5.5, r"README\.md", prose.markdown),
+    "readme": Family(1.0, r"README\.md", prose.markdown),
     "changelog": Family(2.0, r"CHANGELOG\.md", prose.markdown),
     "decisions": Family(0.5, r"docs/decisions/.*\.md", prose.markdown),
-    "docs": Family(9.5, r".*\.md", prose.markdown),
+    "docs": Family(5.5, r".*\.md", prose.markdown),
     "chapters": Family(8.0, r"templates/learn/.*\.html", prose.template),
     "pages": Family(11.0, r"templates/.*\.html", prose.template),
     "commands": Family(1.0, r"dpsgd_explorer/cli/.*\.py", prose.literals),
@@ -106,7 +106,7 @@ FAMILIES = {
         8.0, r"dpsgd_explorer/(?:web|runs|server|settings)\b.*\.py", prose.literals
     ),
     "messages of the library": Family(8.0, r"dpsgd_explorer/.*\.py", prose.literals),
-    "scripts' messages": Family(7.5, r"static/.*\.js", prose.script_literals),
+    "scripts' messages": Family(7.0, r"static/.*\.js", prose.script_literals),
     "scripts' comments": Family(20.0, r"static/.*\.js", prose.script_comments),
     "source: accounting": Family(
         8.0, r"dpsgd_explorer/accounting/.*\.py", prose.comments
