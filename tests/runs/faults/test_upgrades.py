@@ -71,7 +71,7 @@ def test_a_drained_site_trains_nothing_until_it_is_resumed(site):
     assert site.store.get(run).state == "queued"
     assert has_nothing_to_repeat(site.store, run)
     site.doorbell.ring(run)
-    assert drain(site)[1].startswith("no run trains, 2 wait")
+    assert drain(site)[1].startswith("no run trains, 2 are queued")
     assert drain(site, "--resume") == (0, "runs start again\n")
     step = site.store.get(run).step
     site.until(lambda: site.store.get(run).step > step, 60)
