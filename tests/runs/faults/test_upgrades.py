@@ -66,7 +66,7 @@ def test_a_drained_site_trains_nothing_until_it_is_resumed(site):
     run = begun(site, ENDLESS)
     waiting = site.store.create(RUN, visitor="bob").id
     code, said = drain(site)
-    assert (code, said.split(";")[0]) == (0, "no run trains, 2 wait")
+    assert (code, said.split(";")[0]) == (0, "no run trains, 2 are queued")
     assert site.store.leases.held() == 0
     assert site.store.get(run).state == "queued"
     assert has_nothing_to_repeat(site.store, run)
