@@ -93,7 +93,7 @@ class Family:
 
 FAMILIES = {
     "readme": Family(1.0, r"README\.md", prose.markdown),
-    "changelog": Family(2.0, r"CHANGELOG\.md", prose.markdown),
+    "changelog": Family(1.0, r"CHANGELOG\.md", prose.markdown),
     "decisions": Family(0.5, r"docs/decisions/.*\.md", prose.markdown),
     "docs": Family(5.5, r".*\.md", prose.markdown),
     "chapters": Family(8.0, r"templates/learn/.*\.html", prose.template),
