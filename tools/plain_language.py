@@ -103,7 +103,7 @@ FAMILIES = {
         1.0, r"dpsgd_explorer/experiments/.*\.py", prose.literals
     ),
     "answers of the site": Family(
-        8.0, r"dpsgd_explorer/(?:web|runs|server|settings)\b.*\.py", prose.literals
+        7.5, r"dpsgd_explorer/(?:web|runs|server|settings)\b.*\.py", prose.literals
     ),
     "messages of the library": Family(8.0, r"dpsgd_explorer/.*\.py", prose.literals),
     "scripts' messages": Family(7.0, r"static/.*\.js", prose.script_literals),
@@ -123,7 +123,7 @@ FAMILIES = {
     "source: runs": Family(14.0, r"dpsgd_explorer/runs/.*\.py", prose.comments),
     "source: server": Family(11.5, r"dpsgd_explorer/server/.*\.py", prose.comments),
     "source: training": Family(9.0, r"dpsgd_explorer/training/.*\.py", prose.comments),
-    "source: web": Family(19.0, r"dpsgd_explorer/web/.*\.py", prose.comments),
+    "source: web": Family(17.5, r"dpsgd_explorer/web/.*\.py", prose.comments),
     "source: tests": Family(17.0, r"tests/.*\.py", prose.comments),
     "source: tests of scripts": Family(11.5, r"tests/.*\.js", prose.script_comments),
     "source: all other": Family(12.0, r".*\.py", prose.comments),

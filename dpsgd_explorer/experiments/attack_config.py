@@ -16,12 +16,12 @@ import math
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpsgd_explorer.accounting import Plan, round_up
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
-from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.config import KIND_HELP, RunConfig
 from dpsgd_explorer.experiments.fields.setting import check_choices
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import setting
@@ -73,7 +73,7 @@ class AttackConfig(RunConfig):
 
     TO_COST_LESS: ClassVar[str] = "fewer shadow models"
 
-    kind: Literal["attack"] = "attack"
+    kind: Literal["attack"] = Field("attack", description=KIND_HELP)
     dataset: str = setting(
         "dataset",
         "mnist",

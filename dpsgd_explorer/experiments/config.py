@@ -16,6 +16,8 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.fields.messages import config_error
 from dpsgd_explorer.experiments.fields.setting import check_choices
 
+KIND_HELP = "Kind of run. It decides which other settings there are."
+
 
 class RunConfig(BaseModel, ABC):
     """The settings of one run; each kind of run has its own class of them.

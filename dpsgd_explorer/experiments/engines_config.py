@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.config import KIND_HELP, RunConfig
 from dpsgd_explorer.experiments.training_config import PASSES
 from dpsgd_explorer.experiments.vocabulary import ENGINES, setting
 
@@ -104,7 +104,7 @@ class EnginesConfig(RunConfig):
 
     TO_COST_LESS: ClassVar[str] = "a smaller width or shorter sequences"
 
-    kind: Literal["engines"] = "engines"
+    kind: Literal["engines"] = Field("engines", description=KIND_HELP)
     model: str = setting(
         "model",
         "transformer",

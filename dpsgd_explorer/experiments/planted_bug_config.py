@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from dpsgd_explorer.experiments.config import RunConfig
+from pydantic import Field
+
+from dpsgd_explorer.experiments.config import KIND_HELP, RunConfig
 from dpsgd_explorer.experiments.fields.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import setting
 
@@ -46,7 +48,7 @@ class PlantedBugConfig(RunConfig):
 
     TO_COST_LESS: ClassVar[str] = "another loop"
 
-    kind: Literal["planted_bug"] = "planted_bug"
+    kind: Literal["planted_bug"] = Field("planted_bug", description=KIND_HELP)
     loop: str = LOOP.field(HONEST, group="Loop")
     seed: int = setting(
         "seed",

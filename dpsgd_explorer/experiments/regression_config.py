@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from dpsgd_explorer.accounting.core.validation import LEAST_DELTA
 from dpsgd_explorer.errors import AccountingError, ConfigError
-from dpsgd_explorer.experiments.config import RunConfig, evenly_spent
+from dpsgd_explorer.experiments.config import KIND_HELP, RunConfig, evenly_spent
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
@@ -40,7 +40,7 @@ class RegressionConfig(RunConfig):
 
     TO_COST_LESS: ClassVar[str] = "fewer repetitions or less noise"
 
-    kind: Literal["regression"] = "regression"
+    kind: Literal["regression"] = Field("regression", description=KIND_HELP)
     rows: str = setting("rows", "normalize", group="Data")
     x_bound: float = setting("x_bound", 1.0, group="Data", slider=False)
     y_bound: float = setting("y_bound", 5.0, group="Data", slider=False)

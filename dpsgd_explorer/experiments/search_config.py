@@ -20,7 +20,7 @@ from dpsgd_explorer.accounting import (
     padded_selection,
 )
 from dpsgd_explorer.errors import AccountingError, ConfigError
-from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.config import KIND_HELP, RunConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import setting
 
@@ -48,7 +48,9 @@ class SearchConfig(TrainingConfig):
 
     TO_COST_LESS: ClassVar[str] = "a smaller expected_batch_size or fewer steps"
 
-    kind: Literal["search"] = "search"  # type: ignore[assignment]  # narrowed
+    kind: Literal["search"] = Field(  # type: ignore[assignment]  # narrowed
+        "search", description=KIND_HELP
+    )
     mean_trials: float = setting("mean_trials", 10.0, group=GROUP)
     learning_rate_values: str | None = setting(
         "learning_rate_values", None, group=GROUP

@@ -26,7 +26,12 @@ from dpsgd_explorer.experiments.architecture import (
     widths_of,
 )
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
-from dpsgd_explorer.experiments.config import RunConfig, check_pair, evenly_spent
+from dpsgd_explorer.experiments.config import (
+    KIND_HELP,
+    RunConfig,
+    check_pair,
+    evenly_spent,
+)
 from dpsgd_explorer.experiments.fields.setting import check_choices
 from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.schedules import (
@@ -61,7 +66,7 @@ class TrainingConfig(RunConfig):
 
     TO_COST_LESS: ClassVar[str] = "a smaller expected_batch_size or a smaller model"
 
-    kind: Literal["training"] = "training"
+    kind: Literal["training"] = Field("training", description=KIND_HELP)
     dataset: str = setting("dataset", "mnist", group="Data and model")
     table: OwnTable | None = Field(
         None,

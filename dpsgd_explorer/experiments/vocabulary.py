@@ -400,7 +400,14 @@ def setting(
     )
 
 
-def parameter(name: str, description: str | None = None, **limits: float) -> Any:
-    """Return a required pydantic field with a setting's domain, for an API question."""
+def parameter(name: str, description: str, example: float, **limits: float) -> Any:
+    """Returns a required pydantic field with a setting's domain, for an API question.
+
+    Args:
+        name: Name of the setting.
+        description: Meaning of the field, for users of the API.
+        example: Value of the field in the example request of the specification.
+        limits: Limits that replace or extend the limits of the setting.
+    """
     domain: dict[str, Any] = SETTINGS[name].narrowed(**limits).limits
-    return Field(description=description, **domain)
+    return Field(description=description, examples=[example], **domain)

@@ -64,19 +64,30 @@ class BatchesAnswer(BaseModel):
 
 @question("/budget")
 def budget(query: BudgetQuestion) -> BudgetAnswer:
-    """Return the one of five numbers that follows from the other four."""
+    """Returns the one of five numbers that follows from the other four.
+
+    The five numbers are ε, δ, noise multiplier, expected batch size and epochs, for a
+    given number of records. ``solve`` names the number that is computed.
+    """
     return answer_to(query)
 
 
 @question("/budget_map")
 def budget_map_(query: MapQuestion) -> BudgetMap:
-    """Return lines of equal epsilon over epochs and noise."""
+    """Returns lines of equal ε over epochs and noise multiplier, for a chart.
+
+    The lines are read off a grid and are approximate. ``/budget`` computes a single
+    budget exactly.
+    """
     return budget_map(query)
 
 
 @question("/batch_sizes")
 def batch_sizes(query: BudgetQuestion) -> BatchesAnswer:
-    """Return the noise per update by batch size, at one epsilon and length."""
+    """Returns the noise per update for several batch sizes.
+
+    All rows have the ε and the epochs of the given budget.
+    """
     return BatchesAnswer(rows=batch_rows(query))
 
 

@@ -45,7 +45,11 @@ NUMBER = re.compile("[0-9]{1,9}")
 
 @operation(bp, "POST", "", answer=ClassAnswer, status=201, errors=(429, 507))
 def make_class(body: ClassRequest) -> Response:
-    """Make a class whose teacher this visitor is; 201 with its Location."""
+    """Creates a class and makes this visitor its teacher.
+
+    Returns 201 with the class's address in ``Location``. ``links`` contains the secret
+    links for students and teachers.
+    """
     network = request_network()
     made = classes().make(body.plan, visitor=known_visitor(), network=network)
     answer = _answer(made)
@@ -54,7 +58,10 @@ def make_class(body: ClassRequest) -> Response:
 
 @operation(bp, "GET", "")
 def list_classes() -> ClassList:
-    """Return the classes that this visitor is in, newest first."""
+    """Lists the classes of this visitor, newest first.
+
+    The list contains the classes in which the visitor is a teacher or a student.
+    """
     visitor = current_visitor()
     found = classes().of(visitor) if visitor else []
     return ClassList(classes=[ClassSummary.of(one, visitor) for one in found])
@@ -62,7 +69,11 @@ def list_classes() -> ClassList:
 
 @operation(bp, "POST", "/join", errors=(404, OVER, 429))
 def join_class(body: JoinRequest) -> ClassAnswer:
-    """Join the class of a link, as its student or, by its other link, its teacher."""
+    """Joins the class that a secret link belongs to.
+
+    ``code`` is the last part of the link. The students' link makes the visitor a
+    student, the teachers' link a teacher.
+    """
     entrance = entrance_of(body.code)
     visitor, class_id = known_visitor(), entrance.found.id
     if entrance.role == TEACHER:
@@ -72,13 +83,21 @@ def join_class(body: JoinRequest) -> ClassAnswer:
 
 @operation(bp, "GET", "/<class_id:class_id>")
 def show_class(class_id: str) -> ClassAnswer:
-    """Return a class that this visitor is in, with its newest runs."""
+    """Returns one class with its quota, students and newest runs.
+
+    The answer contains at most 400 runs; the roster contains all. Visitors outside the
+    class get 404.
+    """
     return _answer(classes().get(class_id, current_visitor()))
 
 
 @operation(bp, "GET", "/<class_id:class_id>/events.json")
 def class_log(class_id: str, query: GroupPosition) -> ClassLog:
-    """Return events of all runs of a class behind ``after``, oldest first."""
+    """Returns the events of all runs of a class after a given event, oldest first.
+
+    Events of single steps are left out. If ``version`` has changed, the members, runs
+    or state of the class have changed.
+    """
     found = classes().get(class_id, current_visitor())
     visitor = current_visitor()
     events = classes().events(class_id, query.after, MOST_EVENTS, visitor=visitor)
@@ -91,7 +110,10 @@ def class_log(class_id: str, query: GroupPosition) -> ClassLog:
 
 @operation(bp, "GET", "/<class_id:class_id>/roster.csv", media_types=("text/csv",))
 def roster(class_id: str) -> Response:
-    """Download all runs of a class: a row each, with ε and its terms, and settings."""
+    """Downloads all runs of a class as CSV, one run per row.
+
+    Each row contains ε, the terms of the guarantee and all settings.
+    """
     found = classes().get(class_id, current_visitor())
     rows = classes().roster(class_id, visitor=current_visitor())
     text = as_csv(entries_of(found, rows))
@@ -102,33 +124,49 @@ def roster(class_id: str) -> Response:
 
 @operation(bp, "POST", "/<class_id:class_id>/leave", status=204)
 def leave_class(class_id: str) -> Response:
-    """Leave a class, with one's runs, which stay one's own; 204."""
+    """Leaves a class.
+
+    The visitor's runs leave the roster of the class and still belong to the visitor.
+    """
     classes().leave(class_id, current_visitor())
     return Response(status=204)
 
 
 @operation(bp, "POST", "/<class_id:class_id>/close")
 def close_class(class_id: str) -> ClassAnswer:
-    """Close a class of this teacher: nobody joins or launches any more."""
+    """Closes a class: nobody can join it or launch runs for it.
+
+    Only a teacher of the class may close it. Its members can still read the class.
+    """
     return _answer(classes().close(class_id, current_visitor()))
 
 
 @operation(bp, "POST", "/<class_id:class_id>/links")
 def renew_links(class_id: str) -> ClassAnswer:
-    """Let other links lead to a class of this teacher; the former hold no more."""
+    """Replaces both secret links of a class.
+
+    The previous links stop working. Only a teacher of the class may replace them.
+    """
     return _answer(classes().renew_links(class_id, current_visitor()))
 
 
 @operation(bp, "DELETE", "/<class_id:class_id>", status=204)
 def delete_class(class_id: str) -> Response:
-    """Delete a class of this teacher with its roster; runs stay and go on; 204."""
+    """Deletes a class and its roster.
+
+    The runs of the class are not deleted and continue. Only a teacher of the class may
+    delete it.
+    """
     classes().delete(class_id, current_visitor())
     return Response(status=204)
 
 
 @operation(bp, "DELETE", "/<class_id:class_id>/students/<number>", status=204)
 def remove_student(class_id: str, number: str) -> Response:
-    """Take a student of a class of this teacher out of it, for good; 204."""
+    """Removes a student from a class for good.
+
+    Only a teacher of the class may remove students.
+    """
     student = int(number) if NUMBER.fullmatch(number) else 0
     classes().remove_student(class_id, student, current_visitor())
     return Response(status=204)
@@ -136,7 +174,11 @@ def remove_student(class_id: str, number: str) -> Response:
 
 @operation(bp, "DELETE", "/<class_id:class_id>/runs/<run_id>", status=204)
 def remove_run(class_id: str, run_id: str) -> Response:
-    """Take a run out of a class, as its teacher or as who launched it; 204."""
+    """Removes a run from a class.
+
+    A teacher of the class and the visitor who launched the run may remove it. The run
+    itself is not deleted.
+    """
     classes().remove_run(class_id, run_id, current_visitor())
     return Response(status=204)
 

@@ -28,9 +28,11 @@ RECONNECT_MS = 2000
 
 @operation(bp, "GET", "/events", media_types=(EVENT_STREAM,), errors=(503,))
 def events(run_id: str, query: Position) -> Response:
-    """Stream the log behind ``Last-Event-ID``, else behind ``after``.
+    """Streams the log of a run as server-sent events.
 
-    204 if the run has ended and nothing follows: the browser then stops asking.
+    The stream starts after the event in ``Last-Event-ID``, otherwise after ``after``.
+    If the run has ended and no event follows, the answer is 204 and a browser stops
+    reconnecting.
     """
     run = run_store().get(run_id)  # before the stream: afterwards the status is sent
     after = _position(run, query.after)
@@ -51,7 +53,10 @@ def events(run_id: str, query: Position) -> Response:
 
 @operation(bp, "GET", "/events.json")
 def log(run_id: str, query: Page) -> Log:
-    """Return the entries of the log behind ``after``, oldest first."""
+    """Returns the events of a run after a given event, oldest first.
+
+    Use this route to poll the log. The events are the same as in the stream.
+    """
     run = run_store().get(run_id)
     entries = run_store().events(run_id, query.after, query.limit, query.kind)
     return Log(

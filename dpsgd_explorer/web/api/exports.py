@@ -160,7 +160,11 @@ FORMATS: Mapping[str, Format] = {
     choices={"extension": list(FORMATS)},
 )
 def export(run_id: str, extension: str) -> Response:
-    """Download a run as it is now: its log, or what reproduces it."""
+    """Downloads a run in one of several formats.
+
+    ``csv`` and ``json`` contain the log, and ``html`` is a self-contained report.
+    ``py`` and ``ipynb`` are programs that repeat the run and compare the results.
+    """
     if extension not in FORMATS:
         abort(404)
     chosen, store = FORMATS[extension], run_store()
@@ -176,7 +180,11 @@ def export(run_id: str, extension: str) -> Response:
 
 @operation(bp, "GET", "/card.svg", media_types=(SVG,))
 def card(run_id: str) -> Response:
-    """Return one picture of a training or search that has ended, with ε in odds."""
+    """Returns a picture of a training run or search, with ε in odds.
+
+    A training run has a picture when it has ended, a search when it has a winner. The
+    picture is 1200 by 630 pixels.
+    """
     store = run_store()
     run = store.get(run_id)
     log = (json.loads(event.data) for event in _evaluations(store, run))
@@ -193,7 +201,11 @@ def card(run_id: str) -> Response:
 
 @operation(bp, "GET", "/receipt.json", media_types=(JSON,))
 def receipt(run_id: str) -> Response:
-    """Download the receipt of a run that is done; the command ``verify`` checks it."""
+    """Downloads the receipt of a finished private run.
+
+    The receipt contains the plan, the steps done, ε and the audit. The command ``dpsgd
+    verify`` checks it.
+    """
     store = run_store()
     run = store.get(run_id)
     ends = [json.loads(e.data) for e in store.events(run.id, kind="end")]
@@ -214,7 +226,11 @@ def _evaluations(store: RunStore, run: Run) -> Iterator[StoredEvent]:
 
 @operation(bp, "GET", "/weights.safetensors", media_types=(BYTES,))
 def weights(run_id: str) -> Response:
-    """Download what a finished run trained, with its settings and its receipt."""
+    """Downloads the weights of a finished training run.
+
+    The answer is a safetensors file. Its header contains the settings and the receipt
+    of the run.
+    """
     store = run_store()
     run = store.get(run_id)
     data = store.weights(run.id)

@@ -25,7 +25,11 @@ bp = Blueprint("groups_api", __name__, url_prefix="/api/v1/groups")
 
 @operation(bp, "POST", "", answer=GroupAnswer, status=201, errors=(429, 507))
 def launch_group(body: GroupRequest) -> Response:
-    """Queue all runs of a group, or none; 201 with its Location."""
+    """Queues all runs of a group, or none.
+
+    The group counts as one launch. Returns 201 with the group's address in
+    ``Location``.
+    """
     made = body.group
     for config in made.configs:
         check_data(config)
@@ -39,13 +43,20 @@ def launch_group(body: GroupRequest) -> Response:
 
 @operation(bp, "GET", "/<group_id>")
 def show_group(group_id: str) -> GroupAnswer:
-    """Return a group with its runs; whoever has its id may read it."""
+    """Returns a group with its runs.
+
+    Anyone with the id of the group may read it.
+    """
     return _answer(visible_group(group_id))
 
 
 @operation(bp, "GET", "/<group_id>/events.json")
 def group_log(group_id: str, query: GroupPosition) -> GroupLog:
-    """Return events of all runs of a group behind ``after``, oldest first."""
+    """Returns the events of all runs of a group after a given event, oldest first.
+
+    Events of single steps are left out. If ``has_ended`` is true and there are no
+    events, none will follow.
+    """
     group = visible_group(group_id)
     events = run_store().group_events(group_id, query.after, MOST_EVENTS)
     return GroupLog(
@@ -55,13 +66,21 @@ def group_log(group_id: str, query: GroupPosition) -> GroupLog:
 
 @operation(bp, "POST", "/<group_id>/cancel")
 def cancel_group(group_id: str) -> GroupAnswer:
-    """Stop all runs of a group of this visitor; running ones end within seconds."""
+    """Stops all runs of a group.
+
+    Queued runs stop immediately, and running ones within seconds. Only the visitor who
+    launched the group may stop it.
+    """
     return _answer(run_store().cancel_group(group_id, current_visitor()))
 
 
 @operation(bp, "DELETE", "/<group_id>", status=204)
 def delete_group(group_id: str) -> Response:
-    """Delete a group of this visitor with its runs and their logs; 204."""
+    """Deletes all runs of a group with their logs.
+
+    Each run can be restored for ten seconds. Only the visitor who launched the group
+    may delete it.
+    """
     run_store().delete_group(group_id, current_visitor())
     return Response(status=204)
 

@@ -1,4 +1,4 @@
-"""The specification of the API, generated from the routes and their models."""
+"""The OpenAPI document of the site, generated from the routes and their models."""
 
 from __future__ import annotations
 
@@ -16,26 +16,47 @@ from dpsgd_explorer.web.api.operation import JSON, Endpoint, Operation
 PATH_PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 COMPONENT = "#/components/schemas/{model}"
 UNSAFE = ("POST", "PATCH", "DELETE")
+API = re.compile(r"/api/v1/(\w+)")
+SITE = "site"  # tag of the routes outside the API's prefix
+TAGS = {
+    "runs": "Launch, follow, change and export runs.",
+    "groups": "Launch, follow and stop several training runs together.",
+    "classes": "Create a class, let students join it, and follow their runs.",
+    "privacy": "Compute ε, δ, noise, steps and batch sizes.",
+    "regression": "Compare methods of private linear regression.",
+    SITE: "Check that the site works, and read this specification.",
+}
+PATH_PARAMETERS = {
+    "class_id": "Id of a class.",
+    "extension": "Format of the file.",
+    "group_id": "Id of a group of runs.",
+    "number": "Number of a student in the class.",
+    "run_id": "Id of a run.",
+}
 
 
 class ErrorDetail(BaseModel):
-    """``code`` is for programs, ``message`` for people, ``field`` is at fault."""
+    """One error."""
 
-    code: str
-    message: str
-    field: str | None = None
-    fields: dict[str, str] | None = Field(None, description="A message for each field.")
-    retry_after: int | None = Field(None, description="Seconds.")
+    code: str = Field(description="Kind of error, for programs.")
+    message: str = Field(description="Description of the error, for people.")
+    field: str | None = Field(None, description="Name of the first wrong field.")
+    fields: dict[str, str] | None = Field(
+        None, description="A message for each wrong field."
+    )
+    retry_after: int | None = Field(
+        None, description="Seconds until the request may be repeated."
+    )
 
 
 class ErrorAnswer(BaseModel):
-    """The one shape of every error."""
+    """The body of every response with an error status."""
 
     error: ErrorDetail
 
 
 def specification(app: Flask) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of an application's API routes."""
+    """Returns the OpenAPI 3.1 document of an application's API routes."""
     routes = described_routes(app)
     refs, schemas = _schemas([operation for _, operation in routes])
     paths: dict[str, dict[str, Any]] = {}
@@ -49,16 +70,17 @@ def specification(app: Flask) -> dict[str, Any]:
         "info": {
             "title": "DP-SGD Explorer",
             "version": __version__,
-            "description": "Launch, follow and check differentially private training.",
+            "description": "Launches and checks differentially private training.",
             "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         },
+        "tags": [{"name": name, "description": TAGS[name]} for name in TAGS],
         "paths": paths,
         "components": {"schemas": schemas},
     }
 
 
 def described_routes(app: Flask) -> list[tuple[str, Operation]]:
-    """Return each API route's full path and description, in order of the paths."""
+    """Returns each API route's full path and description, in order of the paths."""
     found = []
     for rule in app.url_map.iter_rules():
         view: Any = app.view_functions[rule.endpoint]
@@ -68,7 +90,7 @@ def described_routes(app: Flask) -> list[tuple[str, Operation]]:
 
 
 def statuses(rule: str, operation: Operation) -> list[int]:
-    """Return the errors that a route may answer with."""
+    """Returns the error statuses that a route may answer with."""
     found = {*operation.errors, 400, 500}
     if PATH_PARAMETER.search(rule):
         found.add(404)
@@ -79,6 +101,12 @@ def statuses(rule: str, operation: Operation) -> list[int]:
     if operation.method in UNSAFE:
         found |= {403, 503}
     return sorted(found)
+
+
+def tag_of(rule: str) -> str:
+    """Returns the tag of a route: the resource in its path, or the site."""
+    resource = API.match(rule)
+    return resource[1] if resource else SITE
 
 
 def _described(
@@ -94,6 +122,8 @@ def _described(
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
+        "description": operation.description,
+        "tags": [tag_of(rule)],
         "parameters": [
             *_path_parameters(rule, operation),
             *_query_parameters(operation, schemas),
@@ -122,7 +152,13 @@ def _path_parameters(rule: str, operation: Operation) -> list[dict[str, Any]]:
         if name in operation.choices:
             schema["enum"] = operation.choices[name]
         parameters.append(
-            {"name": name, "in": "path", "required": True, "schema": schema}
+            {
+                "name": name,
+                "in": "path",
+                "required": True,
+                "description": PATH_PARAMETERS[name],
+                "schema": schema,
+            }
         )
     return parameters
 
@@ -148,7 +184,7 @@ def _query_parameters(
 def _schemas(
     operations: list[Operation],
 ) -> tuple[dict[Any, Any], dict[str, Any]]:
-    """Return a reference to each model, and the components they refer to."""
+    """Returns a reference to each model, and the components they refer to."""
     models: dict[Any, None] = {(ErrorAnswer, "serialization"): None}
     for operation in operations:
         models |= {

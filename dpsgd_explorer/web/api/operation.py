@@ -22,9 +22,11 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """What the specification says about a route.
+    """The declaration of a route: its models, texts and statuses.
 
     Attributes:
+        summary: First line of the view's docstring.
+        description: Other lines of the view's docstring, as CommonMark.
         query: Model of the query string; the view gets it as ``query``.
         body: Model of the JSON body; the view gets it as ``body``.
         answer: Model of a successful answer, None where it is not JSON of ours.
@@ -36,6 +38,7 @@ class Operation:
     path: str
     name: str
     summary: str
+    description: str
     query: type[BaseModel] | None = None
     body: type[BaseModel] | None = None
     answer: type[BaseModel] | None = None
@@ -46,14 +49,18 @@ class Operation:
 
 
 class Endpoint:
-    """Parses what a request says, then calls the view."""
+    """Parses and checks a request, then calls the view."""
 
     def __init__(self, view: Callable[..., Response], operation: Operation) -> None:
         self.view = view
         self.operation = operation
 
     def __call__(self, **values: Any) -> Response:
-        """Answer the request; ConfigError names the query or body field at fault."""
+        """Answers the request.
+
+        Raises:
+            ConfigError: Names the wrong field of the query or the body.
+        """
         if self.operation.query is not None:
             values["query"] = parse_query(self.operation.query)
         if self.operation.body is not None:
@@ -64,17 +71,18 @@ class Endpoint:
 def operation(
     blueprint: Blueprint, method: str, path: str, *, queue: str = "", **described: Any
 ) -> Callable[[View], View]:
-    """Register a view as an API route.
+    """Returns a decorator that registers a view as an API route.
 
-    The models of query, body and answer are those of the view's annotations.
+    The view's annotations give the models of query, body and answer. Its docstring
+    gives summary and description, so it is written for users of the API.
 
     Args:
-        blueprint: Gets the route.
-        method: Of HTTP.
-        path: Below the blueprint's.
-        queue: One of ``answer_cache.QUEUES``, for an answer that follows from the
-            query alone: it is computed in its turn and cached.
-        described: Attributes of ``Operation`` that the view does not say.
+        blueprint: Blueprint that the route is added to.
+        method: HTTP method.
+        path: Path below the prefix of the blueprint.
+        queue: One of ``answer_cache.QUEUES``, for an answer that depends on the query
+            only. Answers of one queue are computed one at a time and are cached.
+        described: Further attributes of ``Operation``.
     """
 
     def register(view: View) -> View:
@@ -82,11 +90,13 @@ def operation(
         models: dict[str, Any] = {name: hints.get(name) for name in ("query", "body")}
         if issubclass(hints["return"], BaseModel):
             models["answer"] = hints["return"]
+        summary, _, description = (inspect.getdoc(view) or "").partition("\n\n")
         route = Operation(
             method=method,
             path=path,
             name=view.__name__,
-            summary=(inspect.getdoc(view) or "").partition("\n")[0],
+            summary=_as_markdown(summary),
+            description=_as_markdown(description),
             **models | described,
         )
 
@@ -102,12 +112,16 @@ def operation(
     return register
 
 
+def _as_markdown(text: str) -> str:
+    """Returns a text of a docstring on one line, with the quotes of Markdown."""
+    return " ".join(text.split()).replace("``", "`")
+
+
 def parse_query(model: type[Model]) -> Model:
-    """Return the query string as a model; "" means not given.
+    """Returns the query string as a model; an empty value counts as not given.
 
     Raises:
-        ConfigError: names a field at fault, or one that is given twice: which of its
-            values is meant is not guessed.
+        ConfigError: A field is wrong, or is given more than once.
     """
     for name, texts in request.args.lists():
         if len(texts) > 1:
@@ -120,6 +134,6 @@ def parse_query(model: type[Model]) -> Model:
 def reply(
     answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
-    """Answer with a model as JSON."""
+    """Returns a response with a model as JSON."""
     text = current_app.json.dumps(answer.model_dump(mode="json"))
     return Response(text, status, headers, mimetype=JSON)

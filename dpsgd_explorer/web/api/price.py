@@ -20,7 +20,11 @@ bp = Blueprint("price_api", __name__, url_prefix="/api/v1/runs/<run_id>")
 
 @operation(bp, "GET", "/price")
 def change_price(run_id: str, query: ChangeQuestion) -> ChangeAnswer:
-    """Return what a training run would spend after a change, or continued."""
+    """Returns the ε of a training run after a change of its settings.
+
+    The query contains the changed settings, or the ``further_steps`` of a continued
+    run. The run itself does not change.
+    """
     store = run_store()
     run = store.get(run_id)
     config = parse(run.config)

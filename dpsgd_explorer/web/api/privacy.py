@@ -77,7 +77,11 @@ CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
 
 @quick_question("/epsilon")
 def epsilon(query: EpsilonQuestion) -> EpsilonAnswer:
-    """Return the epsilon that so many steps spend; null without noise."""
+    """Returns ε of a run with the given noise and number of steps.
+
+    Without noise there is no guarantee, and ``epsilon`` is null. ``sampling`` selects
+    the way batches are drawn.
+    """
     batches = query.batches
     found = batches_interval(query.run, query.delta, **query.asked_of, batches=batches)
     answer = _answer(query, found, query.run, query.delta, found, batches)
@@ -86,7 +90,10 @@ def epsilon(query: EpsilonQuestion) -> EpsilonAnswer:
 
 @quick_question("/delta")
 def delta(query: DeltaQuestion) -> PrivacyAnswer:
-    """Return the delta with which so many steps spend this epsilon."""
+    """Returns δ of a run for a given ε.
+
+    The run is given by its sample rate, noise multiplier and number of steps.
+    """
     found = delta_interval([query.run], query.epsilon, **query.asked_of)
     spent = replace(found, value=query.epsilon)
     return _answer(query, found, query.run, found.value, spent)
@@ -94,7 +101,10 @@ def delta(query: DeltaQuestion) -> PrivacyAnswer:
 
 @question("/noise_multiplier")
 def noise_multiplier(query: NoiseQuestion) -> PrivacyAnswer:
-    """Return the least noise multiplier that stays within a target epsilon."""
+    """Returns the smallest noise multiplier within a target ε.
+
+    The answer also contains the ε of a run with this noise multiplier.
+    """
     least = accounting.noise_multiplier(**query.model_dump())
     run = Phase(query.sample_rate, least, query.steps)
     near = replace(run, noise_multiplier=least * (1 - CLOSE))
@@ -103,7 +113,10 @@ def noise_multiplier(query: NoiseQuestion) -> PrivacyAnswer:
 
 @question("/steps")
 def steps(query: StepsQuestion) -> PrivacyAnswer:
-    """Return the largest number of steps that stays within a target epsilon."""
+    """Returns the largest number of steps within a target ε.
+
+    The answer also contains the ε of a run with this number of steps.
+    """
     most = accounting.steps(**query.model_dump())
     run = Phase(query.sample_rate, query.noise_multiplier, most)
     near = replace(run, steps=min(most + 1, MAX_STEPS))
@@ -112,7 +125,10 @@ def steps(query: StepsQuestion) -> PrivacyAnswer:
 
 @question("/sample_rate")
 def sample_rate(query: SampleRateQuestion) -> PrivacyAnswer:
-    """Return the largest sample rate that stays within a target epsilon."""
+    """Returns the largest sample rate within a target ε.
+
+    The answer also contains the ε of a run with this sample rate.
+    """
     most = accounting.sample_rate(**query.model_dump())
     run = Phase(most, query.noise_multiplier, query.steps)
     near = replace(run, sample_rate=min(most * (1 + CLOSE), 1.0))
@@ -121,7 +137,11 @@ def sample_rate(query: SampleRateQuestion) -> PrivacyAnswer:
 
 @question("/trade_off")
 def trade_off(query: TradeOffQuestion) -> TradeOffAnswer:
-    """Return how well any attacker can tell who was used, by false alarms."""
+    """Returns the largest true positive rate of any attack by false positive rate.
+
+    The attack guesses whether one record was used. The trade-off curve holds for every
+    attack, so the query has no ``delta``.
+    """
     last = query.points - 1
     alarms = [(i / last) ** 2 for i in range(query.points)]  # denser near 0
     intervals = trade_off_intervals([query.run], alarms, **query.asked_of)
@@ -138,7 +158,10 @@ def trade_off(query: TradeOffQuestion) -> TradeOffAnswer:
 
 @question("/curve")
 def curve(query: CurveQuestion) -> CurveAnswer:
-    """Return epsilon along the steps of a run."""
+    """Returns ε along the steps of a run.
+
+    The curve has at most ``points`` points, evenly spaced from step 0 to the last step.
+    """
     steps = Curve.steps_up_to(query.steps, query.points)
     intervals = epsilon_intervals([query.run], steps, query.delta, **query.asked_of)
     status = common_status(intervals)
@@ -157,13 +180,20 @@ def curve(query: CurveQuestion) -> CurveAnswer:
 
 @question("/curves")
 def curves(query: CurvesQuestion) -> CurvesAnswer:
-    """Return epsilon along the steps as every accountant counts it."""
+    """Returns ε along the steps of a run by every accountant.
+
+    The steps are spaced geometrically. An accountant that does not apply to the run
+    returns its ``reason``.
+    """
     return race(query)
 
 
 @quick_question("/selection")
 def selection(query: SelectionQuestion) -> SelectionAnswer:
-    """Return what the best of a random number of runs spends; a bound."""
+    """Returns ε of the best of a random number of runs.
+
+    The number of runs is random with mean ``mean_trials``. The ε is an upper bound.
+    """
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
     trial = RdpCurve.of([run], query.neighboring_relation)
     shape = math.inf if query.poisson else query.shape
@@ -178,14 +208,22 @@ def selection(query: SelectionQuestion) -> SelectionAnswer:
 
 @question("/search")
 def search(query: SearchConfig) -> SearchPrice:
-    """Return what a blind search of these settings costs; nothing is run."""
+    """Returns the cost of a blind search for settings, without running it.
+
+    The answer compares the ε of the search, of one trial, and of publishing the same
+    number of trials.
+    """
     check_cost(query, settings().run_cost)
     return search_price(query)
 
 
 @quick_question("/filter")
 def budget_filter(query: FilterQuestion) -> FilterAnswer:
-    """Return how many steps a budget allows whose steps may be chosen on the way."""
+    """Returns the number of steps within an ε budget for adaptive runs.
+
+    Each step may depend on earlier releases, because a privacy filter counts it against
+    the budget. The ε is an upper bound.
+    """
     relation = query.neighboring_relation
     budget = RenyiFilter(
         query.target_epsilon, query.delta, neighboring_relation=relation
@@ -204,7 +242,11 @@ def budget_filter(query: FilterQuestion) -> FilterAnswer:
 
 @operation(bp, "GET", "/plan")
 def plan(query: PlanQuestion) -> PlanAnswer:
-    """Return what a configuration would spend and do, without running it."""
+    """Returns the steps, noise and ε of a configuration, without running it.
+
+    The query is a configuration of a training run. ``points`` adds the curve of ε, and
+    ``preliminary`` returns a quick bound.
+    """
     check_cost(query, settings().run_cost)
     return planned(query, query.points, preliminary=query.preliminary)
 

@@ -1,4 +1,4 @@
-"""A run's ε by another accountant, from what its log says was done."""
+"""A run's ε by another accountant, computed from its log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from flask import Blueprint
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from dpsgd_explorer.accounting import FilteredRun, Odometer, Phase, RenyiFilter
 from dpsgd_explorer.accounting.core.intervals import common_status
@@ -47,18 +47,21 @@ COUNTED = ("step", "evaluation", "end")
 
 
 class RecountQuestion(BaseModel):
-    """Who is to count? Left out: the accountant that the run was planned with."""
+    """Query for ε of a run by an accountant; default: the accountant of its plan."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    accountant: AccountantName | None = None
+    accountant: AccountantName | None = Field(
+        None, description="Method that computes ε. Left out: the method of the run."
+    )
 
 
 class RecountAnswer(EnclosedEpsilon):
-    """What the run has spent so far, and after each step that its log speaks of.
+    """ε of the run so far, and after each step of its log.
 
-    Of a run with a budget for changes ``epsilon`` is the whole budget from its first
-    step on, a bound; the curve is what its filter counted, which is no guarantee.
+    For a run with a budget for changes, ``epsilon`` is the whole budget from the first
+    step on, a bound. Its curve is the count of the privacy filter, which is not a
+    guarantee.
     """
 
     curve: Curve
@@ -66,10 +69,10 @@ class RecountAnswer(EnclosedEpsilon):
 
 @operation(bp, "GET", "/epsilon")
 def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
-    """Return a run's epsilon along its log as another accountant counts it.
+    """Returns ε of a run along its log by another accountant.
 
-    A run with a budget for changes has none but its filter's, one that its own audit
-    refuted none at all.
+    A run with a budget for changes returns this budget, and no other accountant
+    applies. A run that its own audit refuted has no ε and is rejected.
     """
     store = run_store()
     run = store.get(run_id)

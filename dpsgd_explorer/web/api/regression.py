@@ -114,7 +114,11 @@ class RegimesAnswer(BaseModel):
     errors=(429,),
 )
 def regimes(query: RegressionQuestion) -> RegimesAnswer:
-    """Return the errors along many steps with much noise, and few with little."""
+    """Returns the errors of two settings of noisy gradient descent.
+
+    One takes many steps with much noise, the other few steps with little noise, both
+    within ε = 2. The errors are computed from the data and are not private.
+    """
     found = View(query, compares_regimes=True).regimes
     return RegimesAnswer(
         delta=query.delta,
@@ -131,7 +135,11 @@ def regimes(query: RegressionQuestion) -> RegimesAnswer:
     errors=(429,),
 )
 def comparison(query: RegressionQuestion) -> ComparisonAnswer:
-    """Return the errors of SSP, AdaSSP and noisy gradient descent."""
+    """Returns the errors of SSP, AdaSSP and noisy gradient descent.
+
+    The methods predict California housing prices. The errors are computed from the data
+    and are not private.
+    """
     view = View(query, waits=True)
     budget = view.budget
     return ComparisonAnswer(

@@ -48,7 +48,11 @@ bp = Blueprint("runs_api", __name__, url_prefix="/api/v1/runs")
     errors=(404, 410, 429, 507),
 )
 def launch(body: RunRequest) -> Response:
-    """Queue a run; 201 with its Location."""
+    """Queues a run.
+
+    The body contains the settings of a run of some ``kind``, all optional. Returns 201
+    with the run's address in ``Location``.
+    """
     labels = body.labels
     if labels["parent"]:
         _check_parent(labels["parent"])
@@ -68,7 +72,10 @@ def launch(body: RunRequest) -> Response:
 
 @operation(bp, "GET", "")
 def list_runs() -> RunList:
-    """Return this visitor's runs, newest first."""
+    """Lists the runs of this visitor, newest first.
+
+    The visitor is identified by a signed cookie. Without the cookie the list is empty.
+    """
     visitor = current_visitor()
     mine = run_store().runs_of(visitor) if visitor else []
     return RunList(runs=[RunSummary.of(run, visitor) for run in mine])
@@ -76,13 +83,21 @@ def list_runs() -> RunList:
 
 @operation(bp, "GET", "/<run_id>")
 def show(run_id: str) -> RunAnswer:
-    """Return one run; whoever has its id may read it."""
+    """Returns one run with its settings, state and ε.
+
+    Anyone with the id of the run may read it. While the run is queued, the answer
+    contains its position and estimated start.
+    """
     return _answer(run_store().get(run_id))
 
 
 @operation(bp, "PATCH", "/<run_id>")
 def label(run_id: str, body: RunLabels) -> RunAnswer:
-    """Change the name, the note or the star of a run of this visitor."""
+    """Changes the name, note or star of a run.
+
+    Fields that are left out do not change. Only the visitor who launched the run may
+    label it.
+    """
     labels = body.model_dump(exclude_none=True)
     if not labels:
         names = ", ".join(RunLabels.model_fields)
@@ -92,9 +107,10 @@ def label(run_id: str, body: RunLabels) -> RunAnswer:
 
 @operation(bp, "DELETE", "/<run_id>", status=204)
 def delete(run_id: str) -> Response:
-    """Delete a run of this visitor with its log; 204. A running one is stopped.
+    """Deletes a run and its log, and stops the run if it is running.
 
-    It can be restored for ten seconds.
+    The run can be restored for ten seconds. Only the visitor who launched the run may
+    delete it.
     """
     run_store().delete(run_id, current_visitor())
     return Response(status=204)
@@ -102,13 +118,20 @@ def delete(run_id: str) -> Response:
 
 @operation(bp, "POST", "/<run_id>/restore")
 def restore(run_id: str) -> RunAnswer:
-    """Undo the deletion of a run, in the ten seconds after it."""
+    """Restores a deleted run.
+
+    A run can be restored for ten seconds after its deletion, by the visitor who
+    launched it.
+    """
     return _answer(run_store().restore(run_id, current_visitor()))
 
 
 @operation(bp, "DELETE", "")
 def forget() -> ForgottenAnswer:
-    """Delete all runs of this visitor at once and for good, and the cookie."""
+    """Deletes all runs and tables of this visitor, and the cookie.
+
+    The runs cannot be restored. The answer contains the number of deleted runs.
+    """
     visitor = current_visitor()
     forgotten = run_store().forget_visitor(visitor) if visitor else Forgotten(0, 0)
     tables().delete_all()
@@ -118,39 +141,54 @@ def forget() -> ForgottenAnswer:
 
 @operation(bp, "POST", "/<run_id>/cancel")
 def cancel(run_id: str) -> RunAnswer:
-    """Stop a run of this visitor; a running one ends within seconds."""
+    """Stops a run.
+
+    A queued run stops immediately, and a running one within seconds. Only the visitor
+    who launched the run may stop it.
+    """
     return _answer(run_store().cancel(run_id, current_visitor()))
 
 
 @operation(bp, "POST", "/<run_id>/pause")
 def pause(run_id: str) -> RunAnswer:
-    """Pause a run of this visitor after the step it is at; it keeps all it has done."""
+    """Pauses a run after its current step.
+
+    The run keeps its process for half a minute, and its results for good. Only the
+    visitor who launched the run may pause it.
+    """
     run_store().pauses.pause(run_id, current_visitor())
     return _answer(run_store().get(run_id))
 
 
 @operation(bp, "POST", "/<run_id>/resume")
 def resume(run_id: str) -> RunAnswer:
-    """Let a paused run of this visitor go on; it may have to queue for a place."""
+    """Resumes a paused run.
+
+    If the run no longer has a process, it waits at the front of the queue.
+    """
     run_store().pauses.resume(run_id, current_visitor())
     return _ringing(run_store().get(run_id))
 
 
 @operation(bp, "POST", "/<run_id>/step")
 def step(run_id: str) -> RunAnswer:
-    """Let a paused run of this visitor take one step, under the microscope."""
+    """Takes one step of a paused run, with its gradients in the log.
+
+    A ``microscope`` event contains the gradients of the step, projected to a plane, and
+    their norms. These values are not private.
+    """
     run_store().pauses.take_step(run_id, current_visitor())
     return _ringing(run_store().get(run_id))
 
 
 @operation(bp, "POST", "/<run_id>/change")
 def change(run_id: str, body: SettingsChange) -> RunAnswer:
-    """Change settings of a run of this visitor from its next step on.
+    """Changes settings of a run from its next step on.
 
-    Its log holds the change as a ``phase`` event.  Learning rate and clipping bound do
-    not enter ε; noise, batch size and steps need a budget for changes that was fixed at
-    the start, against which a privacy filter counts every step.  ε covers a choice that
-    was made by what is private alone.
+    The learning rate and the clipping bound do not enter ε. Noise, batch size and steps
+    require a budget for changes that was fixed at the start; a privacy filter counts
+    every step against it. ε covers changes that depend on private releases only, and
+    the log records each change as a ``phase`` event.
     """
     values = body.model_dump(exclude_none=True)
     run_store().pauses.change(run_id, current_visitor(), values)
@@ -161,10 +199,10 @@ def change(run_id: str, body: SettingsChange) -> RunAnswer:
     bp, "POST", "/<run_id>/continue", answer=RunAnswer, status=201, errors=(429, 507)
 )
 def go_on(run_id: str, body: FurtherSteps) -> Response:
-    """Continue a run of this visitor that is over; 201 with the Location of the next.
+    """Continues a finished or stopped run by further steps, as a new run.
 
-    It takes over log and state, and its further steps are counted against the budget
-    for changes that was fixed before the first one.
+    The new run takes over log and state, and its steps count against the budget for
+    changes of the first run. Returns 201 with the new run's address in ``Location``.
     """
     store = run_store()
     check_data(parse(store.get(run_id).config))

@@ -33,13 +33,20 @@ class Ready(BaseModel):
 
 @operation(bp, "GET", "/healthz")
 def healthz() -> Health:
-    """Say that this process answers, whatever it depends on."""
+    """Returns 200 while this process answers.
+
+    The answer does not depend on the database, the queue or the workers.
+    """
     return Health(status="ok", version=__version__, profile=settings().profile)
 
 
 @operation(bp, "GET", "/readyz", errors=(503,))
 def readyz() -> Ready:
-    """Say that runs would be carried out: database, schema, queue, a worker."""
+    """Returns 200 if the site can start runs, otherwise 503.
+
+    The check covers the database, its schema, the queue and the workers. A failure
+    names each part that fails.
+    """
     readiness: Readiness = current_app.extensions["readiness"]
     checks = readiness.checks()
     failed = [
@@ -54,5 +61,8 @@ def readyz() -> Ready:
 
 @operation(bp, "GET", "/openapi.json")
 def openapi() -> Response:
-    """Return this specification."""
+    """Returns this specification.
+
+    The document has the format OpenAPI 3.1 and is generated from the routes.
+    """
     return jsonify(specification(current_app))

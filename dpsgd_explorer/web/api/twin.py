@@ -30,13 +30,13 @@ bp = Blueprint("twin_api", __name__, url_prefix="/api/v1/runs/<run_id>")
 
 
 class TwinQuestion(BaseModel):
-    """Which twin is asked for."""
+    """Query for a twin."""
 
     model_config = ConfigDict(extra="forbid")
 
     own: str = Field(
         "",
-        description="Id of a run of this visitor, one of ``choices``; else the "
+        description="Id of one of the visitor's runs in `choices`. Empty: the "
         "recorded twin.",
     )
 
@@ -60,23 +60,28 @@ class TwinAnswer(BaseModel):
     note: str = ""
     page: str | None = None
     shares_batches: bool = Field(
-        default=False, description="Whether start and batches are the run's own."
+        default=False,
+        description="If true, the twin has the start and the batches of the run.",
     )
     is_tuned: bool = Field(
         default=False,
-        description="Whether its learning rate was tuned for this data set and model.",
+        description="If true, its learning rate was tuned for data set and model.",
     )
     models: list[dict[str, Any]] = Field(
         default=[], description="Data of its first and last `model` events."
     )
     choices: list[TwinChoice] = Field(
-        default=[], description="Runs of this visitor that may be asked for instead."
+        default=[], description="Runs of this visitor that can be requested with `own`."
     )
 
 
 @operation(bp, "GET", "/twin")
 def twin(run_id: str, query: TwinQuestion) -> TwinAnswer:
-    """Return the end of the same training without privacy, recorded or one's own."""
+    """Returns the results of the same training without privacy.
+
+    The twin is recorded with the program. With ``own`` it is one of the visitor's runs
+    listed in ``choices``. The results are not private.
+    """
     run = run_store().get(run_id)
     config = parse(run.config)
     if not isinstance(config, TrainingConfig):

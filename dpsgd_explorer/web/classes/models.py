@@ -1,4 +1,4 @@
-"""What the routes of classes are told and what they answer."""
+"""Models of the requests and answers of the class routes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ from dpsgd_explorer.web.run_views.group_models import GroupEvent
 
 
 class ClassRequest(BaseModel):
-    """A class to be made; what is left out is as usual on this site."""
+    """A new class; settings left out have the defaults of the site."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    name: str = Field(description="For people; 1 to 60 printable characters.")
-    launches: int | None = Field(None, description="What all may launch together.")
-    launches_each: int | None = Field(
-        None, description="What one student may launch of these."
+    name: str = Field(
+        examples=["Privacy 101"], description="1 to 60 printable characters."
     )
-    days: int | None = Field(None, description="How long it lives.")
+    launches: int | None = Field(
+        None, description="Maximum number of launches of all students together."
+    )
+    launches_each: int | None = Field(
+        None, description="Maximum number of launches per student."
+    )
+    days: int | None = Field(None, description="Days until the class ends.")
     setup: str = Field(
-        "", description="Address of the trainer that students begin from."
+        "", description="Address of the trainer with the settings students start from."
     )
     shares_runs: bool = Field(
-        True, description="false: a student sees the teacher's runs and its own."
+        True,
+        description="If false, students see their own and the teachers' runs only.",
     )
 
     @property
@@ -43,13 +48,13 @@ class ClassRequest(BaseModel):
 
 
 class JoinRequest(BaseModel):
-    """The code of a class's link, and what its student is to be called."""
+    """Code of a class's link, and nickname of the student."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    code: str = Field(description="The last part of the link.")
+    code: str = Field(description="Last part of the secret link.")
     nickname: str = Field(
-        "", description='At most 30 printable characters; "": "Student 7".'
+        "", description="At most 30 printable characters. Empty: Student and a number."
     )
 
 

@@ -48,7 +48,7 @@ class BudgetQuestion(Question):
         "expected_batch_size",
         1024,
         group="Budget",
-        help="Records a step on average.",
+        help="Mean number of records in a batch.",
         step=None,
         le=MOST_RECORDS,
     )

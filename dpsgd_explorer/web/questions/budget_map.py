@@ -28,12 +28,20 @@ Floats = npt.NDArray[np.float64]
 
 
 class MapQuestion(Question):
-    """Where on the map does a run spend how much?"""
+    """Query for the lines of equal ε."""
 
-    sample_size: int = Field(60_000, ge=2, le=10**9, description="Records N.")
-    expected_batch_size: int = Field(1024, ge=1, le=10**9, description="qN.")
-    delta: float = Field(1e-5, ge=LEAST_DELTA, lt=1, description="Below one over N.")
-    epsilon: float = Field(3.0, gt=0, le=1000, description="The line to walk along.")
+    sample_size: int = Field(
+        60_000, ge=2, le=10**9, description="Number of records in the training data."
+    )
+    expected_batch_size: int = Field(
+        1024, ge=1, le=10**9, description="Mean number of records in a batch."
+    )
+    delta: float = Field(
+        1e-5, ge=LEAST_DELTA, lt=1, description="δ of the guarantee, below 1/N."
+    )
+    epsilon: float = Field(
+        3.0, gt=0, le=1000, description="ε of the line that is marked as the budget."
+    )
 
 
 class Contour(BaseModel):

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import Field
+
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import CHANGEABLE, FURTHER, along
@@ -16,21 +18,20 @@ from dpsgd_explorer.web.questions.rounding import limit
 
 
 class ChangeQuestion(Question):
-    """What would change; what is left out stays.
+    """A change of a run's settings; settings that are left out do not change."""
 
-    ``further_steps`` continues a run that has ended.
-    """
-
-    learning_rate: float | None = None
-    max_grad_norm: float | None = None
-    noise_multiplier: float | None = None
-    expected_batch_size: int | None = None
-    steps: int | None = None
-    further_steps: int | None = None
+    learning_rate: float | None = Field(None, description="New step size.")
+    max_grad_norm: float | None = Field(None, description="New clipping bound.")
+    noise_multiplier: float | None = Field(None, description="New noise multiplier.")
+    expected_batch_size: int | None = Field(None, description="New mean batch size.")
+    steps: int | None = Field(None, description="New number of steps of the run.")
+    further_steps: int | None = Field(
+        None, description="Number of steps by which an ended run is continued."
+    )
 
     @property
     def values(self) -> dict[str, Any]:
-        """What is asked for."""
+        """The given settings."""
         return self.model_dump(exclude_none=True)
 
 

@@ -1,4 +1,4 @@
-"""What the privacy routes are asked."""
+"""Models of the queries of the privacy routes."""
 
 from __future__ import annotations
 
@@ -21,27 +21,45 @@ MOST_POINTS = 1000
 MOST_RACE_POINTS = 120
 
 
+NOISE_HELP = "Standard deviation of the noise, in units of the clipping bound."
+STEPS_HELP = "Number of steps of the run."
 SampleRate = Annotated[
-    float, parameter("sample_rate", "Poisson inclusion probability q of a step.")
+    float,
+    parameter("sample_rate", "Probability q that a step uses a given record.", 0.01),
 ]
 NoiseMultiplier = Annotated[
     float,
-    parameter("noise_multiplier", "Noise std over the clipping bound; 0: none."),
+    parameter("noise_multiplier", f"{NOISE_HELP} 0: no noise, no guarantee.", 1.1),
 ]
-Steps = Annotated[int, parameter("steps", "Steps of the run.")]
-SomeSteps = Annotated[int, parameter("steps", "Steps of the run.", ge=1)]
-Delta = Annotated[float, parameter("delta", "Below one over N.")]
-TargetEpsilon = Annotated[float, parameter("target_epsilon", "What the run may spend.")]
-Points = Annotated[int, Field(ge=2, le=MOST_POINTS, description="Points of the curve.")]
+Steps = Annotated[int, parameter("steps", STEPS_HELP, 1000)]
+SomeSteps = Annotated[int, parameter("steps", STEPS_HELP, 1000, ge=1)]
+Delta = Annotated[
+    float,
+    parameter(
+        "delta", "δ of the guarantee. Choose it far below 1/N for N records.", 1e-5
+    ),
+]
+TargetEpsilon = Annotated[
+    float, parameter("target_epsilon", "Maximum ε of the whole run.", 3.0)
+]
+Points = Annotated[
+    int, Field(ge=2, le=MOST_POINTS, description="Number of points of the curve.")
+]
 AccountantName = Annotated[
     str,
     AfterValidator(lambda name: one_of("accountant", name, NAMES)),
-    Field(json_schema_extra={"enum": list(NAMES)}),
+    Field(
+        json_schema_extra={"enum": list(NAMES)},
+        description="Method that computes ε.",
+    ),
 ]
 Relation = Annotated[
     str,
     AfterValidator(lambda name: one_of("neighboring_relation", name, RELATIONS)),
-    Field(json_schema_extra={"enum": list(RELATIONS)}),
+    Field(
+        json_schema_extra={"enum": list(RELATIONS)},
+        description="Difference between two neighboring data sets.",
+    ),
 ]
 
 
@@ -50,20 +68,18 @@ Sampling = Annotated[
     AfterValidator(lambda name: one_of("sampling", name, SAMPLINGS)),
     Field(
         json_schema_extra={"enum": list(SAMPLINGS)},
-        description="How batches are drawn; those that are cut need both sizes.",
+        description="Way that batches are drawn. truncated_poisson also requires "
+        "sample_size and max_batch_size.",
     ),
 ]
-Records = Annotated[
-    int,
-    Field(ge=1, le=MOST_RECORDS, description="Of the data, or a batch at most."),
-]
+Records = Annotated[int, Field(ge=1, le=MOST_RECORDS)]
 
 
 class PrivacyQuestion(Question):
-    """A question to one accountant about one way to count neighbours.
+    """A query with an accountant and a neighboring relation.
 
-    With accountant "all" the exact one answers; where the answer is one run's epsilon,
-    ``epsilons`` holds what each of them says.
+    With accountant "all" the exact accountant answers. If the answer is one run's ε,
+    ``epsilons`` also contains the ε of each accountant.
     """
 
     accountant: AccountantName = DEFAULT_ACCOUNTANT
@@ -71,7 +87,7 @@ class PrivacyQuestion(Question):
 
     @property
     def asked_of(self) -> dict[str, Any]:
-        """The arguments that every question of ``accounting`` takes."""
+        """Arguments that all query functions of ``accounting`` take."""
         return {
             "accountant": self.accountant,
             "neighboring_relation": self.neighboring_relation,
@@ -79,7 +95,7 @@ class PrivacyQuestion(Question):
 
 
 class RunQuestion(PrivacyQuestion):
-    """A question about a run whose settings are all known."""
+    """A query about a run with known settings."""
 
     sample_rate: SampleRate
     noise_multiplier: NoiseMultiplier
@@ -92,48 +108,56 @@ class RunQuestion(PrivacyQuestion):
 
 
 class EpsilonQuestion(RunQuestion):
-    """What do so many steps with this noise spend?"""
+    """Query for ε of a run with the given noise and number of steps."""
 
     delta: Delta = 1e-5
     sampling: Sampling = SAMPLINGS[0]
-    sample_size: Records | None = None
-    max_batch_size: Records | None = None
+    sample_size: Records | None = Field(
+        None, description="Number of records in the data."
+    )
+    max_batch_size: Records | None = Field(
+        None, description="Maximum number of records in a batch."
+    )
 
     @property
     def batches(self) -> Batches:
-        """How the batches are drawn.
+        """The way that batches are drawn.
 
         Raises:
-            AccountingError: names a size that is missing, or that is not looked at.
+            AccountingError: A required size is missing, or a given size has no effect.
         """
         return Batches(self.sampling, self.sample_size, self.max_batch_size)
 
 
 class CurveQuestion(RunQuestion):
-    """How does epsilon grow up to so many steps?"""
+    """Query for ε along the steps."""
 
     delta: Delta = 1e-5
     points: Points = 200
 
 
 class CurvesQuestion(Question):
-    """How does epsilon grow, as each accountant counts it?"""
+    """Query for ε along the steps by every accountant."""
 
     sample_rate: SampleRate
-    noise_multiplier: Annotated[float, parameter("noise_multiplier", gt=0)]
+    noise_multiplier: Annotated[
+        float, parameter("noise_multiplier", NOISE_HELP, 1.1, gt=0)
+    ]
     steps: SomeSteps
     delta: Delta = 1e-5
-    points: int = Field(60, ge=2, le=MOST_RACE_POINTS, description="Points of each.")
+    points: int = Field(
+        60, ge=2, le=MOST_RACE_POINTS, description="Number of points of each curve."
+    )
 
 
 class DeltaQuestion(RunQuestion):
-    """With which delta do so many steps spend this epsilon?"""
+    """Query for δ of a run at a given ε."""
 
-    epsilon: float = parameter("epsilon", "The epsilon that is promised.")
+    epsilon: float = parameter("epsilon", "ε of the guarantee.", 3.0)
 
 
 class NoiseQuestion(PrivacyQuestion):
-    """How much noise keeps so many steps within a target?"""
+    """Query for the smallest noise multiplier within a target ε."""
 
     sample_rate: SampleRate
     steps: SomeSteps
@@ -142,7 +166,7 @@ class NoiseQuestion(PrivacyQuestion):
 
 
 class StepsQuestion(PrivacyQuestion):
-    """How many steps stay within a target?"""
+    """Query for the largest number of steps within a target ε."""
 
     sample_rate: SampleRate
     noise_multiplier: NoiseMultiplier
@@ -151,7 +175,7 @@ class StepsQuestion(PrivacyQuestion):
 
 
 class SampleRateQuestion(PrivacyQuestion):
-    """How many records may a step use on average within a target?"""
+    """Query for the largest sample rate within a target ε."""
 
     noise_multiplier: NoiseMultiplier
     steps: SomeSteps
@@ -160,13 +184,15 @@ class SampleRateQuestion(PrivacyQuestion):
 
 
 class TradeOffQuestion(RunQuestion):
-    """How well can an attacker tell who was used?"""
+    """Query for the trade-off curve of a run."""
 
-    points: int = Field(41, ge=3, le=MOST_POINTS, description="Points of the curve.")
+    points: int = Field(
+        41, ge=3, le=MOST_POINTS, description="Number of points of the curve."
+    )
 
 
 class SelectionQuestion(Question):
-    """What does the best of a random number of runs spend?"""
+    """Query for ε of the best of a random number of runs."""
 
     sample_rate: SampleRate
     noise_multiplier: NoiseMultiplier
@@ -174,19 +200,24 @@ class SelectionQuestion(Question):
     delta: Delta = 1e-5
     neighboring_relation: Relation = RELATIONS[0]
     mean_trials: float = Field(
-        10, ge=1, le=MOST_TRIALS, description="Runs on average; their number is random."
+        10, ge=1, le=MOST_TRIALS, description="Mean of the random number of runs."
     )
     shape: float = Field(
         1,
         ge=0,
         le=MOST_SHAPE,
-        description="Of their number: 0 logarithmic, 1 geometric.",
+        description="Shape of the distribution of the number of runs. 0: logarithmic, "
+        "1: geometric.",
     )
-    poisson: bool = Field(False, description="Their number is Poisson instead.")
+    poisson: bool = Field(
+        False,
+        description="If true, the number of runs has a Poisson distribution, and shape "
+        "has no effect.",
+    )
 
 
 class FilterQuestion(Question):
-    """How many such steps does a budget allow that is fixed beforehand?"""
+    """Query for the number of steps within an ε budget for adaptive runs."""
 
     target_epsilon: TargetEpsilon
     sample_rate: SampleRate
@@ -196,17 +227,16 @@ class FilterQuestion(Question):
 
 
 class PlanQuestion(TrainingConfig):
-    """What would this configuration spend?"""
+    """Query for the plan of a training configuration."""
 
     points: int | None = Field(
         None,
         ge=2,
         le=MOST_POINTS,
-        description="Points of the curve of ε; none if left out.",
+        description="Number of points of the curve of ε. Left out: no curve.",
     )
     preliminary: bool = Field(
         False,
-        description="Answer at once: with few points, and for a target with the noise "
-        "that quick bounds ask for, which is never too little. A run takes the noise "
-        "of the answer that is not preliminary.",
+        description="If true, answers immediately, with few points. For a target the "
+        "noise is then an upper bound of the noise that a run takes.",
     )

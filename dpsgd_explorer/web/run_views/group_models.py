@@ -1,4 +1,4 @@
-"""What the routes of groups are told and what they answer."""
+"""Models of the requests and answers of the group routes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from flask import url_for
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.groups import MOST_RUNS, RunGroup
@@ -18,21 +19,26 @@ from dpsgd_explorer.web.questions.together import together
 from dpsgd_explorer.web.run_views.models import LARGEST_SEQ, RunSummary
 
 MOST_EVENTS = 1000  # of an answer
+SWEEP: JsonDict = {
+    "purpose": "sweep",
+    "base": {"dataset": "adult", "model": "logistic"},
+    "variations": [{"learning_rate": 1}, {"learning_rate": 2}],
+}
 
 
 class GroupRequest(BaseModel):
-    """Runs of kind "training" that are made together, as one launch."""
+    """Runs of kind "training" that are launched together, as one launch."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [SWEEP]})
 
     purpose: str = Field(
-        description="sweep: one setting differs; seeds: the seed does; twin: private, "
-        "clipped only and ordinary, in this order."
+        description="sweep: one setting differs. seeds: the seed differs. twin: a "
+        "private, a clipped and an ordinary run, in this order."
     )
     base: dict[str, Any] = Field({}, description="Settings that all runs share.")
     variations: list[dict[str, Any]] = Field(
-        description=f"What differs, for each of 2 to {MOST_RUNS} runs: settings "
-        "instead of those of the base."
+        description=f"For each of 2 to {MOST_RUNS} runs, the settings that replace "
+        "settings of base."
     )
 
     @property
@@ -129,7 +135,7 @@ class GroupEvent(BaseModel):
 
 
 class GroupPosition(BaseModel):
-    """From where on the events of a group are wanted."""
+    """Query for the events of a group after a position."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""What the run routes are told and what they answer."""
+"""Models of the requests and answers of the run routes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pydantic import (
     create_model,
     model_validator,
 )
+from pydantic.config import JsonDict
 
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
@@ -29,17 +30,25 @@ MOST_EVENTS = 5000
 LARGEST_SEQ = 2**53 - 1  # what JSON and JavaScript hold exactly
 # What a run's visitor may post to its address.
 ORDERS = ("cancel", "pause", "resume", "step")
+LAUNCH: JsonDict = {
+    "dataset": "adult",
+    "model": "logistic",
+    "target_epsilon": 1,
+    "expected_batch_size": 2048,
+}
 EXPORT_FORMATS = ("csv", "html", "ipynb", "json", "py")
 
 
 class Labels(BaseModel):
-    """What a visitor calls a run."""
+    """Name and relations of a run."""
 
-    name: str = Field("", description="For people; at most 60 printable characters.")
-    group: str = Field("", description="Runs that were launched together share it.")
-    parent: str = Field("", description="Id of the run this one repeats or varies.")
+    name: str = Field("", description="At most 60 printable characters.")
+    group: str = Field("", description="Name that related runs have in common.")
+    parent: str = Field(
+        "", description="Id of the run that this run repeats or varies."
+    )
     class_id: str = Field(
-        "", description="A class that the visitor is in, whose quota counts the run."
+        "", description="Id of the class that sees the run and whose quota counts it."
     )
 
 
@@ -47,14 +56,16 @@ REQUESTS: dict[str, type[RunConfig]] = {
     name: create_model(
         f"{name.capitalize()}Request",
         __base__=(Labels, kind.config),  # type: ignore[arg-type]  # unlike bases
-        __doc__=f"The settings of a run of kind {name}, and what its visitor calls it.",
+        __doc__=f"Settings and labels of a run of kind {name}.",
     )
     for name, kind in KINDS.items()
 }
 
 
 class RunRequest(RootModel[Any]):
-    """A run of some kind: its settings, and what its visitor calls it."""
+    """A run of some kind: its settings and its labels."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [LAUNCH]})
 
     @model_validator(mode="before")
     @classmethod
@@ -83,19 +94,29 @@ ANY_REQUEST = create_model(
 
 
 class RunLabels(BaseModel):
-    """What to write on a run; what is left out stays, and "" takes it away."""
+    """Name, note and star of a run. An empty text deletes; other fields stay."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"name": "first try", "starred": True}]},
+    )
 
     name: str | None = Field(None, description="At most 60 printable characters.")
-    note: str | None = Field(None, description="At most 500, in any lines.")
-    starred: bool | None = None
+    note: str | None = Field(
+        None, description="At most 500 characters; may have several lines."
+    )
+    starred: bool | None = Field(None, description="If true, the run is a favorite.")
 
 
 class SettingsChange(BaseModel):
-    """Settings that hold from a run's next step on; what is left out stays."""
+    """Settings from a run's next step on; settings left out do not change."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"learning_rate": 0.5}]},
+    )
 
     learning_rate: float | None = None
     max_grad_norm: float | None = None
@@ -105,31 +126,36 @@ class SettingsChange(BaseModel):
 
 
 class FurtherSteps(BaseModel):
-    """How many steps a run that is done takes more."""
+    """Number of steps by which an ended run is continued."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     further_steps: int = Field(
-        description="At least 1; the run ends before them at the wall of its budget."
+        examples=[20],
+        description="At least 1. The run ends earlier if its budget is spent.",
     )
 
 
 class Position(BaseModel):
-    """From where on a log is wanted."""
+    """Query for the events of a log after a position."""
 
     model_config = ConfigDict(extra="forbid")
 
     after: int = Field(
-        0, ge=0, le=LARGEST_SEQ, description="The last entry you have; 0: none."
+        0, ge=0, le=LARGEST_SEQ, description="Id of the last event you have; 0: none."
     )
 
 
 class Page(Position):
-    """A part of a log."""
+    """Query for a part of a log."""
 
-    limit: int = Field(1000, ge=1, le=MOST_EVENTS, description="Entries at most.")
+    limit: int = Field(
+        1000, ge=1, le=MOST_EVENTS, description="Maximum number of events."
+    )
     kind: str = Field(
-        "", max_length=40, description="Entries of this kind alone, such as evaluation."
+        "",
+        max_length=40,
+        description="Kind of the events, such as evaluation. Empty: all kinds.",
     )
 
 

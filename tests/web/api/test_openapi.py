@@ -1,6 +1,8 @@
 """The specification against the routes, and against its own rules."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -8,9 +10,11 @@ from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.openapi import specification
 from dpsgd_explorer.web.api.operation import Endpoint
-from tests.web.conftest import SMALL
+from tests.stored_runs import ADULT, log_of
+from tests.web.conftest import SMALL, ended
 from tools.write_http_api_page import query_arguments
 
+BUDGET = ADULT | {"filter_epsilon": 2.0}
 OPERATIONS = {"get", "post", "patch", "delete"}
 SCHEMA_TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
 
@@ -55,6 +59,8 @@ def test_the_document_is_well_formed(document):
         assert set(operation) <= {
             "operationId",
             "summary",
+            "description",
+            "tags",
             "parameters",
             "requestBody",
             "responses",
@@ -144,6 +150,89 @@ def test_a_route_says_what_it_may_refuse(document):
 def test_it_is_made_from_the_application(app):
     with app.app_context():
         assert specification(app)["paths"].keys() >= {"/api/v1/runs/{run_id}"}
+
+
+VERB = re.compile(r"[A-Z][a-z]+s\b")  # "Returns …", not "What …" or "Return …"
+DOCS = Path(__file__).parents[3] / "docs" / "http-api.md"
+
+
+def test_every_operation_and_parameter_is_described(document):
+    for path, method, operation in operations(document):
+        summary, place = operation["summary"], f"{method} {path}"
+        assert VERB.match(summary), place
+        assert len(summary) <= 88, place
+        assert not re.search(r"\n|``", summary + operation["description"]), place
+        sentences = re.findall(r"[.?!](?: |$)", operation["description"])
+        assert 1 <= len(sentences) <= 3, place
+        for parameter in operation["parameters"]:
+            assert parameter["description"].endswith("."), (place, parameter["name"])
+
+
+def test_every_operation_has_one_of_the_tags(document):
+    used = {tag for *_, operation in operations(document) for tag in operation["tags"]}
+    assert all(len(operation["tags"]) == 1 for *_, operation in operations(document))
+    assert used == {tag["name"] for tag in document["tags"]}
+    assert all(tag["description"] for tag in document["tags"])
+
+
+def example_query(operation):
+    """Return the examples of the required arguments of a query."""
+    return {
+        parameter["name"]: parameter["schema"]["examples"][0]
+        for parameter in operation["parameters"]
+        if parameter["in"] == "query" and parameter["required"]
+    }
+
+
+def test_every_example_query_is_answered(client, document):
+    asked = [
+        (path, example_query(operation))
+        for path, method, operation in operations(document)
+        if method == "get" and operation["tags"] == ["privacy"]
+    ]
+    assert any(query for _, query in asked)
+    for path, query in asked:
+        answer = client.get(path, query_string=query)
+        assert answer.status_code == 200, (path, query, answer.text)
+
+
+def example_body(document, path, method="post"):
+    """Return the example of a body, else the examples of its required fields."""
+    body = document["paths"][path][method]["requestBody"]["content"]["application/json"]
+    name = body["schema"]["$ref"].rpartition("/")[2]
+    model = document["components"]["schemas"][name]
+    if "examples" in model:
+        return model["examples"][0]
+    return {
+        name: model["properties"][name]["examples"][0] for name in model["required"]
+    }
+
+
+def test_every_example_body_is_accepted(client, store, document):
+    """Only a code for joining a class has no example: it is secret."""
+    paths = {
+        (path, method)
+        for path, method, operation in operations(document)
+        if "requestBody" in operation
+    } - {("/api/v1/classes/join", "post")}
+    launched = client.post(
+        "/api/v1/runs", json=example_body(document, "/api/v1/runs")
+    ).json["id"]
+    changed = client.post("/api/v1/runs", json=BUDGET).json["id"]
+    ended(store, changed, log_of(TrainingConfig.parse(BUDGET)))
+    run_ids = {"/api/v1/runs/{run_id}/continue": changed}
+    store.leases.claim(launched)
+    for path, method in sorted(paths):
+        address = path.replace("{run_id}", run_ids.get(path, launched))
+        body = example_body(document, path, method)
+        answer = client.open(address, method=method, json=body)
+        assert 200 <= answer.status_code < 300, (path, body, answer.text)
+
+
+def test_the_page_launches_the_example_of_the_document(document):
+    page = DOCS.read_text(encoding="utf-8")
+    launches = [json.loads(body) for body in re.findall(r"-d '(.*?)'", page)]
+    assert example_body(document, "/api/v1/runs") in launches
 
 
 RUN_ID = "0" * 32
