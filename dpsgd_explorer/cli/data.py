@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dpsgd_explorer.experiments.data_files.sets import FETCHED
+from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.settings import DataSources
 
 
@@ -14,7 +14,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     text = "Download a data set and check its files by their sha256."
     fetch = actions.add_parser("fetch", help=text, description=text)
-    fetch.add_argument("name", choices=FETCHED, help="name of the data set")
+    fetch.add_argument("name", help="name of the data set, for example mnist")
     fetch.add_argument(
         "--data",
         metavar="DIR",
@@ -25,9 +25,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def carry_out(options: argparse.Namespace) -> int:
     """Download the files that are missing, and check all of them."""
+    # Here: every command builds this parser, and most must not load the experiments.
     from dpsgd_explorer.experiments.data_files.fetched import target
+    from dpsgd_explorer.experiments.data_files.sets import FETCHED
     from dpsgd_explorer.training.datasets.download import read
 
+    if options.name not in FETCHED:
+        raise ConfigError(
+            "name", f"NAME must be one of {', '.join(FETCHED)}, got {options.name!r}."
+        )
     data, sources = FETCHED[options.name], DataSources.from_environment()
     missing = data.missing(sources)
     for file in data.files:
