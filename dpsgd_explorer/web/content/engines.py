@@ -101,7 +101,7 @@ KNOWN = (
     KnownEngine(
         "function transforms (torch.func)",
         "the gradient of one sample’s loss, mapped over the batch",
-        "modules without a rule of their own, while all gradients fit into memory",
+        "modules that hooks rejects, while all gradients fit into memory",
         'engine="vmap"',
         "vmap",
     ),
@@ -156,7 +156,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "recommended for": (
         "one device: the default",
         "trainers that drive the optimizer",
-        "modules without a rule",
+        "modules that hooks rejects",
         "anything else, and checks",
         "comparison",
     ),
