@@ -39,7 +39,7 @@ from dpsgd_explorer.training.datasets.download import read
 
 place = Path("no/such/folder")
 file = FetchedFile("set/file", "0", "0", 1, ("http://127.0.0.1:9/file",), place)
-read(FetchedSet("Set", (file,), package="none", instead="none"), file)
+read(FetchedSet("set", "Set", (file,), package="none"), file)
 """
 #: In the language of Triton, which comes with torch where there is an accelerator.
 IN_TRITON = {
