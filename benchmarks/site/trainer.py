@@ -22,7 +22,7 @@ MOVES = 20
 WATCHED_S = 8.0
 RUN = "dataset=adult&model=logistic&noise_multiplier=1&expected_batch_size=256"
 LONG = f"/train/?{RUN}&steps=20000&learning_rate=2&max_grad_norm=0.5&evaluations=100"
-# Moves the slider once; the milliseconds until another noise stands on the page.
+# Moves the slider once; the milliseconds until the page shows another noise.
 MOVE = """(place) => new Promise((done) => {
   const find = (selector) => document.querySelector(selector);
   const slider = find('[data-slider="target_epsilon"]');
@@ -103,7 +103,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=browser_path())
         size = ViewportSize(width=1280, height=900)
         page = browser.new_page(viewport=size, base_url=address)
-        page.goto("/learn/")  # needs all that a server computes at its start
+        page.goto("/learn/")  # needs everything that a server computes at its start
         for batch in BATCHES:
             times = slider_times(page, batch)
             late = statistics.quantiles(times, n=20)[-1]

@@ -1,6 +1,6 @@
 """From a hand's move to the picture: CPU time of the page's main thread.
 
-Every widget of the Learning Hub stands alone on its page, in headless Chromium.  Each
+Each widget of the Learning Hub is opened on its own page, in headless Chromium.  Each
 of its sliders and grips is moved by the keyboard, and drawn, as often as ``MOVES``.
 """
 

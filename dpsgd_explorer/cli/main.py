@@ -168,7 +168,7 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _train_among(processes: Alone, options: argparse.Namespace) -> int:
-    # Settings and file are checked before torch loads: mistakes are reported at once.
+    # Settings and file are checked before torch loads, which takes seconds.
     from dpsgd_explorer.cli.train import (
         RunFiles,
         check_options,

@@ -1,4 +1,4 @@
-"""``prune``: delete the runs that ended long ago, at once, and shrink the database."""
+"""``prune``: delete old runs and shrink the database."""
 
 from __future__ import annotations
 

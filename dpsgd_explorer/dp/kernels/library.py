@@ -63,8 +63,9 @@ def loop(file: Path, name: str, *structs: type[ctypes.Structure]) -> Loop | None
 
     Args:
         file: Exports the function, ``job_bytes`` and ``lanes``.
-        name: Of the function.
-        structs: That of which it takes the address, and those to which this points.
+        name: Name of the function.
+        structs: The struct whose address the function takes, and the structs to which
+            that struct points.
     """
     library = opened(file)
     if not agrees(library, "job_bytes", *structs):
