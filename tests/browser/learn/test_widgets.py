@@ -343,7 +343,7 @@ def test_a_link_that_a_teacher_built_starts_where_it_says(open_page):
     page.get_by_label("The attacker’s threshold starts at").fill("-5")
     page.get_by_label("Noise multiplier σ: locked").check()
     page.get_by_role("button", name="Build the link").click()
-    page.get_by_role("link", name="Look at it").click()
+    page.get_by_role("link", name="Open the link").click()
     figure = page.locator("#two-worlds")
     expect(figure).to_have_attribute("data-state", "moves")
     noise = figure.get_by_role("slider", name="Noise multiplier")

@@ -30,18 +30,18 @@ def test_a_table_of_ones_own_is_brought_stated_and_trained_on(open_page, axe):
     page.locator("#file").set_input_files(table)
     press(page, "button", "Upload")
     expect(page.get_by_role("heading", level=1)).to_have_text(
-        "What does each column hold?"
+        "What does each column contain?"
     )
     for place, (kind, text) in STATED.items():
         page.locator(f"#kind-{place}").select_option(kind)
         page.locator(f"#text-{place}").fill(text)
     page.locator("#text-0").fill("many")
-    press(page, "button", "Make the table")
+    press(page, "button", "Create the table")
     expect(page.locator("#error-0")).to_contain_text("such as 0 to 100")
     assert page.locator("#text-3").input_value() == "no, yes"
     assert in_both_themes(page, axe) + too_narrow(page) == []
     page.locator("#text-0").fill("0 to 200")
-    press(page, "button", "Make the table")
+    press(page, "button", "Create the table")
     expect(page.get_by_role("status")).to_contain_text("rows to learn from")
     assert in_both_themes(page, axe) + too_narrow(page) == []
     page.set_viewport_size({"width": 1280, "height": 844})

@@ -187,8 +187,8 @@ def test_a_report_of_every_kind_draws_what_there_is(client, kind):
 @pytest.mark.parametrize(
     ("events", "end", "says"),
     [
-        ([], None, "It had not ended when"),
-        ([], "cancelled", "It ended before its first step."),
+        ([], None, "The run had not ended when"),
+        ([], "cancelled", "The run ended before its first step."),
         ([NOT_PRIVATE], "done", "<strong>Not private:</strong> ε = ∞"),
     ],
     ids=["running", "stopped at once", "not private"],

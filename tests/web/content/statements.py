@@ -200,15 +200,15 @@ STATEMENTS = {
     "badges-are-explained": (
         "/",
         "^$",
-        "“Recorded”: a run that this code made once, drawn again here",
+        "“Recorded”: this code made the run once",
     ),
-    "three-badges": ("/", "^$", "“recorded”, “computed” or “illustration”"),
+    "three-badges": ("/", "^$", "are marked “computed” or “illustration”"),
     "cost-of-privacy-is-of-one-run": (
         "/",
         "is what privacy cost against",
         "is what privacy cost in this run, against one run on the same batches",
     ),
-    "twin-is-behind-early": ("/", "^$", "Early on the run without privacy is behind"),
+    "twin-is-behind-early": ("/", "^$", "Early on, the run without privacy is behind"),
     "divisor-is-the-expected-size": (
         learn("dpsgd-intro"),
         "lets the size of the batch out",

@@ -36,7 +36,7 @@ def test_a_link_says_what_is_kept_and_who_sees_it_before_one_joins(app, made):
     page = app.test_client().get(entrance(made), headers=HTML)
     assert page.status_code == 200
     assert "Everyone in the class sees" in page.text
-    assert "Kept here" in page.text
+    assert "Stored here" in page.text
     assert "Runs for one student: 10; for the class together: 400" in page.text
     assert "Set-Cookie" not in page.headers
     assert page.headers["Cache-Control"] == "no-store"

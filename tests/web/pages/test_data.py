@@ -241,7 +241,7 @@ def test_uploads_whose_columns_were_never_stated_take_no_tables_place(client):
     assert None not in forms
     kept = [form for form in forms if client.get(form).status_code == 200]
     assert (len(kept), kept[-1]) == (5, forms[-1])  # the oldest make room
-    assert client.get("/data/").text.count("State its columns") == 5
+    assert client.get("/data/").text.count("Describe its columns") == 5
     for address in kept:
         assert client.post(address, data=STATED).status_code == 303
 

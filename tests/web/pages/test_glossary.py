@@ -111,7 +111,7 @@ def test_the_page_about_the_site_says_what_is_so(reading):
     for anchor in ("numbers", "accessibility", "privacy", "sources"):
         assert f'<h2 id="{anchor}">' in answer.text
     words = " ".join(Page(answer.text).words)
-    assert f"at {WORDS_A_MINUTE} words a minute" in words
+    assert f"at {WORDS_A_MINUTE} words per minute" in words
     assert f"sets one, {COOKIE} , with a random name, for 365 days" in words
     for paper in SOURCES.values():
         assert paper.title in html.unescape(answer.text)
