@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 from tests.browser.trainer import REFUSED, choose, focus
 
 LAB = "/labs/engines/"
-MEASURED_MS = 120_000  # five contenders, on a machine that may have other work
+MEASURED_MS = 400_000  # 11 s of CPU at low priority, beside other tests' work
 
 
 def heading(page, chart):

@@ -18,7 +18,7 @@ OWN_LINKS = """() => [...document.querySelectorAll("a[href]")]
     && !/^\\/(api|static)\\//.test(pathname) && pathname !== "/openapi.json")
   .map(({pathname}) => pathname)"""
 FITS = "() => document.documentElement.scrollWidth <= innerWidth"
-SETTLING_MS = 3000  # charts are drawn anew after the width has changed
+SETTLING_MS = 30_000  # charts are drawn again after a change, late on a busy machine
 SMALL_TARGETS = """() => [...document.querySelectorAll("a,button,input,summary,select")]
   .filter((one) => {
     const box = one.getBoundingClientRect();
