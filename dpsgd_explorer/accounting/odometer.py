@@ -308,6 +308,6 @@ class Odometer:
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise AccountingError(
                 f"odometer must be a checkpoint of an odometer, got {text[:80]!r}. "
-                "Pass what to_json returned.",
+                "Pass the text that to_json returned.",
                 field="odometer",
             ) from error

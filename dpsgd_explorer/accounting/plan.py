@@ -266,7 +266,7 @@ def _check_one_of(**values: float | None) -> None:
         names = " or ".join(values)
         come = " and ".join(f"{name} = {values[name]!r}" for name in given)
         raise AccountingError(
-            f"give {names}, one of them, got {come or 'neither'}.",
+            f"give exactly one of {names}, got {come or 'neither'}.",
             field=next(iter(values)),
         )
 

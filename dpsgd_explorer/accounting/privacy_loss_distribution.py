@@ -192,7 +192,7 @@ def _interval(top: float, asked: float | None) -> float:
         AccountingError: it is not greater than 0, or needs too many points.
     """
     if top > LARGEST:
-        validation.refuse("phases", f"ones that spend at most {LARGEST:g}", top)
+        validation.refuse("phases", f"at most {LARGEST:g} in total privacy loss", top)
     if asked is None:
         return max(top, 1e-9) / POINTS
     least = top / MOST_POINTS

@@ -24,10 +24,10 @@ POISSON, FULL_BATCH, FIXED_SIZE = "poisson", "full_batch", "fixed_size"
 TRUNCATED_POISSON, SHUFFLED = "truncated_poisson", "shuffled"
 SAMPLINGS = (POISSON, FULL_BATCH, FIXED_SIZE, TRUNCATED_POISSON, SHUFFLED)
 SHUFFLED_REASON = (
-    "sampling must be drawn afresh for each step, got 'shuffled': no accountant here "
-    "covers batches dealt from a shuffled deck, whose ε can be far above that of "
-    "Poisson sampling with the same noise (Chua et al. 2024). Sample by Poisson; the "
-    "lesson on privacy accounting tells why."
+    "sampling must draw each batch independently, got 'shuffled': no accountant here "
+    "covers batches of shuffled records. Their ε can be far above the ε of Poisson "
+    "sampling with the same noise (Chua et al. 2024). Use Poisson sampling; the "
+    "chapter on privacy accounting explains the reason."
 )
 
 
@@ -48,23 +48,25 @@ def why_not(
     if sampling == FIXED_SIZE and relation != REPLACE_ONE:
         return (
             f"neighboring_relation must be {REPLACE_ONE!r} for batches of fixed size, "
-            f"which hold no record more or less, got {relation!r}."
+            "because adding or removing a record would change their size, got "
+            f"{relation!r}."
         )
     if sampling == FIXED_SIZE:
         return (
-            "accountant must be 'exact' or 'rdp' for batches of fixed size, by their "
-            f"bounds for replaced records, got {accountant.label!r}."
+            "accountant must be 'exact' or 'rdp' for batches of fixed size, because "
+            f"only these have bounds for replaced records, got {accountant.label!r}."
         )
     if sampling == TRUNCATED_POISSON and not accountant.counts_truncated_batches:
         return (
-            "accountant must be 'exact' for Poisson batches that are cut, got "
+            "accountant must be 'exact' for Poisson batches with a maximum size, got "
             f"{accountant.label!r}."
         )
     if sampling == TRUNCATED_POISSON:
         return (
-            "max_batch_size and sample_size must be known for Poisson batches that are "
-            "cut. Ask truncated_poisson_epsilon, the exact accountant's answer."
+            "max_batch_size and sample_size must be given for Poisson batches with a "
+            "maximum size. Call truncated_poisson_epsilon, which takes both and uses "
+            "the exact accountant."
         )
     if sampling == FULL_BATCH and any(phase.sample_rate < 1 for phase in phases):
-        return f"sample_rate must be 1 for sampling {FULL_BATCH!r}, got less."
+        return f"sample_rate must be 1 for sampling {FULL_BATCH!r}, got a smaller rate."
     return accountant.why_not(phases)

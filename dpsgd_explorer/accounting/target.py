@@ -151,7 +151,7 @@ def _refuse_noiseless(phases: Sequence[Phase]) -> None:
     for phase in phases:
         if phase.steps and not phase.noise_multiplier:
             raise AccountingError(
-                "earlier steps must have noise, without which no noise of further "
-                f"steps reaches a target_epsilon, got {phase}.",
+                f"earlier steps must have noise, got {phase}. After steps without "
+                "noise, no noise of further steps reaches a target_epsilon.",
                 field="before",
             )

@@ -22,7 +22,7 @@ SAMPLED = {
     POISSON: "Poisson sampling at rate {:.6g}",
     FULL_BATCH: "full batches, rate {:.6g}",
     FIXED_SIZE: "batches of fixed size, {:.6g} of the records",
-    TRUNCATED_POISSON: "Poisson sampling at rate {:.6g}, batches cut",
+    TRUNCATED_POISSON: "Poisson sampling at rate {:.6g}, batches with a maximum size",
 }
 
 

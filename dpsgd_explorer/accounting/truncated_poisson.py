@@ -259,9 +259,9 @@ def _by_excess(
         moved = delta - side * excess * (1 + math.exp(min(loss, LARGEST_EXPONENT)))
         if moved <= 0:
             raise AccountingError(
-                f"max_batch_size must be exceeded more rarely for delta = {delta!r} "
-                f"and a noise multiplier below 0.2, got {cap!r}, which {run.steps} "
-                f"steps exceed with a probability of up to {min(excess, 1.0):.2g}. "
+                f"max_batch_size must be larger for delta = {delta!r} and a noise "
+                f"multiplier below 0.2, got {cap!r}, which a batch of the {run.steps} "
+                f"steps exceeds with a probability of up to {min(excess, 1.0):.2g}. "
                 "Raise max_batch_size.",
                 field="max_batch_size",
             )
@@ -277,8 +277,8 @@ def _by_excess(
         upper = following
     else:
         raise AccountingError(
-            f"max_batch_size must leave a part of delta = {delta!r}, got {cap!r}. "
-            "Raise max_batch_size.",
+            "max_batch_size must be larger, because batches above it use up all of "
+            f"delta = {delta!r}, got {cap!r}. Raise max_batch_size.",
             field="max_batch_size",
         )
     low = epsilon(upper, -1).lower  # more is added at a larger loss

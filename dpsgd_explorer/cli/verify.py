@@ -42,7 +42,7 @@ def carry_out(options: argparse.Namespace) -> int:
         receipt = file.read(path)
         findings = verify(receipt)
     except ReceiptError as error:
-        print(f"verify: {path.name} does not fit: {error}", file=sys.stderr)
+        print(f"verify: {path.name} is not a valid receipt: {error}", file=sys.stderr)
         return WRONG
     except OSError as error:
         raise ConfigError(
@@ -52,7 +52,7 @@ def carry_out(options: argparse.Namespace) -> int:
     print(write(findings, limits(receipt)))
     if findings.wrong:
         places = ", ".join(figure.path for figure in findings.wrong)
-        print(f"verify: these do not fit: {places}", file=sys.stderr)
+        print(f"verify: figures that do not fit: {places}", file=sys.stderr)
     return WRONG if findings.wrong else 0
 
 

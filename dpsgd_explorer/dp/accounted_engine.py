@@ -121,9 +121,9 @@ class AccountedEngine:
         if self._state.is_between_epochs and not self._unfinished_is_known:
             self._unfinished_is_known = True
             warnings.warn(
-                f"the plan is unfinished: {self._state.progress} are done. If training "
-                "ends here, plan fewer epochs or steps: the same epsilon then needs "
-                "less noise.",
+                f"the plan is unfinished: only {self._state.progress} are done. If you "
+                "end training here, plan fewer epochs or steps next time: the same "
+                "epsilon then needs less noise.",
                 PrivacyWarning,
                 stacklevel=2,
             )

@@ -46,8 +46,8 @@ def check_parameter_lists(
         if not any(origin in name for name in names.values()):
             raise ConfigError(
                 "origin_params",
-                f"origin_params must be parts of parameter names, got {origin!r}, and "
-                f"there are {', '.join(names.values())}.",
+                f"origin_params must contain parts of parameter names, got {origin!r}. "
+                f"The model has {', '.join(names.values())}.",
             )
 
 
@@ -57,9 +57,9 @@ def _check_same(trainable: Mapping[int, str], listed: Mapping[int, str]) -> None
     if odd:
         raise ConfigError(
             "named_params",
-            "named_params must list all trainable parameters of the module and nothing "
-            f"else; at odds: {', '.join(odd)}. Freeze what is not to be trained with "
-            "requires_grad_(False).",
+            "named_params must list all trainable parameters of the module and no "
+            f"others; the differences are {', '.join(odd)}. Freeze parameters that you "
+            "do not want to train with requires_grad_(False).",
         )
 
 
@@ -68,8 +68,8 @@ def check_grad_scaler(scaler: object, engine: str) -> None:
     if scaler is not None and not ENGINES[engine].releases_in_backward:
         raise ConfigError(
             "grad_scaler",
-            "grad_scaler must be given with engine='extending', where gradients are "
-            f"there before the step, got engine={engine!r}.",
+            "grad_scaler must be given with engine='extending', because only that "
+            f"engine has gradients before the step, got engine={engine!r}.",
         )
 
 
@@ -97,7 +97,7 @@ def check_module(module: object) -> None:
     if not isinstance(module, nn.Module):
         is_class = isinstance(module, type)
         kind = f"the class {module.__name__}" if is_class else type(module).__name__  # type: ignore[attr-defined]
-        remedy = " Make a module of it first." if is_class else ""
+        remedy = " Create an instance of it first." if is_class else ""
         raise ConfigError(
             "module", f"module must be a torch.nn.Module, got {kind}.{remedy}"
         )
@@ -112,7 +112,7 @@ def check_norm_methods(source: object, ranks: Ranks) -> None:
     if source == MEASURED and not ranks.is_alone:
         raise ConfigError(
             "norm_methods",
-            "norm_methods must be 'estimated' or recorded where several ranks train, "
-            f"got 'measured' for {ranks.size}. Measure with one process, and give its "
-            "engine.norm_methods to all.",
+            "norm_methods must be 'estimated' or recorded methods when several ranks "
+            f"train, got 'measured' with {ranks.size} ranks. Measure with one process, "
+            "and pass its engine.norm_methods to every rank.",
         )

@@ -51,17 +51,17 @@ from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
 
 WRITTEN_OUTSIDE = (
-    "parameters were written since the last step, outside the optimizer's steps; the "
-    "receipt counts it. If records went into the change (a refit, plain steps while "
-    "detached), epsilon is too small. If only earlier parameters did (slow weights of "
-    "a wrapper such as Lookahead, an average, half()), epsilon holds; a hook of "
-    "optimizer.register_step_post_hook, registered before attach(), makes such a "
-    "change part of the step."
+    "parameters were changed since the last step, outside the optimizer; the receipt "
+    "counts this change. If the change used records (a refit, ordinary steps while "
+    "detached), epsilon is too small. If it used only earlier parameters (slow weights "
+    "of a wrapper such as Lookahead, an average, half()), epsilon holds. To make such "
+    "a change part of the step, apply it in a hook registered with "
+    "optimizer.register_step_post_hook before attach()."
 )
 SEED_IS_SHARED = (
-    "the seed has drawn the noise of another run in this process, with other settings; "
-    "equal noise cancels in the difference of what both release. Leave seed= out, or "
-    "give each run a seed of its own."
+    "another run in this process, with other settings, has used the same seed: equal "
+    "noise cancels in the difference of the two releases. Leave seed= out, or pass a "
+    "different seed for each run."
 )
 
 
@@ -226,9 +226,9 @@ class Attachment:
         """
         if self.batch.is_in_flight:
             raise PrivacyError(
-                "max_grad_norm cannot be chosen between a batch's draw and its step: "
-                "clipped at one bound, it would get the noise of another. Do it after "
-                "step()."
+                "max_grad_norm must not change between the draw of a batch and its "
+                "step: gradients would be clipped at one bound and get noise for "
+                "another. Change it after step()."
             )
         self._state.choose_bound(max_grad_norm)
         self.set_bound()
@@ -344,7 +344,7 @@ class Attachment:
         self._gradient_engine.outputs.check()
         if not self._gradient_engine.module.training:
             raise PrivacyError(
-                "the module must be in training mode when its gradients are made; it "
+                "the module must be in training mode when it computes gradients; it "
                 "was in evaluation mode. Call module.train() before the forward pass, "
                 "and evaluate under torch.no_grad()."
             )
@@ -376,8 +376,8 @@ def _warn_of_loss(refusal: str, *, is_private: bool) -> None:
     """Say at once that the loss will give no epsilon."""
     if is_private:
         warnings.warn(
-            "the loss must be a mean or sum of a term for each sample, and the engine "
-            f"cannot read that from it: {refusal}. get_epsilon() will raise. {REMEDY}",
+            "the loss must be a mean or sum of one term per sample, and the engine "
+            f"cannot confirm that: {refusal}. get_epsilon() will raise. {REMEDY}",
             PrivacyWarning,
             stacklevel=2,
         )

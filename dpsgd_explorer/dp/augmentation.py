@@ -56,9 +56,9 @@ class AveragedViews(PerSampleGradients):
     ) -> None:
         if len(rows) % multiplicity:
             raise PrivacyError(
-                f"a batch must hold {multiplicity} views of each sample, as "
-                f"augmentation_multiplicity says, got {len(rows)} rows. Make them with "
-                "dp.views."
+                f"a batch must contain {multiplicity} views of each sample "
+                f"(augmentation_multiplicity), got {len(rows)} rows. Create the views "
+                "with dp.views."
             )
         self._rows, self._views, self._parameters = rows, multiplicity, parameters
         self._means: dict[str, Tensor] = {}

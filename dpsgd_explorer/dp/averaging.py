@@ -82,7 +82,7 @@ class ParameterAverage:
         if state["averages"].keys() != self._averages.keys():
             raise ConfigError(
                 "averages",
-                "the saved averages must be of this module's trainable parameters, "
+                "the saved averages must belong to this module's trainable parameters, "
                 f"{', '.join(self._averages)}, got {', '.join(state['averages'])}.",
             )
         self.updates = state["updates"]

@@ -317,7 +317,7 @@ class PrivacyEngine(AccountedEngine):
                 ``after``.
         """
         if self._attachment is not None:
-            raise PrivacyError("the engine is attached already; call detach() first.")
+            raise PrivacyError("the engine is already attached. Call detach() first.")
         own = [unwrapped_optimizer(each) for each in optimizers or (None,)]
         with ExitStack() as undo:
             attachment = Attachment(
@@ -351,7 +351,10 @@ class PrivacyEngine(AccountedEngine):
 
     def _attached(self, action: str) -> Attachment:
         if self._attachment is None:
-            raise PrivacyError(f"there is nothing to {action} before attach().")
+            raise PrivacyError(
+                f"the engine must be attached before you {action} it. Call "
+                "attach(optimizer) first."
+            )
         return self._attachment
 
     def choose_max_grad_norm(self, max_grad_norm: float) -> None:

@@ -18,7 +18,7 @@ from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
 
 #: Why no canary went through some steps; both continue "3 steps …".
 LOST = "lost before a resume"
-BEFORE_SUCH = "of engines before such a one"
+BEFORE_SUCH = "of engines before an engine with other canaries or none"
 
 
 class EngineReport:
@@ -44,8 +44,8 @@ class EngineReport:
         self.loss_assumed |= loss
         if poisson and self._sizes_are_fixed:
             warnings.warn(
-                f"epsilon assumes Poisson sampling, and {self._fixed_sizes()}; true "
-                "Poisson samples do that with a probability below one in a million. "
+                f"epsilon assumes Poisson sampling, but {self._fixed_sizes()}; with "
+                "Poisson sampling the probability of that is below one in a million. "
                 "Epsilon does not hold for batches of one size: use poisson_loader.",
                 PrivacyWarning,
                 stacklevel=3,
@@ -72,11 +72,13 @@ class EngineReport:
         seen = []
         if ledger.outside_writes:
             seen.append(
-                f"parameters were written {ledger.outside_writes} times outside the "
+                f"parameters were changed {ledger.outside_writes} times outside the "
                 "optimizer's steps"
             )
         if ledger.shares_seed:
-            seen.append("the seed drew the noise of another run in the same process")
+            seen.append(
+                "another run in the same process used the same seed for its noise"
+            )
         if self.poisson_assumed and self._sizes_are_fixed:
             seen.append(f"{self._fixed_sizes()}, unlike Poisson samples")
         return seen
@@ -128,13 +130,14 @@ class EngineReport:
         state = self._state
         if not self._poisson_is_covered:
             raise PrivacyError(
-                "epsilon assumes Poisson sampling, and this engine did not check it. "
-                "Use poisson_loader, or vouch for it with assume_poisson=True."
+                "epsilon assumes Poisson sampling, but this engine did not check the "
+                "sampling. Use poisson_loader, or vouch for Poisson sampling with "
+                "assume_poisson=True."
             )
         if not self._loss_is_covered:
             raise PrivacyError(
-                "epsilon assumes a loss that is a mean or sum of a term for each "
-                "sample, and the engine could not read that from it: "
+                "epsilon assumes a loss that is a mean or sum of one term per sample, "
+                "and the engine could not confirm that: "
                 f"{state.ledger.losses.refusal}. {REMEDY}"
             )
         state.run.check(state.ledger)

@@ -155,8 +155,8 @@ class EngineState:
         if not isinstance(self.bound, PlannedBound):
             raise ConfigError(
                 "max_grad_norm",
-                "max_grad_norm cannot be chosen where the bound follows the gradients; "
-                "leave clipping_schedule out.",
+                "max_grad_norm must not be chosen with clipping_schedule, which adapts "
+                "it to the gradients. Leave clipping_schedule out.",
             )
         factor = max_grad_norm / self.options.sensitivity
         self.bound.choose(self.ledger.steps, factor)
@@ -173,8 +173,8 @@ class EngineState:
         """
         if self.steps_are_final and self.ledger.steps >= self.plan.steps:
             raise PrivacyError(
-                f"all {self.plan.steps} planned steps are done; one more would spend "
-                "more than was planned. Plan more steps from the start, or give "
+                f"all {self.plan.steps} planned steps are done; another step would "
+                "spend more than planned. Plan more steps from the start, or give "
                 "noise_multiplier instead of target_epsilon or plan."
             )
         noise_plan, step = self.noise_plan, self.ledger.steps
@@ -187,7 +187,7 @@ class EngineState:
             False if self.ranks.is_alone else losses.is_refused,
         )
         if refusals:
-            losses.refuse("another rank refused it")
+            losses.refuse("another rank raised an error for it")
         gradients, done = noisy_release(total, self.noise, noise_plan, rate, step)
         if self.riders is not None:
             self.riders.release(noise_plan, step)
@@ -214,9 +214,9 @@ class EngineState:
         """
         if self.on_draw is None:
             raise PrivacyError(
-                "a batch was drawn with no optimizer attached; call "
-                "engine.attach(optimizer) before the loop. Another engine that was "
-                "attached since has a loader of its own."
+                "a batch was drawn, but no optimizer is attached. Call "
+                "engine.attach(optimizer) before the loop. If you attached another "
+                "engine since then, iterate over the loader of that engine."
             )
         self.on_draw(size, to_come, begins, code)
 
@@ -278,9 +278,9 @@ class EngineState:
         ahead = ledger.missing(released_by)
         if ahead and self.noise.repeatable:
             raise PrivacyError(
-                f"this engine has made {ahead} steps that the saved state does not "
-                "know of, and seeded noise would be added to other gradients again. "
-                "Load the state into a new PrivacyEngine, which repeats those steps."
+                f"this engine has done {ahead} steps that are not in the saved state; "
+                "seeded noise would be added a second time, to other gradients. Load "
+                "the state into a new PrivacyEngine and repeat those steps."
             )
         self.seed = state["seed"]
         self.noise.restore(state["noise"])
@@ -410,9 +410,8 @@ def _check_world_size(state: Mapping[str, Any], size: int, *, is_seeded: bool) -
     if is_seeded and size == 1 and state.get("world_size", 1) > 1:
         raise ConfigError(
             "world_size",
-            "world_size must be above 1 to go on from this state: "
-            f"{state['world_size']} ranks drew its seeded noise, each its "
-            f"own, which one process alone cannot repeat, got {size}. Start several "
-            f"processes, as with torchrun "
-            f"--nproc-per-node {state['world_size']}, or start the run anew.",
+            f"world_size must be above 1 to continue from this state, got {size}: each "
+            f"of its {state['world_size']} ranks drew separate seeded noise, which a "
+            "single process cannot repeat. Start several processes, for example with "
+            f"torchrun --nproc-per-node {state['world_size']}, or start the run again.",
         )

@@ -68,8 +68,9 @@ class LogicalBatch:
         """
         if self.is_in_flight:
             raise PrivacyError(
-                f"the engine cannot be {action} between a batch's draw and its step: "
-                "the noise of that step would be used twice. Do it after step()."
+                f"the engine cannot be {action} between the draw of a batch and its "
+                "step, because the noise of that step would be used twice. Try again "
+                "after step()."
             )
 
     @contextmanager
@@ -103,13 +104,13 @@ class LogicalBatch:
         waiting = begins or self._held != self._drawn
         if self._drawn is not None and waiting:
             raise PrivacyError(
-                f"a batch of {self._drawn} samples was drawn and no step made of it; "
-                "skipping batches changes what the accountant assumes. Call "
-                "optimizer.step() once for each batch, empty ones included. After an "
-                "interrupt the batch is still in your variables: run its forward and "
-                "backward again, call step(), then iterate over the loader again. If "
-                "it is gone, and nothing in the data was the reason, detach() and "
-                "attach() begin the next one."
+                f"a batch of {self._drawn} samples was drawn, but no step followed; "
+                "the accountant assumes a step for every batch. Call optimizer.step() "
+                "once for each batch, also for an empty one. After an interrupt the "
+                "batch is still in your variables: run its forward and backward again, "
+                "call step(), then iterate over the loader again. If the batch is "
+                "lost, and nothing in the data was the reason, call detach() and "
+                "attach() to start the next one."
             )
         self._drawn, self._to_come = (self._drawn or 0) + size, to_come
         self.code = code
@@ -200,8 +201,8 @@ class LogicalBatch:
         elif dropped:
             raise PrivacyError(
                 f"the gradients of {dropped} of {len(self._parameters)} parameters "
-                "were dropped between backward and step; the clipped sum is that of "
-                "all. Call optimizer.zero_grad(), and backward again."
+                "were removed between backward and step, but the clipped sum includes "
+                "all of them. Call optimizer.zero_grad(), and run backward again."
             )
         else:
             raise PrivacyError(FOREIGN_GRADIENT)
@@ -209,10 +210,10 @@ class LogicalBatch:
     def _check_whole(self) -> None:
         if self._is_spoiled:
             raise PrivacyError(
-                "the sum must be made of whole batches: a backward was interrupted "
-                "after another one of the same step. Call optimizer.zero_grad() and "
-                "run the whole batch again; where the loader splits it and its first "
-                "parts are gone, detach() and attach() begin the next one."
+                "the sum must contain whole batches: a backward was interrupted after "
+                "an earlier backward of the same step. Call optimizer.zero_grad() and "
+                "run the whole batch again. If the loader splits batches and the first "
+                "parts are lost, call detach() and attach() to start the next batch."
             )
 
     def close(self) -> bool:
@@ -259,8 +260,8 @@ class LogicalBatch:
     def _check_backward(self) -> None:
         if not self._backward_ran and self._drawn != 0:
             raise PrivacyError(
-                "step must follow a backward of the engine's module, and there was "
-                "none since the last step or zero_grad. Call loss.backward() first."
+                "step must follow a backward of the engine's module, but none ran "
+                "since the last step or zero_grad. Call loss.backward() first."
             )
 
     def _check_gradients(self) -> None:
@@ -274,7 +275,7 @@ class LogicalBatch:
         if self._checked and size != self._drawn:
             drawn = "none was drawn" if self._drawn is None else f"{self._drawn} drawn"
             raise PrivacyError(
-                f"the step must be made of one batch of the engine's loader: {size} "
+                f"each step must use exactly one batch of the engine's loader: {size} "
                 f"samples went through backward, {drawn}. Iterate over "
                 'engine.poisson_loader(dataset), or pass sampling="unchecked".'
             )

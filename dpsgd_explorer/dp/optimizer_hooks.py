@@ -13,9 +13,9 @@ from torch.optim import Optimizer
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 FOREIGN_GRADIENT = (
-    "a parameter has a gradient that did not go through the engine, as from a penalty "
-    "in the loss or a layer called on its own. Use the optimizer's weight_decay, and "
-    "call the whole module."
+    "a parameter has a gradient that did not go through the engine, for example from a "
+    "penalty in the loss or from a layer called separately. Use weight_decay of the "
+    "optimizer instead of a penalty, and call the whole module."
 )
 #: Wrappers inside of each other are unwrapped to this depth.
 MAX_WRAPPERS = 10
@@ -43,16 +43,16 @@ def unwrapped_optimizer(given: Any) -> Optimizer:
         raise ConfigError(
             "optimizer",
             "attach() must get optimizers of torch (torch.optim.Optimizer), got "
-            f"{type(given).__name__}. Pass the optimizer that was made from the "
-            "model's parameters; if a library has wrapped it, the one inside.",
+            f"{type(given).__name__}. Pass the torch optimizer of the model's "
+            "parameters; if a library has wrapped it, pass the inner optimizer.",
         )
     closure = signature(type(optimizer).step).parameters.get("closure")
     if closure is not None and closure.default is Parameter.empty:
         raise ConfigError(
             "optimizer",
-            "optimizer must make a step of one gradient, got "
-            f"{type(optimizer).__name__}, which evaluates the loss several times for "
-            "one step. Use another, such as SGD or Adam.",
+            "optimizer must use one gradient per step, got "
+            f"{type(optimizer).__name__}, which evaluates the loss several times per "
+            "step. Use another optimizer, such as SGD or Adam.",
         )
     return optimizer
 
@@ -95,8 +95,8 @@ class OptimizerBinding:
         passed = (*args, *kwargs.values())
         if [each for each in passed if each is not None and each is not optimizer]:
             raise PrivacyError(
-                "step must be called without a closure: it would see the data several "
-                "times for one step. Call backward, then step()."
+                "step must be called without a closure, which would use the data "
+                "several times per step. Call backward, then step()."
             )
         self._before_step(self.optimizer)
 

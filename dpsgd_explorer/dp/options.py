@@ -118,8 +118,8 @@ class Options:
         ):
             raise ConfigError(
                 "clipping_schedule",
-                "clipping_schedule=AdaptiveClipping() follows one norm for each sample "
-                "and takes clipping_fn='Abadi' and clipping_style='all-layer', got "
+                "clipping_schedule=AdaptiveClipping() needs one norm per sample, so "
+                "clipping_fn must be 'Abadi' and clipping_style 'all-layer', got "
                 f"{self.clipping_fn!r} and {self.clipping_style!r}.",
             )
         views = self.augmentation_multiplicity
@@ -153,8 +153,8 @@ class Options:
         if len(bounds) != count:
             raise ConfigError(
                 "max_grad_norm",
-                f"max_grad_norm must be one number or one for each of the {count} "
-                f"groups of clipping_style, got {len(bounds)}.",
+                "max_grad_norm must be one number, or one number for each of the "
+                f"{count} groups of clipping_style, got {len(bounds)} numbers.",
             )
         return Clipper(
             self.clipping_fn, groups, bounds, threshold_ratio=self._threshold_ratio

@@ -21,9 +21,9 @@ from dpsgd_explorer.errors import PrivacyError
 
 MESSAGE = (
     "param.grad must not be used between backward and optimizer.step(): it becomes "
-    "private in step(), where clipped gradients are added up and noised. Clipping by "
-    "the trainer (clip_grad_norm_) is unnecessary: max_grad_norm of the engine bounds "
-    "every sample; switch it off (of transformers: max_grad_norm=0, of Lightning: "
+    "private in step(), which adds up the clipped gradients and adds noise. Switch "
+    "clipping by the trainer (clip_grad_norm_) off, because max_grad_norm of the "
+    "engine bounds every sample (transformers: max_grad_norm=0, Lightning: "
     "gradient_clip_val=None). To use the noisy gradient, read param.grad after step(), "
     "change it in a step pre-hook of the optimizer that is registered after attach(), "
     'or pass engine="extending", whose param.grad is private when backward ends.'

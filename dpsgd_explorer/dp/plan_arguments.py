@@ -52,8 +52,8 @@ class PlanArguments(NamedTuple):
         if plan.noise_schedule is not None:
             raise ConfigError(
                 "noise_schedule",
-                "noise_schedule must be that of plan, or not be given beside it, got "
-                f"{schedule} and {plan.noise_schedule}.",
+                "noise_schedule must not be given together with a plan that has one, "
+                f"got {schedule} and {plan.noise_schedule}. Leave noise_schedule out.",
             )
         return dataclasses.replace(plan, noise_schedule=schedule)
 
@@ -62,14 +62,16 @@ class PlanArguments(NamedTuple):
             if value is not None:
                 raise ConfigError(
                     name,
-                    f"{name} must not be given beside plan, which holds it already.",
+                    f"{name} must not be given together with plan, which already "
+                    f"contains it. Leave {name} out.",
                 )
 
     def _created(self, accounting_mode: str, schedule: Schedule | None) -> Plan:
         if self.batch_size is None or self.sample_size is None:
             raise ConfigError(
                 "batch_size" if self.batch_size is None else "sample_size",
-                "batch_size and sample_size must be given, or a plan that holds them.",
+                "batch_size and sample_size must be given, or a plan that contains "
+                "them.",
             )
         sample_size = whole("sample_size", self.sample_size, 1, MAX_RECORDS)
         batch_size = whole("batch_size", self.batch_size, 1, MAX_RECORDS)
@@ -127,6 +129,6 @@ def refuse_schedules(**schedules: object) -> None:
         if isinstance(schedule, Schedule):
             raise ConfigError(
                 name,
-                f"{name} changes along the run, whose length is not given. Give epochs "
-                "or steps.",
+                f"{name} changes during the run, so the length of the run must be "
+                "given. Pass epochs or steps.",
             )

@@ -68,10 +68,10 @@ def release_dropped(module: nn.Module, optimizers: Sequence[Optimizer]) -> list[
     for name, holder in held:
         if not holder.is_dropped:
             raise PrivacyError(
-                f"{name} is attached to another engine, and has one at a time. Call "
-                "detach() of that engine first. If no variable of yours is that engine "
-                "any more, a container, a notebook's Out or the traceback of an error "
-                "still holds it: make model and optimizer anew."
+                f"{name} is attached to another engine, and can only have one. Call "
+                "detach() of that engine first. If you have no variable for that "
+                "engine any more (a container, the Out of a notebook or the traceback "
+                "of an error still holds it), create model and optimizer again."
             )
     dropped = {id(holder): holder for _, holder in held}.values()
     for holder in dropped:

@@ -105,9 +105,9 @@ def _within(name: str, what: str, sizes: Array, bound: float) -> None:
     size = _above(bound, float(sizes[row]))
     checks.refuse(
         name,
-        f"{name} = {bound:.15g} must hold for every row; row {row + 1} has {what} "
-        f"{size} ({count} of {len(sizes)} rows are beyond). "
-        "State a bound that does not come from the data, or clip: rows = clip.",
+        f"no row may exceed {name} = {bound:.15g}; row {row + 1} has {what} {size} "
+        f"({count} of {len(sizes)} rows exceed the bound). Choose a larger bound "
+        "without looking at the data, or shorten these rows with rows = clip.",
     )
 
 

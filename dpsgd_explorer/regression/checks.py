@@ -33,7 +33,7 @@ def table(features: object, labels: object) -> tuple[Array, Array]:
     if x.ndim != 2 or 0 in x.shape:
         refuse("X", f"X must be a table [n, d] of at least 1 by 1, got {x.shape}.")
     if y.shape != x.shape[:1]:
-        refuse("y", f"y must hold one label a row, [{len(x)}], got {y.shape}.")
+        refuse("y", f"y must have one label per row, [{len(x)}], got {y.shape}.")
     for name, bad in (("X", ~np.isfinite(x).all(axis=1)), ("y", ~np.isfinite(y))):
         if bad.any():
             row = int(np.argmax(bad)) + 1
@@ -103,13 +103,23 @@ def _numbers(name: str, values: Any) -> Array:
     if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
         refuse(
             name,
-            f"{name} must hold every value, got a masked array with values left out. "
-            "Remove those rows, or fill the gaps with a value that does not depend on "
-            "other rows.",
+            f"{name} must have a value in every cell, got a masked array with missing "
+            "values. Remove those rows, or fill the gaps with a value that does not "
+            "depend on other rows.",
         )
     if getattr(getattr(values, "dtype", None), "kind", "") == "c":
-        refuse(name, f"{name} must hold real numbers, got complex ones: {name}.real?")
+        refuse(
+            name,
+            (
+                f"{name} must contain real numbers, got complex numbers. Did you mean "
+                f"{name}.real?"
+            ),
+        )
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        refuse(name, f"{name} must hold numbers only; encode words as columns of 0, 1.")
+        refuse(
+            name,
+            f"{name} must contain only numbers. Encode each category as a column of 0 "
+            "and 1.",
+        )

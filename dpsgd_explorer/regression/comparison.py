@@ -132,7 +132,9 @@ def compare(
     count = checks.whole("repetitions", repetitions, checks.MAX_REPETITIONS)
     budgets = [checks.positive("epsilons", epsilon) for epsilon in epsilons]
     if not budgets:
-        checks.refuse("epsilons", "epsilons must hold at least one budget, got none.")
+        checks.refuse(
+            "epsilons", ("epsilons must contain at least one budget, got none.")
+        )
     delta, rate = domains.delta(delta), checks.rate(learning_rate)
     rng = checks.generator(rng)
     statistics = Statistics.of(features, labels)

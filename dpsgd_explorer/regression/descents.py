@@ -144,8 +144,8 @@ def trace(spec: DescentSpec) -> Trace:
         return compute(spec)
     if not _long_descent.acquire(blocking=False):
         raise QuotaError(
-            "one long descent at a time is computed here, and one is; try again in "
-            f"{BUSY_SECONDS} seconds.",
+            "another long descent is being computed, and the site computes one at a "
+            f"time. Try again in {BUSY_SECONDS} seconds.",
             BUSY_SECONDS,
         )
     try:

@@ -71,7 +71,7 @@ def content(path: Path) -> bytes:
 
 def _damage(path: Path, what: str) -> DataError:
     return DataError(
-        f"data file {path.name} in {path.parent} must hold content with sha256 "
-        f"{SHA256}, but: {what}. Restore it from the repository, or make it again "
-        "with tools/make_housing.py."
+        f"data file {path.name} in {path.parent} must have the sha256 {SHA256}, but: "
+        f"{what}. Restore the file from the repository, or create it again with "
+        "tools/make_housing.py."
     )

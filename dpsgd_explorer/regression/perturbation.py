@@ -120,8 +120,9 @@ class Perturbation:
             return np.linalg.solve(noisy_xtx, noisy_xty[:, :, None])[:, :, 0]
         except np.linalg.LinAlgError:
             raise DivergedError(
-                "the noisy X'X must have an inverse, and one had none. Release again, "
-                "at its price, or state a ridge above 0."
+                "the noisy X'X must have an inverse, but it has none in one "
+                "repetition. Set a ridge above 0, or release again, which costs ε "
+                "again."
             ) from None
 
     def _symmetric(self, square: Array) -> Array:

@@ -94,7 +94,7 @@ class Preprocessing:
             raise ConfigError(
                 "feature_ranges",
                 f"feature_ranges must have one number for each of the {x.shape[1]} "
-                f"columns, got {len(self.feature_ranges)}.",
+                f"columns, got {len(self.feature_ranges)} numbers.",
             )
         x = x / np.array(self.feature_ranges)
         if self.rows == "refuse":

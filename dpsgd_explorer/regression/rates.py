@@ -77,9 +77,9 @@ def public_rate(
     if public_size is None:
         raise ConfigError(
             "public_size",
-            "public_size must be stated for a learning rate from public bounds: with "
-            "add_or_remove_one the number of rows is private too. State it, or "
-            'learning_rate = "released" or a number.',
+            "public_size must be given for a learning rate from public bounds, because "
+            "with add_or_remove_one the number of rows is private too. Set "
+            'public_size, or set learning_rate to "released" or a number.',
         )
     size = checks.whole("public_size", public_size, 10**12)
     noise, steps = schedule

@@ -52,8 +52,8 @@ def schedule(
     if sum(value is not None for value in given) != 2:
         raise ConfigError(
             "noise_multiplier",
-            "two of noise_multiplier, steps and target_epsilon must be given; the "
-            "third follows from them.",
+            "exactly two of noise_multiplier, steps and target_epsilon must be given; "
+            "the third is computed from them.",
         )
     delta = domains.delta(delta)
     if target_epsilon is not None:
@@ -95,7 +95,7 @@ def steps_within(
             "noise_multiplier",
             f"noise_multiplier must leave room for 1 to {MAX_STEPS:,} steps within "
             f"target_epsilon = {target_epsilon:g}, got {noise_multiplier:g}. "
-            f"{'Lower' if steps else 'Raise'} it, or state the steps.",
+            f"{'Lower' if steps else 'Raise'} it, or set steps instead.",
         )
     return steps
 

@@ -180,8 +180,9 @@ class Attack(Experiment):
         logits = label_logits(scores, targets)
         if not bool(logits.isfinite().all()):
             raise DivergedError(
-                f"the attack ended: training {self._step + 1} diverged, its scores "
-                "were no longer finite. Take another seed or a larger target_epsilon."
+                f"the attack stopped because training {self._step + 1} diverged: its "
+                "scores were no longer finite. Use another seed or a larger "
+                "target_epsilon."
             )
         right = scores[POOL:].argmax(dim=1) == self._other_targets
         return logits, float(right.double().mean())

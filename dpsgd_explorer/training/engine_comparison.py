@@ -121,9 +121,9 @@ class EngineComparison(Experiment):
         if name != HOLDS_GRADIENTS or held <= MOST_HELD_BYTES:
             return ""
         return (
-            f"{name} holds every sample's gradient at once: "
-            f"{held / 2**30:.1f} GiB in double precision, and this comparison lets it "
-            f"have {MOST_HELD_BYTES / 2**30:.0f}. Take a smaller batch or width."
+            f"{name} stores the gradients of all samples together: {held / 2**30:.1f} "
+            "GiB in double precision. The limit of this comparison is "
+            f"{MOST_HELD_BYTES / 2**30:.0f} GiB. Use a smaller batch or width."
         )
 
     def _compared(self, name: str) -> float | None:

@@ -28,7 +28,7 @@ PATIENCE = timedelta(minutes=10)
 PATIENCE_TO_TELL = timedelta(seconds=10)
 #: Before a message of torch's backends, such as "[/src/pair.cc:537] ".
 SOURCE_PLACE = re.compile(r"^\[[^]]*:\d+\] ?")
-AGAIN = "Start all ranks again, from the file of --checkpoint if there is one."
+AGAIN = "Start all ranks again, with the same --checkpoint if you used one."
 FAILED, TOLD = "dpsgd_explorer/failed", "dpsgd_explorer/told"
 
 
@@ -108,7 +108,7 @@ def together() -> Iterator[Alone]:
         with _told(store, rank):
             yield Rank(dist.group.WORLD, rank)
     except TerminatedError as error:
-        _tell(store, f"rank {rank}: told to end by SIGTERM. {AGAIN}")
+        _tell(store, f"rank {rank}: stopped by SIGTERM. {AGAIN}")
         raise SilentError from error
     dist.barrier()
     dist.destroy_process_group()
@@ -126,7 +126,7 @@ def _told(store: Store, rank: int) -> Iterator[None]:
         reason = _first_sentence(str(error))
         _tell(
             store,
-            f"rank {rank}: another rank does not answer, so the run ends ({reason}). "
+            f"rank {rank}: another rank does not answer, so the run stops ({reason}). "
             + AGAIN,
         )
         raise SilentError from error
@@ -167,7 +167,7 @@ def refuse_group(kind: str, private: bool) -> None:
         name, value = ("kind", kind) if kind != "training" else ("private", private)
         raise ConfigError(
             name,
-            f"{name} must be {'training' if name == 'kind' else True} under torchrun: "
-            f"only private training is shared among processes, got {value}. Start one "
-            "process, python -m dpsgd_explorer train.",
+            f"{name} must be {'training' if name == 'kind' else True} under torchrun, "
+            f"got {value}: only private training can use several processes. Start a "
+            "single process: python -m dpsgd_explorer train.",
         )

@@ -73,9 +73,9 @@ class RegressionExperiment(Experiment):
         diverged = int(np.isinf(errors).sum())
         if diverged == len(errors):
             raise DivergedError(
-                f"the run diverged: by step {self._step} every repetition had left the "
-                f"finite numbers. Lower learning_rate (it is "
-                f"{self._rate:.3g}) or rate_factor."
+                f"the run diverged: by step {self._step} no repetition had finite "
+                f"numbers any more. Lower learning_rate (it is {self._rate:.3g}) or "
+                "rate_factor."
             )
         measured = _measured(Spread.of(errors))
         self._emit("step", diagnostics={"diverged": diverged, **self._norms()})

@@ -247,12 +247,12 @@ class PrivateTrainStep(TrainStep):
         found = self._engine.audit(confidence=CERTAINTY)
         if found.exceeds_promise:
             raise PrivacyViolationError(
-                "the run's own audit proves that it is not private as promised: its "
-                f"last {found.steps} steps spent ε of at least "
-                f"{math.floor(100 * found.epsilon_lower) / 100:g} where "
-                f"{round_up(found.epsilon_promised)} was "
-                "promised, at confidence 1 - 1e-9. Use none of its results, and tell "
-                "those who run this program: it has a fault."
+                "the audit of this run proves that it is less private than promised: "
+                f"its last {found.steps} steps spent an ε of at least "
+                f"{math.floor(100 * found.epsilon_lower) / 100:g} instead of the "
+                f"promised {round_up(found.epsilon_promised)}, at confidence 1 - 1e-9. "
+                "Do not use its results, and report this to the operator of this "
+                "program: it has a fault."
             )
 
     def norm_methods(self) -> dict[str, str]:

@@ -72,7 +72,7 @@ def test_chance_above_the_ceiling_is_told_from_what_chance_does_not_explain():
 
 @pytest.mark.parametrize("joined", [np.zeros(6, bool), np.ones(6, bool)], ids=str)
 def test_nothing_to_compare_with_is_refused(joined):
-    with pytest.raises(ConfigError, match="needs members and others"):
+    with pytest.raises(ConfigError, match="must have members and non-members"):
         Roc.of(SCORES, joined)
 
 

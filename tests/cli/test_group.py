@@ -150,7 +150,7 @@ def test_a_killed_rank_ends_the_run_with_one_message_and_no_half_step(start, tmp
     [told] = re.findall(
         "train: rank 0: (.+), so|train: rank 0: (.+)[.] S", ended.stderr
     )
-    assert "".join(told) in ("another rank does not answer", "told to end by SIGTERM")
+    assert "".join(told) in ("another rank does not answer", "stopped by SIGTERM")
     assert "pair.cc" not in ended.stderr.partition("Start all ranks")[0]
     told = [json.loads(line) for line in events.read_text().splitlines()]
     assert max(each["data"].get("step", 0) for each in told) == 2
@@ -171,8 +171,8 @@ def test_one_process_says_why_it_does_not_go_on_from_two(start, tmp_path, capsys
     config.write_text(json.dumps(noisy))
     assert main(["train", "--config", str(config), "--checkpoint", str(state)]) == 2
     message = capsys.readouterr().err
-    assert "2 ranks drew its seeded noise" in message
-    assert "torchrun --nproc-per-node 2, or start the run anew" in message
+    assert "2 ranks drew separate seeded noise" in message
+    assert "torchrun --nproc-per-node 2, or start the run again" in message
 
 
 @pytest.mark.long("real runs")
@@ -183,4 +183,4 @@ def test_a_group_that_is_told_to_end_says_so_once(start, tmp_path):
     ended = start(noisy, program=[str(program)])
     assert ended.returncode != 0
     assert ended.stderr.count("train: rank") == 1
-    assert "told to end by SIGTERM. Start all ranks again" in ended.stderr
+    assert "stopped by SIGTERM. Start all ranks again" in ended.stderr

@@ -98,8 +98,11 @@ def test_a_seed_repeats_and_is_called_not_private(capsys, own_table):
     [
         (["--x-bound", "1.5"], "--y-bound must be stated"),
         (["--y-bound", "2", "--x-bound", "0.9"], "row 10 has norm"),
-        (["--y-bound", "2", "--x-bound", "0.9"], "or clip: rows = clip."),
-        (["--y-bound", "1", "--x-bound", "1.5"], "y_bound = 1 must hold"),
+        (
+            ["--y-bound", "2", "--x-bound", "0.9"],
+            "or shorten these rows with rows = clip.",
+        ),
+        (["--y-bound", "1", "--x-bound", "1.5"], "no row may exceed y_bound = 1"),
         (["--y-bound", "2", "--bounds", "rooms=10"], "missing: age"),
         (["--y-bound", "2", "--bounds", "rooms=x,age=1"], "must be NAME=NUMBER"),
         (["--y-bound", "2", "--target", "size"], "target must be one of rooms, age"),

@@ -74,7 +74,7 @@ def test_the_receipt_of_a_run_fits(name, verify):
     inside["done"][0]["noise_draws"] -= 1
     code, table, errors = verify(receipt)
     assert code == 1
-    assert "do not fit: done[0].noise_draws" in errors
+    assert "figures that do not fit: done[0].noise_draws" in errors
 
 
 @LONG
@@ -138,7 +138,7 @@ def test_weights_and_answers_as_json(tmp_path, capsys):
 def test_what_is_no_receipt_ends_with_1(text, words, verify):
     code, table, errors = verify(text)
     assert (code, table) == (1, "")
-    assert "receipt.json does not fit" in errors
+    assert "receipt.json is not a valid receipt" in errors
     assert words in errors
 
 

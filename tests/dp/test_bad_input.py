@@ -63,9 +63,9 @@ BAD = {
         "0 to 4",
     ),
     "one sequence": (nn.LSTM(2, 2), floats(3, 2), "takes a batch of 3 dimensions"),
-    "features": (nn.GRU(2, 2), floats(4, 3, 5), "takes 2 numbers a step, got 5"),
+    "features": (nn.GRU(2, 2), floats(4, 3, 5), "takes 2 values per time step, got 5"),
     "samples": (nn.RNN(2, 2), floats(3, 4, 2), "with batch_first=False"),
-    "packed": (nn.LSTM(2, 2), packed(3, 5), "takes 2 numbers a step, got 5"),
+    "packed": (nn.LSTM(2, 2), packed(3, 5), "takes 2 values per time step, got 5"),
     "packed samples": (nn.LSTM(2, 2), packed(4, 2), "each of the 3 samples"),
     "state": (
         nn.LSTM(2, 2),

@@ -154,7 +154,7 @@ def test_arguments_of_fastdp_are_taken():
 def test_a_plan_stands_for_its_parts():
     plan = plan_of(1.0, 1e-3, "rdp")
     assert PrivacyEngine(linear(), plan=plan).plan is plan
-    with pytest.raises(ConfigError, match="beside plan"):
+    with pytest.raises(ConfigError, match="together with plan"):
         PrivacyEngine(linear(), plan=plan, steps=3)
 
 

@@ -101,7 +101,7 @@ def test_nothing_moves_before_the_last_part():
     train(net, optimizer, [next(parts)])
     assert engine.steps_done == 0
     torch.testing.assert_close(net.state_dict(), before, rtol=0, atol=0)
-    with pytest.raises(PrivacyError, match="between a batch's draw and its step"):
+    with pytest.raises(PrivacyError, match="between the draw of a batch and its step"):
         engine.state_dict()
 
 
@@ -109,7 +109,7 @@ def test_a_part_without_a_step_is_refused():
     net = linear()
     _, _, parts = loop_in_parts(net)
     backward(net, *next(parts))
-    with pytest.raises(PrivacyError, match="no step made of it"):
+    with pytest.raises(PrivacyError, match="no step followed"):
         next(parts)
 
 
@@ -136,7 +136,7 @@ def test_a_batch_left_in_the_middle_is_refused():
     net = linear()
     engine, optimizer, parts = loop_in_parts(net)
     step(net, optimizer, *next(parts))
-    with pytest.raises(PrivacyError, match="no step made of it"):
+    with pytest.raises(PrivacyError, match="no step followed"):
         next(engine.poisson_loader(data()).all_epochs())
 
 

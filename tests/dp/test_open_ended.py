@@ -89,7 +89,7 @@ def test_adaptive_clipping_needs_no_length():
 
 @pytest.mark.parametrize("name", ["noise_schedule", "clipping_schedule"])
 def test_a_schedule_needs_a_length(name):
-    with pytest.raises(ConfigError, match="length is not given") as caught:
+    with pytest.raises(ConfigError, match="length of the run must be given") as caught:
         started(**{name: Linear(to=0.5)})
     assert caught.value.field == name
 

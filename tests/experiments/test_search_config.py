@@ -93,7 +93,7 @@ def test_what_no_search_can_be_is_refused_at_its_place(settings, field, says):
 
 
 def test_noise_too_weak_for_any_number_of_trainings_is_refused():
-    with pytest.raises(ConfigError, match="Add noise, or take fewer trials") as refusal:
+    with pytest.raises(ConfigError, match="Add noise, or use fewer trials") as refusal:
         search(noise_multiplier=0.01, expected_batch_size=20_000).check_reachable()
     assert refusal.value.field == "mean_trials"
 

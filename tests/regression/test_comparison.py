@@ -39,7 +39,7 @@ def test_all_methods_stand_beside_their_baselines(prepared, statistics):
 
 
 def test_no_budget_is_refused(prepared):
-    with pytest.raises(ConfigError, match="epsilons must hold at least one"):
+    with pytest.raises(ConfigError, match="epsilons must contain at least one"):
         compare(prepared.X, prepared.y, delta=1e-6, y_bound=5.0, epsilons=[])
 
 

@@ -130,12 +130,12 @@ def test_a_ridge_keeps_ssp_short(prepared):
     [
         ([[1.0], [float("nan")]], [1, 1], "X must be finite everywhere; row 2 is not"),
         ([[1.0], [0.5]], [1, float("inf")], "y must be finite everywhere; row 2"),
-        ([[1.0], [0.5]], [1], "y must hold one label a row"),
+        ([[1.0], [0.5]], [1], "y must have one label per row"),
         ([1.0, 2.0], [1, 2], "X must be a table"),
         (np.empty((0, 3)), [], "X must be a table"),
-        ([["a"]], [1], "X must hold numbers only"),
-        ([[3.0]], [1], "x_bound = 1 must hold for every row; row 1 has norm 3"),
-        ([[1.0]], [9], "y_bound = 5 must hold for every row; row 1 has label 9"),
+        ([["a"]], [1], "X must contain only numbers"),
+        ([[3.0]], [1], "no row may exceed x_bound = 1; row 1 has norm 3"),
+        ([[1.0]], [9], "no row may exceed y_bound = 5; row 1 has label 9"),
     ],
 )
 def test_bad_data_are_refused_by_name(x, y, message):

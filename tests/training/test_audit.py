@@ -163,7 +163,9 @@ def test_half_the_noise_ends_a_run_as_refuted(monkeypatch):
     monkeypatch.setattr(
         SeededNoise, "add_to", lambda noise, x, std, by: real(noise, x, std / 2, by)
     )
-    with pytest.raises(PrivacyViolationError, match=r"ε of at least .* where 2\.00"):
+    with pytest.raises(
+        PrivacyViolationError, match=r"ε of at least .* instead of the promised 2\.00"
+    ):
         carried_out(audit=8000, steps=30, evaluations=1)
 
 

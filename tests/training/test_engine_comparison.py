@@ -87,7 +87,7 @@ def test_an_engine_that_refuses_is_told_with_its_message(tokens):
 def test_an_engine_that_would_hold_too_much_is_not_tried(monkeypatch):
     monkeypatch.setattr(engines_loop, "MOST_HELD_BYTES", 1000)
     found = found_in(EngineComparison(TINY).events())
-    assert "every sample's gradient at once" in found["vmap"]["refused"]
+    assert "the gradients of all samples together" in found["vmap"]["refused"]
     assert found["microbatch"]["refused"] == ""
 
 

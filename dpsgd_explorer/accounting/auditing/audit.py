@@ -98,7 +98,7 @@ class AuditResult:
         share = f"{100 * self.confidence:.10g} %"
         of_steps = f"the {self.steps} steps so far"
         if not self.steps:
-            made = "had canaries" if self.unscored else "has been made"
+            made = "had canaries" if self.unscored else "was done"
             return f"Nothing is proven: no step {made}."
         promise = f"Promised: {round_up(self.epsilon_promised)}."
         if self.epsilon_lower:
@@ -110,10 +110,11 @@ class AuditResult:
         why = (
             f"{self.canaries} canaries are too few for any bound above 0"
             if self.too_few_canaries
-            else f"the scores of {self.canaries} canaries tell too little"
+            else f"the scores of {self.canaries} canaries prove too little"
         )
         return (
-            f"Nothing is proven of {of_steps} at {share} confidence: {why}. {promise}"
+            f"Nothing is proven about {of_steps} at {share} confidence: {why}. "
+            f"{promise}"
         )
 
     @property

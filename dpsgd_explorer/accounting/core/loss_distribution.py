@@ -64,7 +64,7 @@ class LossDistribution:
         validation.whole("first + probabilities", first + len(row), -most, most)
         total = float(row.sum()) + infinite
         if infinite < 0 or abs(total - 1) > TOTAL_ERROR:
-            rule = "at least 0, and 1 in all with infinite"
+            rule = "at least 0, and together with infinite 1"
             validation.refuse("probabilities", rule, total)
         checked = {"interval": interval, "first": first, "infinite": infinite}
         for name, value in {**checked, "probabilities": row}.items():

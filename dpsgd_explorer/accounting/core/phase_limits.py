@@ -49,17 +49,17 @@ def check_count(
     if answers > MOST_ANSWERS or (count == 1 < answers and work > MOST_WORK):
         most = min(MOST_ANSWERS, int(answers * MOST_WORK / max(work, 1.0)))
         raise AccountingError(
-            f"steps must be at most {most:,} numbers at once, got {answers:,}. Ask "
-            "for fewer points of the curve.",
+            f"steps must be at most {most:,} numbers per call, got {answers:,}. "
+            "Request fewer points of the curve.",
             field="steps",
         )
     if count > MOST_PHASES or (count > 1 and work > MOST_WORK):
         most = min(MOST_PHASES, int(count * MOST_WORK / work))
-        asked = "one number" if answers * questions == 1 else "so much"
+        asked = "one number" if answers * questions == 1 else "this many numbers"
         raise AccountingError(
             f"phases must have at most {most:,} different pairs of sample rate and "
-            f"noise multiplier where {asked} is asked for, got {count:,}. "
-            "Round the noise multipliers down to fewer values, which spends no less, "
-            "or ask for less at once.",
+            f"noise multiplier in a call for {asked}, got {count:,}. Round the noise "
+            "multipliers down to fewer values, which never understates epsilon, or "
+            "request fewer numbers per call.",
             field="phases",
         )

@@ -258,7 +258,8 @@ def unreachable(
     """Return the error for a target below the least that any value of it reaches."""
     nearest = Context(prec=3, rounding=ROUND_CEILING).create_decimal(least)
     return AccountingError(
-        f"target_epsilon must be at least {nearest:g}, the least that any {setting} "
-        f"reaches here, got {target_epsilon!r}. Raise target_epsilon or delta.",
+        f"target_epsilon must be at least {nearest:g}, the smallest epsilon that any "
+        f"{setting} reaches here, got {target_epsilon!r}. Raise target_epsilon or "
+        "delta.",
         field="target_epsilon",
     )

@@ -82,8 +82,8 @@ class ExactAccountant(Accountant):
     label = "Exact"
     status: ClassVar[Status] = "exact"
     note = (
-        "The true value, rounded up; two-sided, with the error stated. Where the "
-        "sides do not meet, a bound, and called so."
+        "The true value, rounded up, with a lower and an upper bound. If the bounds "
+        "differ too much, the value is called a bound."
     )
     counts_truncated_batches = True
     max_rows = MOST_ANSWERS + 1  # rows tighten each other: one evaluation
@@ -365,8 +365,8 @@ class GlwAccountant(ExactAccountant):
     label = "Numerical (GLW)"
     status: ClassVar[Status] = "bound"
     note = (
-        "Never too small. Another name for the upper side of the exact accountant, "
-        "which bounds what this method bounds, more closely."
+        "Never too small. Another name for the upper bound of the exact accountant, "
+        "which is tighter than this method."
     )
     counts_truncated_batches = False
     # One-sided intervals.

@@ -47,8 +47,8 @@ class RdpAccountant(Accountant):
     label = "Rényi (RDP)"
     status: ClassVar[Status] = "bound"
     note = (
-        "Never too small. Usually a little above the exact value, "
-        "several times above it for one step or a tiny sample rate."
+        "Never too small. Usually a little above the exact value, but several times "
+        "larger for one step or a tiny sample rate."
     )
 
     def work(

@@ -30,8 +30,8 @@ class MomentsAccountant(RdpAccountant):
 
     label = "Moments (2016)"
     note = (
-        "Never too small. Orders to 32 and the old conversion: above Rényi (RDP), "
-        "and never below log(1/δ)/32."
+        "Never too small. It uses orders up to 32 and the old conversion, so it is "
+        "above Rényi (RDP) and never below log(1/δ)/32."
     )
 
     def to_epsilons(self, rdp: Floats, delta: float) -> Floats:

@@ -76,9 +76,9 @@ def padded_selection(
     log_allowed = math.log(SHARE * whole) - float(np.logaddexp(0, epsilon))
     if log_allowed < math.log(SMALLEST_TAIL):
         raise AccountingError(
-            f"the best of {mean:g} trials must cost an epsilon that leaves room "
-            f"for the number that is not run, got epsilon = {epsilon:.4g} at delta = "
-            f"{whole:.3g}. Add noise, or take fewer trials.",
+            f"the best of {mean:g} trials must cost less, because delta must also "
+            f"cover trials that are not run, got epsilon = {epsilon:.4g} at delta = "
+            f"{whole:.3g}. Add noise, or use fewer trials.",
             field="mean_trials",
         )
     most = _least_number(mean, math.exp(log_allowed))

@@ -86,7 +86,7 @@ class RenyiFilter:
         if self.budget <= 0:
             raise AccountingError(
                 f"order must leave a budget of epsilon = {epsilon!r} at delta = "
-                f"{delta!r}, got {self.order!r}, at which the conversion alone takes "
+                f"{delta!r}, got {self.order!r}, at which the conversion alone costs "
                 "more. Raise order, epsilon or delta.",
                 field="order",
             )
@@ -137,9 +137,9 @@ class RenyiFilter:
         total = self.spent + divergence
         if not total * (1 + TOLERANCES.rdp_sum) <= self.budget:
             raise AccountingError(
-                f"steps must stay within the budget: they need a divergence of "
+                "steps must stay within the budget: they need a divergence of "
                 f"{divergence:.6g} of order {self.order:g}, got {self.left:.6g} left "
-                f"of {self.budget:.6g}. Stop here, or take fewer steps or more noise.",
+                f"of {self.budget:.6g}. Stop here, or use fewer steps or more noise.",
                 field="steps",
             )
         self.spent = total

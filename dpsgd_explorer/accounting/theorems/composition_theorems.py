@@ -109,8 +109,8 @@ class BasicAccountant(CompositionAccountant):
 
     label = "Basic composition"
     note = (
-        "Never too small. Adds up the ε of all steps, amplified by sampling, and "
-        "so grows with T where the truth grows with √T."
+        "Never too small. It adds up the ε of all steps, amplified by sampling, so it "
+        "grows with T, while the true ε grows with √T."
     )
     shares: ClassVar[Floats] = np.zeros(1)
 
@@ -123,8 +123,8 @@ class AdvancedAccountant(CompositionAccountant):
 
     label = "Advanced composition"
     note = (
-        "Never too small. Grows with √T, but its second term makes it worse than "
-        "basic composition where a step spends much."
+        "Never too small. It grows with √T, but its second term makes it worse than "
+        "basic composition if a single step spends much."
     )
 
     def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
@@ -138,8 +138,9 @@ class OptimalAccountant(CompositionAccountant):
 
     label = "Optimal composition"
     note = (
-        "Never too small, and the least that follows from ε and δ of a step alone: "
-        "what is left to the truth is what these two numbers do not say."
+        "Never too small. It is the smallest ε that follows from ε and δ of a step "
+        "alone. The true ε is lower because a step has more structure than these two "
+        "numbers show."
     )
     shares: ClassVar[Floats] = np.append(0.0, SHARES[8::2])  # 0: basic composition
 

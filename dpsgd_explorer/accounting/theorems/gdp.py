@@ -38,8 +38,8 @@ class GdpAccountant(Accountant):
     label = "Central limit (GDP)"
     status: ClassVar[Status] = "approximation"
     note = (
-        "Not a bound: may be below the truth, most of all for one step. "
-        "Close for many steps with much noise."
+        "Not a bound: it may be below the true ε, most of all for a single step. It is "
+        "close for many steps with much noise."
     )
     phase_work = (0.1, 0.05)
 

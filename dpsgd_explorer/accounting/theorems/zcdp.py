@@ -33,16 +33,19 @@ class ZcdpAccountant(Accountant):
 
     label = "zCDP"
     status: ClassVar[Status] = "bound"
-    note = "Never too small. Only for steps on all records: knows no sampling."
+    note = (
+        "Never too small. It works only for steps on all records, because it does not "
+        "cover sampling."
+    )
 
     def why_not(self, phases: Sequence[Phase]) -> str:
         sampled = [phase.sample_rate for phase in phases if phase.sample_rate < 1]
         if not sampled:
             return ""
         return (
-            "accountant 'zcdp' must be asked about steps on all records, sample rate "
-            f"1, got {sampled[0]!r}: zCDP is not amplified by sampling. Choose "
-            "'exact' or 'rdp'."
+            "accountant 'zcdp' must get steps on all records (sample rate 1), got "
+            f"{sampled[0]!r}: zCDP is not amplified by sampling. Choose 'exact' or "
+            "'rdp'."
         )
 
     def _epsilons(self, run: StepCounts, delta: float) -> Floats:

@@ -67,13 +67,14 @@ class Signals:
                     name, f"{name} must have shape {shape}, got {found.shape}."
                 )
             if np.isnan(found).any():
-                raise ConfigError(name, f"{name} must hold numbers, got nan.")
+                raise ConfigError(name, f"{name} must contain numbers, got nan.")
         inside = self.joined.sum(axis=0)
         if min(inside.min(), (count - inside).min()) < FEWEST:
             raise ConfigError(
                 "joined",
-                f"joined: every record must be in {FEWEST} shadows and outside of "
-                f"{FEWEST} others, got {inside.min()} to {inside.max()} of {count}.",
+                f"joined: every record must be in at least {FEWEST} shadow models and "
+                f"left out of at least {FEWEST}, got {inside.min()} to {inside.max()} "
+                f"of {count}.",
             )
 
 

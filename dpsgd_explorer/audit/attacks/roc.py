@@ -54,7 +54,7 @@ class Roc:
         if not len(members) or not len(others):
             raise ConfigError(
                 "joined",
-                "joined: an attack needs members and others to be judged by, got "
+                "joined: an attack must have members and non-members, got "
                 f"{len(members)} and {len(others)}.",
             )
         thresholds = np.unique(scores)[::-1]

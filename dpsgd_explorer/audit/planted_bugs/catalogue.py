@@ -66,9 +66,9 @@ LOOPS = {
             "The noise has standard deviation σ, but must have σ C.",
             "noise = task.noise_multiplier * torch.randn_like(p)",
             AUDIT,
-            f"A record moves the sum by C = {MAX_GRAD_NORM:g}, and the noise is what "
-            f"C = 1 would need: {1 / MAX_GRAD_NORM:g} of the promise. At C = 1 the "
-            "line is right by luck and no check can see it.",
+            f"A record changes the sum by C = {MAX_GRAD_NORM:g}, but the noise has the "
+            f"size for C = 1: {1 / MAX_GRAD_NORM:g} of the promise. At C = 1 the line "
+            "is right by luck, and no check can see the bug.",
         ),
         PlantedBug(
             "batch_norm",
@@ -76,10 +76,11 @@ LOOPS = {
             "Batch normalisation makes each record’s gradient depend on the others.",
             "nn.BatchNorm1d(task.x.shape[1])",
             ENGINE,
-            "One record moves the mean and the variance that normalise all others, so "
-            "it moves every gradient, and clipping bounds each one alone. The running "
-            "statistics also leave with the model, without noise. The audit sees "
-            "nothing: its canaries live in columns of their own.",
+            "One record changes the mean and the variance that normalize all other "
+            "records, so it changes every gradient; clipping bounds each gradient only "
+            "separately. The running statistics are also published with the model, "
+            "without noise. The audit sees nothing, because its canaries use their own "
+            "columns.",
         ),
         PlantedBug(
             "tensors_clipped_alone",
@@ -88,8 +89,8 @@ LOOPS = {
             "C / float(g.norm())",
             AUDIT,
             f"With {TABLES} tensors a record’s gradient can be √{TABLES} C = "
-            f"{TABLES**0.5:g} C long, and the noise is made for C. An audit whose "
-            "canaries live in one tensor alone would miss it.",
+            f"{TABLES**0.5:g} C long, but the noise has the size for C. An audit with "
+            "canaries in only one tensor would miss the bug.",
         ),
         PlantedBug(
             "seed_reused",
@@ -97,19 +98,22 @@ LOOPS = {
             "The generator starts from one seed in every step, so the noise repeats.",
             "generator = torch.Generator().manual_seed(1234)",
             NOTHING,
-            "Each step by itself has noise of the right size. The audit adds the steps "
-            "up as if their noise were independent, and the repeated noise drowns its "
+            "Each single step has noise of the right size. The audit adds the steps up "
+            "as if their noise were independent, and the repeated noise drowns its "
             "scores: the loop looks more private. Subtract one step from the next, and "
-            "all noise is gone. A test of two steps’ noise for independence sees it.",
+            "all noise is gone. A test for independence of the noise of two steps "
+            "finds the bug.",
         ),
         PlantedBug(
             "mean_clipped",
             "mean before clipping",
-            "The gradient of the batch’s mean is clipped, not that of each record.",
+            "The gradient of the batch’s mean is clipped, not the gradient of each "
+            "record.",
             "mean = loss(model(x), y).mean()",
             AUDIT,
             "The clipped mean is up to C long, and one record can turn it around. The "
-            "noise is made for a record that moves it by C over the batch size.",
+            "noise has the size for a record that changes the mean by C over the batch "
+            "size.",
         ),
         PlantedBug(
             "noise_per_micro_batch",
@@ -144,42 +148,42 @@ LOOPS = {
             "The weights of the loss are normalised over the batch.",
             "weights = targets.abs() / targets.abs().mean()",
             ENGINE,
-            "The weight of each record depends on all others of its batch, so one "
-            "record changes all gradients before they are clipped. The audit’s "
-            "canaries are longer than C whatever their weight, and see nothing.",
+            "The weight of each record depends on all other records of its batch, so "
+            "one record changes all gradients before they are clipped. The audit’s "
+            "canaries are longer than C with any weight, so they see nothing.",
         ),
         PlantedBug(
             "noise_on_weights",
             "noise on the weights",
-            "The noise is added to the weights, and misses the learning rate.",
+            "The noise is added to the weights, without the learning rate.",
             "p.data += noise / task.batch_size",
             AUDIT,
-            "Taken back to the gradient, the noise is divided by the learning rate, "
+            "Seen from the gradient, the noise is divided by the learning rate, "
             f"{LEARNING_RATE:g} here. At a rate below 1 the same line adds too much "
             "noise, and no audit complains.",
         ),
         PlantedBug(
             "shuffled_epochs",
             "shuffled, accounted as Poisson",
-            "Batches come from a shuffled loader, the promise is that of Poisson "
-            "sampling.",
+            "Batches come from a shuffled loader, but the promise is computed for "
+            "Poisson sampling.",
             "loader = DataLoader(records, batch_size=task.batch_size, shuffle=True)",
             ENGINE,
-            "Each record comes exactly once per epoch, and knowing where it was not "
-            "tells where it is; the accountant counts coins that were never flipped. "
-            "The true ε can be several times as large. The audit’s score is made for "
-            "Poisson sampling and does not find it here.",
+            "Each record comes exactly once per epoch, so an attacker who knows the "
+            "batches without it also knows the batch with it. The accountant counts "
+            "coins that were never flipped. The true ε can be several times as large. "
+            "The audit’s score assumes Poisson sampling and misses the bug here.",
             has_loader=True,
         ),
         PlantedBug(
             "never_summed",
             "gradients stacked, never summed",
-            "The clipped gradients are stacked where their sum is due.",
+            "The clipped gradients are stacked instead of summed.",
             "torch.stack(kept)",
             TORCH,
             "A stack has one row per record, and PyTorch takes no gradient of another "
-            "shape than the weights. Where nobody assigns to .grad, the rows may be "
-            "broadcast and no error comes.",
+            "shape than the weights. In a loop that does not assign to .grad, the rows "
+            "may be broadcast without an error.",
         ),
         PlantedBug(
             "rate_from_test_set",
@@ -188,9 +192,10 @@ LOOPS = {
             "errors[rate] = loss(model(task.test_x), task.test_y).mean().item()",
             NOTHING,
             "All three trainings used the records, and the choice among them is a "
-            "release that nobody counts. The test records have no noise at all, and "
-            "their error no longer says what new records would show. The audit sees "
-            "the steps of one training, and they are in order.",
+            "release that the accountant does not count. The test records have no "
+            "noise at all, and their error no longer predicts the error on new "
+            "records. The audit sees only the steps of one training, and these are "
+            "correct.",
         ),
         PlantedBug(
             "averaged_before_noise",
@@ -198,46 +203,47 @@ LOOPS = {
             "The sum is averaged over the batch as drawn, before the noise is added.",
             "mean = t / max(len(x), 1)",
             NOTHING,
-            "How many records were drawn is private too. One record more changes the "
-            "divisor under all others, and can move the mean by 2 C over the batch, "
-            "twice what the noise is made for. That takes others whose gradients point "
-            "the other way, and canaries meet nobody: they feel only that a small "
-            "batch counts them for more, which brings the bound up to the promise, and "
-            "on the way over it, but is no proof at the end.",
+            "How many records were drawn is private too. An additional record changes "
+            "the divisor for all other records, and can change the mean by 2 C over "
+            "the batch, twice the size that the noise can hide. This needs other "
+            "records whose gradients point in the opposite direction, but canaries "
+            "share no direction with any record. Canaries notice only that they count "
+            "more in a small batch. That brings the bound up to the promise, and above "
+            "it during the run, but it is not a proof at the end.",
         ),
         PlantedBug(
             "noise_without_clipping",
             "noise without clipping",
-            "Gradients are summed as they are; the noise is made for gradients of "
-            "length C.",
+            "Gradients are summed without clipping, but the noise has the size for "
+            "gradients of length C.",
             "t += g",
             AUDIT,
-            "C stands in the noise and nowhere else. A record far off has a gradient "
-            "as long as it likes, and no noise of a fixed size hides it.",
+            "C is used only for the noise. An outlier can have a gradient of any "
+            "length, and no noise of a fixed size hides it.",
         ),
         PlantedBug(
             "copies_clipped",
             "the clipping does nothing",
-            "clip_grad_norm_ clips the .grad of what it is given, and a gradient has "
-            "none.",
+            "clip_grad_norm_ clips the .grad of its arguments, but a gradient has no "
+            ".grad.",
             "nn.utils.clip_grad_norm_(gradient, C)",
             AUDIT,
-            "The function takes parameters. Given gradients it finds no .grad, "
-            "returns 0 and changes nothing, without a warning. So every gradient "
-            "enters the sum at its full length, and the noise is made for C.",
+            "The function takes parameters. Given gradients it finds no .grad, returns "
+            "0 and changes nothing, without a warning. So every gradient enters the "
+            "sum at its full length, but the noise has the size for C.",
         ),
         PlantedBug(
             "one_number",
             "one number as noise for a tensor",
-            "One random number is added to all entries of a tensor, where each entry "
+            "One random number is added to all entries of a tensor, but each entry "
             "needs its own.",
             "torch.randn(())",
             AUDIT,
-            "The number shifts all entries of a tensor together. Between two entries "
-            "the difference has no noise at all, so which canaries were drawn can be "
-            "read off, and the bound on ε is as high as so many canaries can prove. "
-            "Each entry alone has noise of the right size: a check of one weight "
-            "sees nothing.",
+            "The number shifts all entries of a tensor together. The difference "
+            "between two entries has no noise at all, so it shows which canaries were "
+            "drawn, and the bound on ε is the highest that this number of canaries can "
+            "prove. Each entry alone has noise of the right size: a check of one "
+            "weight sees nothing.",
         ),
     )
 }

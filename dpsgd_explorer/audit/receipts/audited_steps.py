@@ -20,11 +20,11 @@ from dpsgd_explorer.audit.receipts.spent import phases_of
 
 SETTINGS = ("sample_rate", "noise_multiplier", "steps")
 UNKNOWN_COUNTS = (
-    "counts that earlier engines released beside their gradients are in their receipts"
+    "the receipts of earlier engines contain the counts that these engines released"
 )
-WHICH_LOST = "which of the steps were lost is not in the receipt"
-WHICH_PLAN = "where one engine ended and the next began is in their own receipts"
-SAID = "why no canary went through steps is what the run said of itself"
+WHICH_LOST = "the receipt does not show which steps were lost"
+WHICH_PLAN = "the receipts of the single engines show the end of each engine"
+SAID = "the run itself gave the reason why steps had no canaries"
 
 
 class AuditedSteps:

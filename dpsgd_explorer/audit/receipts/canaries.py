@@ -57,8 +57,8 @@ def check_audit(
     findings.leave("audit.joined", "whether they are this run’s, only the run knows")
     findings.leave(
         "audit.neighboring_relation",
-        "of the user’s choice; the bounds are computed for it",
+        "chosen by the user; the bounds are computed for it",
     )
     findings.leave(
-        "audit.confidence", "of the user’s choice; the bounds are computed at it"
+        "audit.confidence", "chosen by the user; the bounds are computed at it"
     )

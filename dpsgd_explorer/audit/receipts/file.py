@@ -43,11 +43,13 @@ def of_weights(header: bytes, length: int) -> dict[str, Any]:
         ReceiptError: as ``read``.
     """
     if len(header) != length:
-        raise ReceiptError("file", f"the header must have {length} bytes; it is cut.")
+        raise ReceiptError(
+            "file", (f"the header must have {length} bytes; the file is cut short.")
+        )
     about = _object("header", _parsed(header)).get("__metadata__")
     text = _object("header.__metadata__", about).get("receipt")
     if not isinstance(text, str):
-        raise ReceiptError("header", "the header holds no receipt.")
+        raise ReceiptError("header", "the header does not contain a receipt.")
     return _receipt(_parsed(text.encode()))
 
 
@@ -62,7 +64,11 @@ def of_json(data: bytes) -> dict[str, Any]:
         ends = [e for e in whole["events"] if isinstance(e, dict) and _is_end(e)]
         if not ends:
             raise ReceiptError(
-                "events", "the export has no receipt: its run has not ended."
+                "events",
+                (
+                    "the export does not contain a receipt, because its run has not "
+                    "ended. Export the run again when it has ended."
+                ),
             )
         whole = ends[-1]["data"].get("receipt")
     return _receipt(whole)
@@ -74,7 +80,9 @@ def _is_end(event: Mapping[str, Any]) -> bool:
 
 def _receipt(value: object) -> dict[str, Any]:
     if value is None:
-        raise ReceiptError("receipt", "it is null: the run was not private.")
+        raise ReceiptError(
+            "receipt", ("is null: the run was not private, so it has no receipt.")
+        )
     return _object("receipt", value)
 
 
@@ -100,10 +108,10 @@ def _parsed(data: bytes) -> Any:
         )
     except json.JSONDecodeError as error:
         raise ReceiptError(
-            "file", f"is no JSON, or cut short: line {error.lineno}: {error.msg}."
+            "file", f"is not JSON, or is cut short: line {error.lineno}: {error.msg}."
         ) from None
     except UnicodeDecodeError:
-        raise ReceiptError("file", "is no JSON: it is not UTF-8 text.") from None
+        raise ReceiptError("file", "is not JSON: it is not UTF-8 text.") from None
     except RecursionError:
         raise ReceiptError("file", "is nested too deeply.") from None
 
@@ -112,7 +120,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name in values:
-            raise ReceiptError(name, "is there twice.")
+            raise ReceiptError(name, "appears twice.")
         values[name] = value
     return values
 
@@ -120,13 +128,13 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ReceiptError("file", f"must hold finite numbers, got {text[:20]}.")
+        raise ReceiptError("file", f"must contain finite numbers, got {text[:20]}.")
     return number
 
 
 def _whole(text: str) -> int:
     if len(text) > len(str(MOST_WHOLE)) or abs(int(text)) > MOST_WHOLE:
-        raise ReceiptError("file", f"must hold smaller numbers, got {text[:20]}…")
+        raise ReceiptError("file", f"must contain smaller numbers, got {text[:20]}…")
     return int(text)
 
 

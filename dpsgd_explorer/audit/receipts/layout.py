@@ -118,11 +118,7 @@ def check_receipt(receipt: Mapping[str, Any]) -> None:
     Raises:
         ReceiptError: names the first value at fault.
     """
-    version = receipt.get("version", "none")
-    if version != VERSION:
-        raise ReceiptError(
-            "version", f"must be {VERSION}, the one that is checked, got {version!r}."
-        )
+    _check_version(receipt)
     _check("", receipt, RECEIPT)
     _check("told", receipt["told"], TOLD)
     _check_each("done", receipt["done"], DONE)
@@ -162,6 +158,20 @@ def check_search(receipt: Mapping[str, Any]) -> None:
     _check("selection", receipt["selection"], SELECTION)
 
 
+def _check_version(receipt: Mapping[str, Any]) -> None:
+    if "version" not in receipt:
+        raise ReceiptError("version", "is missing, so the file is not a receipt.")
+    version = receipt["version"]
+    if version != VERSION:
+        raise ReceiptError(
+            "version",
+            (
+                f"must be {VERSION}, the version that this program checks, got "
+                f"{version!r}."
+            ),
+        )
+
+
 def _check_each(path: str, values: list[Any], layout: Layout) -> None:
     for i, value in enumerate(values):
         _check(f"{path}[{i}]", value, layout)
@@ -173,7 +183,9 @@ def _check(path: str, value: object, layout: Layout) -> None:
     prefix = f"{path}." if path else ""
     for name in value:
         if name not in layout:
-            raise ReceiptError(f"{prefix}{name}", "is no figure of this version.")
+            raise ReceiptError(
+                f"{prefix}{name}", ("is not part of a receipt of this version.")
+            )
     for name, kinds in layout.items():
         if name not in value:
             if OPTIONAL not in kinds:
@@ -186,7 +198,7 @@ def _check_kind(path: str, value: object, kinds: tuple[str, ...]) -> None:
     wanted = [kind for kind in kinds if kind != OPTIONAL]
     kind = _kind(value)
     if kind not in wanted and not (kind == WHOLE and NUMBER in wanted):
-        raise ReceiptError(path, f"must be {' or '.join(wanted)}; it is {kind}.")
+        raise ReceiptError(path, f"must be {' or '.join(wanted)}, got {kind}.")
     if isinstance(value, int | float) and value < 0:
         raise ReceiptError(path, f"must be 0 or more, got {value}.")
 

@@ -22,7 +22,7 @@ from dpsgd_explorer.audit.receipts.steps import Steps
 
 #: How the notes of a receipt end where there is no guarantee.
 UNCOVERED = "no epsilon"
-IDLE = "where no ε is given, or no step was done, ε does not depend on it"
+IDLE = "ε does not depend on it, because the receipt has no ε or no steps"
 
 
 def check_epsilon(findings: Findings, receipt: Mapping[str, Any], steps: Steps) -> None:
@@ -79,7 +79,7 @@ def check_earlier(
             lambda: _joined([phase for steps in before for phase in steps.phases()]),
         )
     elif receipt["earlier"]:
-        findings.leave("earlier", "the receipts of earlier engines have their lines")
+        findings.leave("earlier", "see the receipts of the earlier engines")
 
 
 def check_selection(
@@ -100,7 +100,10 @@ def check_selection(
         findings.compare(f"selection.{name}", selection[name], words)
     if trial is None:
         for name in ("mean_trials", "trainings", "epsilon", "delta"):
-            findings.leave(f"selection.{name}", "no trial’s steps are in the receipt")
+            findings.leave(
+                f"selection.{name}",
+                ("the receipt does not contain the steps of any trial"),
+            )
         return
 
     def price() -> dict[str, float]:

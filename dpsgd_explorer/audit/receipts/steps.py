@@ -28,9 +28,11 @@ ADAPTIVE = "adaptive"
 MOST_SCHEDULED = 1_000_000
 #: Largest probability that batch sizes of true Poisson samples are refused.
 FALSE_ALARM = 1e-12
-CHOSEN_BY_RUN = "the bound follows counts of gradients, which the receipt does not hold"
+CHOSEN_BY_RUN = (
+    "the bound follows counts of gradients, which the receipt does not contain"
+)
 NO_NOISE = "no noise was added to them"
-PLANNED = "the run may end early; the number of steps done is what is counted"
+PLANNED = "the run may end early; only the steps that were done are counted"
 
 
 @dataclass(frozen=True)
@@ -300,14 +302,14 @@ def check_batch_sizes(
     findings.require(
         f"{path}samples",
         sizes["samples"],
-        "between the batches’ extremes, and likely",
+        "between smallest and largest times the number of batches, and likely",
         within and likely,
     )
     has_empty = sizes["empty"] > 0
     fits = sizes["empty"] <= drawn and (not drawn or has_empty == (low == 0))
-    findings.require(f"{path}empty", sizes["empty"], "as the smallest says", fits)
+    findings.require(f"{path}empty", sizes["empty"], "consistent with smallest", fits)
     for name in ("samples", "smallest", "largest", "empty"):
-        findings.leave(path + name, "single batches are not in the receipt")
+        findings.leave(path + name, "the receipt does not contain single batches")
 
 
 def _is_likely(samples: int, trials: int, told: Mapping[str, Any]) -> bool:

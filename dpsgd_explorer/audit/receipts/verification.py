@@ -18,18 +18,18 @@ from dpsgd_explorer.audit.receipts.steps import Steps, check_batch_sizes
 SEEDED = "seeded"
 #: What no receipt shows, whatever its figures.
 LIMITS = (
-    "This proves arithmetic, not honesty: nobody signed the receipt, and whoever made "
-    "it could have made up figures that fit each other.",
+    "This check proves arithmetic, not honesty: receipts are not signed, and anyone "
+    "can invent figures that fit each other.",
 )
 LIMITS_OF_AUDIT = (
-    "The bound takes the canaries’ scores as independent given their coins; the bound "
-    "called “one run” does not.",
-    "Canaries are the worst case itself: at 95 % confidence, one honest run in twenty "
-    "may prove more than its promise.",
-    "Canaries do not see the network’s own random numbers, its per-sample gradients, a "
-    "loss that mixes records, and settings that were chosen by looking at the data.",
+    "The bound assumes that the canaries’ scores are independent given their coins; "
+    "the bound called “one run” does not.",
+    "Canaries are the worst case: at 95 % confidence, one honest run in twenty may "
+    "prove more than its promise.",
+    "Canaries do not test the network’s own random numbers, its per-sample gradients, "
+    "a loss that mixes records, or settings that were chosen by looking at the data.",
 )
-SAID = "what the run said of itself; repeat the run to see"
+SAID = "the run itself reported this; repeat the run to check it"
 #: Options that other figures do not depend on.
 FREE_OPTIONS = (
     "engine",
@@ -154,7 +154,7 @@ def _check_options(findings: Findings, receipt: Mapping[str, Any]) -> None:
     findings.require(
         "options.sampling",
         options.get("sampling"),
-        "as the line on sampling says",
+        "consistent with sampling",
         options.get("sampling") in ("poisson", "unchecked")
         and is_poisson == receipt["sampling"].startswith("Poisson"),
     )

@@ -119,7 +119,7 @@ def add_weighted_sums(
     dtypes = {values.dtype for values in (*weights, *totals)}
     if dtypes != {torch.float32}:
         raise TypeError(
-            "weights and totals on an accelerator must be float32, got "
+            "weights and totals on an accelerator must have dtype float32, got "
             f"{', '.join(sorted(map(str, dtypes)))}. Give all layers of the module one "
             "precision."
         )

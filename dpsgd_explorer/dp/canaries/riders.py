@@ -280,8 +280,8 @@ class Riders:
         if self.earlier is not None and not np.array_equal(coins, self.joined):
             raise ConfigError(
                 "audit",
-                "audit: the saved canaries must be those of the engine before this "
-                "one, given as after, got others. Restore that engine first.",
+                "the saved canaries must match the canaries of the engine passed as "
+                "after=, got others. Restore that engine first.",
             )
         self._joined = coins
         self._scores = state["scores"].numpy().copy()
@@ -333,11 +333,13 @@ def checked_count(count: object, *, is_private: bool, sampling: str) -> int:
     """
     count = whole("audit", count, 0, MOST_CANARIES)
     if count and not is_private:
-        raise _refusal("must be 0 where noise_multiplier is 0: nothing is promised")
+        raise _refusal(
+            "must be 0 if noise_multiplier is 0, because such a run promises no epsilon"
+        )
     if count and sampling != "poisson":
         raise _refusal(
             f"must be 0 with sampling={sampling!r}: canaries are drawn by the engine's "
-            "own sampler, and would audit another one than yours"
+            "own sampler, so they would not audit yours"
         )
     return count
 

@@ -89,8 +89,9 @@ class AdaptiveClipping:
         if multiplier <= planned:
             raise ConfigError(
                 "count_noise",
-                f"count_noise must be above noise_multiplier / 2 = {planned / 2:g}, or "
-                f"the count alone spends the budget, got {self.count_noise!r}.",
+                f"count_noise must be above noise_multiplier / 2 = {planned / 2:g}, "
+                "because otherwise the count alone spends the budget, got "
+                f"{self.count_noise!r}.",
             )
         return multiplier
 

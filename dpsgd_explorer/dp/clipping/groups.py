@@ -99,9 +99,9 @@ def check_form(style: object) -> None:
             return
     raise ConfigError(
         "clipping_style",
-        f"clipping_style must be one of {known}, a list of names of layers that begin "
-        f"a group, or a list of lists of names, got {style!r}."
-        f"{suggestion(style, CLIPPING_STYLES)}",
+        f"clipping_style must be one of {known}, a list with the name of the first "
+        "layer of each group, or a list of lists of names, got "
+        f"{style!r}.{suggestion(style, CLIPPING_STYLES)}",
     )
 
 
@@ -128,8 +128,8 @@ def _members(prefix: str, names: Sequence[ParameterName]) -> list[ParameterName]
             members.append(name)
     if not members:
         _refuse(
-            f"must name modules with trainable parameters, or such parameters, got "
-            f"{prefix!r}, and trainable are {_listed(names)}"
+            "must name trainable parameters or modules with such parameters, got "
+            f"{prefix!r}. Trainable are {_listed(names)}"
         )
     return members
 
@@ -138,13 +138,13 @@ def _from_heads(heads: Sequence[str], names: Sequence[ParameterName]) -> NameGro
     """Split the parameters before the first one of each head."""
     starts = [names.index(_members(head, names)[0]) for head in heads]
     if len(set(starts)) < len(starts):
-        _refuse(f"must not begin two groups at one layer, got {', '.join(heads)}")
+        _refuse(f"must not start two groups at the same layer, got {', '.join(heads)}")
     starts = sorted(starts)
     if starts and starts[0] > 0:
         _refuse(
-            "must have a head at or before the first trainable layer: "
-            f"{_listed(names[: starts[0]])} would be in no group. Add its layer as a "
-            "head"
+            "must start a group at or before the first trainable layer: "
+            f"{_listed(names[: starts[0]])} would be in no group. Add that layer to "
+            "the list"
         )
     ends = [*starts[1:], len(names)]
     return [list(names[a:b]) for a, b in zip(starts, ends, strict=True)]
@@ -160,7 +160,10 @@ def _explicit(
     members = [name for group in groups for name in group]
     twice = [name for name in dict.fromkeys(members) if members.count(name) > 1]
     if twice:
-        _refuse(f"must put each parameter into one group; {_listed(twice)} is in two")
+        _refuse(
+            f"must put each parameter into exactly one group; {_listed(twice)} is in "
+            "two groups"
+        )
     missing = [name for name in names if name not in members]
     if missing:
         _refuse(f"must cover all trainable parameters; missing: {_listed(missing)}")

@@ -65,9 +65,10 @@ def refuse_unlike(module: nn.Module, ranks: Ranks) -> None:
             taken = " and ".join(sorted(ranks.devices))
             raise ConfigError(
                 "group",
-                f"group must take tensors on {parameter.device}, where {name} is; its "
-                f"backend takes those on {taken}. Move the model there, or pass a "
-                'group of another backend: "gloo" for cpu, "nccl" for cuda.',
+                f"group must support tensors on {parameter.device}, the device of "
+                f"{name}; its backend supports only {taken}. Move the model to "
+                f'{taken}, or pass a group with another backend: "gloo" for cpu, '
+                '"nccl" for cuda.',
             )
     ranks.require_same(_of_model(module))
 

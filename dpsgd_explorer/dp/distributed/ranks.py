@@ -57,14 +57,14 @@ class Ranks:
         if not dist.is_available() or not dist.is_initialized():
             raise ConfigError(
                 "group",
-                "group must be a group of torch.distributed, and none is initialised. "
-                "Call torch.distributed.init_process_group first.",
+                "group must be a group of torch.distributed, but torch.distributed is "
+                "not initialized. Call torch.distributed.init_process_group first.",
             )
         if not isinstance(group, dist.ProcessGroup):
             raise ConfigError(
                 "group",
-                "group must be a group of torch.distributed that this process is in, "
-                f"such as dist.group.WORLD, got {group!r}.",
+                "group must be a group of torch.distributed that contains this "
+                f"process, such as dist.group.WORLD, got {group!r}.",
             )
         return cls(group)
 
@@ -193,8 +193,8 @@ class Ranks:
             return secret
         if os.getpid() != self._process:
             raise PrivacyError(
-                "a forked process cannot draw the batches of a group of processes; "
-                "iterate over poisson_loader in the process that made the engine."
+                "a forked process cannot draw the batches of a group of processes. "
+                "Iterate over poisson_loader in the process that created the engine."
             )
         first = torch.tensor(list(secret), dtype=torch.uint8, device=self._device)
         dist.broadcast(first, group_src=0, group=self._live_group)
@@ -248,21 +248,22 @@ class Ranks:
         steps, batches, fingerprints, *of_ranks = found.view(self.size, -1).T.tolist()
         if len(set(steps)) > 1:
             raise PrivacyError(
-                f"the ranks of the group have made {_listed(steps)} steps. Each rank "
-                "must make every step, also of an empty batch; start all again from "
-                "one saved state."
+                "all ranks of the group must do every step, also with an empty batch; "
+                f"they have done {_listed(steps)} steps. Restart all ranks from one "
+                "saved state."
             )
         if len(set(batches)) > 1:
             raise PrivacyError(
-                f"the ranks of the group share out unlike batches at step {step + 1}: "
-                "their samplers are no longer in step. Iterate over poisson_loader "
-                "alike on every rank, and load one saved state on all of them."
+                f"the ranks of the group draw different batches at step {step + 1}: "
+                "their samplers are out of step. Iterate over poisson_loader in the "
+                "same way on every rank, and load one saved state on all of them."
             )
         if len(set(fingerprints)) > 1:
             raise PrivacyError(
-                f"the ranks' parameters differ before step {step + 1}: something else "
-                "than the engine's gradients changed them. Give every rank the same "
-                "optimizer and learning rate, and change parameters on all of them."
+                f"the ranks' parameters differ before step {step + 1}: something other "
+                "than the engine's gradients changed them. Use the same optimizer and "
+                "learning rate on every rank, and make every other change of "
+                "parameters on all of them."
             )
         return tuple(sum(counts) for counts in of_ranks)
 
@@ -285,10 +286,10 @@ class Ranks:
             dist.get_process_group_ranks(self._group)
         except (KeyError, ValueError):
             raise PrivacyError(
-                f"the group of {self.size} processes that this engine was made for has "
-                "ended, and the number of processes cannot change while it trains. "
-                "Save model and engine.state_dict(), make a PrivacyEngine with the new "
-                "group, and load both there."
+                f"the process group of this engine ({self.size} processes) has ended, "
+                "and an engine cannot change its group while it trains. Save the model "
+                "and engine.state_dict(), create a PrivacyEngine with the new group, "
+                "and load both there."
             ) from None
         return self._group
 
@@ -301,10 +302,10 @@ def warn_without_group() -> None:
     """Warn where processes of a group are about to train without each other."""
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         warnings.warn(
-            f"this is one of {dist.get_world_size()} processes, and it trains without "
-            "the others: each has batches, noise and an epsilon of its own, and who "
-            "sees several of the models learns more than any one epsilon says. Pass "
-            "PrivacyEngine(..., group=dist.group.WORLD) to train one model.",
+            f"this process is one of {dist.get_world_size()}, and it trains without "
+            "the others: each process has separate batches, noise and epsilon. Anyone "
+            "who sees several of the models learns more than a single epsilon allows. "
+            "Pass PrivacyEngine(..., group=dist.group.WORLD) to train one model.",
             PrivacyWarning,
             stacklevel=3,
         )

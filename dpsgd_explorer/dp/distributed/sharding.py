@@ -112,15 +112,15 @@ def refuse_sharding(module: nn.Module, ranks: Ranks, engine: str) -> None:
         raise _refusal(
             name,
             first,
-            "is sharded (FSDP2), so that its gradients are added up over processes. "
-            "Pass PrivacyEngine(..., group=dist.group.WORLD), or train it unsharded",
+            "is sharded (FSDP2), so its gradients are added up over processes. Pass "
+            "PrivacyEngine(..., group=dist.group.WORLD), or train it unsharded",
         )
     if engine != "hooks":
         raise _refusal(
             name,
             first,
-            "is sharded (FSDP2): its parameters are whole only while a layer runs, and "
-            f'engine={engine!r} needs them elsewhere. Use engine="hooks"',
+            "is sharded (FSDP2): its parameters are complete only while a layer runs, "
+            f'but engine={engine!r} needs them at other times. Use engine="hooks"',
         )
     _refuse_tensor_parallel(module, _managed(module))
     _refuse_spread(module, ranks)
@@ -138,8 +138,8 @@ def _foreign(module: nn.Module) -> str:
         hasattr(p, "ds_id") for p in module.parameters(recurse=False)
     ):
         return (
-            "is run by DeepSpeed, which adds gradients up and steps by itself, before "
-            "they are clipped and noised. Use torch.distributed.fsdp.fully_shard"
+            "is run by DeepSpeed, which adds up gradients and does the step before the "
+            "engine can clip them and add noise. Use torch.distributed.fsdp.fully_shard"
         )
     return ""
 
@@ -149,8 +149,8 @@ def _refuse_tensor_parallel(module: nn.Module, managed: set[int]) -> None:
     for name, parameter in module.named_parameters():
         if is_shard(parameter) and id(parameter) not in managed:
             raise UnsupportedModuleError(
-                f"{name} is split over processes by tensor parallelism: a sample's "
-                "gradient, and so its norm, is on no one process. Shard with "
+                f"{name} is split over processes by tensor parallelism: no process has "
+                "a sample's whole gradient, so none can compute its norm. Shard with "
                 "torch.distributed.fsdp.fully_shard instead, or not at all."
             )
 
@@ -163,7 +163,7 @@ def _refuse_spread(module: nn.Module, ranks: Ranks) -> None:
             continue
         if not is_shard(parameter):
             raise UnsupportedModuleError(
-                f"{name} is not sharded, and other parameters are. Apply fully_shard "
+                f"{name} is not sharded, but other parameters are. Apply fully_shard "
                 "to the whole model, after the layers inside."
             )
         spread: Any = parameter

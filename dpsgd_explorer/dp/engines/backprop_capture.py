@@ -78,7 +78,7 @@ class BackpropCapture:
             raise PrivacyError(self._refusal)
         if torch.is_grad_enabled():
             raise PrivacyError(
-                "backward must be called with create_graph=False: a loss made of "
+                "backward must be called with create_graph=False: a loss computed from "
                 "gradients is not a sum over samples."
             )
         if not self._gradients:
@@ -89,7 +89,7 @@ class BackpropCapture:
     def _finish(self) -> None:
         self.close(
             "backward ran twice through one forward pass, which would count every "
-            "sample twice; add the losses and call backward once."
+            "sample twice. Add the losses and call backward once."
         )
         gradients, self._gradients = self._gradients, {}
         # A device's thread of autograd has a mode of its own.

@@ -217,8 +217,8 @@ class GradientEngine(ABC):
     def remedy(self, error: Exception) -> str:
         """Return what to do when the module fails on the safety check's inputs."""
         return (
-            "Give the engine example_inputs and loss_fn that fit together, and make "
-            "what cannot be random (offsets, lengths, indices) inside the module."
+            "Pass example_inputs and loss_fn that fit together, and create inputs that "
+            "cannot be random (offsets, lengths, indices) inside the module."
         )
 
     def learning_batch_dims(self) -> AbstractContextManager[None]:
@@ -247,7 +247,7 @@ class GradientEngine(ABC):
             every = self.module.named_parameters()
             new = [name for name, p in every if p.requires_grad and p not in known]
             raise PrivacyError(
-                "the trainable parameters must stay what they were when the engine was "
+                "the trainable parameters must stay the same while the engine is "
                 f"attached; {', '.join(new) or 'some'} changed. Detach the engine and "
                 "attach it again."
             )
@@ -322,10 +322,10 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
         if isinstance(value, PackedSequence):
             raise PrivacyError(
                 "the module must be called with one row for each sample; a "
-                "PackedSequence has one for each step. Call it with padded sequences "
-                "and their lengths, and pack them inside its forward, where "
-                "pad_packed_sequence needs total_length, or the result depends on the "
-                "batch's longest."
+                "PackedSequence has one row for each step. Call the module with padded "
+                "sequences and their lengths, and pack them inside its forward. Pass "
+                "total_length to pad_packed_sequence there, because otherwise the "
+                "result depends on the longest sequence of the batch."
             )
     for argument in (*args, kwargs):
         for leaf in tensors_of(argument):
@@ -333,7 +333,7 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
                 return leaf.shape[0]
     raise PrivacyError(
         "the module must be called with a tensor whose first dimension counts the "
-        "samples; there was none among its inputs."
+        "samples; its inputs contain no such tensor."
     )
 
 
@@ -352,4 +352,7 @@ def _ignore_failure(failed: object) -> None:
 
 
 def _refuse_gradients(gradients: PerSampleGradients) -> None:
-    raise PrivacyError("gradients arrived, but no engine is attached to take them.")
+    raise PrivacyError(
+        "gradients arrived, but no engine is attached. Call engine.attach(optimizer) "
+        "before backward."
+    )

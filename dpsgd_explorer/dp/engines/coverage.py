@@ -87,9 +87,9 @@ class Coverage:
                 kind = type(self.layers[name]).__name__
                 raise UnsupportedModuleError(
                     f"{name or 'the module'} ({kind}) cannot be sharded: its "
-                    "per-sample gradients need its parameters after it has run, when "
-                    "they are on other ranks. Leave this model unsharded, or freeze "
-                    "the layer."
+                    "per-sample gradients need its parameters after its forward pass, "
+                    "when they are on other ranks. Leave this model unsharded, or "
+                    "freeze the layer."
                 )
 
     def direct_parameters(self, name: str) -> list[str]:

@@ -99,9 +99,9 @@ class HooksEngine(GradientEngine):
         if not shared or not isinstance(error, RuntimeError):
             return super().remedy(error)
         return (
-            f"The output of {', '.join(shared)} is the same for all samples, and this "
-            "engine adds a dimension of samples to it. Let the layer see one row per "
-            'sample (expand its input), or use engine="vmap" or "microbatch".'
+            f"The output of {', '.join(shared)} is the same for all samples, but this "
+            "engine needs one row per sample. Expand the layer's input to one row per "
+            'sample, or use engine="vmap" or "microbatch".'
         )
 
     @contextmanager
@@ -282,9 +282,9 @@ class HooksEngine(GradientEngine):
         """Raise PrivacyError if a layer runs for the first time in backward."""
         if self._recording is None or not self._recording.has_seen(name):
             raise PrivacyError(
-                f"{name or 'the module'} ran in backward and was hidden in forward, "
-                "as reentrant checkpointing does; use checkpoint(..., "
-                "use_reentrant=False)."
+                f"{name or 'the module'} ran in the backward pass but was hidden in "
+                "the forward pass, as with reentrant checkpointing. Use "
+                "checkpoint(..., use_reentrant=False)."
             )
 
     def _replays(self) -> bool:

@@ -38,7 +38,7 @@ class PassOutputs:
                 raise PrivacyError(
                     "a hook was registered on an output of the module after the "
                     "forward pass; it may mix the samples' gradients, and the safety "
-                    "check has not seen it. Register it inside the module's forward, "
+                    "check has not tested it. Register it inside the module's forward, "
                     "or remove it."
                 )
 

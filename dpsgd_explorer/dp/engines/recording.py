@@ -95,9 +95,9 @@ class PendingLayerCall:
             gradients = self.early(self.layer, *inputs)
         if gradients.keys() != self.targets.keys():
             raise PrivacyError(
-                f"the rule of {self.name or 'the module'} made gradients of "
-                f"{sorted(gradients)} where {sorted(self.targets)} are trained; "
-                "requires_grad must not change between forward and backward."
+                f"the rule of {self.name or 'the module'} computed gradients of "
+                f"{sorted(gradients)}, but {sorted(self.targets)} are trained. Do not "
+                "change requires_grad between forward and backward."
             )
         self.rule, self.activations, self.batch_dim = MadeGradientsRule(), gradients, 0
         self.versions = _versions(gradients)
@@ -108,7 +108,7 @@ class PendingLayerCall:
         if _versions(self.activations) != self.versions:
             raise PrivacyError(
                 f"the input of {self.name or 'the module'} was changed in place after "
-                "it was used; use the operation that returns a new tensor."
+                "it was used. Use the operation that returns a new tensor."
             )
 
 

@@ -217,15 +217,15 @@ def _check_leaf(leaf: Any, rows: int) -> None:
         return
     if not isinstance(leaf, Tensor):
         raise UnsupportedModuleError(
-            f"the module's output holds a {type(leaf).__name__}, which this engine "
-            "cannot join over samples. Return tensors alone (of a language model: "
+            f"the module's output contains a {type(leaf).__name__}, which this engine "
+            "cannot combine over samples. Return only tensors (for a language model: "
             'use_cache=False), or use engine="hooks".'
         )
     if leaf.dim() and leaf.shape[0] != rows:
         raise UnsupportedModuleError(
             "the module's outputs must be tensors with one row per sample, or one "
-            f"number for all of them; one sample gave shape {list(leaf.shape)}. "
-            'Return them so, or use engine="hooks".'
+            f"number for all of them; one sample gave shape {list(leaf.shape)}. Change "
+            'the outputs, or use engine="hooks".'
         )
 
 

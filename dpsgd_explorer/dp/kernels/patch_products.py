@@ -118,7 +118,7 @@ def patch_products(
     compiled = installed()
     if compiled is None or not serves(x) or not x.is_contiguous():
         raise ValueError(
-            "patch products are of contiguous float32 on the CPU, where they were "
+            "patch products must be contiguous, float32 and on the CPU, and the kernel "
             f"compiled, got {x.dtype} on {x.device}."
         )
     batch, outputs, positions = g.shape

@@ -142,7 +142,9 @@ def _mask(
     """Return the sum of the masks, broadcastable to the scores [B, heads, T, S]."""
     attention, padding = given["attn_mask"], given["key_padding_mask"]
     if given["is_causal"] and attention is None:
-        raise BadInputError("needs attn_mask beside the hint is_causal")
+        raise BadInputError(
+            "needs attn_mask together with is_causal, which is only a hint"
+        )
     total: Tensor | None = None
     if attention is not None:
         attention = F.pad(_as_scores(attention, like), (0, added))

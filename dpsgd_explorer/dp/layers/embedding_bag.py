@@ -36,8 +36,8 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
         if offsets is not None and not _are_offsets(offsets, len(ids)):
             raise BadInputError(
                 f"takes offsets that begin at 0, rise, and stay within its {len(ids)} "
-                "ids. The random inputs of the safety check do not keep to that: call "
-                "the module with ids [B, L] and make the offsets in its forward"
+                "ids. The random inputs of the safety check do not follow that rule: "
+                "call the module with ids [B, L] and compute the offsets in its forward"
             )
         if ids.dim() != 2 and offsets is None:
             raise BadInputError(

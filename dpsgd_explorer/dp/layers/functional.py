@@ -47,9 +47,9 @@ class FunctionalRewrite(Rewrite[nn.Module]):
             raise  # a module inside has explained its error
         except (RuntimeError, ValueError) as error:
             raise BadInputError(
-                f"has no layer rule, and torch.func.vmap cannot run it alone on one "
-                f"sample ({str(error).splitlines()[0]}). Freeze it, replace it, "
-                'register_rule one, or use engine="microbatch"'
+                "has no layer rule, and torch.func.vmap cannot run it alone on one "
+                f"sample ({str(error).splitlines()[0]}). Freeze it, replace it, add a "
+                'rule with register_rule, or use engine="microbatch"'
             ) from error
 
 
@@ -102,7 +102,7 @@ class _Mapped:
         output_leaves, self._out_spec = tree_flatten(output)
         for leaf in output_leaves:
             if not isinstance(leaf, Tensor) or leaf.shape[:1] != (1,):
-                raise ValueError("its outputs must be tensors with one row a sample")
+                raise ValueError("its outputs must be tensors with one row per sample")
         return output_leaves
 
 
@@ -183,7 +183,7 @@ class _Trip:
         output = self._module._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
         output_leaves, self.out_spec = tree_flatten(output)
         if not all(isinstance(leaf, Tensor) for leaf in output_leaves):
-            raise ValueError("the modules inside it must give tensors")
+            raise ValueError("the modules inside it must return tensors")
         return output_leaves
 
     def parted(

@@ -132,7 +132,7 @@ def _check(
         raise BadInputError(f"takes a batch of 3 dimensions or packed, got {shape}")
     if values.shape[2] != layer.input_size:
         raise BadInputError(
-            f"takes {layer.input_size} numbers a step, got {values.shape[2]}"
+            f"takes {layer.input_size} values per time step, got {values.shape[2]}"
         )
     if values.shape[batch_dim] != recorder.batch_size:
         raise BadInputError(

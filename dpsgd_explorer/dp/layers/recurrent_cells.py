@@ -185,7 +185,7 @@ class Run(torch.autograd.Function):
         cell, ctx.cell = ctx.cell, None  # frees the saved gates after this call
         if cell is None:
             raise PrivacyError(
-                "backward ran twice through one forward pass of a recurrent layer; add "
+                "backward ran twice through one forward pass of a recurrent layer. Add "
                 "the losses and call backward once."
             )
         gates, x, h, c = cell.back(*gradients)

@@ -98,9 +98,9 @@ def _compare(release: Release, planned: Release) -> None:
     for name, value in asdict(planned).items():
         if not math.isclose(done[name], value, rel_tol=1e-12):
             raise PrivacyError(
-                f"{name} was {done[name]} in {release.steps} steps, but the "
-                f"accountant was told {value}; no epsilon can be given for this "
-                "run. Leave plan, options and bound alone once attached."
+                f"{name} was {done[name]} in {release.steps} steps, but {value} in the "
+                "plan of the accountant, so this run has no epsilon. Do not change "
+                "plan, options or bound of an attached engine."
             )
 
 
@@ -116,9 +116,10 @@ def _check_batch_sizes(plan: Plan, sizes: BatchSizes) -> None:
     share, q = sizes.samples / trials, plan.sample_rate
     if trials * _divergence(share, q) > math.log(2 / FALSE_ALARM):
         raise PrivacyError(
-            f"{sizes.batches} batches must hold about {trials * q:.0f} samples in all "
-            f"if each of {plan.sample_size} records joins with rate {q:.6g}; they held "
-            f"{sizes.samples}. Take all batches from poisson_loader, as they come."
+            f"{sizes.batches} batches must contain about {trials * q:.0f} samples in "
+            f"total if each of {plan.sample_size} records is drawn with rate {q:.6g}; "
+            f"they contained {sizes.samples}. Use every batch of poisson_loader, "
+            "unchanged."
         )
 
 

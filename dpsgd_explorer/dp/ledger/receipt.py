@@ -17,8 +17,8 @@ from dpsgd_explorer.dp.ledger.ledger import Ledger
 
 #: Version of the layout; ``audit.receipts`` checks receipts of this one.
 VERSION = 1
-PROOF = "samples proven apart on random batches before the first pass"
-NO_PROOF = "no pass was made"
+PROOF = "samples checked for independence on random batches before the first pass"
+NO_PROOF = "no forward pass was run"
 
 
 def receipt(
@@ -120,8 +120,8 @@ def _audit_text(audit: Mapping[str, Any]) -> str:
     proven = math.floor(1000 * audit["epsilon_lower"]) / 1000
     left_out = ", ".join(f"{x['steps']} steps {x['reason']}" for x in audit["unscored"])
     return (
-        f"audit: {audit['canaries']} canaries prove epsilon >= {proven:g} of the steps "
-        f"that they went through, at {audit['confidence']:.0%} confidence"
+        f"audit: {audit['canaries']} canaries prove epsilon >= {proven:g} for the "
+        f"audited steps, at {audit['confidence']:.0%} confidence"
         + (f"; not scored: {left_out}" if left_out else "")
     )
 

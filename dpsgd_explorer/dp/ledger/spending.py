@@ -37,10 +37,10 @@ def warn_of_uncounted(
     lost = {each.writer: each.steps for each in dropped if each.writer not in writers}
     if any(lost.values()):
         warnings.warn(
-            f"the {sum(lost.values())} steps of an engine that was attached before, "
-            "and is gone, are not in this one's epsilon, which is too small if both "
-            "are on the same records. Make the model anew to start over; or keep an "
-            "engine, and give it as after=.",
+            f"this engine's epsilon leaves out {sum(lost.values())} steps of an "
+            "earlier engine that no longer exists, so it is too small if both engines "
+            "use the same records. To start over, create the model again; otherwise "
+            "keep the earlier engine, and pass it as after=.",
             PrivacyWarning,
             stacklevel=3,
         )
@@ -52,10 +52,10 @@ def warn_of_uncounted(
     ]
     if names:
         warnings.warn(
-            f"another engine has released gradients of {', '.join(names[:3])}"
-            f"{' and others' if len(names) > 3 else ''}, and this one does not "
-            "count what that has spent. If it was on the same records, give it as "
-            "after=; epsilon is too small otherwise.",
+            "this engine's epsilon leaves out the steps of another engine that trained "
+            f"{', '.join(names[:3])}{' and others' if len(names) > 3 else ''}. If that "
+            "engine used the same records, epsilon is too small: pass that engine as "
+            "after=.",
             PrivacyWarning,
             stacklevel=3,
         )

@@ -52,7 +52,7 @@ def softmax(op: Operation) -> State:
     source = op.records.unshifted()
     dim = op.dim("dim", len(source.shape))
     if dim == source.dim:
-        raise NotPerRecordError(f"{op.name} is taken over the samples")
+        raise NotPerRecordError(f"{op.name} is computed over the samples")
     return source._replace(class_dim=dim)
 
 
@@ -316,7 +316,7 @@ def gather(op: Operation) -> State:
     source = op.records
     dim = op.dim("dim", len(source.shape))
     if dim == source.dim or op.shape[source.dim] != source.shape[source.dim]:
-        raise NotPerRecordError("entries are gathered from other samples")
+        raise NotPerRecordError("values are gathered from other samples")
     return source.with_target()._replace(shape=op.shape, class_dim=None, affine=False)
 
 
@@ -326,5 +326,5 @@ def index(op: Operation) -> State:
     rows = torch.arange(source.size)
     by_row = source.dim == 0 and source.repeats == 1 and op.shape[:1] == (source.size,)
     if not by_row or indices[0] is None or not torch.equal(indices[0].cpu(), rows):
-        raise NotPerRecordError("samples are chosen or put in another order")
+        raise NotPerRecordError("samples are selected or reordered")
     return source.with_target()._replace(shape=op.shape, class_dim=None, affine=False)

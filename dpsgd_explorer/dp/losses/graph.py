@@ -114,7 +114,9 @@ class Reader:
                 raise NotPerRecordError("it is not one number for the batch")
             total = state if total is None else joined(total, state)
         if total is None or len(self.passes) != 1:
-            raise NotPerRecordError("it is not made of one module's outputs alone")
+            raise NotPerRecordError(
+                "it is not computed from the outputs of one module alone"
+            )
         return total
 
     def _mismatch(self, total: Reduced) -> str:
@@ -124,14 +126,14 @@ class Reader:
         expected = module_pass.loss_reduction
         if reduction == expected:
             return ""
-        return f"it is a {reduction} over samples, and loss_reduction says {expected!r}"
+        return f"it is a {reduction} over samples, but loss_reduction is {expected!r}"
 
     def _state(self, node: Node, result: int, inside: bool) -> State:
         state = self._states.get((node, result))
         if state is None:
             self._depth += 1
             if self._depth > DEEPEST or len(self._states) > MOST_OPERATIONS:
-                raise UnknownOperationError("it has too many operations to be read")
+                raise UnknownOperationError("it has too many operations to check")
             try:
                 state = self._marked(node, result, inside) if is_marked(node) else None
                 if state is None:
@@ -163,7 +165,7 @@ class Reader:
             return None
         source = self._state(*losses, inside)
         if not isinstance(source, Records) or (source.dim, source.repeats) != (0, 1):
-            raise NotPerRecordError("per_sample_mean was not given a row per sample")
+            raise NotPerRecordError("per_sample_mean did not get one row per sample")
         self._operations.append("per_sample_mean")
         return Reduced(divided=True)
 
@@ -174,7 +176,7 @@ class Reader:
             handler = HANDLERS.get(name)
             if handler is None:
                 raise UnknownOperationError(
-                    f"{operation.name} is not known to keep them apart"
+                    f"{operation.name} is not known to keep samples independent"
                 )
             self._targets.update(targets_of(node))
             for source, number in node.next_functions:

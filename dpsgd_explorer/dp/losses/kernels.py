@@ -26,7 +26,7 @@ def regression(op: Operation) -> State:
     source = aligned(op, *present) if len(present) == 2 else op.records
     for term in present:
         if not isinstance(term, Records) or term.unshifted().shape != source.shape:
-            raise NotPerRecordError(f"{op.name} spreads its input")
+            raise NotPerRecordError(f"{op.name} broadcasts its input")
     if len(present) == 1:
         source = source.with_target()
     op.add_numbers(("beta", "delta", "p", "margin"))
@@ -65,7 +65,7 @@ def negative_log_likelihood(op: Operation) -> State:
 def _scores(op: Operation) -> Records:
     source = op.records.unshifted()
     if source.dim != 0 or len(source.shape) < 2:
-        raise NotPerRecordError(f"{op.name} takes the samples for classes")
+        raise NotPerRecordError(f"{op.name} uses the dimension of samples as classes")
     return source.with_target()
 
 
@@ -73,7 +73,9 @@ def connectionist(op: Operation) -> State:
     """Read the loss of label sequences: [T, B, C] to [B]."""
     source = op.records.unshifted().with_target()
     if source.dim != 1 or source.repeats != 1 or len(source.shape) != 3:
-        raise NotPerRecordError(f"{op.name} takes the samples for steps or classes")
+        raise NotPerRecordError(
+            f"{op.name} uses the dimension of samples as steps or classes"
+        )
     return source._replace(shape=op.shape, dim=0)
 
 
@@ -99,7 +101,7 @@ def _same_for_all(op: Operation, source: Records, weights: Tensor) -> Tensor:
         return weights
     rows = weights.transpose(0, source.dim - missing)
     if not bool((rows == rows[:1]).all()):
-        raise NotPerRecordError(f"{op.name} weighs the samples differently")
+        raise NotPerRecordError(f"{op.name} gives the samples different weights")
     return rows[0]
 
 
@@ -125,12 +127,16 @@ def _check_total_weight(op: Operation, rows: Records, weights: Tensor | None) ->
 def _raise_mixed(
     total: Tensor, target: Tensor, weights: Tensor | None, rows: Records
 ) -> str:
-    cause = "classes have weights" if weights is not None else "some are ignore_index"
+    cause = (
+        "classes have weights"
+        if weights is not None
+        else ("some targets are ignore_index")
+    )
     raise MixedLossError(
         f"the loss of {rows.size} samples is divided by the total weight of the batch, "
         f"{float(total):g} for {target.numel()} targets, since {cause}: each sample "
-        'then moves the gradients of all others. Use reduction="none", and '
-        "dpsgd_explorer.dp.losses.per_sample_mean(losses, mask) for the mean."
+        'then changes the gradients of all others. Use reduction="none", and compute '
+        "the mean with dpsgd_explorer.dp.losses.per_sample_mean(losses, mask)."
     )
 
 

@@ -114,7 +114,7 @@ class Operation:
         """
         if self.shape != source.shape:
             raise NotPerRecordError(
-                f"{self.name} spreads outputs of shape {list(source.shape)} to "
+                f"{self.name} broadcasts outputs of shape {list(source.shape)} to "
                 f"{list(self.shape)}"
             )
         return source
@@ -140,7 +140,7 @@ def only_records(state: State | None, op: Operation) -> Records:
         NotPerRecordError: the tensor was summed over them.
     """
     if not isinstance(state, Records):
-        raise NotPerRecordError(f"{op.name} is applied to what was summed over samples")
+        raise NotPerRecordError(f"{op.name} is applied after a sum over samples")
     return state
 
 
@@ -152,7 +152,9 @@ def only_reduced(states: Iterable[State | None]) -> list[Reduced]:
     """
     reduced = [state for state in states if isinstance(state, Reduced)]
     if len(reduced) != len(list(states)):
-        raise NotPerRecordError("a sum over samples is joined with single samples")
+        raise NotPerRecordError(
+            "the loss combines a sum over samples with per-sample values"
+        )
     return reduced
 
 

@@ -14,9 +14,9 @@ MOST_GRAPHS = 100
 
 #: Advice for a loss that cannot be read.
 REMEDY = (
-    "Reduce the losses of the samples with dpsgd_explorer.dp.losses.per_sample_mean, "
-    "have the loss measured by giving example_inputs and loss_fn to the engine, or "
-    "vouch for the loss with assume_per_sample_loss=True."
+    "Reduce the losses with dpsgd_explorer.dp.losses.per_sample_mean, pass "
+    "example_inputs and loss_fn to the engine so that it tests the loss, or vouch for "
+    "the loss with assume_per_sample_loss=True."
 )
 
 Number = float | tuple[float, ...]
@@ -79,7 +79,7 @@ class LossReading:
             condition.refusal()
 
 
-UNREAD = LossReading("its graph was not seen")
+UNREAD = LossReading("the engine did not see its graph")
 
 
 class LossRecord:
@@ -116,9 +116,9 @@ class LossRecord:
             return
         known = self._numbers.setdefault(reading.graph, list(reading.numbers))
         if known != list(reading.numbers) or not self._ranges_meet(reading):
-            self._refusal = "a number in it changes from batch to batch"
+            self._refusal = "it contains a number that changes from batch to batch"
         elif len(self._numbers) > MOST_GRAPHS:
-            self._refusal = "its graph is another one in each batch"
+            self._refusal = "its graph changes from batch to batch"
         elif reading.weights:
             sizes = self._sizes.setdefault(reading.graph, [])
             if size not in sizes and len(sizes) < 2:
@@ -157,8 +157,9 @@ class LossRecord:
         self._settle()
         if not self._refusal and any(len(sizes) < 2 for sizes in self._sizes.values()):
             return (
-                "there is a number in it, such as a factor, and no two batches of "
-                "different size show that it does not depend on the batch"
+                "it contains a number, such as a factor, and no two batches of "
+                "different sizes have shown yet that this number does not depend on "
+                "the batch"
             )
         return self._refusal
 

@@ -96,7 +96,7 @@ def cut(op: Operation) -> State:
 def _without(op: Operation, source: Records, dims: set[int]) -> Records:
     """Return the state without these dimensions, or with length 1 in their place."""
     if source.dim in dims:
-        raise NotPerRecordError(f"{op.name} is taken over the samples")
+        raise NotPerRecordError(f"{op.name} is computed over the samples")
     dim = source.dim
     if len(op.shape) < len(source.shape):
         dim -= len([d for d in dims if d < dim])
@@ -151,7 +151,7 @@ def stack(op: Operation) -> State:
     at = op.dim("dim", len(op.shape))
     new = len(op.shape) > len(source.shape)
     if not new and at == source.dim:
-        raise NotPerRecordError(f"{op.name} joins samples")
+        raise NotPerRecordError(f"{op.name} combines samples")
     dim = source.dim + (new and at <= source.dim)
     states = [only_records(state, op) for state in op.sources]
     return source._replace(

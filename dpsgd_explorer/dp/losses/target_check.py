@@ -137,8 +137,8 @@ class TargetCheck:
         if not difference <= self._tolerance * before.abs().max():
             raise MixedLossError(
                 "the loss mixes the samples of a batch: the gradient of one sample "
-                "moves when another, or its target, changes. Use a loss that is a mean "
-                "or sum of a term for each sample, such as "
+                "moves when another sample or its target changes. Use a loss that is a "
+                "mean or sum of one term per sample, such as "
                 "dpsgd_explorer.dp.losses.per_sample_mean(losses, mask)."
             )
 

@@ -23,7 +23,7 @@ from dpsgd_explorer.dp.losses.marks import ModulePass
 from dpsgd_explorer.dp.losses.reading import LateCondition, LossReading
 from dpsgd_explorer.errors import ExplorerError
 
-WAS_GIVEN = "backward was given a gradient"
+WAS_GIVEN = "backward was called with a gradient"
 #: Errors of autograd's private attributes, on graphs that were freed or are unusual.
 UNREADABLE = (
     ArithmeticError,

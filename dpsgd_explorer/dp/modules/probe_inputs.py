@@ -200,7 +200,7 @@ def random_slopes(outputs: Any) -> list[Tensor]:
     for leaf in _float_leaves(outputs):
         if leaf.dim() > 0 and len(leaf) != SAMPLES:
             raise UnsupportedModuleError(
-                f"the module must give one row for each of {SAMPLES} samples, got an "
+                f"the module must return one row for each of {SAMPLES} samples, got an "
                 f"output of shape {list(leaf.shape)}. Keep the samples in the first "
                 "dimension."
             )

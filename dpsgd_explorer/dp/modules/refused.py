@@ -62,8 +62,8 @@ def _batch_statistics(module: nn.Module) -> str:
     if not isinstance(module, nn.modules.batchnorm._BatchNorm):
         return ""
     return (
-        "normalises each sample by the others of its batch, also when frozen. Use "
-        "GroupNorm or LayerNorm instead."
+        "normalizes each sample with the other samples of its batch, also when frozen. "
+        "Use GroupNorm or LayerNorm instead."
     )
 
 
@@ -72,9 +72,9 @@ def _rewritten_rows(module: nn.Module) -> str:
         return ""
     return (
         f"has max_norm={module.max_norm:g}, which rewrites the rows that a batch looks "
-        "up, without noise, also when frozen. Shorten all rows once, beforehand, with "
-        "make_private_ready(model), or set max_norm=None; rows that are trained may be "
-        "shortened again after optimizer.step(), which costs no privacy."
+        "up, without noise, also when frozen. Shorten all rows once, before training, "
+        "with make_private_ready(model), or set max_norm=None. You may shorten trained "
+        "rows again after optimizer.step(); that costs no privacy."
     )
 
 
@@ -82,8 +82,8 @@ def _data_parallel(module: nn.Module) -> str:
     if not isinstance(module, nn.DataParallel):
         return ""
     return (
-        "runs copies of its module, whose layers no engine watches. Attach to "
-        "model.module, on one device."
+        "runs copies of its module, and the engine cannot watch the layers of copies. "
+        "Attach to model.module, on one device."
     )
 
 
@@ -91,10 +91,10 @@ def _distributed(module: nn.Module) -> str:
     if not isinstance(module, nn.parallel.DistributedDataParallel):
         return ""
     return (
-        "adds the processes' gradients up before they are clipped and noised together: "
-        "every process would draw batches and noise of its own, and count only its own "
-        "steps. Pass PrivacyEngine(..., group=dist.group.WORLD), or train model.module "
-        "in one process."
+        "adds up the gradients of all processes before they can be clipped and get "
+        "noise together: every process would draw separate batches and noise, and "
+        "count only its own steps. Pass PrivacyEngine(..., group=dist.group.WORLD), or "
+        "train model.module in one process."
     )
 
 
@@ -104,9 +104,9 @@ def _compiled(module: nn.Module) -> str:
     if not isinstance(module, optimized) and not in_place:
         return ""
     return (
-        "was compiled before the engine was attached, so the engine's hooks are not in "
-        "it. Attach to the inner module (the one handed to torch.compile), and compile "
-        "afterwards."
+        "was compiled before the engine was attached, so it does not contain the "
+        "engine's hooks. Attach to the inner module (the argument of torch.compile), "
+        "and compile afterwards."
     )
 
 

@@ -91,7 +91,7 @@ def refuse_different(
 
 def _refusal(module: nn.Module, name: str, sizes: bool) -> str:
     owner, _, local = name.rpartition(".")
-    what = "how many samples there were" if sizes else "a statistic of the samples"
+    what = "the number of samples" if sizes else "a statistic of the samples"
     if local == EXTRA_STATE:
         where = "its extra state, which is in the state dict"
         remedy = "Leave it out of get_extra_state"
@@ -103,12 +103,12 @@ def _refusal(module: nn.Module, name: str, sizes: bool) -> str:
         )
     elif sizes:
         where = f"its buffer {name!r}"
-        remedy = "Count passes instead of samples, or leave the count out"
+        remedy = "Count forward passes instead of samples, or remove the count"
     else:
         where = f"its buffer {name!r}"
         remedy = (
             "Switch the statistic off or replace the module (GroupNorm and LayerNorm "
-            "keep none)"
+            "store no statistic)"
         )
     return f"{owner or 'the module'} stores {what} in {where}, without noise. {remedy}."
 

@@ -54,7 +54,8 @@ def generators(
             raise ConfigError(
                 "seed",
                 f'seed must not be given with noise="secure", got {seed!r}. Pass '
-                'noise="seeded" for a run that can be repeated and is not private.',
+                'noise="seeded" for a run that you can repeat; such a run is not '
+                "private.",
             )
         key = bytes if samples_alone else ranks.secret
         return Generators(NOISES[noise](0), KeyStream(key), None)

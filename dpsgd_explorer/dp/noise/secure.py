@@ -55,8 +55,8 @@ class SecureNoise:
     """Noise from a key of the operating system: private, and not repeatable."""
 
     note = (
-        "from a stream cipher (AES, on an accelerator ChaCha20), its key from the "
-        "operating system and not kept"
+        "from a stream cipher (AES, on an accelerator ChaCha20); its key comes from "
+        "the operating system and is not stored"
     )
     repeatable = False
 

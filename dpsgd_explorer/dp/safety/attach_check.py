@@ -73,7 +73,10 @@ class PassCheck:
         largest = self._largest()
         if not loss and largest is not None and size <= largest:
             return
-        log.info("checking that the model keeps the samples of a batch apart")
+        log.info(
+            "checking that the samples of a batch do not influence each other in the "
+            "model"
+        )
         if loss or largest is None:
             refuse_by_kind(self._gradient_engine.module)
             SafetyCheck(*self._arguments(args, kwargs), **loss).run()

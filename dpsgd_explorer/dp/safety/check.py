@@ -222,10 +222,11 @@ class SafetyCheck(CheckPasses):
             other_engine = "" if alone else 'use engine="microbatch", '
             raise UnsupportedModuleError(
                 f"the per-sample gradients of {[*named][worst - 1]} do not add up to "
-                "autograd's: it is used outside its layer's own forward, or the loss "
-                f"that the module gives is no {self._gradient_engine.loss_reduction} "
-                "over samples, as loss_reduction says. Call the layer instead, "
-                f"{other_engine}or change loss_reduction."
+                "autograd's: the parameter is used outside the forward of its layer, "
+                "or the loss that the module returns is not a "
+                f"{self._gradient_engine.loss_reduction} over samples, which "
+                f"loss_reduction requires. Call the layer instead, {other_engine}or "
+                "change loss_reduction."
             )
 
     def _sums(self, samples: Samples) -> Iterator[tuple[str, Tensor]]:
@@ -292,8 +293,8 @@ class SafetyCheck(CheckPasses):
             length = math.hypot(*lengths) / bound
             if not length <= 1 + self._tolerance:
                 raise UnsupportedModuleError(
-                    "a clipped gradient is longer than max_grad_norm: a layer rule "
-                    f"is wrong ({length:.3g} times the bound)."
+                    "a clipped gradient must not be longer than max_grad_norm, got "
+                    f"{length:.3g} times the bound: a layer rule is wrong."
                 )
 
     def _weighted(

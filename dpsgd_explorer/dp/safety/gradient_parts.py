@@ -34,9 +34,9 @@ class NotFiniteError(UnsupportedModuleError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the module gives gradients that are not finite on standard normal "
-            "inputs, so its samples cannot be compared. Scale its inputs, or "
-            "start from other parameters."
+            "the module's gradients must be finite on standard normal inputs, so that "
+            "its samples can be compared; they are not. Scale the inputs inside the "
+            "module, or start from other parameters."
         )
 
 

@@ -45,14 +45,15 @@ def describe_mixing(
         name = _first_to_move(before, traces[id(changed)], i)
         if name is not None:
             return (
-                f"{name or 'the module'} ({kinds[name]}) mixes the samples of a batch"
-                f"{when}: its output for one sample moves when the others change, so "
-                f"clipping cannot bound what one sample does. {remedy}"
+                f"{name or 'the module'} ({kinds[name]}) mixes the samples of a "
+                f"batch{when}: its output for one sample changes when the other "
+                "samples change, so clipping cannot bound the influence of one sample. "
+                f"{remedy}"
             )
     return (
         f"the loss mixes the samples of a batch{when}: the gradient of one sample "
-        "moves when the others change, though the module's outputs do not. Use a loss "
-        "that is a mean or sum of a term for each sample, such as "
+        "changes when the other samples change, although the module's outputs do not. "
+        "Use a loss that is a mean or sum of one term per sample, such as "
         "dpsgd_explorer.dp.losses.per_sample_mean(losses, mask)."
     )
 
@@ -61,13 +62,13 @@ def _causes(pattern: Pattern | None) -> tuple[str, str]:
     """Return when the module mixes, and what to do."""
     if pattern is None:
         return "", (
-            "Use something that works within one sample instead, such as GroupNorm or "
+            "Replace it by a layer that works within one sample, such as GroupNorm or "
             "LayerNorm for BatchNorm."
         )
     return (
         f" when random numbers {pattern}",
-        "Remove the branch that they choose (mixup, CutMix); one that changes each "
-        "sample by itself, such as dropout, may stay.",
+        "Remove the branch that they select (mixup, CutMix). A branch that changes "
+        "each sample separately, such as dropout, may stay.",
     )
 
 

@@ -58,9 +58,9 @@ class OptimizerCheck:
         if unknown:
             raise PrivacyError(
                 f"the optimizer trains {len(unknown)} parameters that are not "
-                "trainable parameters of the engine's module; they would move without "
-                "noise or not at all. Give it [p for p in module.parameters() if "
-                "p.requires_grad]."
+                "trainable parameters of the engine's module; such parameters would "
+                "change without noise or not at all. Pass it [p for p in "
+                "module.parameters() if p.requires_grad]."
             )
         trained = {key for key, p in _by_id(self._module).items() if p.requires_grad}
         counts = Counter(id(p) for group in groups for p in group["params"])
@@ -68,14 +68,14 @@ class OptimizerCheck:
         if shared:
             raise PrivacyError(
                 "each parameter must be in one optimizer, once, got "
-                f"{', '.join(sorted(shared))} twice, which would move it twice for "
-                "one step. Split the parameters among the optimizers."
+                f"{', '.join(sorted(shared))} twice, which would change them twice per "
+                "step. Split the parameters among the optimizers."
             )
         left_out = [names[key] for key in names if key in trained - stepped.keys()]
         if left_out:
             raise PrivacyError(
-                f"the optimizer does not train {', '.join(left_out)}, which would be "
-                "clipped and noised for nothing. Freeze them with "
+                f"the optimizer does not train {', '.join(left_out)}, which would get "
+                "clipping and noise for nothing. Freeze them with "
                 "requires_grad_(False), or pass every optimizer of the module to "
                 "attach()."
             )
@@ -90,8 +90,8 @@ class OptimizerCheck:
         named = self._module.named_parameters()
         name = next(name for name, p in named if p is moved[0])
         raise PrivacyError(
-            f"the optimizer would move {name}, which is frozen but has a gradient, "
-            "without noise. Set its gradient to None, or leave it out of the optimizer."
+            f"the optimizer would change {name} without noise: it is frozen, but has a "
+            "gradient. Set its gradient to None, or leave it out of the optimizer."
         )
 
 

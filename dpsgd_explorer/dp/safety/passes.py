@@ -93,9 +93,9 @@ class CheckPasses:
             loss = self._loss(called(self._module, call), call, targets)
             if not loss.requires_grad:
                 raise UnsupportedModuleError(
-                    "no trained parameter reaches the loss by its layer's own forward. "
-                    "Call the layers instead of using their weights, or use "
-                    'engine="vmap" or "microbatch".'
+                    "at least one trained parameter must reach the loss through the "
+                    "forward of its layer. Call the layers instead of using their "
+                    'weights, or use engine="vmap" or "microbatch".'
                 )
             loss.backward()  # type: ignore[no-untyped-call]
 
@@ -140,15 +140,15 @@ class CheckPasses:
         reduction = self._gradient_engine.loss_reduction
         refusal = (
             "a sample's gradient must not depend on the batch size. Either the loss is "
-            f"not a {reduction} over samples, as loss_reduction says, or the module "
-            "uses the number of samples."
+            f"not a {reduction} over samples, which loss_reduction requires, or the "
+            "module uses the number of samples."
         )
         if self._draws.unknown:
             names = ", ".join(sorted(self._draws.unknown))
             refusal += (
-                f" Or it is random, and nothing else is wrong: it draws by {names}, to "
-                "which the safety check cannot give the same numbers at two batch "
-                "sizes. Draw by torch.rand, torch.randn or torch.randint instead."
+                f" Or the only cause is randomness: the module draws with {names}, and "
+                "the safety check cannot repeat these draws at another batch size. "
+                "Draw with torch.rand, torch.randn or torch.randint instead."
             )
         return refusal
 

@@ -71,9 +71,9 @@ class RealSizeCheck(CheckPasses):
                 self._compare()
         except torch.OutOfMemoryError as error:
             raise UnsupportedModuleError(
-                f"the safety check must run {self._rows_compared} samples, as many as "
-                f"a batch may have, got {type(error).__name__}. Split batches by "
-                "physical_batch_size, which bounds what is run at once."
+                f"the safety check must run {self._rows_compared} samples, the largest "
+                f"possible batch, got {type(error).__name__}. Set physical_batch_size "
+                "to limit the samples per forward pass."
             ) from error
 
     def _compare(self) -> None:

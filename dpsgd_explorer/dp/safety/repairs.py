@@ -95,8 +95,8 @@ def _group_norm(norm: _BatchNorm) -> Repair:
     return Repair(
         new.train(norm.training),
         f"replaced by GroupNorm({groups}, {norm.num_features})",
-        "Each sample is normalised by itself, in training and in evaluation alike; "
-        "running statistics are dropped, so trained weights must be tuned again",
+        "Each sample is normalized separately, in training and in evaluation; running "
+        "statistics are removed, so trained weights must be fine-tuned",
     )
 
 
@@ -113,8 +113,7 @@ def _without_statistics(norm: _InstanceNorm) -> Repair:
     return Repair(
         norm,
         "track_running_stats switched off",
-        "It normalises by the sample's own statistics in evaluation too, as it did in "
-        "training",
+        "It uses the statistics of the sample in evaluation too, as in training",
     )
 
 
@@ -129,12 +128,14 @@ def _plain_embedding(table: nn.Embedding | nn.EmbeddingBag) -> Repair | None:
     if table.scale_grad_by_freq:
         table.scale_grad_by_freq = False
         changes.append("scale_grad_by_freq switched off")
-        meanings.append("Frequent ids get gradients as long as they come")
+        meanings.append("Gradients of frequent ids are no longer scaled down")
     if table.max_norm is not None:
         _shorten_rows(table.weight, table.norm_type, table.max_norm)
         table.max_norm = None
         changes.append("max_norm switched off")
-        meanings.append("Rows are shortened once, now, and may grow longer in training")
+        meanings.append(
+            "Rows are shortened once, now, and may grow longer during training"
+        )
     if not changes:
         return None
     return Repair(table, " and ".join(changes), ". ".join(meanings))

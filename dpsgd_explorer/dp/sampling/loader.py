@@ -232,14 +232,18 @@ def _fetcher(dataset: Records, collate: Collate) -> tuple[Fetch, int]:
         if not len(items):
             raise ConfigError(
                 "dataset",
-                "dataset must have a record, or be tensors [0, ...], whose shapes tell "
-                "what an empty batch is, got none.",
+                "dataset must have at least one record, got none. Without records, "
+                "pass tensors [0, ...], whose shapes define an empty batch.",
             )
         return partial(_items_at, items, collate), len(items)
     sizes = {len(column) for column in columns}
     if len(sizes) != 1:
         raise ConfigError(
-            "dataset", f"dataset must have columns of one length, got {sorted(sizes)}."
+            "dataset",
+            (
+                "dataset must have columns of equal length, got lengths "
+                f"{sorted(sizes)}."
+            ),
         )
     (size,) = sizes
     return partial(_rows_at, columns), size
@@ -251,16 +255,16 @@ def _check_kind(dataset: Any) -> None:
     if isinstance(dataset, DataLoader):
         raise ConfigError(
             "dataset",
-            f"dataset must be a data set, got a {kind}, which draws batches of its "
-            "own. Pass loader.dataset, and collate=loader.collate_fn.",
+            f"dataset must be a data set, got a {kind}, which draws its own batches. "
+            "Pass loader.dataset, and collate=loader.collate_fn.",
         )
     by_index = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
     if isinstance(dataset, IterableDataset) or not by_index:
         raise ConfigError(
             "dataset",
-            "dataset must have a length and items by index, since Poisson sampling "
-            f"picks each record by itself, got {kind}, a stream. Read the records into "
-            "a list or tensors first; processes with records of their own use "
+            "dataset must have a length and items by index, because Poisson sampling "
+            f"draws each record separately, got {kind}, a stream. Read the records "
+            "into a list or tensors first. If each process has other records, use "
             "partition='local'.",
         )
     columns = isinstance(dataset, Mapping) or (
@@ -289,7 +293,8 @@ def _explained(error: ConfigError, dataset: Any) -> ConfigError:
         return error
     return ConfigError(
         error.field,
-        f"{error} A list is a data set of items; pass columns as a tuple of tensors.",
+        f"{error} A list is treated as a data set of items; pass columns as a tuple of "
+        "tensors.",
     )
 
 
@@ -326,7 +331,8 @@ def _items_at(dataset: Any, collate: Collate, indices: Tensor) -> Any:
 def _no_rows(leaf: Any) -> Tensor:
     if not isinstance(leaf, Tensor):
         raise PrivacyError(
-            f"a batch must be made of tensors, got {type(leaf).__name__}; an empty "
-            "batch cannot be made of it. Give poisson_loader a collate function."
+            "a batch must contain only tensors, because an empty batch is built from "
+            f"them, got {type(leaf).__name__}. Pass a collate function to "
+            "poisson_loader."
         )
     return leaf[:0]

@@ -66,7 +66,7 @@ class Strided:
 class Local(Strided):
     """Each rank draws from records of its own."""
 
-    note = ", each rank of its own records"
+    note = ", each rank from its own records"
 
     def check(self, size: int, columns: Sequence[Tensor], sample_size: int) -> None:
         """Check a rank's records.
@@ -78,8 +78,8 @@ class Local(Strided):
         if total != sample_size:
             raise ConfigError(
                 "sample_size",
-                "sample_size must be the number of records of all ranks together, "
-                f"{total}, got {sample_size}, and {size} on this rank.",
+                "sample_size must be the total number of records of all ranks, "
+                f"{total}, got {sample_size}; this rank has {size}.",
             )
         self._ranks.require_same(
             {

@@ -116,8 +116,9 @@ class PoissonSampler:
         if self.steps is None:
             raise ConfigError(
                 "steps",
-                "all_epochs() must have a last batch, got an open-ended run. Iterate "
-                "over the loader, an epoch at a time, or give epochs or steps.",
+                "all_epochs() needs a run with an end, got an open-ended run. Iterate "
+                "over the loader, one epoch at a time, or pass epochs or steps to the "
+                "engine.",
             )
         self._refuse_after_plan()
         return self.steps
@@ -133,8 +134,9 @@ class PoissonSampler:
         if self.steps is not None and self.position >= self.steps:
             raise PrivacyError(
                 f"all {self.steps} planned batches have been drawn, and no epoch is "
-                "left. Let the loop over epochs end here, or plan more epochs from the "
-                "start; noise_multiplier without epochs and steps needs no plan."
+                "left. End the loop over epochs here, or plan more epochs from the "
+                "start. With noise_multiplier and without epochs and steps, a run is "
+                "open-ended."
             )
 
     def prefetch(self, end: int) -> Iterator[Tensor]:
@@ -164,8 +166,9 @@ class PoissonSampler:
         """
         if prefetch_epoch != self.prefetch_epoch:
             raise PrivacyError(
-                "batches that were fetched ahead are void, for the loader was iterated "
-                "anew or its state restored. Go on with the new iteration."
+                "prefetched batches are no longer valid, because a new iteration of "
+                "the loader began or its state was restored. Continue with the new "
+                "iteration."
             )
         self._committed_state = self._prefetched_states.popleft()
         self.position += 1

@@ -60,7 +60,7 @@ def _reason(error: Exception) -> str:
         return f"answered {response.status_code}"
     if isinstance(error, OSError):
         return error.strerror or "cannot be reached"
-    return "sent another file"
+    return "sent a different file"
 
 
 def _fetched(file: FetchedFile, url: str, place: Path) -> Path:

@@ -142,7 +142,7 @@ class FeatureTable:
             try:
                 return self._disk.write(index, values)
             except OSError as error:
-                log.warning("features are no longer kept on disk: %s", error)
+                log.warning("features are no longer stored on disk: %s", error)
                 self._disk = None
                 self._rows, self._sums = self._ready_rows()
         self._rows[index], self._sums[index] = values, row_sums(values)
@@ -221,7 +221,7 @@ def _open(folder: Path, key: str, shape: tuple[int, int]) -> Disk | None:
         folder.mkdir(parents=True, exist_ok=True)
         return Disk(folder / key, shape)
     except OSError as error:
-        log.warning("features are kept in memory only: %s", error)
+        log.warning("features are stored only in memory: %s", error)
         return None
 
 

@@ -61,8 +61,9 @@ def idx_array(content: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
     shape = tuple(np.frombuffer(content[4:header], ">u4").tolist())
     if not shape or len(content) != header + math.prod(shape):
         raise DataError(
-            "an idx file must hold unsigned bytes and be as long as its header says, "
-            f"got {len(content)} bytes that begin with {content[:4].hex()}."
+            "an idx file must contain unsigned bytes and have the length that its "
+            f"header states, got {len(content)} bytes that begin with "
+            f"{content[:4].hex()}."
         )
     # copied, because torch wants memory it could write to
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()

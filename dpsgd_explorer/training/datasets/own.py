@@ -75,6 +75,6 @@ def _content(table: OwnTable, read: ReadTable) -> bytes:
 def _missing(table: OwnTable, what: str) -> DataError:
     return DataError(
         f"the table of this run must be the file {table.name}.csv with sha256 "
-        f"{table.sha256}, but: {what}. It may have been deleted; to repeat the run, "
-        "put the same file into the folder that it is started in."
+        f"{table.sha256}, but: {what}. The file may have been deleted. To repeat the "
+        "run, put the same file into the folder where you start the run."
     )

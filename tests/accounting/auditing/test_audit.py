@@ -32,14 +32,14 @@ def test_scores_without_news_are_not_taken_for_too_few():
     found = audit(gaussian(0.0, 500, 500, 1), [RUN], DELTA)
     assert found.epsilon_lower == 0.0
     assert not found.too_few_canaries
-    assert "1000 canaries tell too little" in str(found)
+    assert "1000 canaries prove too little" in str(found)
 
 
 @pytest.mark.parametrize("phases", [[], [Phase(0.1, 1.0, 0)]], ids=len)
 def test_before_the_first_step_there_is_nothing_to_prove(phases):
     found = audit(gaussian(1.0, 50, 50, 1), phases, DELTA)
     assert (found.steps, found.epsilon_lower, found.epsilon_promised) == (0, 0, 0)
-    assert "no step has been made" in str(found)
+    assert "no step was done" in str(found)
 
 
 STEPS = [Phase(0.1, 1.5 * (1 + i / 200), 1) for i in range(200)]

@@ -103,7 +103,7 @@ def test_what_is_not_float32_is_refused(wrong):
         weights = weights.double()
     else:
         total = total.double()
-    with pytest.raises(TypeError, match="must be float32, got"):
+    with pytest.raises(TypeError, match="must have dtype float32, got"):
         rows.add_weighted_sums([row.unsqueeze(0)], [weights], [total])
 
 

@@ -367,7 +367,7 @@ def test_a_gradient_given_to_backward_is_noticed():
         value = loss(net(x.to(DEVICE)), y.to(DEVICE))
         value.backward(gradient=torch.tensor(2.0, device=DEVICE))
         optimizer.step()
-        assert "backward was given a gradient" in engine.receipt()["loss"]
+        assert "backward was called with a gradient" in engine.receipt()["loss"]
 
 
 def test_gradients_are_freed_when_the_step_is_made():

@@ -155,7 +155,9 @@ def test_the_canaries_of_another_run_are_refused():
     state = trained_twice(40, first=SHORT, second=SHORT).state_dict()
     other = train(*begun(40, **SHORT, seed=9))
     second, _ = followed(other, 40, **SHORT)
-    with pytest.raises(ConfigError, match="those of the engine before") as raised:
+    with pytest.raises(
+        ConfigError, match="the canaries of the engine passed as after="
+    ) as raised:
         second.load_state_dict(state)
     assert raised.value.field == "audit"
 

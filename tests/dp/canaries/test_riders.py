@@ -204,7 +204,7 @@ def test_a_state_with_another_number_of_canaries_is_refused():
         (MOST_CANARIES + 1, {}, "from 0 to"),
         (2.5, {}, "whole number, got 2.5"),
         (True, {}, "whole number, got True"),
-        (10, {"noise_multiplier": 0.0, "target_epsilon": None}, "nothing is promised"),
+        (10, {"noise_multiplier": 0.0, "target_epsilon": None}, "promises no epsilon"),
         (10, {"sampling": "unchecked"}, "the engine's own sampler"),
         ("10", {}, "whole number, got '10'"),
         (math.nan, {}, "whole number, got nan"),

@@ -133,7 +133,7 @@ BAD = {
     ),
     "function": (
         lambda: attached(linear(), clipping_schedule=AdaptiveClipping()),
-        "clipping_fn='Abadi'",
+        "clipping_fn must be 'Abadi'",
     ),
     "style": (
         lambda: attached(
@@ -142,7 +142,7 @@ BAD = {
             clipping_style="param-wise",
             clipping_schedule=AdaptiveClipping(),
         ),
-        "clipping_style='all-layer'",
+        "clipping_style 'all-layer'",
     ),
 }
 

@@ -53,7 +53,7 @@ def test_a_choice_multiplies_the_schedule():
 
 def test_a_choice_within_a_step_is_refused():
     """Clipped at one bound, the batch would get the noise of another."""
-    with pytest.raises(PrivacyError, match="noise of another"):
+    with pytest.raises(PrivacyError, match="get noise for another"):
         trained(between=1)
 
 

@@ -197,10 +197,10 @@ def test_a_threshold_apart_reaches_the_sum():
 BAD_STYLES = {
     "unknown": ("layerwise", "must be one of all-layer"),
     "empty": ([], "must be one of all-layer"),
-    "no such layer": (["0", "7"], "got '7', and trainable are 0.weight"),
+    "no such layer": (["0", "7"], "got '7'. Trainable are 0.weight"),
     "no trainable one": (["0", "1"], "got '1'"),
     "misses the first": (["2"], "0.weight, 0.bias would be in no group"),
-    "twice": (["0", "0.weight"], "begin two groups"),
+    "twice": (["0", "0.weight"], "start two groups"),
     "in two groups": ([["0", "2"], ["2.bias"]], "2.bias is in two"),
     "left out": ([["0"], ["2.weight"]], "missing: 2.bias"),
     "mixed": (["0", ["2"]], "must be one of all-layer"),

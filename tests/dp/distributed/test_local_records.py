@@ -25,7 +25,7 @@ def test_batches_of_all_records_train_as_one_process_does(two, name, sharded):
     for weights, receipt, own_epsilon in found:
         assert float((weights - alone).abs().max()) <= TOLERANCE
         assert receipt == found[0][1]
-        assert "each rank of its own records" in receipt["sampling"]
+        assert "each rank from its own records" in receipt["sampling"]
         assert own_epsilon == epsilon
 
 
@@ -85,7 +85,7 @@ def test_a_record_counts_where_it_is_and_as_often_as_it_is_there(two):
 def test_the_declared_number_of_records_is_that_of_all_ranks(two):
     for error in two("trained_locally", of_ranks=[30, 9]):
         assert isinstance(error, ConfigError)
-        assert "all ranks together, 39, got 40" in str(error)
+        assert "of all ranks, 39, got 40" in str(error)
 
 
 def test_partition_is_a_known_one_and_the_same_everywhere(two):

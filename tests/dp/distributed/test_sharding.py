@@ -31,7 +31,7 @@ WAYS = {
 SPREAD = {
     "FSDP1": "FullyShardedDataParallel.* Use torch.distributed.fsdp.fully_shard",
     "tensor parallelism": "0.weight is split over processes by tensor parallelism",
-    "a part": "1.weight is not sharded, and other parameters are",
+    "a part": "1.weight is not sharded, but other parameters are",
     "columns": "0.weight is spread as S.1. over .* must be split by rows",
     "replicas": "0.weight is spread as .* must be split by rows over the engine",
 }
@@ -138,7 +138,9 @@ def test_other_engines_take_no_shards(two, engine):
 
 def test_deepspeed_is_refused_by_name():
     kind = type("DeepSpeedEngine", (nn.Sequential,), {"__module__": "deepspeed.engine"})
-    with pytest.raises(UnsupportedModuleError, match="DeepSpeed, which adds gradients"):
+    with pytest.raises(
+        UnsupportedModuleError, match="DeepSpeed, which adds up gradients"
+    ):
         refuse_sharding(kind(nn.Linear(2, 2)), ALONE, "hooks")
 
 

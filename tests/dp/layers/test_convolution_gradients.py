@@ -106,7 +106,7 @@ def test_a_fault_in_the_compiled_source_is_seen(fault, tmp_path):
 @pytest.mark.parametrize("x", [torch.ones(2, 3, 5).double(), torch.ones(2, 5, 3).mT])
 def test_the_compiled_product_takes_only_what_it_reads_right(x):
     kernel = products.Kernel([0], 5, 1, [0])
-    with pytest.raises(ValueError, match="contiguous float32 on the CPU"):
+    with pytest.raises(ValueError, match="contiguous, float32 and on the CPU"):
         products.patch_products(x, torch.ones(2, 4, 5), kernel)
 
 

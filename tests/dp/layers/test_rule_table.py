@@ -129,7 +129,7 @@ def test_a_rule_from_outside_is_used_until_it_is_taken_out():
     try:
         assert rule_for(layer) is rule
         check_gradients(case_of(layer))
-        with pytest.raises(ConfigError, match="a rule for TransposedLinear already"):
+        with pytest.raises(ConfigError, match="got TransposedLinear, which has one"):
             register_rule(TransposedLinear, rule)
     finally:
         take_out()

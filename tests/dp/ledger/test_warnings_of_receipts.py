@@ -93,8 +93,8 @@ def test_a_wrapper_that_writes_weights_is_told_how_to_make_it_part_of_the_step(
         return
     assert len(told) == 1
     assert "epsilon holds" in told[0]
-    assert "register_step_post_hook, registered before attach()" in told[0]
-    assert any("written 2 times outside" in line for line in written)
+    assert "register_step_post_hook before attach()" in told[0]
+    assert any("changed 2 times outside" in line for line in written)
 
 
 @AT_STEP
@@ -115,7 +115,7 @@ def test_weights_that_are_written_outside_the_steps_are_recorded(engine, write):
     assert len(found) == 1  # though it happened twice
     receipt = own.receipt()
     assert receipt["warnings"] == [
-        "parameters were written 2 times outside the optimizer's steps"
+        "parameters were changed 2 times outside the optimizer's steps"
     ]
     assert not verify(receipt).wrong
     again = PrivacyEngine(net, **POISSON, steps=5, engine=engine)
@@ -163,11 +163,11 @@ def test_a_seed_of_two_runs_is_recorded_and_of_one_run_again_is_not():
         warnings.simplefilter("error")
         own, again = run(first[0]), run(first[1])
     assert "warnings" not in own.receipt() | again.receipt()
-    with pytest.warns(PrivacyWarning, match="has drawn the noise of another run"):
+    with pytest.warns(PrivacyWarning, match="another run in this process"):
         other = run(first[2], max_grad_norm=2.0)
     receipt = other.receipt()
     assert receipt["warnings"] == [
-        "the seed drew the noise of another run in the same process"
+        "another run in the same process used the same seed for its noise"
     ]
     assert not verify(receipt).wrong
 

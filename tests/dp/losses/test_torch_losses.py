@@ -184,7 +184,7 @@ REJECTED = {
             options={"in_features": CLASSES, "num_classes": CLASSES},
         ),
         "LinearCrossEntropyLoss",
-        "is not known to keep them apart",
+        "is not known to keep samples independent",
     ),
     "a variance given for each record": (
         Case(scores, numbers, lambda out, y: (out, y, y + 0.1)),

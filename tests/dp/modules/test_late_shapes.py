@@ -18,7 +18,7 @@ from tests.dp.nets import POISSON, data, linear, mlp, step
 
 ENGINE = pytest.mark.parametrize("engine", sorted(ENGINES))
 #: A conversion rounds the parameters, outside the steps.
-WRITTEN = pytest.mark.filterwarnings("ignore:parameters were written since")
+WRITTEN = pytest.mark.filterwarnings("ignore:parameters were changed since")
 CONVERSIONS = {
     "double": nn.Module.double,
     "half": nn.Module.half,

@@ -122,13 +122,13 @@ def test_a_table_with_max_norm_is_refused_and_the_advice_works(table, frozen, en
 STORES = {
     "codebook": (Codebook, r"1 stores a statistic .* parameter '1\.code'"),
     "extra state": (Extra, "1 stores a statistic .* extra state"),
-    "count": (Counting, r"1 stores how many samples .* buffer '1\.count'"),
+    "count": (Counting, r"1 stores the number of samples .* buffer '1\.count'"),
     "count, not saved": (
         lambda: Counting(persistent=False),
-        r"how many samples .* '1\.count'",
+        r"the number of samples .* '1\.count'",
     ),
-    "count in training": (CountInTraining, r"how many samples .* '1\.size'"),
-    "extra count": (ExtraCount, "how many samples .* extra state"),
+    "count in training": (CountInTraining, r"the number of samples .* '1\.size'"),
+    "extra count": (ExtraCount, "the number of samples .* extra state"),
 }
 
 
@@ -178,7 +178,7 @@ def test_a_count_of_passes_is_taken_and_left_alone(engine):
 def test_one_pass_a_sample_counts_samples():
     net = around(Passes())
     attached(net, engine="microbatch")
-    with pytest.raises(UnsupportedModuleError, match="how many samples"):
+    with pytest.raises(UnsupportedModuleError, match="the number of samples"):
         net(torch.randn(5, 4))
 
 

@@ -121,7 +121,7 @@ def test_what_was_fetched_before_a_restore_is_void():
     loader = iter(made.poisson_loader(Items(), num_workers=1))
     step(model, optimizer, next(loader))
     made.load_state_dict(made.state_dict())
-    with pytest.raises(PrivacyError, match="fetched ahead are void"):
+    with pytest.raises(PrivacyError, match="prefetched batches are no longer valid"):
         next(loader)
 
 

@@ -122,7 +122,7 @@ def test_nothing_that_is_not_the_file_gets_in(machine):
         "a package",
         "Run `dpsgd data fetch set`",
         "Adult income can be used now",
-        f"{url.removeprefix('http://')}: sent another file",
+        f"{url.removeprefix('http://')}: sent a different file",
         "answered 503",
         "127.0.0.1:9: cannot be reached",
     )

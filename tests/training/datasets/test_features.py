@@ -249,7 +249,7 @@ def test_a_folder_that_cannot_be_made_does_not_end_the_run(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     rows = table(tmp_path / "file" / "cache")[index(1, 2)]
     assert torch.equal(rows, table()[index(1, 2)])
-    assert "in memory only" in caplog.text
+    assert "only in memory" in caplog.text
 
 
 def test_files_that_vanish_do_not_end_the_run(tmp_path, caplog):
@@ -257,7 +257,7 @@ def test_files_that_vanish_do_not_end_the_run(tmp_path, caplog):
     before = features[index(1)]
     (tmp_path / ROWS).unlink()
     assert torch.equal(features[index(1, 2)][:1], before)
-    assert "no longer kept" in caplog.text
+    assert "no longer stored" in caplog.text
 
 
 def test_the_files_are_as_long_as_their_rows_and_no_longer(tmp_path):

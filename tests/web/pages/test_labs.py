@@ -151,7 +151,7 @@ def test_a_long_descent_is_computed_when_waited_for(client, monkeypatch):
     assert shown(after)["descent"].startswith("After 502 steps and ε = 1.9989 ")
     with descents._long_descent:
         busy = client.get(RESULTS, query_string={"wait": "1"}).text
-        assert "one long descent at a time" in busy
+        assert "another long descent is being computed" in busy
         assert error_of(client.get(API), 429)["retry_after"] == 2
 
 

@@ -108,6 +108,6 @@ def test_the_labs_are_listed(reading):
 def test_the_page_says_in_words_why_an_accountant_is_silent(reading):
     text, _, _ = reading.get("/labs/accountants/").text.partition("page-data")
     assert "<dd>Does not count sampling; applies at q = 1.</dd>" in text
-    assert "must be asked about" not in text
+    assert "must get steps" not in text
     whole = reading.get("/labs/accountants/?sample_rate=1").text
     assert "Does not count sampling" not in whole

@@ -38,10 +38,12 @@ from dpsgd_explorer.errors import ConfigError
 #: choose for the shapes of each pass, and differ in whether gradients instantiated for
 #: the norm are stored for the sum ("MixOpt") or computed again ("MixGhostClip").
 CLIPPING_MODES: dict[str, str] = {
-    "MixOpt": "the cheaper way at each shape; gradients are kept for the sum",
-    "MixGhostClip": "the cheaper way at each shape; gradients are made again",
-    "ghost": "norms without gradients",
-    "instantiate": "norms of gradients, which are kept for the sum",
+    "MixOpt": "the cheaper method at each shape; gradients are stored for the sum",
+    "MixGhostClip": (
+        "the cheaper method at each shape; gradients are computed again for the sum"
+    ),
+    "ghost": "norms without per-sample gradients",
+    "instantiate": "norms of per-sample gradients, which are stored for the sum",
 }
 DEFAULT_MODE = "MixOpt"
 FORCED = ("ghost", "instantiate")
@@ -204,7 +206,7 @@ class NormMethodSelector:
             return f"clipping_mode {mode!r}"
         activations, backprops = tree_map(TensorSpec.empty, specs), spec.empty()
         if not method.is_ghost and rule.prefers_ghost(layer, activations, backprops):
-            return "float32 would be seen in norms without gradients"
+            return "float32 is too imprecise for norms without gradients"
         return _reason(cost, method.is_ghost)
 
 
@@ -220,16 +222,16 @@ def check_layer_names(mode: ClippingMode, module: nn.Module) -> None:
         if name not in names:
             raise ConfigError(
                 "clipping_mode",
-                f"clipping_mode must name modules of the model, got {name!r}, and "
-                f"there are {', '.join(sorted(n for n in names if n))}.",
+                f"clipping_mode must name modules of the model, got {name!r}. The "
+                f"modules are {', '.join(sorted(n for n in names if n))}.",
             )
 
 
 def _reason(cost: MultiplyAdds | None, ghost: bool) -> str:
     if cost is None:
-        return "the only cheap way of this kind of layer"
+        return "the only cheap method for this kind of layer"
     if cost.ghost == cost.instantiate:
-        return "as many multiply-adds either way"
+        return "both methods need the same number of multiply-adds"
     if ghost == (cost.ghost < cost.instantiate):
         return "fewer multiply-adds"
-    return "quicker at this shape though not fewer multiply-adds"
+    return "faster at this shape, although not fewer multiply-adds"
