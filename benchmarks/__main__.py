@@ -22,7 +22,7 @@
 | ``trainer`` | from a slider to the new ε, and the page while a run is drawn |
 | ``accelerator`` | GPT-2, a billion parameters with LoRA, and noise on a GPU |
 | ``distributed`` | step time and memory of ranks that train one model, beside DDP's |
-| ``report`` | writes docs/performance.md from the results there are |
+| ``report`` | writes docs/explanation/performance.md from the results there are |
 
 Without a command, all of them.
 """

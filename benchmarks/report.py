@@ -1,4 +1,4 @@
-"""Puts the results into docs/performance.md, between its markers."""
+"""Puts the results into docs/explanation/performance.md, between its markers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tools.marked_text import put
 
 README = Path(__file__).parents[1] / "README.md"
 DOCS = README.parent / "docs"
-PAGE = DOCS / "performance.md"
+PAGE = DOCS / "explanation" / "performance.md"
+HOSTS = DOCS / "how-to" / "operate" / "several-hosts.md"
 PICTURES = DOCS / "pictures"
 
 ABOVE_FLOOR = {
@@ -60,7 +61,7 @@ def write() -> Path:
     if (record.RESULTS / "architectures.json").exists():
         put(README, "speed", speed(record.read("architectures")))
     if (record.RESULTS / "fleet.json").exists():
-        put(DOCS / "operating.md", "fleet", _fleet(record.read("fleet")))
+        put(HOSTS, "fleet", _fleet(record.read("fleet")))
     parts = {
         "core": _core,
         "wall": wall.table,

@@ -34,7 +34,7 @@ def measure(model: str) -> list[dict[str, Any]]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Return the table of docs/performance.md."""
+    """Return the table of docs/explanation/performance.md."""
     rows = {(row["model"], row["way"]): row for row in results["rows"]}
     models = [name for name in CASES if (name, "ordinary") in rows]
     lines = ["| | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]

@@ -366,7 +366,7 @@ def _check_exposure(settings: Settings) -> None:
             "HOST must be a loopback address where no nginx is in front of the web "
             f"server, got {settings.host}: a few slow clients would stop it. Set "
             "DPSGD_FRONT=nginx to start one, DPSGD_BEHIND_PROXY=1 behind a proxy "
-            "(docs/operating.md), or, in a classroom that you trust, "
+            "(docs/how-to/operate/quick-start.md), or, in a classroom that you trust, "
             "DPSGD_ALLOW_DIRECT=1.",
         )
     if settings.profile != "public":

@@ -1,4 +1,4 @@
-"""Families of tests: what each would catch, as docs/testing.md lists them."""
+"""Families of tests: what each would catch, as the page of tests lists them."""
 
 #: Families that the marker ``long`` names: left out by `make test`.
 LONG = {

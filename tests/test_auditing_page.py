@@ -1,4 +1,4 @@
-"""The audits that docs/auditing.md reports were carried out, and reach their bars."""
+"""The recorded audits of the documentation were carried out, and reach their bars."""
 
 import pytest
 

@@ -74,7 +74,9 @@ def test_what_a_command_writes_is_up_to_date(command):
     assert written == expected, f"run python -m {command.__name__}"
 
 
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "explanation" / "architecture.md").read_text(
+    encoding="utf-8"
+)
 
 
 def test_the_picture_of_the_layers_shows_those_there_are():
@@ -98,7 +100,7 @@ def test_the_architecture_names_every_folder_and_only_files_there_are():
 
 
 def test_every_family_of_tests_has_a_row_on_the_page_of_tests():
-    text = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "maintainers" / "testing.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| (?!family)(\w.*?) \| (.*?) \| .* \| .* \|$", text, re.MULTILINE
     )
@@ -130,14 +132,14 @@ def test_the_api_routes_are_documented_and_no_other(tmp_path):
         f"{operation.method} {PARAMETER.sub('{}', rule)}"
         for rule, operation in described_routes(app)
     }
-    text = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "http-api.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\| `([A-Z]+ /[^`?]*)` \|", text, flags=re.MULTILINE)
     assert {re.sub("{[a-z_]+}", "{}", route) for route in documented} == routes
     app.extensions["run_store"].database.close()
 
 
 def test_the_glossary_names_the_kinds_of_event():
-    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
     entry = text.partition("**Event.**")[2].partition("\n\n")[0]
     assert re.findall(r"`(\w+)`", entry) == write_http_api_page.event_kinds()
 
@@ -212,7 +214,8 @@ def test_pictures_say_what_they_show():
     assert all(len(alt) > 10 for alt, _ in PICTURE.findall(everything()))
 
 
-LONG_PAGES = ("docs/migrating.md", "docs/api.md", "docs/auditing.md")
+HOW_TO = ("from-opacus", "from-fastdp", "token-losses", "write-a-rule", "audit-a-run")
+LONG_PAGES = ("docs/reference/api.md", *(f"docs/how-to/{name}.md" for name in HOW_TO))
 
 
 @pytest.mark.parametrize(
@@ -293,7 +296,7 @@ UNSEEN = (
 
 
 def test_the_page_of_refusals_says_what_the_engine_cannot_see():
-    text = (ROOT / "docs" / "sharp-edges.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "sharp-edges.md").read_text(encoding="utf-8")
     section = text.partition("## What the engine cannot see\n")[2]
     assert [each for each in UNSEEN if each not in section] == []
     assert section.count("\n- **") == section.count("*Instead:*") >= len(UNSEEN)

@@ -1,4 +1,4 @@
-"""docs/engines.md is what the commands write, and leaves no rule out."""
+"""docs/reference/engines.md is what the commands write, and leaves no rule out."""
 
 import re
 
@@ -107,4 +107,4 @@ def test_a_wrong_rule_gets_no_row(way, monkeypatch):
 
 def test_the_page_is_made_by_the_commands_it_names():
     for command in re.findall(r"`python -m tools\.(\w+)`", TEXT):
-        assert (PAGE.parents[1] / "tools" / f"{command}.py").exists()
+        assert (PAGE.parents[2] / "tools" / f"{command}.py").exists()

@@ -4,8 +4,9 @@
 
 Every mutation of ``tests/dp/mutations/rules.py`` is planted in the package, one at a
 time in a process of its own, and the tests that must see it are run there; they are run
-on the sound code, too.  The table goes to the terminal and to docs/engines.md, in place
-of the rows of the same rules; the exit status is 1 if a mutation was not seen.
+on the sound code, too.  The table goes to the terminal and to
+docs/reference/engines.md, in place of the rows of the same rules; the exit status is
+1 if a mutation was not seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure the engines in turns, for docs/engines.md and the lab.
+"""Measure the engines in turns, for docs/reference/engines.md and the lab.
 
 Run as ``python -m tools.compare_engines``; then ``tools.write_engines_page`` puts the
 table into the page.

@@ -1,4 +1,4 @@
-"""The layers that docs/engines.md measures, each at one shape or more."""
+"""The layers that docs/reference/engines.md measures, each at one shape or more."""
 
 from __future__ import annotations
 

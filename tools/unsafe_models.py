@@ -1,6 +1,6 @@
 """Models that look harmless and cannot be trained with the guarantee.
 
-docs/sharp-edges.md is made of them: the source shown there is the source here, and
+docs/reference/sharp-edges.md shows this source, and
 the message is the one that the engine gives.
 """
 

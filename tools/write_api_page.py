@@ -1,4 +1,4 @@
-"""Write the entries of docs/api.md, the public names, from their docstrings.
+"""Write the entries of docs/reference/api.md, the public names, from their docstrings.
 
 Run as ``python -m tools.write_api_page``.
 """
@@ -17,7 +17,7 @@ from dpsgd_explorer import accounting, dp, regression
 from dpsgd_explorer.dp import schedules
 from tools.marked_text import write
 
-PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 SECTION = re.compile(
     r"^(Args|Attributes|Returns|Yields|Raises|Source|Shapes?):\s*(.*)$"
 )

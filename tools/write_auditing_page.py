@@ -1,4 +1,4 @@
-"""Write the tables of docs/auditing.md from the recorded audits.
+"""Write the tables of docs/how-to/audit-a-run.md from the recorded audits.
 
 Run as ``python -m tools.write_auditing_page``; ``tools.record.audits`` and
 ``tools.record.audited_bugs`` record them.
@@ -18,7 +18,7 @@ from dpsgd_explorer.web.recorded.files import recording
 from tools.marked_text import write
 from tools.record.audits import NAME
 
-PAGE = Path(__file__).parents[1] / "docs" / "auditing.md"
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "audit-a-run.md"
 #: Names of the methods as the page has them, in its order; the first decides.
 METHODS = {
     "exact family": "exact family",

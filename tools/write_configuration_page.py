@@ -1,4 +1,4 @@
-"""Write the tables of docs/configuration.md from the settings themselves.
+"""Write the tables of docs/reference/configuration.md from the settings themselves.
 
 Run as ``python -m tools.write_configuration_page``.
 """
@@ -28,7 +28,7 @@ from dpsgd_explorer.experiments.vocabulary import SETTINGS
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, Quotas, variable
 from tools.marked_text import write
 
-PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "configuration.md"
 DOMAIN = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 TABLE = """| setting | symbol | unit | default | allowed | meaning |
 |---|---|---|---|---|---|
@@ -46,7 +46,7 @@ SEARCHES = (
 
 
 def parts() -> dict[str, str]:
-    """Return the tables of docs/configuration.md by name."""
+    """Return the tables of docs/reference/configuration.md by name."""
     return {
         "training": (
             f"With none given, `steps` is {DEFAULT_STEPS} and `target_epsilon` is "

@@ -1,4 +1,4 @@
-"""Write docs/engines.md: every layer, both ways, measured here and now.
+"""Write docs/reference/engines.md: every layer, both ways, measured here and now.
 
 Run as ``python -m tools.write_engines_page``; with ``--engines`` it writes the tables
 of engines only, which are also the lab's, from the costs that
@@ -38,7 +38,7 @@ from dpsgd_explorer.web.content.engines import (
 from tools.engine_layers import LAYERS, Layer
 from tools.marked_text import put, write
 
-PAGE = Path(__file__).parents[1] / "docs" / "engines.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "engines.md"
 WAYS = ("ghost", "instantiate")
 SAMPLES = 4  # of which the gradients are compared with one backward each
 SECONDS = 0.4  # CPU time for each row

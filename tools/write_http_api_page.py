@@ -1,4 +1,4 @@
-"""Write the lists of docs/http-api.md from the routes and their models.
+"""Write the lists of docs/reference/http-api.md from the routes and their models.
 
 Run as ``python -m tools.write_http_api_page``.
 """
@@ -20,7 +20,7 @@ from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.api.openapi import PATH_PARAMETER, described_routes
 from tools.marked_text import write
 
-PAGE = Path(__file__).parents[1] / "docs" / "http-api.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "http-api.md"
 ARGUMENTS = """| route | required | optional |
 |---|---|---|
 """
@@ -29,7 +29,7 @@ STATE = "state"
 
 
 def parts() -> dict[str, str]:
-    """Return the lists of docs/http-api.md by name."""
+    """Return the lists of docs/reference/http-api.md by name."""
     rows = [
         f"| `{path}` | {required} | {optional} |"
         for path, required, optional in query_arguments()

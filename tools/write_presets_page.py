@@ -1,4 +1,4 @@
-"""Write the table of docs/presets.md from the recorded searches.
+"""Write the table of docs/maintainers/presets.md from the recorded searches.
 
 Run as ``python -m tools.write_presets_page``.
 """
@@ -16,7 +16,7 @@ from dpsgd_explorer.web.questions.rounding import limit, percent, significant
 from dpsgd_explorer.web.recorded.files import recording
 from tools.marked_text import write
 
-PAGE = Path(__file__).parents[1] / "docs" / "presets.md"
+PAGE = Path(__file__).parents[1] / "docs" / "maintainers" / "presets.md"
 RECORDED = "choices/tuning"
 COLUMNS = (
     "data, model",
@@ -31,7 +31,7 @@ HEAD = f"| {' | '.join(COLUMNS)} |\n|{len(COLUMNS) * '---|'}\n"
 
 
 def parts() -> dict[str, str]:
-    """Return the table of docs/presets.md."""
+    """Return the table of docs/maintainers/presets.md."""
     searches = recording(RECORDED)["searches"]
     rows = [_row(search) for _, search in sorted(searches.items())]
     return {"searches": HEAD + "\n".join(rows)}

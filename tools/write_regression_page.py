@@ -1,4 +1,4 @@
-"""Write the tables of docs/regression.md: our figures and the golden ones.
+"""Write the tables of docs/explanation/regression.md: our figures and the golden ones.
 
 Run as ``python -m tools.write_regression_page``.
 """
@@ -23,7 +23,7 @@ from dpsgd_explorer.regression.spending import steps_within
 from dpsgd_explorer.regression.statistics import Statistics
 from tools.marked_text import write
 
-PAGE = Path(__file__).parents[1] / "docs" / "regression.md"
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "regression.md"
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "regression.json"
 DELTA = 1e-6
 TARGET = 2.0

@@ -1,4 +1,4 @@
-"""Write the refusals of docs/sharp-edges.md: the engine's messages to unsafe models.
+"""Write the refusals of docs/reference/sharp-edges.md: messages to unsafe models.
 
 Run as ``python -m tools.write_sharp_edges_page``.
 """
@@ -17,7 +17,7 @@ from dpsgd_explorer.errors import ExplorerError
 from tools.marked_text import write
 from tools.unsafe_models import CLASSES, GALLERY, Unsafe, inputs
 
-PAGE = Path(__file__).parents[1] / "docs" / "sharp-edges.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "sharp-edges.md"
 
 
 def parts() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Write docs/testing.md from the reports of ``make test`` and ``make test-all``.
+"""Write docs/maintainers/testing.md from the reports of the two test targets.
 
 python -m tools.write_testing_page [.pytest_cache/unit.xml .pytest_cache/test-all.xml]
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.families import FOLDERS, LONG
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "testing.md"
+PAGE = ROOT / "docs" / "maintainers" / "testing.md"
 REPORTS = tuple(ROOT / ".pytest_cache" / name for name in ("unit.xml", "test-all.xml"))
 HEAD = """# Tests
 

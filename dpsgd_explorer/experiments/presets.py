@@ -1,7 +1,7 @@
 """Set-ups that work well, to start from; loads no torch.
 
 Settings were chosen on the test accuracy of runs that ``tools.record.tuning`` counts;
-docs/presets.md lists them.  That choice is not counted in ε.
+docs/maintainers/presets.md lists them.  That choice is not counted in ε.
 """
 
 from __future__ import annotations

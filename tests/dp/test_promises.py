@@ -1,11 +1,11 @@
-"""Every sentence of docs/promises.md names a test that there is."""
+"""Every sentence of docs/maintainers/promises.md names a test that there is."""
 
 import ast
 import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "promises.md"
+PAGE = HERE.parents[1] / "docs" / "maintainers" / "promises.md"
 ROW = re.compile(r"^\| (.+) \| `([\w./]+\.py)::(\w+)` \|$", re.MULTILINE)
 
 

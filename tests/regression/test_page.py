@@ -1,4 +1,4 @@
-"""docs/regression.md holds what its command would write."""
+"""docs/explanation/regression.md holds what its command would write."""
 
 import json
 import re

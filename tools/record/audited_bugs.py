@@ -1,4 +1,4 @@
-"""Record what audits prove of runs with a bug planted, for docs/auditing.md.
+"""Record what audits prove of runs with a bug planted, for docs/how-to/audit-a-run.md.
 
     python -m tools.record.audited_bugs
 

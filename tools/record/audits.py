@@ -1,4 +1,4 @@
-"""Record audits of sound runs, for docs/auditing.md.
+"""Record audits of sound runs, for docs/how-to/audit-a-run.md.
 
     python -m tools.record.audits [part ...]
 

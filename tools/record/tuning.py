@@ -5,7 +5,7 @@
 Each name of ``SEARCHES`` is one search: a base and what is tried of it, one run each,
 on the seed of the presets.  The winner runs again on other seeds.  Writes
 dpsgd_explorer/web/recorded/choices/tuning.json; other searches in it stay.
-``python -m tools.write_presets_page`` then writes docs/presets.md.
+``python -m tools.write_presets_page`` then writes docs/maintainers/presets.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A bound on ε or δ contains bounds on its own errors.  The accepted errors below only
 decide how much is computed, and so how near the two bounds come to each other: no value
 of theirs makes a bound wrong.  The assumed round-off is the exception: it is measured,
-not proven, and enters the bounds (docs/math.md, section 3, "Round-off").
+not proven, and enters the bounds (docs/explanation/math.md, section 3, "Round-off").
 """
 
 from __future__ import annotations

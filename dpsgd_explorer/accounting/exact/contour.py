@@ -24,7 +24,7 @@ m > 0 and below it for the others, and ρ comes from ``PrivacyLoss.log_decay_bou
 
 Source: the integral: Alghamdi et al. (2023), "The Saddle-Point Method in Differential
 Privacy", ICML.  Differs: they expand the integrand at its saddle point; here it is
-summed.  The derivation of the bounds: docs/math.md, section 3.
+summed.  The derivation of the bounds: docs/explanation/math.md, section 3.
 
 Notation: P phases, T rows (numbers of steps), J tilts, N frequencies.
 """

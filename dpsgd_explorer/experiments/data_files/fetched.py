@@ -91,7 +91,7 @@ class FetchedSet:
             return (
                 "It is not on this machine, and nothing is downloaded here. The site's "
                 f"operator can run `{self.command}` without DPSGD_OFFLINE"
-                f"{self._or_install}, or follow docs/configuration.md. "
+                f"{self._or_install}, or follow docs/reference/configuration.md. "
                 f"{ALWAYS_HERE} can be used now."
             )
         return (

@@ -33,7 +33,7 @@ def back_up(url: str, file: Path) -> int:
             "FILE",
             "database backup copies SQLite files. A server has a program of its own: "
             f"pg_dump --format=custom --file={file} for {shown(url)}, with the address "
-            "as postgresql:// (docs/operating.md).",
+            "as postgresql:// (docs/how-to/operate/backup.md).",
         )
     source = make_url(url).database or ""
     try:

@@ -32,7 +32,7 @@ OCTAL = re.compile(r"\\([0-7]{3})")
 PRESENT_SECONDS = 30.0
 INSTEAD = (
     "SQLite serves the processes of one machine. For several, set "
-    "DPSGD_DATABASE_URL=postgresql+psycopg://… (docs/operating.md)"
+    "DPSGD_DATABASE_URL=postgresql+psycopg://… (docs/how-to/operate/several-hosts.md)"
 )
 
 
@@ -76,7 +76,7 @@ def refuse_shared_folder(variable: str, file: Path) -> None:
             f"{variable} must be a file on a disk of this machine: {file.parent} is on "
             f"a network file system ({kind}), which damages SQLite's files. Put "
             "DPSGD_INSTANCE_DIR on a local disk, or set DPSGD_DATABASE_URL="
-            "postgresql+psycopg://… (docs/operating.md).",
+            "postgresql+psycopg://… (docs/how-to/operate/several-hosts.md).",
         )
 
 

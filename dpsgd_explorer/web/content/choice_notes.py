@@ -1,7 +1,7 @@
 """What the trainer says of the choices of clipping and engine, and what they did.
 
 The words are ours; every number is read from what was recorded: accuracies from
-``recorded/choices``, costs from the table of engines that docs/engines.md has too.
+``recorded/choices``, costs from the table of engines in docs/reference/engines.md.
 """
 
 from __future__ import annotations

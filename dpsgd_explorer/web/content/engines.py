@@ -1,6 +1,6 @@
 """The engines of the literature, which of ours each is, and what each is for.
 
-One source of ``docs/engines.md`` and of the lab: both print these tables.  The costs
+``docs/reference/engines.md`` and the lab both print these tables.  The costs
 are those that ``python -m tools.compare_engines`` recorded; chapters and the trainer's
 help show them as well, and a test compares them with ``benchmarks/results``.
 """

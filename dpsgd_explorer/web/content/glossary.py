@@ -1,6 +1,6 @@
 """The terms of the site in a student's words: one entry each, shown where they occur.
 
-``docs/glossary.md`` is another list: names in code, for those who read the code.
+``docs/reference/glossary.md`` is another list: names in code, for readers of the code.
 """
 
 from __future__ import annotations

@@ -92,6 +92,7 @@ def _check_origin() -> None:
     if site is None:
         message += (
             f" The page is of {origin}, the request is for {request.host!r}: a proxy "
-            "between them must pass the Host header on (docs/operating.md)."
+            "between them must pass the Host header on "
+            "(docs/how-to/operate/proxies.md)."
         )
     raise HttpError(403, "cross_site", message)

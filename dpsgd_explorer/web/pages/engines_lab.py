@@ -59,7 +59,7 @@ def engines() -> str:
 
 
 def tables() -> list[dict[str, Any]]:
-    """Return the tables of engines, those of docs/engines.md."""
+    """Return the tables of engines, those of docs/reference/engines.md."""
     return [
         {
             "title": "Which engine for what",

@@ -240,7 +240,7 @@ class ForgottenAnswer(BaseModel):
 
 
 class LogEntry(BaseModel):
-    """One entry of a run's log; docs/architecture.md says what each kind holds."""
+    """One entry of a run's log; the architecture page says what each kind holds."""
 
     seq: int
     kind: str

@@ -28,7 +28,7 @@ def write_until(ended, store, claim):
 
 
 def test_what_is_restored_is_one_state_of_the_site(store, config, backup, tmp_path):
-    """By the steps that docs/operating.md names."""
+    """By the steps that docs/how-to/operate/backup.md names."""
     run = store.create(config, visitor="ann", name="kept")
     claim, ended = store.leases.claim(), threading.Event()
     writer = threading.Thread(target=write_until, args=(ended, store, claim))

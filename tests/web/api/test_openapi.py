@@ -153,7 +153,7 @@ def test_it_is_made_from_the_application(app):
 
 
 VERB = re.compile(r"[A-Z][a-z]+s\b")  # "Returns …", not "What …" or "Return …"
-DOCS = Path(__file__).parents[3] / "docs" / "http-api.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "http-api.md"
 
 
 def test_every_operation_and_parameter_is_described(document):

@@ -1,6 +1,6 @@
 """Statements that were once wrong, misleading or unclear, and how they stand now.
 
-Each row: a page, what must not stand there, what must.  ``docs/teaching.md`` names the
+Each row: a page, what must not stand there, what must.  The page of teaching names the
 rows.  Numbers are computed here by another way than the page's.
 """
 

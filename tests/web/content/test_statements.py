@@ -1,4 +1,4 @@
-"""What the pages state stands as it should, and docs/teaching.md names its test."""
+"""What the pages state stands as it should, and the page of teaching names its test."""
 
 import functools
 import html
@@ -23,7 +23,7 @@ from tests.web.content.practice_statements import PRACTICE, RETIRED
 
 STATEMENTS = statements.STATEMENTS | PRACTICE | PARAMETERS
 ROOT = Path(__file__).parents[3]
-TEACHING = ROOT / "docs" / "teaching.md"
+TEACHING = ROOT / "docs" / "maintainers" / "teaching.md"
 NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)(?:\[([\w-]+)\])?`")
 WORDS = re.compile(r"<(svg|pre|script|math|style)\b.*?</\1>|<[^>]+>", re.DOTALL)
 

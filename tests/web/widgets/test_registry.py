@@ -13,7 +13,7 @@ from dpsgd_explorer.web.pages import readings
 from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
 from tests.web.reading import Page
 
-TEACHING = Path(__file__).parents[3] / "docs" / "teaching.md"
+TEACHING = Path(__file__).parents[3] / "docs" / "maintainers" / "teaching.md"
 MOST_BYTES = 35_000  # of a widget's JSON
 
 
