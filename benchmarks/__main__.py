@@ -11,6 +11,7 @@
 | ``overhead`` | what privacy adds to a step of layers too small to compute anything |
 | ``norm_methods`` | norm methods measured on this processor beside the estimate |
 | ``noise`` | nanoseconds per normal number, secure and torch's |
+| ``peers`` | clipped sums of this library, Opacus and FastDP, right or wrong |
 | ``accounting`` | time and excess of our accountants and of the peers' |
 | ``first_point`` | seconds from a click to the first point, alone and five at once |
 | ``service`` | waiting times of twenty clients for privacy answers |
@@ -32,7 +33,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import accounting, features, record, regression, report, steps, wall
+from benchmarks import (
+    accounting,
+    features,
+    peers,
+    record,
+    regression,
+    report,
+    steps,
+    wall,
+)
 from benchmarks.accelerator import measure as accelerator
 from benchmarks.architectures import measure as architectures
 from benchmarks.distributed import ranks
@@ -51,6 +61,7 @@ ALONE: dict[str, Callable[[], object]] = {
     "overhead": overhead.main,
     "norm_methods": norm_methods.main,
     "noise": noise.main,
+    "peers": peers.main,
     "accounting": accounting.main,
     "first_point": first_point.main,
     "service": service.main,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks import record, wall
+from benchmarks import comparison, record, wall
 from benchmarks.accelerator import measure as accelerator
 from benchmarks.architectures.cases import ARCHITECTURES
 from benchmarks.architectures.ways import NO_OPACUS
@@ -62,6 +62,8 @@ def write() -> Path:
         put(README, "speed", speed(record.read("architectures")))
     if (record.RESULTS / "fleet.json").exists():
         put(HOSTS, "fleet", _fleet(record.read("fleet")))
+    for name, text in comparison.parts().items():
+        put(comparison.PAGE, name, text)
     parts = {
         "core": _core,
         "wall": wall.table,
