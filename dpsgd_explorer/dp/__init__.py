@@ -11,18 +11,32 @@ from dpsgd_explorer.dp.layers import register_rule
 from dpsgd_explorer.dp.layers.base import LayerRule
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.losses import per_sample_mean
+from dpsgd_explorer.dp.private_run import (
+    Audit,
+    Clipping,
+    Execution,
+    Noise,
+    Run,
+    make_private,
+)
 from dpsgd_explorer.dp.safety.repairs import make_private_ready
 from dpsgd_explorer.dp.sampling.loader import PoissonLoader
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 
 __all__ = [
     "AdaptiveClipping",
+    "Audit",
+    "Clipping",
+    "Execution",
     "LayerRule",
+    "Noise",
     "ParameterAverage",
     "PoissonLoader",
     "PoissonSampler",
     "PrivacyEngine",
+    "Run",
     "choices",
+    "make_private",
     "make_private_ready",
     "per_sample_gradients",
     "per_sample_mean",

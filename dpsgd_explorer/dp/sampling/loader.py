@@ -107,7 +107,7 @@ class PoissonLoader:
         partition: Strided | None = None,
     ) -> None:
         self.collate_fn = collate or default_collate
-        self._fetch, size = _fetcher(dataset, self.collate_fn)
+        self._fetch, size = fetcher(dataset, self.collate_fn)
         partition = partition or WHOLE
         self.num_workers = whole("num_workers", num_workers, 0, MAX_WORKERS)
         try:
@@ -219,7 +219,7 @@ def _identity(records: Any) -> Any:
     return records
 
 
-def _fetcher(dataset: Records, collate: Collate) -> tuple[Fetch, int]:
+def fetcher(dataset: Records, collate: Collate) -> tuple[Fetch, int]:
     """Return the function that fetches records by index, and the number of records.
 
     Raises:
