@@ -11,14 +11,8 @@ from dpsgd_explorer.dp.layers import register_rule
 from dpsgd_explorer.dp.layers.base import LayerRule
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.losses import per_sample_mean
-from dpsgd_explorer.dp.private_run import (
-    Audit,
-    Clipping,
-    Execution,
-    Noise,
-    Run,
-    make_private,
-)
+from dpsgd_explorer.dp.option_groups import Audit, Clipping, Execution, Noise
+from dpsgd_explorer.dp.private_run import Run, make_private
 from dpsgd_explorer.dp.safety.repairs import make_private_ready
 from dpsgd_explorer.dp.sampling.loader import PoissonLoader
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
