@@ -138,8 +138,8 @@ def _user_header(name: str, proxies: tuple[str, ...]) -> str:
     if name and not proxies:
         raise ConfigError(
             "DPSGD_TRUSTED_PROXIES",
-            "DPSGD_TRUSTED_PROXIES must name the proxies where DPSGD_USER_HEADER is "
-            "set: any client could send that header, and be anyone.",
+            "DPSGD_TRUSTED_PROXIES must name the proxies if DPSGD_USER_HEADER is set; "
+            "otherwise any client could send that header and pose as any user.",
         )
     return name
 
@@ -149,9 +149,9 @@ def _token(values: Mapping[str, str], name: str) -> str:
     if token and (len(token) < LEAST_TOKEN or not token.isascii()):
         raise ConfigError(
             name,
-            f"{name} must be at least {LEAST_TOKEN} ASCII characters drawn at random, "
-            f"got {len(token)}. To make one: "
-            'python -c "import secrets; print(secrets.token_urlsafe(32))"',
+            f"{name} must be at least {LEAST_TOKEN} random ASCII characters, got "
+            f'{len(token)}. Create one with: python -c "import secrets; '
+            'print(secrets.token_urlsafe(32))"',
         )
     return token
 

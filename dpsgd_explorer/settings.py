@@ -341,15 +341,16 @@ def _addresses(values: Mapping[str, str], folder: Path) -> tuple[str, str]:
         raise ConfigError(
             "DPSGD_QUEUE_URL",
             "DPSGD_QUEUE_URL must be a SQLite file where DPSGD_DATABASE_URL is one: "
-            "workers on other machines would hear of runs that they cannot read. Set "
-            "DPSGD_DATABASE_URL=postgresql+psycopg://… too, or leave both out.",
+            "workers on other machines would be notified of runs that they cannot "
+            "read. Set DPSGD_DATABASE_URL=postgresql+psycopg://… too, or leave both "
+            "out.",
         )
     if not is_file and queue.startswith(FILE):
         raise ConfigError(
             "DPSGD_QUEUE_URL",
-            "DPSGD_QUEUE_URL must be redis://… or postgresql+psycopg://… where "
-            "DPSGD_DATABASE_URL is no SQLite file: workers on other machines would "
-            "not hear of a run. Leave it out to use the database for both.",
+            "DPSGD_QUEUE_URL must be redis://… or postgresql+psycopg://… if "
+            "DPSGD_DATABASE_URL is not a SQLite file: workers on other machines would "
+            "not be notified of runs. Leave it out to use the database for both.",
         )
     return database, queue
 
@@ -363,18 +364,18 @@ def _check_exposure(settings: Settings) -> None:
     if settings.is_direct and not settings.allows_direct:
         raise ConfigError(
             "HOST",
-            "HOST must be a loopback address where no nginx is in front of the web "
-            f"server, got {settings.host}: a few slow clients would stop it. Set "
+            "HOST must be a loopback address if the web server has no nginx in front, "
+            f"got {settings.host}: a few slow clients would stop it. Set "
             "DPSGD_FRONT=nginx to start one, DPSGD_BEHIND_PROXY=1 behind a proxy "
-            "(docs/how-to/operate/quick-start.md), or, in a classroom that you trust, "
-            "DPSGD_ALLOW_DIRECT=1.",
+            "(docs/how-to/operate/quick-start.md), or, in a network that you trust, "
+            "such as a classroom, DPSGD_ALLOW_DIRECT=1.",
         )
     if settings.profile != "public":
         return
     if settings.is_behind_proxy and not settings.hosts:
         raise ConfigError(
             "DPSGD_HOSTS",
-            "DPSGD_HOSTS must name this site where DPSGD_PROFILE is public, such as "
+            "DPSGD_HOSTS must name this site if DPSGD_PROFILE is public, such as "
             "dp.example.org; it is empty.",
         )
 

@@ -110,10 +110,8 @@ def _numbers(name: str, values: Any) -> Array:
     if getattr(getattr(values, "dtype", None), "kind", "") == "c":
         refuse(
             name,
-            (
-                f"{name} must contain real numbers, got complex numbers. Did you mean "
-                f"{name}.real?"
-            ),
+            f"{name} must contain real numbers, got complex numbers. Did you mean "
+            f"{name}.real?",
         )
     try:
         return np.asarray(values, dtype=np.float64)

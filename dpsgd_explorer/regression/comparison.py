@@ -133,7 +133,7 @@ def compare(
     budgets = [checks.positive("epsilons", epsilon) for epsilon in epsilons]
     if not budgets:
         checks.refuse(
-            "epsilons", ("epsilons must contain at least one budget, got none.")
+            "epsilons", "epsilons must contain at least one budget, got none."
         )
     delta, rate = domains.delta(delta), checks.rate(learning_rate)
     rng = checks.generator(rng)

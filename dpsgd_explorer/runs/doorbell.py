@@ -83,7 +83,7 @@ class Doorbell:
             self.huey  # noqa: B018  # opened, and its task known
             self._ring(run_id)
         except self._faults as error:
-            logger.warning("the doorbell for run %s was not heard: %s", run_id, error)
+            logger.warning("workers could not be notified of run %s: %s", run_id, error)
             self._deaf_until = time.monotonic() + DEAF_SECONDS
             return False
         return True

@@ -92,7 +92,9 @@ class OwnTables:
         """
         content = self.content(draft.sha256)
         if content is None:
-            raise ConfigError("file", "The file is not here any more. Bring it again.")
+            raise ConfigError(
+                "file", "The file is no longer on this site. Upload it again."
+            )
         checked = check(content, columns)
         name, stated = checked.table.name, checked.table.model_dump_json()
         with self._database.write() as connection:
@@ -150,11 +152,15 @@ class OwnTables:
         if count >= MOST_TABLES:
             raise ConfigError(
                 "file",
-                f"You have {count} tables here; {MOST_TABLES} is the most. Delete one "
-                "first.",
+                f"You already have {count} tables on this site, the maximum is "
+                f"{MOST_TABLES}. Delete a table first.",
             )
         if (connection.scalar(query) or 0) >= MOST_IN_ALL:
-            raise ConfigError("file", "This site keeps no more tables. Try tomorrow.")
+            raise ConfigError(
+                "file",
+                "This site already stores the maximum number of tables. Try again "
+                "tomorrow.",
+            )
 
     def _has(self, connection: Connection, name: str) -> bool:
         query = select(own_tables.c.name)

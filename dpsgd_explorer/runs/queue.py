@@ -108,8 +108,8 @@ def _postgresql(url: str) -> Queue:
     except psycopg.errors.ReadOnlySqlTransaction:
         raise ConfigError(
             "DPSGD_QUEUE_URL",
-            f"DPSGD_QUEUE_URL: the queue {shown(url)} takes no writes now; its "
-            "operator has to make it writable again.",
+            f"DPSGD_QUEUE_URL: the queue {shown(url)} is read-only now. Its operator "
+            "must make it writable again.",
         ) from None
     except psycopg.Error as error:
         raise _unreachable(url, error) from None

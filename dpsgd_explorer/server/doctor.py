@@ -64,9 +64,13 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield _exposure(settings)
     yield _proxy(settings)
     operation = settings.operation
-    yield _token("admin token", operation.admin_token, "there is no operator's page")
     yield _token(
-        "metrics token", operation.metrics_token, "/metrics answers this machine only"
+        "admin token", operation.admin_token, "the site has no operator's page"
+    )
+    yield _token(
+        "metrics token",
+        operation.metrics_token,
+        "/metrics answers only requests from this machine",
     )
     yield _retention(settings)
     yield _memory(settings)
@@ -78,12 +82,16 @@ def examine(settings: Settings) -> Iterator[Finding]:
 def _instance(settings: Settings) -> Finding:
     folder = settings.instance_dir
     if not _is_writable(folder):
-        return Finding("instance folder", FAULT, f"{folder} cannot be written to")
+        return Finding(
+            "instance folder",
+            FAULT,
+            f"{folder} must be writable; set DPSGD_INSTANCE_DIR to a writable folder",
+        )
     if folder.stat().st_mode & OTHERS:
         return Finding(
             "instance folder",
             WARNING,
-            f"{folder} can be entered by other users of this machine: chmod 700",
+            f"other users of this machine can open {folder}. Run: chmod 700 {folder}",
         )
     return Finding("instance folder", OK, str(folder))
 
@@ -115,7 +123,7 @@ def _stored(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", FAULT, str(error))
         return
     if settings.database_url.startswith(FILE) and not file.exists():
-        yield Finding("database", OK, f"{kind}: {file} is made at the first start")
+        yield Finding("database", OK, f"{kind}: the first start will create {file}")
         return
     try:
         store, doorbell = RunStore.from_settings(settings), Doorbell(settings)
@@ -133,23 +141,39 @@ def _cookie(settings: Settings) -> Finding:
         return _token("cookie key", settings.operation.secret_key, "")
     if not settings.database_url.startswith(FILE):
         says = (
-            "each web server makes its own: a visitor of one is a stranger to another"
+            "each web server creates a key of its own, so one web server does not "
+            "recognize the visitors of another"
         )
-        return Finding("cookie key", WARNING, f"{says}; set DPSGD_SECRET_KEY")
+        return Finding(
+            "cookie key",
+            WARNING,
+            f"{says}. Set DPSGD_SECRET_KEY to the same value for all",
+        )
     key = settings.instance_dir / KEY_FILE
     if not key.exists():
-        return Finding("cookie key", OK, f"{key} is made at the first start")
+        return Finding("cookie key", OK, f"the first start will create {key}")
     if key.stat().st_size != KEY_BYTES:
-        return Finding("cookie key", FAULT, f"{key} must hold {KEY_BYTES} bytes")
+        return Finding(
+            "cookie key",
+            FAULT,
+            f"{key} must have {KEY_BYTES} bytes. Delete it and restart the site; "
+            "visitors then lose their list of runs",
+        )
     if key.stat().st_mode & OTHERS:
-        return Finding("cookie key", FAULT, f"{key} can be read by others: chmod 600")
-    return Finding("cookie key", OK, f"{key}, for its owner alone")
+        return Finding(
+            "cookie key",
+            FAULT,
+            f"other users of this machine can read {key}. Run: chmod 600 {key}",
+        )
+    return Finding("cookie key", OK, f"{key}, readable only by its owner")
 
 
 def _debug() -> Finding:
     if get_debug_flag():
         return Finding(
-            "debug", FAULT, "FLASK_DEBUG is set: visitors would read tracebacks"
+            "debug",
+            FAULT,
+            "FLASK_DEBUG is set, so visitors can read tracebacks. Unset it",
         )
     return Finding("debug", OK, "off")
 
@@ -161,13 +185,14 @@ def _exposure(settings: Settings) -> Finding:
             find_nginx()
         except ConfigError as error:
             return Finding("address", FAULT, str(error))
-        return Finding("address", OK, f"{where}, nginx is in front")
+        return Finding("address", OK, f"{where}, with nginx in front")
     if settings.is_direct:
         return Finding(
             "address",
             WARNING,
-            f"{where}: a few slow clients stop the web server (DPSGD_ALLOW_DIRECT=1); "
-            "DPSGD_FRONT=nginx starts an nginx in front of it",
+            f"{where}: a few slow clients can stop the web server "
+            "(DPSGD_ALLOW_DIRECT=1). Set DPSGD_FRONT=nginx to start an nginx in front "
+            "of it",
         )
     return Finding("address", OK, where)
 
@@ -178,13 +203,19 @@ def _proxy(settings: Settings) -> Finding:
     flags = "cookies are HttpOnly and SameSite=Lax"
     if settings.is_behind_proxy:
         names = ", ".join(settings.hosts) or "no name in DPSGD_HOSTS"
-        who = ", ".join(trusted) or "any peer (DPSGD_TRUSTED_PROXIES names proxies)"
-        says = f"{who} speaks for clients of {names}; {flags}, Secure under https"
+        who = ", ".join(trusted) or "any peer"
+        says = (
+            f"forwarded headers are accepted from {who}, for {names}; {flags}, Secure "
+            "under https"
+        )
         is_open = not trusted and settings.host not in LOOPBACK_HOSTS
         return Finding("proxy", WARNING if is_open else OK, says)
     level = WARNING if settings.profile == "public" else OK
     return Finding(
-        "proxy", level, f"none, and so no TLS: {flags}, not Secure; DPSGD_BEHIND_PROXY"
+        "proxy",
+        level,
+        f"none, so no TLS: {flags}, not Secure. Behind a proxy with TLS, set "
+        "DPSGD_BEHIND_PROXY=1",
     )
 
 
@@ -195,8 +226,8 @@ def _token(part: str, token: str, without: str) -> Finding:
         return Finding(
             part,
             WARNING,
-            "it looks as if it was not drawn at random: take "
-            'python -c "import secrets; print(secrets.token_urlsafe(32))"',
+            'the token does not look random. Create one with python -c "import '
+            'secrets; print(secrets.token_urlsafe(32))"',
         )
     return Finding(part, OK, f"{len(token)} characters")
 
@@ -205,15 +236,19 @@ def _retention(settings: Settings) -> Finding:
     if settings.keep_days is None:
         level = WARNING if settings.profile == "public" else OK
         return Finding(
-            "retention", level, "runs are kept for ever: DPSGD_RETENTION_DAYS"
+            "retention",
+            level,
+            "runs are never deleted. Set DPSGD_RETENTION_DAYS to delete old runs",
         )
-    return Finding("retention", OK, f"runs are kept for {settings.keep_days} days")
+    return Finding(
+        "retention", OK, f"runs are deleted {settings.keep_days} days after they end"
+    )
 
 
 def _memory(settings: Settings) -> Finding:
     needed = settings.workers * machine.PROCESS_MIB
     known = machine.memory_mib()
-    says = f"{settings.workers} runs at a time take about {needed:.0f} MiB"
+    says = f"{settings.workers} simultaneous runs need about {needed:.0f} MiB"
     if known is None:
         return Finding("workers", OK, says)
     level = WARNING if needed > known else OK
@@ -225,7 +260,11 @@ def _torch() -> Finding:
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        return Finding("torch", FAULT, "it is not installed: no run can be carried out")
+        return Finding(
+            "torch",
+            FAULT,
+            "torch is not installed, so no run can start. Run: pip install torch",
+        )
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     level = FAULT if numbers < OLDEST_TORCH else OK
     return Finding("torch", level, version)
@@ -241,7 +280,7 @@ def _kernels() -> Finding:
         "kernels",
         WARNING,
         f"{len(missing)} of {len(sources)} are not compiled ({', '.join(missing)}), so "
-        "private steps take longer: install a C compiler and reinstall dpsgd-explorer",
+        "private steps take longer. Install a C compiler and reinstall dpsgd-explorer",
     )
 
 
@@ -259,5 +298,9 @@ def _processor() -> Finding:
         flags = set(found[1].split()) if found else set()
     widest = next((name for name in VECTORS if name in flags), None)
     if flags and widest is None:
-        return Finding("processor", WARNING, "it has no AVX2: runs take several times")
+        return Finding(
+            "processor",
+            WARNING,
+            "the processor has no AVX2, so runs take several times longer",
+        )
     return Finding("processor", OK, f"{machine.cores():g} cores, {widest or 'unknown'}")

@@ -79,8 +79,9 @@ def find_nginx() -> str:
     if program is None:
         raise ConfigError(
             "DPSGD_FRONT",
-            "DPSGD_FRONT must be none where nginx is not installed, got nginx. Install "
-            "it (Debian: nginx-light), or unset DPSGD_FRONT and listen on 127.0.0.1.",
+            "DPSGD_FRONT must be unset or none if nginx is not installed, got nginx. "
+            "Install nginx (Debian: nginx-light), or unset DPSGD_FRONT and listen on "
+            "127.0.0.1.",
         )
     return program
 

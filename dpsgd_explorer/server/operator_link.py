@@ -23,8 +23,8 @@ def operator_link(settings: Settings, site: str | None = None) -> str:
     if not token:
         raise ConfigError(
             "DPSGD_ADMIN_TOKEN",
-            "DPSGD_ADMIN_TOKEN must be set here as it is for the site; without it "
-            "there is no operator's page.",
+            "DPSGD_ADMIN_TOKEN must be set here to the same value as for the site; "
+            "without it the site has no operator's page.",
         )
     address = site or f"http://{settings.host}:{settings.port}"
     return f"{address.rstrip('/')}{gate.PATH}enter/{gate.sign(token, gate.LINK)}"

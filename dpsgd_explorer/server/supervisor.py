@@ -105,7 +105,7 @@ class Service:
         seen = seconds_since(file_of(self.signs, self.process.pid))
         watched = time.monotonic() - max(since, self.started_at)
         if watched > HUNG_SECONDS and (seen is None or seen > HUNG_SECONDS):
-            notice(f"the {self.name} hangs and is killed")
+            notice(f"the {self.name} does not respond and is killed")
             self.signal(signal.SIGKILL)
 
     def has_ended(self, code: int) -> None:
@@ -154,7 +154,7 @@ class Supervisor:
         """Return a service that failed to start too often."""
         for service in self._services:
             if service.failed_starts >= MOST_FAILED_STARTS:
-                notice(f"the {service.name} does not start; its messages are above")
+                notice(f"the {service.name} does not start. Its messages are above")
                 return service
         return None
 
@@ -182,7 +182,7 @@ class Supervisor:
                 _sleep(wake, WAKE_SECONDS)
                 self._collect()
             for service in self._running(is_front):
-                notice(f"the {service.name} did not end in time and is killed")
+                notice(f"the {service.name} did not stop in time and is killed")
                 service.signal(signal.SIGKILL)
                 assert service.process is not None
                 service.process.wait()
@@ -246,7 +246,9 @@ def serve(settings: Settings, only: str | None = None) -> int:
         environment=without_secrets(os.environ),
     )
     if only == WORKER:
-        notice("A worker of DP-SGD Explorer waits for runs  (Ctrl-C ends it)")
+        notice(
+            "A worker of DP-SGD Explorer is waiting for runs  (press Ctrl-C to stop it)"
+        )
         return Supervisor([worker]).run()
     with web_services(settings) as web:
         return Supervisor([*web, *([] if only == WEB else [worker])]).run()
@@ -259,12 +261,13 @@ def web_services(settings: Settings) -> Iterator[list[Service]]:
         listener = stack.enter_context(listening_socket(settings.host, settings.port))
         host, port = listener.getsockname()[:2]
         notice(
-            f"DP-SGD Explorer is at http://{_browsable(host)}:{port}  (Ctrl-C ends it)"
+            f"DP-SGD Explorer is at http://{_browsable(host)}:{port}  (press Ctrl-C to "
+            "stop it)"
         )
         if settings.is_direct:
             notice(
-                f"HOST is {settings.host} and no nginx is in front of the web server: "
-                "slow clients can stop it. DPSGD_FRONT=nginx starts one."
+                f"HOST is {settings.host}, but the web server has no nginx in front: "
+                "slow clients can stop it. Set DPSGD_FRONT=nginx to start nginx."
             )
         services = []
         if settings.has_front:
@@ -364,8 +367,8 @@ def listening_socket(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
                 "PORT",
-                f"port {port} on {host} is in use by another program; end that one, "
-                f"or choose another port, such as PORT={port + 1}.",
+                f"port {port} on {host} is in use by another program. Stop that "
+                f"program, or choose another port, such as PORT={port + 1}.",
             ) from None
         raise ConfigError(
             "HOST",

@@ -52,7 +52,7 @@ def test_a_file_is_a_draft_until_its_columns_are_stated(tables):
     table = tables.state(draft, COLUMNS).table
     assert tables.drafts() == []
     assert tables.get(draft.sha256) is None
-    with pytest.raises(ConfigError, match="not here any more"):
+    with pytest.raises(ConfigError, match="no longer on this site"):
         tables.state(draft, COLUMNS)  # in another tab
     assert tables.state(tables.add(csv_of()), COLUMNS).table == table
     assert tables.all() == [table]
@@ -71,11 +71,11 @@ def test_there_are_so_many_tables_of_a_visitor_and_in_all(tables, clock, monkeyp
         made.append(tables.state(draft, COLUMNS).table)
         clock.forward(1)
     assert tables.all() == made[::-1]
-    with pytest.raises(ConfigError, match=f"{MOST_TABLES} is the most"):
+    with pytest.raises(ConfigError, match=f"the maximum is {MOST_TABLES}"):
         tables.add(csv_of(rows=200))
     monkeypatch.setattr("dpsgd_explorer.runs.own_tables.MOST_IN_ALL", MOST_TABLES)
     other = OwnTables(tables._database, "anybody", clock)
-    with pytest.raises(ConfigError, match="no more tables"):
+    with pytest.raises(ConfigError, match="the maximum number of tables"):
         other.add(csv_of())
     tables.delete_all()
     assert tables.all() == []

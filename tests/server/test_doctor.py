@@ -54,13 +54,13 @@ def test_a_site_that_runs_is_well(running, capsys):
     assert {"database", "schema", "queue", "worker", "torch", "disk"} <= set(found)
     assert found["database"]["says"].startswith("sqlite: ")
     assert found["worker"]["says"].startswith("1 seen")
-    assert found["cookie key"]["says"].endswith("for its owner alone")
+    assert found["cookie key"]["says"].endswith("readable only by its owner")
 
 
 def test_what_does_not_exist_yet_is_not_made(folder, capsys):
     code, found = examined(capsys)
     assert code == 0
-    assert "is made at the first start" in found["database"]["says"]
+    assert "the first start will create" in found["database"]["says"]
     assert list(folder.iterdir()) == []
 
 
@@ -188,4 +188,4 @@ def test_a_library_that_is_not_compiled_is_a_warning(
     code, found = examined(capsys)
     assert (code, found["kernels"]["level"]) == (0, "warning")
     assert "box_muller" in found["kernels"]["says"]
-    assert "install a C compiler and reinstall" in found["kernels"]["says"]
+    assert "Install a C compiler and reinstall" in found["kernels"]["says"]

@@ -245,7 +245,9 @@ def test_a_missing_nginx_is_named(tmp_path):
         timeout=START_SECONDS,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("serve: DPSGD_FRONT must be none where nginx is not")
+    assert done.stderr.startswith(
+        "serve: DPSGD_FRONT must be unset or none if nginx is not"
+    )
 
 
 def test_nginx_does_not_get_the_secrets(tmp_path):

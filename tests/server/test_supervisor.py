@@ -161,7 +161,7 @@ def test_a_service_that_hangs_is_replaced(tmp_path):
         supervisor.terminate()
     said, _ = supervisor.communicate(timeout=START_SECONDS)
     assert supervisor.returncode == 0
-    assert "the worker hangs and is killed" in said
+    assert "the worker does not respond and is killed" in said
 
 
 def test_a_port_in_use_is_told_with_the_remedy(tmp_path):
@@ -176,8 +176,8 @@ def test_a_port_in_use_is_told_with_the_remedy(tmp_path):
         )
     assert result.returncode == 2
     assert result.stderr == (
-        f"serve: port {port} on 127.0.0.1 is in use by another program; end that one, "
-        f"or choose another port, such as PORT={port + 1}.\n"
+        f"serve: port {port} on 127.0.0.1 is in use by another program. Stop that "
+        f"program, or choose another port, such as PORT={port + 1}.\n"
     )
 
 
@@ -200,7 +200,7 @@ def test_a_database_of_a_later_program_is_refused_in_one_line(tmp_path):
         [line] = (tmp_path / "log").read_text().splitlines()
         assert line.startswith(f"{command}: the database ")
         assert "has schema 999" in line
-        assert "written by a later program" in line
+        assert "a later version of the program wrote it" in line
 
 
 def alive_with(word):

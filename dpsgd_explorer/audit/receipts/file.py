@@ -44,7 +44,7 @@ def of_weights(header: bytes, length: int) -> dict[str, Any]:
     """
     if len(header) != length:
         raise ReceiptError(
-            "file", (f"the header must have {length} bytes; the file is cut short.")
+            "file", f"the header must have {length} bytes; the file is cut short."
         )
     about = _object("header", _parsed(header)).get("__metadata__")
     text = _object("header.__metadata__", about).get("receipt")
@@ -65,10 +65,8 @@ def of_json(data: bytes) -> dict[str, Any]:
         if not ends:
             raise ReceiptError(
                 "events",
-                (
-                    "the export does not contain a receipt, because its run has not "
-                    "ended. Export the run again when it has ended."
-                ),
+                "the export does not contain a receipt, because its run has not "
+                "ended. Export the run again when it has ended.",
             )
         whole = ends[-1]["data"].get("receipt")
     return _receipt(whole)
@@ -81,7 +79,7 @@ def _is_end(event: Mapping[str, Any]) -> bool:
 def _receipt(value: object) -> dict[str, Any]:
     if value is None:
         raise ReceiptError(
-            "receipt", ("is null: the run was not private, so it has no receipt.")
+            "receipt", "is null: the run was not private, so it has no receipt."
         )
     return _object("receipt", value)
 

@@ -165,10 +165,8 @@ def _check_version(receipt: Mapping[str, Any]) -> None:
     if version != VERSION:
         raise ReceiptError(
             "version",
-            (
-                f"must be {VERSION}, the version that this program checks, got "
-                f"{version!r}."
-            ),
+            f"must be {VERSION}, the version that this program checks, got "
+            f"{version!r}.",
         )
 
 
@@ -184,7 +182,7 @@ def _check(path: str, value: object, layout: Layout) -> None:
     for name in value:
         if name not in layout:
             raise ReceiptError(
-                f"{prefix}{name}", ("is not part of a receipt of this version.")
+                f"{prefix}{name}", "is not part of a receipt of this version."
             )
     for name, kinds in layout.items():
         if name not in value:

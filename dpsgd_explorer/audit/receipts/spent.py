@@ -102,7 +102,7 @@ def check_selection(
         for name in ("mean_trials", "trainings", "epsilon", "delta"):
             findings.leave(
                 f"selection.{name}",
-                ("the receipt does not contain the steps of any trial"),
+                "the receipt does not contain the steps of any trial",
             )
         return
 

@@ -81,10 +81,8 @@ def register_rule(kind: type[nn.Module], rule: Rule[Any]) -> Callable[[], None]:
     if kind in RULES:
         raise ConfigError(
             "kind",
-            (
-                f"kind must have no rule yet, got {kind.__name__}, which has one. "
-                "Remove that rule first: call the function that register_rule returned."
-            ),
+            f"kind must have no rule yet, got {kind.__name__}, which has one. "
+            "Remove that rule first: call the function that register_rule returned.",
         )
     RULES[kind] = rule
 

@@ -240,10 +240,7 @@ def fetcher(dataset: Records, collate: Collate) -> tuple[Fetch, int]:
     if len(sizes) != 1:
         raise ConfigError(
             "dataset",
-            (
-                "dataset must have columns of equal length, got lengths "
-                f"{sorted(sizes)}."
-            ),
+            f"dataset must have columns of equal length, got lengths {sorted(sizes)}.",
         )
     (size,) = sizes
     return partial(_rows_at, columns), size

@@ -188,7 +188,8 @@ class Classes:
                     return
             raise ConfigError(
                 "number",
-                f"number must be that of a student of the class, got {number}.",
+                f"number must be the number of a student of the class, got {number}. "
+                "The page of the class lists them.",
             )
 
     def remove_run(self, class_id: str, run_id: str, visitor: str) -> None:
@@ -395,7 +396,7 @@ def _check_left(found: Class, visitor: str) -> None:
     if found.launched >= found.launches:
         raise QuotaError(
             f"The class “{found.name}” already launched {found.launches} runs, the "
-            "maximum. Launch without the class, or ask the teacher for another one.",
+            "maximum. Launch without the class, or ask your teacher for another class.",
             wait,
         )
     if not found.left_to(member):

@@ -59,9 +59,9 @@ def check_goes_on(found: Class) -> None:
     if found.is_over:
         why = "was closed by its teacher" if found.closed_at else "has ended"
         raise ClassOverError(
-            f"the class “{found.name}” {why}: nobody joins it and nothing is launched "
-            "for it. What was launched stays with who launched it, under Runs. Ask "
-            "the teacher for the link of another class."
+            f"the class “{found.name}” {why}: you can no longer join it or launch runs "
+            "for it. Your earlier runs are still under Runs. Request the link of "
+            "another class from your teacher."
         )
 
 
@@ -77,15 +77,15 @@ def enrol_student(
     before = found.membership(visitor)
     if before is not None and before.removed:
         raise ClassNotFoundError(
-            "the teacher took you out of this class; ask the teacher. Runs of your "
-            "own are launched under Train."
+            "the teacher removed you from this class. Talk to your teacher, or launch "
+            "runs without the class under Train."
         )
     most = quotas.class_students
     joins = before is None or before.left_at is not None
     if joins and most is not None and len(found.students) >= most:
         raise QuotaError(
-            f"The class “{found.name}” already has {most} students, the maximum. Ask "
-            "the teacher for the link of another class.",
+            f"The class “{found.name}” already has {most} students, the maximum. "
+            "Request the link of another class from your teacher.",
             RETRY_SECONDS,
         )
     if before is not None:
@@ -144,6 +144,6 @@ def add(
 def not_found() -> ClassNotFoundError:
     """Return the error about a class that a visitor is not in, or that is none."""
     return ClassNotFoundError(
-        "there is no such class here, or this browser is not in it. Open the link that "
-        "the teacher gave you, whole: it lets you join."
+        "this class does not exist, or this browser has not joined it. To join, open "
+        "the complete link from your teacher."
     )

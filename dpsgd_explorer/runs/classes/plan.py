@@ -51,7 +51,7 @@ class ClassPlan:
         name = " ".join(checked_name("name", self.name).split())
         if not name:
             raise ConfigError(
-                "name", "name must not be empty: students read what they join."
+                "name", "name must not be empty: students see it when they join."
             )
         if len(self.setup) > LONGEST_SETUP:
             raise ConfigError(
@@ -60,7 +60,12 @@ class ClassPlan:
                 f"{len(self.setup)}.",
             )
         _check("launches", launches, quotas.class_launches or LARGEST)
-        _check("launches_each", each, launches or 1, "no more than all together, ")
+        _check(
+            "launches_each",
+            each,
+            launches or 1,
+            "at most the number of all together, ",
+        )
         _check("days", days, quotas.class_days or MOST_DAYS)
         return {
             "name": name,

@@ -54,7 +54,7 @@ class AnsweringConnection(psycopg.Connection[Any]):
                 elif now - heard >= answer_s:
                     self.pgconn.finish()
                     raise psycopg.OperationalError(
-                        f"the server gave no answer for {answer_s:g} seconds"
+                        f"the server did not answer for {answer_s:g} seconds"
                     )
                 state = gen.send(ready)
         except StopIteration as end:

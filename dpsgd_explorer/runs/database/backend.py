@@ -97,5 +97,5 @@ class Backend(ABC):
 def storage_busy() -> StorageBusyError:
     """Return the error of a write that waited for others too long."""
     return StorageBusyError(
-        "the database was kept by another process for too long; retry soon."
+        "another process locked the database for too long. Try again soon."
     )

@@ -31,9 +31,9 @@ def back_up(url: str, file: Path) -> int:
     if kind_of(url) != SQLITE:
         raise ConfigError(
             "FILE",
-            "database backup copies SQLite files. A server has a program of its own: "
-            f"pg_dump --format=custom --file={file} for {shown(url)}, with the address "
-            "as postgresql:// (docs/how-to/operate/backup.md).",
+            "database backup copies SQLite files. For a database server, use pg_dump "
+            f"--format=custom --file={file} for {shown(url)}, with the address as "
+            "postgresql:// (docs/how-to/operate/backup.md).",
         )
     source = make_url(url).database or ""
     try:

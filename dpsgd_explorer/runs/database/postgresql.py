@@ -96,7 +96,10 @@ class Listener(Wake):
                 time.sleep(GATHER_SECONDS)
                 list(self._connection.notifies(timeout=0))
         except psycopg.Error as error:
-            logger.warning("no word of events, looking again: %s", one_line(error))
+            logger.warning(
+                "no notification of events, reading the log instead: %s",
+                one_line(error),
+            )
             self.close()
             time.sleep(SAFETY_SECONDS)
 
@@ -152,21 +155,21 @@ class Postgresql(Backend):
         state: str | None = getattr(error.orig, "sqlstate", None)
         if state == DISK_FULL:
             return StorageFullError(
-                "the database server's disk is full: what is stored can be read, but "
-                "nothing new can be stored until its operator has made room."
+                "the database server's disk is full: stored runs can be read, but "
+                "nothing new can be stored until its operator frees space."
             )
         if state == READ_ONLY:
             return StorageReadOnlyError(
-                "the database takes no writes now: what is stored can be read; its "
-                "operator has to make it writable again."
+                "the database is read-only now: stored runs can be read, but nothing "
+                "new can be stored until its operator makes it writable again."
             )
         if state in BUSY:
             return storage_busy()
         if error.connection_invalidated or _is_gone(error, state):
             self._warn_of(error)
             return StorageUnreachableError(
-                "the database cannot be reached now: nothing that is stored is lost; "
-                "retry soon."
+                "the database cannot be reached now. No stored run is lost. Try again "
+                "soon."
             )
         return None
 

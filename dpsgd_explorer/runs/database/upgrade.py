@@ -77,7 +77,7 @@ def check(connection: Connection, url: str) -> None:
     if before is None:
         raise ConfigError(
             "DPSGD_DATABASE_URL",
-            f"the database {shown(url)} has no tables yet; make them with: {COMMAND}",
+            f"the database {shown(url)} has no tables yet. Create them with: {COMMAND}",
         )
     if before == NEWEST:
         return
@@ -85,8 +85,8 @@ def check(connection: Connection, url: str) -> None:
         raise _later(before, url)
     raise ConfigError(
         "DPSGD_DATABASE_URL",
-        f"the database {shown(url)} has schema {before}, this program needs {NEWEST}; "
-        f"back it up, then bring it up with: {COMMAND}",
+        f"the database {shown(url)} has schema {before}, this program needs {NEWEST}. "
+        f"Back the database up, then migrate it with: {COMMAND}",
     )
 
 
@@ -127,6 +127,7 @@ def _is_older(version: str) -> bool:
 def _later(version: str, url: str) -> ConfigError:
     return ConfigError(
         "DPSGD_DATABASE_URL",
-        f"the database {shown(url)} has schema {version}, this program needs {NEWEST}; "
-        "it was written by a later program: use that one, or another database.",
+        f"the database {shown(url)} has schema {version}, this program needs {NEWEST}: "
+        "a later version of the program wrote it. Use that version, or another "
+        "database.",
     )

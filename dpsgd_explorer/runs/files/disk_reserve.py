@@ -22,16 +22,16 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 def storage_full() -> StorageFullError:
     """Return the error for a full disk."""
     return StorageFullError(
-        "the server's disk is full: what is stored can be read, but nothing new can "
-        "be stored until its operator has made room."
+        "the server's disk is full: stored runs can be read, but nothing new can be "
+        "stored until its operator frees space."
     )
 
 
 def storage_read_only() -> StorageReadOnlyError:
     """Return the error for a disk or file that takes no writes."""
     return StorageReadOnlyError(
-        "the server's disk takes no writes now: what is stored can be read; its "
-        "operator has to make it writable again."
+        "the server's disk is read-only now: stored runs can be read, but nothing new "
+        "can be stored until its operator makes it writable again."
     )
 
 

@@ -31,7 +31,7 @@ OCTAL = re.compile(r"\\([0-7]{3})")
 #: A worker that gave a sign within this time is there.
 PRESENT_SECONDS = 30.0
 INSTEAD = (
-    "SQLite serves the processes of one machine. For several, set "
+    "SQLite works for the processes of a single machine. For several machines, set "
     "DPSGD_DATABASE_URL=postgresql+psycopg://… (docs/how-to/operate/several-hosts.md)"
 )
 
@@ -114,7 +114,7 @@ def refuse_other_machines(file: Path) -> None:
         if host != here[0] and here[1] not in name:
             raise ConfigError(
                 "DPSGD_DATABASE_URL",
-                f"the database {file} is used by a worker on the machine {host}, seen "
-                f"{max(0.0, time.time() - seen_at):.0f} seconds ago, and this one is "
-                f"{here[0]}: {INSTEAD}.",
+                f"the database {file} must be used on one machine only, got {here[0]}: "
+                f"a worker on the machine {host} used it "
+                f"{max(0.0, time.time() - seen_at):.0f} seconds ago. {INSTEAD}.",
             )

@@ -77,18 +77,22 @@ class Readiness:
         return f"version {version}"
 
     def _count_messages(self) -> str:
-        return f"{self._doorbell.huey.pending_count()} messages wait"
+        return f"{self._doorbell.huey.pending_count()} messages waiting"
 
     def _look_for_worker(self) -> str:
         with self._database.read() as connection:
             workers = live_workers(connection, self._clock())
         alive = [worker for worker in workers if not worker.is_lost]
         if not workers:
-            raise NotReadyError("no worker was seen: runs are queued, none is trained")
+            raise NotReadyError(
+                "no worker was seen, so queued runs do not start. Start one with: "
+                "python -m dpsgd_explorer worker"
+            )
         if not alive:
             raise NotReadyError(
                 f"no worker was seen for {workers[0].seen_s:.0f} seconds, more than "
-                f"{LOST_SECONDS:.0f}: runs are queued, none is trained"
+                f"{LOST_SECONDS:.0f}, so queued runs do not start. Start one with: "
+                "python -m dpsgd_explorer worker"
             )
         return f"{len(alive)} seen, the last {alive[0].seen_s:.0f} s ago"
 

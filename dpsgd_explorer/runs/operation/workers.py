@@ -99,7 +99,9 @@ class WorkerSign:
             with self._database.write(ends=True) as connection:
                 self._write(connection, busy)
         except ExplorerError as error:
-            logger.warning("no sign of life could be stored: %s", error)
+            logger.warning(
+                "the heartbeat of this worker could not be stored: %s", error
+            )
 
     def end(self) -> None:
         """Be no more counted."""
@@ -107,7 +109,9 @@ class WorkerSign:
             with self._database.write(ends=True) as connection:
                 connection.execute(delete(workers).where(workers.c.name == self._name))
         except ExplorerError as error:
-            logger.warning("the sign of this worker could not be removed: %s", error)
+            logger.warning(
+                "the heartbeat of this worker could not be removed: %s", error
+            )
 
     def _write(self, connection: Connection, busy: int) -> None:
         now = self._clock()

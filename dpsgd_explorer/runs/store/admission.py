@@ -142,7 +142,7 @@ def check_cost_together(configs: Sequence[RunConfig], bound: float) -> None:
         raise ConfigError(
             "variations",
             f"variations: {len(configs)} runs may need at most {bound:.2g} "
-            f"multiply-adds together, got {price:.2g}. Take fewer runs, fewer {field}, "
+            f"multiply-adds together, got {price:.2g}. Use fewer runs, fewer {field}, "
             f"{configs[0].TO_COST_LESS}.",
         )
 
@@ -238,9 +238,9 @@ def _check_group(
     if price > cost_limit:
         raise ConfigError(
             "group",
-            f"group: its runs may need at most {cost_limit:.2g} multiply-adds together,"
-            f" got {price:.2g} for {group!r}. Start another group, or take smaller "
-            "runs.",
+            f"group: its runs may need at most {cost_limit:.2g} multiply-adds "
+            f"together, got {price:.2g} for {group!r}. Start another group, or use "
+            "smaller runs.",
         )
     if quotas.runs_in_group is not None and number >= quotas.runs_in_group:
         raise QuotaError(

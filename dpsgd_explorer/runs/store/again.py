@@ -22,8 +22,8 @@ from dpsgd_explorer.runs.store.transitions import move, write_events
 
 CODE = "upgraded"
 REASON = (
-    "The site was upgraded in mid-run, and the new program does not repeat what the "
-    "run has logged. Its log and its ε stay."
+    "The site was upgraded during the run, and the new program does not repeat the "
+    "logged steps of the run. The log and its ε remain."
 )
 NUMBER = re.compile(r" \(\d+\)$")  # by which equal titles are told apart
 SAME = ("kind", "visitor", "name", "group", "note", "starred", "config")
@@ -42,7 +42,9 @@ def begin_again(connection: Connection, run: RowMapping, now: float) -> str:
     gone = run["cancel"] or run["deleted_at"] is not None
     next_id = "" if changed or gone else _queue_next(connection, run, now)
     advice = (
-        "Another run with the same settings begins." if next_id else "Start it again."
+        "A new run with the same settings starts."
+        if next_id
+        else ("Start the run again.")
     )
     error = {"code": CODE, "message": f"{REASON} {advice}"}
     move(

@@ -143,12 +143,12 @@ def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunC
             FURTHER, f"{FURTHER} must be at least 1, got {further_steps}."
         )
     if run["state"] not in (DONE, CANCELLED):
-        rule = "and only one that is done or was stopped can be."
+        rule = "but only a run that is done or was stopped can be continued."
         raise not_continued(f"it is {run['state']}, {rule}")
     if continuation := _continuation(connection, run["id"]):
         raise not_continued(
-            f"{continuation} continues it already. Continue that one: the budget is "
-            "that of all steps together."
+            f"run {continuation} already continues it. Continue that run: its budget "
+            "covers all steps together."
         )
     config = parse(json.loads(run["config"]))
     if not isinstance(config, TrainingConfig):
@@ -161,8 +161,8 @@ def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunC
         longer, spending = along(config, [*changes, further])
     if spending.last <= run["step"]:
         raise not_continued(
-            f"its budget for changes, ε = {config.filter_epsilon:g}, allows no step "
-            "more. Start another run with a larger one."
+            f"its budget for changes, ε = {config.filter_epsilon:g}, allows no further "
+            "step. Start another run with a larger budget."
         )
     return longer
 
@@ -173,8 +173,8 @@ def _why_nothing_began(run: RowMapping, changes: Changes) -> str:
     begin = max([step for step, values in changes if FURTHER in values], default=-1)
     if waits or run["step"] <= begin:
         return (
-            "it was stopped before its first further step. Continue the run that it "
-            "was to continue."
+            "it was stopped before its first further step. Continue the earlier run "
+            "instead."
         )
     if run["step"] < 1:
         return "it was stopped before its first step. Start it again."

@@ -49,7 +49,8 @@ def read(connection: Connection, group_id: str, visitor: str | None = None) -> G
     members = [Run.from_row(run) for run in rows(connection, group_id)]
     if row is None or not members:
         raise RunNotFoundError(
-            f"there is no group {group_id!r} here, or it is another visitor's."
+            f"group {group_id!r} does not exist on this site, or belongs to another "
+            "visitor."
         )
     return Group(**row, runs=members)
 
@@ -91,7 +92,7 @@ def check_name_is_free(connection: Connection, name: str) -> None:
     if connection.scalar(query) is not None:
         raise ConfigError(
             "group",
-            f"group {name!r} was made with all its runs; choose another name.",
+            f"group {name!r} has a fixed set of runs. Choose another name.",
         )
 
 

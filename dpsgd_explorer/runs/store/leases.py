@@ -43,8 +43,10 @@ LEASE_SECONDS = 15.0
 LONGEST_LEASE_SECONDS = 4 * LEASE_SECONDS
 LOST_WORKER = {
     "code": "worker_lost",
-    "message": f"the worker was lost {LARGEST_TRIES} times during this run; "
-    "start it again, with a smaller batch if memory is short.",
+    "message": (
+        f"the worker died {LARGEST_TRIES} times during this run. Start the run again, "
+        "with a smaller batch if memory is short."
+    ),
 }
 
 
@@ -275,7 +277,7 @@ class Leases:
 
     def order(
         self, claim: Claim
-    ) -> Literal["go on", "paused", "cancel", "drain", "stop", "lapsed"]:
+    ) -> Literal["continue", "paused", "cancel", "drain", "stop", "lapsed"]:
         """Return the order for the holder of a claim; this only reads.
 
         "drain": the operator wants no run to train, so that it is to be given back.
@@ -294,7 +296,7 @@ class Leases:
             return "cancel" if run.cancel else "drain"
         if run.lease_until < self.lease_clock():
             return "lapsed"
-        return "paused" if run.state == PAUSED else "go on"
+        return "paused" if run.state == PAUSED else "continue"
 
     def reap(self, *, only_look: bool = False) -> list[str]:
         """Queue every run again whose holder is lost; return those to ring for.
@@ -362,8 +364,8 @@ class Leases:
 
 def _lease_lost(claim: Claim) -> LeaseLostError:
     return LeaseLostError(
-        f"run {claim.run_id} is no longer held under fence {claim.fence}; "
-        "nothing more is written for it."
+        f"this worker no longer owns run {claim.run_id} (fence {claim.fence}), so it "
+        "stores nothing more for it."
     )
 
 

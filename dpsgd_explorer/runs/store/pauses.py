@@ -131,7 +131,7 @@ class Pauses:
         if values.get("steps", step) < step:
             raise ConfigError(
                 "steps",
-                f"steps must be at least those that are done, {step}, got "
+                f"steps must be at least {step}, the number of steps done, got "
                 f"{values['steps']}.",
             )
         if wanted.cost > config.cost:
@@ -160,7 +160,8 @@ def _check_goes_on(run: RowMapping, values: Mapping[str, Any]) -> None:
         field = next(iter(values), "")
         raise ConfigError(
             field,
-            "the run has ended; continue it, or start another one with this setting.",
+            "the run has ended, so its settings no longer change. Continue it, or "
+            "start another run with this setting.",
         )
 
 

@@ -143,5 +143,5 @@ class Checkpoint:
 def not_found(run_id: str) -> RunNotFoundError:
     """Return the error about a run that does not exist, or is another visitor's."""
     return RunNotFoundError(
-        f"there is no run {run_id!r} here, or it is another visitor's."
+        f"run {run_id!r} does not exist on this site, or belongs to another visitor."
     )

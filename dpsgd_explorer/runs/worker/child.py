@@ -212,7 +212,7 @@ def carry_out(
         store.leases.finish(claim, state, error=error)
     except UpgradedError as upgraded:
         next_id = store.leases.begin_again(claim)
-        logger.warning("run %s: %s Begun again: %s", claim.run_id, upgraded, next_id)
+        logger.warning("run %s: %s New run: %s", claim.run_id, upgraded, next_id)
     except RunGivenUpError:
         logger.info("run %s is paused without a process", claim.run_id)
     except LeaseLostError as lost:
@@ -391,8 +391,8 @@ def _check_repeats(event: Event, stored: StoredEvent) -> None:
 
 def _replay_error(stored: StoredEvent) -> ReplayError:
     return ReplayError(
-        f"resumed, the run did not repeat its event {stored.seq} ({stored.kind}); it "
-        "was stopped, for its noise may have been drawn anew. Start the run again."
+        f"resumed, the run did not repeat its event {stored.seq} ({stored.kind}). Its "
+        "noise may have been drawn twice, so it was stopped. Start the run again."
     )
 
 

@@ -146,7 +146,7 @@ class Consumer:
                     overdue_s, running_per_visitor=self._running_per_visitor
                 )
         except ExplorerError as error:
-            logger.warning("lost runs could not be looked for: %s", error)
+            logger.warning("the search for lost runs failed: %s", error)
             self._reaps_from = time.monotonic() + self._lease_s
             to_ring = []
         for run_id in to_ring:

@@ -35,7 +35,7 @@ class Heartbeat:
                 self._file.touch()
             os.utime(self._file, ns=(now, now))
         except OSError as error:
-            logger.warning("no sign of life could be left: %s", error)
+            logger.warning("the heartbeat could not be written: %s", error)
 
     def end(self) -> None:
         """Be no more looked for."""

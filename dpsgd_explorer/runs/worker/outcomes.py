@@ -45,8 +45,8 @@ def of_exception(error: Exception, memory_mib: int) -> Outcome:
     return _outcome(
         FAILED,
         "internal_error",
-        f"the run ended with an error of ours ({type(error).__name__}); "
-        "the server's log has the details.",
+        f"the run ended with an error of this program ({type(error).__name__}). The "
+        "server's log has the details.",
     )
 
 
@@ -64,7 +64,7 @@ def of_exit(code: int, *, seconds: int) -> Outcome:
     return _outcome(
         FAILED,
         "crashed",
-        f"the training process ended with {how}; start the run again.",
+        f"the training process ended with {how}. Start the run again.",
     )
 
 
@@ -73,8 +73,8 @@ def time_limit(seconds: int) -> Outcome:
     return _outcome(
         FAILED,
         "time_limit",
-        f"the run was stopped after {seconds} seconds, the limit of this site; "
-        "take fewer steps, a smaller batch or a smaller model.",
+        f"the run was stopped after {seconds} seconds, the limit of this site. Use "
+        "fewer steps, a smaller batch or a smaller model.",
     )
 
 
@@ -83,8 +83,8 @@ def memory_limit(memory_mib: int) -> Outcome:
     return _outcome(
         FAILED,
         "memory_limit",
-        f"the run needed more memory than it may have ({memory_mib} MiB); "
-        "take a smaller batch or a smaller model.",
+        f"the run needed more memory than the limit of this site ({memory_mib} MiB). "
+        "Use a smaller batch or a smaller model.",
     )
 
 

@@ -128,7 +128,7 @@ class Supervision:
         if order == "stop":
             return lambda: None
         if order == "lapsed":
-            logger.warning("run %s: its process says nothing", self._claim.run_id)
+            logger.warning("run %s: its process does not respond", self._claim.run_id)
             return lambda: self._leases.release(self._claim, lost=True)
         if time.monotonic() >= self._end:
             seconds = self._settings.wall_seconds
@@ -147,9 +147,9 @@ class Supervision:
             if now >= self._trusted_from:
                 logger.warning("run %s: %s", self._claim.run_id, error)
             self._trusted_from = now + LEASE_SECONDS
-            return "go on"
+            return "continue"
         is_early = order == "lapsed" and now < self._trusted_from
-        return "go on" if is_early else order
+        return "continue" if is_early else order
 
     def _settle(self, code: int) -> None:
         """Store the outcome of the run, unless its process already has."""
@@ -185,7 +185,7 @@ class Supervision:
                 if str(error) != logged:
                     logged = str(error)
                     logger.warning(
-                        "run %s cannot be ended: %s", self._claim.run_id, logged
+                        "run %s cannot be stopped: %s", self._claim.run_id, logged
                     )
             if self._stop.wait(RETRY_SECONDS):
                 return

@@ -127,7 +127,7 @@ def train_address(found: Budget) -> tuple[str, str]:
         config = TrainingConfig.parse(_settings(fitting[0], found))
         config.plan  # noqa: B018  the length shows only here
     except ConfigError as error:
-        return "", f"The trainer does not take this set-up: {error}"
+        return "", f"The trainer rejects these settings: {error}"
     query: dict[str, Any] = {**to_query(config)}
     return url_for("train.index", **query), ""
 

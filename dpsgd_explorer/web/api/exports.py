@@ -191,8 +191,8 @@ def card(run_id: str) -> Response:
     content = card_of(run, log, store.phases_of([run.id])[run.id])
     if content is None:
         raise RunNotFoundError(
-            f"there is no card of run {run_id!r}: a training has one when it has "
-            "ended, a search when it has a winner."
+            f"run {run_id!r} has no card: a training gets a card when it has ended, a "
+            "search when it has a winner."
         )
     name = f"dpsgd-run-{run_id[:8]}-card.svg"
     disposition = {"Content-Disposition": f'inline; filename="{name}"'}
@@ -212,8 +212,8 @@ def receipt(run_id: str) -> Response:
     content = ends[-1].get("receipt") if ends else None
     if content is None:
         raise RunNotFoundError(
-            f"there is no receipt of run {run_id!r}: a private training or search has "
-            "one when it is done."
+            f"run {run_id!r} has no receipt: a private training or search gets a "
+            "receipt when it is done."
         )
     name = f"dpsgd-run-{run_id[:8]}.receipt.json"
     disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -236,8 +236,8 @@ def weights(run_id: str) -> Response:
     data = store.weights(run.id)
     if data is None:
         raise RunNotFoundError(
-            f"there are no weights of run {run_id!r}: they are stored when a training "
-            "is done, and the oldest are deleted first."
+            f"run {run_id!r} has no weights: they are stored when a training is done, "
+            "and the oldest weights are deleted first."
         )
     name = f"dpsgd-run-{run_id[:8]}.safetensors"
     disposition = {"Content-Disposition": f'attachment; filename="{name}"'}

@@ -29,7 +29,10 @@ def change_price(run_id: str, query: ChangeQuestion) -> ChangeAnswer:
     run = store.get(run_id)
     config = parse(run.config)
     if run.kind != DEFAULT_KIND or not isinstance(config, TrainingConfig):
-        raise ConfigError("kind", "kind must be training to be changed in mid-run.")
+        raise ConfigError(
+            "kind",
+            "kind must be training: other runs cannot be changed while they run.",
+        )
     if query.further_steps is not None:
         store.continuing.check(run.id, query.further_steps)
     return price(config, store.phases_of([run.id])[run.id], run.step, query.values)

@@ -40,8 +40,8 @@ from dpsgd_explorer.web.run_views.registry import VIEWS
 bp = Blueprint("recount_api", __name__, url_prefix="/api/v1/runs/<run_id>")
 
 REFUTED = (
-    "run has no ε: its own audit proves that it spent more than was promised, so it is "
-    "not covered by what an accountant counts for its plan."
+    "run has no ε: its own audit proves that it spent more than promised, so the ε of "
+    "its plan does not hold."
 )
 COUNTED = ("step", "evaluation", "end")
 
@@ -109,9 +109,9 @@ def _by_filter(
     if accountant is not None:
         raise ConfigError(
             "accountant",
-            f"accountant must be left out, got {accountant!r}: an accountant counts "
-            "steps that were planned beforehand, and those of this run could be chosen "
-            "while looking. Its ε is the budget of its filter.",
+            f"accountant must be left out, got {accountant!r}: accountants cover only "
+            "planned steps, but the steps of this run could be chosen from earlier "
+            "results. Its ε is the budget of its filter.",
         )
     claimed = budget.epsilon if steps[-1] else 0.0
     spent = Epsilon.spent(claimed, PrivacyTerms.of_counter(FILTER, budget.delta))

@@ -101,7 +101,7 @@ def label(run_id: str, body: RunLabels) -> RunAnswer:
     labels = body.model_dump(exclude_none=True)
     if not labels:
         names = ", ".join(RunLabels.model_fields)
-        raise ConfigError("name", f"one of {names} must be given, got none of them.")
+        raise ConfigError("name", f"at least one of {names} must be given, got none.")
     return _answer(run_store().label(run_id, current_visitor(), **labels))
 
 
@@ -242,8 +242,8 @@ def _launched_for(config: RunConfig, class_id: str, labels: dict[str, str]) -> R
     if is_own(getattr(config, "dataset", "")):
         raise ConfigError(
             "class_id",
-            "class_id: a class sees its runs, and one on a table of your own is for "
-            "you alone. Launch it without the class.",
+            "class_id must be left out for a run on a table of your own, because the "
+            "class would see the run. Launch it without the class.",
         )
     run_id = classes().launch(
         config,

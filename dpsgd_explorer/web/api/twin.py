@@ -53,8 +53,8 @@ class TwinAnswer(BaseModel):
     """A run without privacy, at its end; it is not private."""
 
     source: Literal["run", "recorded", "none"] = Field(
-        description="A run that this visitor chose, one that ships with the program, "
-        "or none."
+        description="Source of the twin: a run chosen by this visitor, a run shipped "
+        "with the program, or none."
     )
     title: str = ""
     note: str = ""
@@ -85,7 +85,9 @@ def twin(run_id: str, query: TwinQuestion) -> TwinAnswer:
     run = run_store().get(run_id)
     config = parse(run.config)
     if not isinstance(config, TrainingConfig):
-        raise ConfigError("kind", "kind must be training: only it has a twin.")
+        raise ConfigError(
+            "kind", "kind must be training, because only training runs have a twin."
+        )
     candidates = _candidates(config)
     answer = _chosen(query.own, candidates) if query.own else _recorded(config)
     choices = [
@@ -134,7 +136,7 @@ def _chosen(
         raise ConfigError(
             "own",
             "own must be the id of one of your finished runs without privacy on the "
-            f"same batches, got {wanted[:64]!r}. Take one of the choices, or leave it "
+            f"same batches, got {wanted[:64]!r}. Use one of the choices, or leave it "
             "out.",
         )
     return TwinAnswer(

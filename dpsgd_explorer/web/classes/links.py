@@ -65,8 +65,8 @@ def entrance_of(code: str) -> Entrance:
 def wrong_link() -> ClassNotFoundError:
     """Return the error about a link that leads to no class."""
     return ClassNotFoundError(
-        "this link leads to no class: it is not whole, or the class was deleted, or "
-        "its teacher renewed the link. Ask the teacher for the link."
+        "this link leads to no class: it is incomplete, or the class was deleted, or "
+        "its teacher renewed the link. Request the link from your teacher."
     )
 
 

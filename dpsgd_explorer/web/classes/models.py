@@ -37,7 +37,7 @@ class ClassRequest(BaseModel):
     )
     shares_runs: bool = Field(
         True,
-        description="If false, students see their own and the teachers' runs only.",
+        description="If false, students see only their own and the teachers' runs.",
     )
 
     @property
@@ -75,7 +75,7 @@ class ClassRun(BaseModel):
 
     run_id: str
     student: str
-    number: int = Field(description="Of its student; 0: a teacher.")
+    number: int = Field(description="Number of its student; 0: a teacher.")
     kind: str
     name: str
     state: str
@@ -124,10 +124,12 @@ class ClassSummary(BaseModel):
     closed_at: float | None
     launches: int
     launches_each: int
-    launched: int = Field(description="By all, runs that were deleted since included.")
-    left: int = Field(description="What this visitor may launch yet.")
+    launched: int = Field(
+        description="Number of runs launched by all members, with deleted runs."
+    )
+    left: int = Field(description="Number of runs that this visitor may still launch.")
     version: int = Field(description="Number of the last change.")
-    shares_runs: bool = Field(description="Whether students see each other's runs.")
+    shares_runs: bool = Field(description="If true, students see each other's runs.")
     links: dict[str, str]
 
     @classmethod

@@ -43,8 +43,8 @@ def setup_query(address: str) -> str:
     if not given:
         raise ConfigError(
             SETUP,
-            "setup must be an address that was copied from the trainer or built under "
-            f"Teach, got {text[:80]!r}.",
+            "setup must be an address copied from the trainer or created under Teach, "
+            f"got {text[:80]!r}.",
         )
     settings = {name: given[name] for name in given if name not in (HIDE, LOCK)}
     try:
@@ -54,6 +54,8 @@ def setup_query(address: str) -> str:
         raise ConfigError(SETUP, f"setup: {error}") from None
     if is_own(settings.get("dataset")):
         raise ConfigError(
-            SETUP, "setup must be on a data set that all have, got a table of your own."
+            SETUP,
+            "setup must use a data set that all students have, got a table of your "
+            "own.",
         )
     return urlencode({**settings, **limits.query}, safe=",")

@@ -73,7 +73,7 @@ LAYOUTS: dict[type[BaseModel], Layout] = {
         switches=(
             Switch(
                 "fix",
-                "What to fix",
+                "Fixed quantity",
                 {"target_epsilon": "target ε", "noise_multiplier": "noise σ"},
             ),
             Switch(

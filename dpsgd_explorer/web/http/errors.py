@@ -40,9 +40,9 @@ BUSY_RETRY_SECONDS = 5
 KEPT_HEADERS = ("Allow", "Retry-After")
 FOR_PROGRAMS = re.compile(r"/(api/|healthz$|readyz$|openapi\.json$)")
 EXPLANATIONS = {
-    404: "There is nothing at this address.",
+    404: "This address does not exist.",
     413: "The body is larger than 64 KB.",
-    500: "Something broke on our side; the log of the server says what.",
+    500: "The server failed to answer. The log of the server contains the error.",
 }
 
 

@@ -49,8 +49,8 @@ def check_table(config: RunConfig) -> None:
     if _find(config.dataset) != config.table:
         raise ConfigError(
             "dataset",
-            f"dataset {config.dataset!r} must be one of your own tables on this site; "
-            "there is none of this name. Add it under Your data.",
+            f"dataset {config.dataset!r} must be one of your own tables on this site, "
+            "but you have no table with this name. Add it under Your data.",
         )
 
 
@@ -94,10 +94,10 @@ def visible_group(group_id: str) -> Group:
     """
     group = run_store().group(group_id)
     if any(is_hidden(run) for run in group.runs):
-        raise RunNotFoundError(f"there is no group {group_id!r} here.")
+        raise RunNotFoundError(f"group {group_id!r} does not exist on this site.")
     return group
 
 
 def _refuse_hidden(run: Run) -> None:
     if is_hidden(run):
-        raise RunNotFoundError(f"there is no run {run.id!r} here.")
+        raise RunNotFoundError(f"run {run.id!r} does not exist on this site.")

@@ -74,8 +74,8 @@ class TrustedProxies:
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "a peer that is not in DPSGD_TRUSTED_PROXIES sent a proxy's headers; "
-                "they are ignored, and so are all further ones, without a line here"
+                "a peer that is not in DPSGD_TRUSTED_PROXIES sent headers of a proxy; "
+                "they are ignored. Further such headers are ignored without a message"
             )
 
 

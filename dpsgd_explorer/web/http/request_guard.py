@@ -36,7 +36,9 @@ def check_request() -> None:
     _check_host()
     if "Transfer-Encoding" in request.headers:
         raise HttpError(
-            411, "length_required", "a body must come with its Content-Length."
+            411,
+            "length_required",
+            "a request with a body must have the header Content-Length.",
         )
     largest = LARGEST_UPLOADS.get(request.endpoint or "", LARGEST_BODY)
     if (request.content_length or 0) > largest:
@@ -75,8 +77,9 @@ def _check_host() -> None:
         raise HttpError(
             400,
             "untrusted_host",
-            f"this site is {', '.join(sorted(trusted))}, the request is for "
-            f"{request.host!r}; further names of the site belong in DPSGD_HOSTS.",
+            f"the host must be one of {', '.join(sorted(trusted))}, got "
+            f"{request.host!r}. The operator of the site adds host names to "
+            "DPSGD_HOSTS.",
         )
 
 
@@ -88,11 +91,11 @@ def _check_origin() -> None:
         return
     if site is None and (origin is None or urlsplit(origin).netloc == request.host):
         return
-    message = "this address takes changes from its own pages only."
+    message = "this address accepts changes only from pages of this site."
     if site is None:
         message += (
-            f" The page is of {origin}, the request is for {request.host!r}: a proxy "
-            "between them must pass the Host header on "
+            f" The page is from {origin}, the request is for {request.host!r}. If a "
+            "proxy is in between, it must forward the Host header "
             "(docs/how-to/operate/proxies.md)."
         )
     raise HttpError(403, "cross_site", message)

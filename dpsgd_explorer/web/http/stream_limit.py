@@ -41,17 +41,17 @@ class Listeners:
         with self._lock:
             if visitor and self._open[visitor] >= STREAMS_A_VISITOR:
                 raise _too_many(
-                    f"{STREAMS_A_VISITOR} streams of this visitor are open already, "
-                    "the most one may have"
+                    f"{STREAMS_A_VISITOR} event streams of this visitor are open, the "
+                    "maximum"
                 )
             if not visitor and self._open[visitor] >= self.unnamed_cap:
                 raise _too_many(
-                    f"{self.unnamed_cap} streams without a cookie are open already, "
-                    "the most there may be"
+                    f"{self.unnamed_cap} event streams without a cookie are open, the "
+                    "maximum"
                 )
             if self._open.total() >= self.cap:
                 raise _too_many(
-                    f"{self.cap} pages listen already, the most this server holds"
+                    f"{self.cap} event streams are open, the maximum of this server"
                 )
             self._open[visitor] += 1
 
@@ -66,6 +66,6 @@ def _too_many(reason: str) -> HttpError:
     return HttpError(
         503,
         "too_many_listeners",
-        f"{reason}; poll events.json?after= instead, or try again later.",
+        f"{reason}. Poll events.json?after= instead, or try again later.",
         retry_after=RETRY_SECONDS,
     )

@@ -96,8 +96,8 @@ def cookie_key(path: Path) -> bytes:
     if len(key) != KEY_BYTES:
         raise ConfigError(
             "DPSGD_INSTANCE_DIR",
-            f"{path} must hold {KEY_BYTES} random bytes, got {len(key)}; delete it "
-            "and start again. Visitors then lose their list of runs.",
+            f"{path} must have {KEY_BYTES} random bytes, got {len(key)}. Delete it and "
+            "start the site again; visitors then lose their list of runs.",
         )
     return key
 

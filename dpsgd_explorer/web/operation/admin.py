@@ -21,9 +21,11 @@ from dpsgd_explorer.web.operation import gate
 bp = Blueprint("admin", __name__, url_prefix="/admin")
 ENTRANCE = "admin.entrance"
 DONE = {
-    "paused": "No run starts until the queue is resumed; those that train go on.",
+    "paused": (
+        "No run starts until the queue is resumed. Runs that have started continue."
+    ),
     "resumed": "Runs start again.",
-    "ended": "The run ends; its visitor reads that the operator ended it.",
+    "ended": "The run ends; its visitor sees that the operator ended it.",
 }
 
 

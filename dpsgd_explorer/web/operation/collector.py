@@ -33,7 +33,7 @@ class SiteCollector(Collector):
         )
         yield _gauge(
             "dpsgd_listeners_limit",
-            "Event streams that this process may hold",
+            "Maximum number of event streams of this process",
             self._listeners.cap,
         )
         reading = self._fleet.read_if_possible()
@@ -47,7 +47,7 @@ class SiteCollector(Collector):
 
 
 def _of_queue(reading: Reading) -> Families:
-    yield _gauge("dpsgd_queue_depth", "Runs that wait for a worker", reading.queued)
+    yield _gauge("dpsgd_queue_depth", "Runs waiting for a worker", reading.queued)
     yield _gauge(
         "dpsgd_queue_oldest_seconds",
         "Time since the oldest waiting run was launched; 0: none waits",
@@ -85,12 +85,12 @@ def _of_workers(reading: Reading) -> Families:
     yield _gauge("dpsgd_workers", "Workers seen lately", len(alive))
     yield _gauge(
         "dpsgd_worker_places",
-        "Runs that these carry out at the same time, at most",
+        "Maximum number of simultaneous runs of these workers",
         sum(worker.places for worker in alive),
     )
     yield _gauge(
         "dpsgd_worker_places_busy",
-        "Runs that these carry out now",
+        "Runs on these workers now",
         sum(worker.busy for worker in alive),
     )
 

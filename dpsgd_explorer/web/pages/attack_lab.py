@@ -26,11 +26,12 @@ from dpsgd_explorer.web.run_views.attack import (
 )
 
 GONE = (
-    "there is no such run, or it was deleted. The lab stands at its own settings; open "
-    "the run you mean and choose “Attack this run” there."
+    "this run does not exist, or it was deleted. The lab shows its own settings "
+    "instead. Open your run and choose “Attack this run” there."
 )
 OTHER_KIND = (
-    "this run cannot be attacked here: it is no training. Open a run of the trainer."
+    "this run cannot be attacked, because it is not a training. Open a run of the "
+    "trainer."
 )
 
 

@@ -98,8 +98,7 @@ def _ids(most: int) -> list[str]:
     if len(ids) > most:
         raise ConfigError(
             "ids",
-            f"ids must name at most {most} runs to be seen at once, got {len(ids)}. "
-            "Take some away.",
+            f"ids must name at most {most} runs, got {len(ids)}. Remove some.",
         )
     return ids
 
@@ -111,16 +110,16 @@ def _asked(ids: Sequence[str], kinds: Collection[str]) -> Asked:
             run = visible_run(run_id)
         except RunNotFoundError:
             asked.problems.append(
-                f"There is no run “{run_id[:64]}” here: it was deleted, or its link is "
-                "not whole."
+                f"Run “{run_id[:64]}” does not exist on this site: it was deleted, or "
+                "its link is incomplete."
             )
             continue
         if run.kind in kinds:
             asked.runs.append(run)
         else:
             asked.problems.append(
-                f"“{name_of(run)}” is no training: only trainings have an accuracy to "
-                "compare."
+                f"“{name_of(run)}” is not a training. Only trainings have an accuracy "
+                "to compare."
             )
     return asked
 

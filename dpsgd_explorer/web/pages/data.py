@@ -37,7 +37,7 @@ KINDS = {
     IGNORED: "leave out",
     NUMBER: "number",
     CATEGORY: "category",
-    LABEL: "label, to be predicted",
+    LABEL: "label (to predict)",
 }
 BATCHES = 8  # about so many batches per pass over the table
 LARGEST_BATCH = 1024
@@ -227,8 +227,8 @@ def _values_of(stated: Stated) -> Mapping[str, object]:
             most = MOST_CLASSES if stated.kind == LABEL else MOST_VALUES
             raise ConfigError(
                 "table",
-                f"column {stated.name!r} needs its 2 to {most} values, separated by "
-                "commas.",
+                f"column {stated.name!r} must list its values, 2 to {most}, separated "
+                "by commas.",
             )
         return column | {"values": [value.strip() for value in listed]}
     return column

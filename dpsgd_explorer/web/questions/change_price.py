@@ -26,7 +26,7 @@ class ChangeQuestion(Question):
     expected_batch_size: int | None = Field(None, description="New mean batch size.")
     steps: int | None = Field(None, description="New number of steps of the run.")
     further_steps: int | None = Field(
-        None, description="Number of steps by which an ended run is continued."
+        None, description="Number of further steps of an ended run."
     )
 
     @property
@@ -69,7 +69,7 @@ def price(
     """
     if not values:
         names = ", ".join((*CHANGEABLE, FURTHER))
-        raise ConfigError("steps", f"one of {names} must be given, got none of them.")
+        raise ConfigError("steps", f"at least one of {names} must be given, got none.")
     changes = [*changes_of(phases), (step, values)]
     now, spending = along(config, changes)
     last = spending.last
@@ -99,14 +99,17 @@ def _words(
 ) -> str:
     counted, before = spent[last], spent[step]
     if counted is None or before is None:
-        return f"It would go on to step {last:,}; without noise there is no guarantee."
+        return (
+            f"The run would continue to step {last:,}; without noise it has no "
+            "guarantee."
+        )
     if not config.is_filtered:
         return f"To step {last:,}: ε = {limit(counted)} instead of {limit(before)}."
     budget = limit(config.filter_epsilon or 0.0)
     if last <= step < steps:
         return (
             f"The budget for changes, ε = {budget}, allows no such step: the run would "
-            "end here. Take more noise or a smaller batch."
+            "end here. Use more noise or a smaller batch."
         )
     end = (
         f"The budget ends the run after step {last:,} of {steps:,}"
@@ -115,5 +118,5 @@ def _words(
     )
     return (
         f"{end}: the filter has counted ε = {limit(before)} and will count "
-        f"{limit(counted)} of {budget}. What is guaranteed stays ε = {budget} (bound)."
+        f"{limit(counted)} of {budget}. The guarantee remains ε = {budget} (bound)."
     )

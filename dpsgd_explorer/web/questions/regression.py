@@ -63,7 +63,7 @@ class RegressionQuestion(Question):
     )
     variant: str = Setting(
         label="Spending",
-        help="Notebook: full noise beside the diagonal, and λ_min released. Tight: "
+        help="Notebook: full noise outside the diagonal, and λ_min released. Tight: "
         "neither.",
         choices={"tight": "tight", "notebook": "the notebook"},
     ).field("tight", PRIVACY)
@@ -174,14 +174,15 @@ class RegressionQuestion(Question):
         group=DESCENT,
         slider=False,
         label="Own rate",
-        help="A learning rate of your own; empty: as chosen above.",
+        help="Your own learning rate. Empty: as selected above.",
         le=LARGEST_RATE,
     )
     rate_factor: float = setting(
         "rate_factor",
         1.0,
         group=DESCENT,
-        help="Multiplies the rate; 10 and 0.1 times it stand beside it in the chart.",
+        help="Multiplies the rate; The chart also shows 10 times and 0.1 times this "
+        "rate.",
         ge=1e-3,
         le=1e3,
     )
@@ -199,12 +200,12 @@ class RegressionQuestion(Question):
         "repetitions",
         100,
         group=EXPERIMENT,
-        help="Releases at each ε of which median and band are shown.",
+        help="Number of releases at each ε. The chart shows their median and band.",
         ge=20,
         le=200,
     )
     seed: int = setting(
-        "seed", 0, group=EXPERIMENT, help="Another one draws other noise.", step=None
+        "seed", 0, group=EXPERIMENT, help="Another seed draws other noise.", step=None
     )
 
     @model_validator(mode="before")
@@ -222,7 +223,8 @@ class RegressionQuestion(Question):
         """Refuse equal axes, and a descent that cannot be."""
         if self.first == self.second:
             raise ConfigError(
-                "second", "second must be another feature than first, got the same."
+                "second",
+                "second must be a different feature than first, got the same feature.",
             )
         if self.steps is None and self.solve != "steps":
             raise ConfigError(
@@ -243,8 +245,8 @@ class RegressionQuestion(Question):
             raise ConfigError(
                 "target_epsilon",
                 f"target_epsilon must be reached with noise of at most {MOST_NOISE:g}, "
-                f"got {self.target_epsilon:g}, which takes {noise:.3g}. Raise it, or "
-                "take fewer steps.",
+                f"got {self.target_epsilon:g}, which needs {noise:.3g}. Raise it, or "
+                "use fewer steps.",
             )
         return self
 

@@ -36,14 +36,14 @@ def phases_of(told: Iterable[Mapping[str, Any]]) -> tuple[list[Phase], float]:
     if not begun or any(phase.get("noise_multiplier") is None for phase in begun):
         raise ConfigError(
             "accountant",
-            "accountant needs a run that has begun and adds noise; this one has no "
+            "accountant must be used on a started run with noise; this run has no "
             "noise to count. Choose a private run.",
         )
     if "mean_trials" in begun[0]:
         raise ConfigError(
             "accountant",
-            "accountant must be left out of a search: its price is a bound on the best "
-            "of its trials, which no accountant of steps counts.",
+            "accountant must be left out for a search: the ε of a search is a bound on "
+            "the best of its trials, which accountants of steps do not compute.",
         )
     last = begun[-1]["steps"]
     ends = [*(later["step"] for _, later in pairwise(begun)), last]

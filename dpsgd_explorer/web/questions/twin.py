@@ -69,9 +69,9 @@ def run_note(twin: TrainingConfig, name: str) -> str:
     tuned = rates_without_privacy().get(twin.model, {}).get(twin.dataset)
     rate = f"learning rate {twin.learning_rate:g}"
     if tuned is None:
-        rate += ", which nobody tuned: differences may be those of the rate"
+        rate += ", which was not tuned: differences may come from the rate"
     elif not is_tuned(twin):
-        rate += f", not the tuned {tuned:g}: differences may be those of the rate"
+        rate += f", not the tuned {tuned:g}: differences may come from the rate"
     return (
         f"The twin is your run “{name}”: the same batches and first parameters without "
         f"clipping and noise, to its end; {rate}."

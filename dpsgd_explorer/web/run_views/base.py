@@ -96,7 +96,9 @@ class RunView(ABC):
         Raises:
             ConfigError: runs of this kind spend nothing.
         """
-        raise ConfigError("accountant", "accountant: this run spends nothing.")
+        raise ConfigError(
+            "accountant", "accountant must be left out: this run spends no ε."
+        )
 
     def spent(
         self, epsilon: float | None, config: Settings, status: str = ""

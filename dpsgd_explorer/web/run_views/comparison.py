@@ -272,8 +272,8 @@ def _counted(runs: Sequence[Compared]) -> str:
         return ""
     their = "their filters" if len(letters) > 1 else "its filter"
     return (
-        f"{_spoken(letters)} {'stand' if len(letters) > 1 else 'stands'} at what "
-        f"{their} had counted, which is no guarantee: what is spent is the whole "
+        f"{_spoken(letters)} {'stand' if len(letters) > 1 else 'stands'} at the ε that "
+        f"{their} had counted, which is not a guarantee: the run spends the whole "
         "budget, as in the table."
     )
 

@@ -109,13 +109,13 @@ class EnginesView(RunView):
         return [
             Section(
                 "Time of a step",
-                "CPU time of one thread over that of the ordinary step, in turns with "
-                "it.",
+                "CPU time of one thread relative to the ordinary step, measured in "
+                "turns.",
                 _bars(found, "ratio", [point["ratio"] for point in found]),
             ),
             Section(
                 "Memory of a step",
-                "The most that torch holds at once beyond what stays, in MiB.",
+                "Peak memory that torch allocates during the step, in MiB.",
                 _bars(found, "MiB", [point["peak_bytes"] / MIB for point in found]),
             ),
         ]

@@ -67,12 +67,11 @@ class GroupAnswer(BaseModel):
     mine: bool
     created_at: float
     has_ended: bool
-    ended: int = Field(description="How many of its runs have ended.")
+    ended: int = Field(description="Number of its runs that have ended.")
     total: int
-    share: float = Field(description="Share of the steps of all runs that is done.")
+    share: float = Field(description="Fraction of the steps of all runs that are done.")
     expected_seconds: float | None = Field(
-        description="In about how many seconds all have ended: an estimate; null if "
-        "there is nothing to go by."
+        description="Estimated seconds until all runs have ended; null if unknown."
     )
     together: Epsilon | None
     runs: list[GroupMember]

@@ -43,7 +43,7 @@ class Labels(BaseModel):
     """Name and relations of a run."""
 
     name: str = Field("", description="At most 60 printable characters.")
-    group: str = Field("", description="Name that related runs have in common.")
+    group: str = Field("", description="Name of a set of related runs.")
     parent: str = Field(
         "", description="Id of the run that this run repeats or varies."
     )
@@ -142,7 +142,10 @@ class Position(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     after: int = Field(
-        0, ge=0, le=LARGEST_SEQ, description="Id of the last event you have; 0: none."
+        0,
+        ge=0,
+        le=LARGEST_SEQ,
+        description="Id of the last event that you received; 0: none.",
     )
 
 
@@ -217,8 +220,8 @@ class RunAnswer(RunSummary):
         description="No run starts until the operator of the site resumes the queue."
     )
     expected_start_seconds: float | None = Field(
-        description="In about how many seconds it starts: an estimate from what the "
-        "last runs of each kind took; null if there is nothing to go by."
+        description="Estimated seconds until the run starts, from the duration of "
+        "recent runs of each kind; null if unknown."
     )
 
 

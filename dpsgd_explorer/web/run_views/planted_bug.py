@@ -92,7 +92,7 @@ class PlantedBugView(RunView):
         figure["data"].append(shared | {"x": steps, "y": promised})
         return [
             Section(
-                "What the canaries prove",
+                "Bound that the canaries prove",
                 "Lower bound on ε at 95 %, and dashed what the loop promises.",
                 figure,
             )

@@ -89,8 +89,8 @@ def statement(
             f"It is (ε, δ)-differentially private with ε = {spent.epsilon_text} and "
             f"δ = {small(spent.delta)}.",
             f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
-            f"Sampling: Poisson, every record joins each of {_sampling(done)}, by "
-            "itself.",
+            f"Sampling: Poisson, every record joins each of {_sampling(done)}, "
+            "independently of all others.",
             f"Mechanism: {_clipping(config)}; Gaussian noise is added to their sum, "
             f"in all {_noise(done)} times the sensitivity.",
             *_chosen(run, config, phases),
@@ -129,8 +129,8 @@ def statement_of_search(run: Run, spent: Epsilon | None) -> str:
             f"mean {config.mean_trials:g}; each draws at random one of "
             f"{len(config.grid)} combinations ({_lists(config)}); the one with the "
             "highest test accuracy is released, the others and their number are not.",
-            f"Sampling of a trial: Poisson, every record joins each of "
-            f"{_sampling(done)}, by itself.",
+            "Sampling of a trial: Poisson, every record joins each of "
+            f"{_sampling(done)}, independently of all others.",
             f"Mechanism of a trial: {clipping}; Gaussian noise is added to their sum, "
             f"in all {_noise(done)} times the sensitivity.",
             f"Accountant: {counter_label(spent.accountant)}; ε is "

@@ -70,7 +70,7 @@ def read_limits(
     for name in sorted(hidden & locked):
         raise ConfigError(
             HIDE,
-            f"a control of {subject} is either hidden or locked, got both for "
+            f"a control of {subject} must be either hidden or locked, got both for "
             f"{name!r}. {WAY_OUT}",
         )
     return Limits(hidden, locked)

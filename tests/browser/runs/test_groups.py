@@ -145,4 +145,6 @@ def test_a_group_that_is_deleted_in_another_tab_says_so(open_page):
         "fetch(location.pathname.replace('/groups/', '/api/v1/groups/').slice(0, -1),"
         " {method: 'DELETE'})"
     )
-    expect(page.locator("[data-group-error]")).to_contain_text("there is no group")
+    expect(page.locator("[data-group-error]")).to_contain_text(
+        "does not exist on this site"
+    )

@@ -47,7 +47,7 @@ def test_an_operator_pauses_the_queue_and_ends_a_run(open_page, serve, axe):
     page.get_by_role("button", name="End it for good").press("Enter")
     expect(page.get_by_role("status")).to_contain_text("The run ends")
     expect(visitor.locator("[data-failure]")).to_have_text(
-        "Ended by the operator of this site."
+        "The operator of this site ended the run."
     )
     page.get_by_role("button", name="Resume the queue").press("Enter")
     expect(page.get_by_role("button", name="Pause the queue")).to_be_visible()

@@ -114,7 +114,7 @@ def test_steps_are_changed_within_a_budget_and_the_wall_ends_the_run(open_page):
     page.keyboard.press("Control+a")
     page.keyboard.type("19000")
     note = page.locator(".mid-run", has_text="20,000 in this run → 19,000")
-    expect(note).to_contain_text("What is guaranteed stays ε = 8.00 (bound)")
+    expect(note).to_contain_text("The guarantee remains ε = 8.00 (bound)")
     expect(note).to_contain_text("does not cover it if the loss")
     focus(note.get_by_role("button", name="Change this run"))
     page.keyboard.press("Enter")
@@ -158,7 +158,7 @@ def test_a_run_that_is_done_is_continued_at_a_price_that_is_said_before(open_pag
     said = page.locator("[data-continue-words]")
     again = button(page, "Continue this run")
     expect(said).to_contain_text("All 440 steps are within the budget")
-    expect(said).to_contain_text("What is guaranteed stays ε = 8.00 (bound)")
+    expect(said).to_contain_text("The guarantee remains ε = 8.00 (bound)")
     for typed, words in {
         "": "a whole number, at least 1",
         "1.5": "a whole number, at least 1",
@@ -204,7 +204,7 @@ def test_a_run_that_was_stopped_is_continued_too(open_page):
     focus(steps)
     page.keyboard.press("Control+a")
     page.keyboard.type("40")
-    expect(said).to_contain_text("What is guaranteed stays ε = 8.00 (bound)")
+    expect(said).to_contain_text("The guarantee remains ε = 8.00 (bound)")
     before = page.url
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: url != before)

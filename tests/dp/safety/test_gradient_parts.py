@@ -103,5 +103,5 @@ def test_the_largest_difference_of_a_sample_is_found(engine):
 def test_a_gradient_that_is_not_finite_is_named(engine):
     samples = gradients_of(engine, torch.full((SAMPLES, 4), torch.inf))
     one = chosen(samples, range(1))
-    with pytest.raises(UnsupportedModuleError, match="gradients that are not finite"):
+    with pytest.raises(UnsupportedModuleError, match="gradients must be finite"):
         list(differences(one, one, engine.parameters()))

@@ -1,4 +1,4 @@
-"""A database server that stops, comes back, or takes no writes; nothing is lost."""
+"""A database server that stops, comes back, or is read-only; nothing is lost."""
 
 import contextlib
 import threading
@@ -43,7 +43,7 @@ def test_a_server_that_stops_is_named_and_the_store_comes_back_by_itself(
         lambda: store.create(config, visitor="ann"),
         lambda: store.leases.append(claim, [step(1)]),
     ):
-        with pytest.raises(StorageUnreachableError, match="nothing that is stored"):
+        with pytest.raises(StorageUnreachableError, match="No stored run is lost"):
             act()
     assert [line.getMessage()[:28] for line in caplog.records] == [
         "the database does not answer"
@@ -108,7 +108,7 @@ def test_a_database_that_takes_no_writes_says_so_and_can_be_read(
     postgresql.ask("ALTER DATABASE runs SET default_transaction_read_only = on")
     try:
         store.database.close()
-        with pytest.raises(StorageReadOnlyError, match="takes no writes"):
+        with pytest.raises(StorageReadOnlyError, match="is read-only"):
             store.create(config, visitor="ann")
         assert store.get(run.id) == run
     finally:
@@ -165,7 +165,7 @@ def test_leases_are_counted_by_the_servers_clock(postgresql_url, config, monkeyp
     monkeypatch.setattr(time, "time", lambda: ahead)
     other = RunStore(postgresql_url)
     assert other.leases.reap() == []
-    assert other.leases.order(claim) == "go on"
+    assert other.leases.order(claim) == "continue"
     assert abs(other.clock() - store.clock()) < 1
     assert ahead - other.clock() > 3000
     other.database.close()

@@ -128,7 +128,7 @@ def test_a_servers_database_gets_its_tables_by_the_command_only(
 ):
     monkeypatch.setenv("DPSGD_INSTANCE_DIR", str(tmp_path))
     monkeypatch.setenv("DPSGD_DATABASE_URL", empty)
-    with pytest.raises(ConfigError, match=r"no tables yet; make .* upgrade"):
+    with pytest.raises(ConfigError, match=r"no tables yet. Create .* upgrade"):
         RunStore(empty)
     assert main(["database", "current"]) == 1
     assert main(["database", "upgrade"]) == 0
@@ -169,7 +169,8 @@ def test_a_servers_tables_of_before_are_migrated_with_their_classes(empty):
 
 @pytest.mark.long("servers")
 @pytest.mark.parametrize(
-    ("version", "words"), [(3, "back it up, then .* database upgrade"), (99, "later")]
+    ("version", "words"),
+    [(3, "Back the database up, then .* database upgrade"), (99, "later")],
 )
 def test_a_servers_database_of_another_version_is_refused(empty, version, words):
     Database(empty, on_open="upgrade").close()

@@ -82,5 +82,5 @@ def test_a_disk_that_takes_no_writes_is_named(tmp_path, monkeypatch):
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(Path, "write_bytes", refuse)
-    with pytest.raises(StorageReadOnlyError, match="takes no writes now"):
+    with pytest.raises(StorageReadOnlyError, match="is read-only now"):
         DiskReserve(tmp_path / "reserve").demand()

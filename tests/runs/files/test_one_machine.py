@@ -95,7 +95,7 @@ def used(tmp_path, monkeypatch):
 
 def test_a_file_that_another_machine_uses_is_refused_while_it_does(used):
     file, _, sign = used
-    with pytest.raises(ConfigError, match="by a worker on the machine other-host"):
+    with pytest.raises(ConfigError, match="a worker on the machine other-host"):
         refuse_other_machines(file)
     sign.end()
     refuse_other_machines(file)

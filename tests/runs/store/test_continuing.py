@@ -78,7 +78,7 @@ def test_a_run_that_is_not_over_is_not_continued(store, state):
 def test_a_run_at_its_wall_has_no_step_left(store):
     at_wall = store_run(store, "ann", **BUDGET | {"steps": 400, "filter_epsilon": 3.0})
     assert store.get(at_wall).step < 400
-    assert "allows no step more" in refused(store, at_wall)
+    assert "allows no further step" in refused(store, at_wall)
 
 
 @pytest.mark.parametrize("steps", [0, -1])

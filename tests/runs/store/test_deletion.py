@@ -51,7 +51,7 @@ def test_nothing_can_be_done_to_a_deleted_run(store, config, act):
 def test_a_running_run_is_stopped_at_once(store, config):
     run = store.create(config, visitor="ann")
     claim = store.leases.claim()
-    assert store.leases.order(claim) == "go on"
+    assert store.leases.order(claim) == "continue"
     store.delete(run.id, "ann")
     assert store.leases.order(claim) == "cancel"
     store.leases.finish(claim, "cancelled")

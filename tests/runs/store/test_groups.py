@@ -77,7 +77,7 @@ def test_no_run_is_queued_if_they_cost_too_much_together(limited, sweep, config)
 
 def test_a_group_that_was_made_takes_no_further_run(store, sweep, config):
     group = store.create_group(sweep(), visitor="ann")
-    with pytest.raises(ConfigError, match="made with all its runs"):
+    with pytest.raises(ConfigError, match="has a fixed set of runs"):
         store.create(config, visitor="ann", group=group.id)
     assert len(store.group(group.id).runs) == 3
 

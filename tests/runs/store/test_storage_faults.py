@@ -69,7 +69,7 @@ def test_a_file_that_takes_no_writes_says_so_and_can_be_read(store, config):
 
     sqlalchemy.event.listen(engine, "connect", forbid)
     engine.dispose()  # what is forbidden belongs to a connection
-    with pytest.raises(StorageReadOnlyError, match="takes no writes now"):
+    with pytest.raises(StorageReadOnlyError, match="is read-only now"):
         store.create(config, visitor="ann")
     assert store.get(run.id) == run
     sqlalchemy.event.remove(engine, "connect", forbid)

@@ -201,7 +201,7 @@ def test_what_a_later_program_cannot_repeat_begins_again_beside_its_log(
     assert train(claim) == 0
     ended = store.get(claim.run_id)
     assert (ended.state, ended.error["code"]) == ("interrupted", "upgraded")
-    assert ended.error["message"].startswith("The site was upgraded in mid-run")
+    assert ended.error["message"].startswith("The site was upgraded during the run")
     assert store.events(claim.run_id)[:-1] == before
     begun_again = store.get(ended.error["run"])
     assert (begun_again.state, begun_again.parent) == ("queued", ended.id)

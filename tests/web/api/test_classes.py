@@ -211,7 +211,7 @@ def test_what_is_launched_for_no_class_of_ones_own_is_refused(
         error_of(launch(student, {"id": wrong}), 404)
     assert store.counts()["queued"] == 0
     client.post(f"{made['links']['self']}/close")
-    error_of(launch(student, made), 410, says="Ask the teacher")
+    error_of(launch(student, made), 410, says="from your teacher")
 
 
 def test_a_quota_that_is_used_up_says_what_to_do(app, client):
@@ -226,7 +226,7 @@ def test_a_quota_that_is_used_up_says_what_to_do(app, client):
 
 def test_a_run_on_a_table_of_ones_own_is_for_no_class(app, client, made, monkeypatch):
     monkeypatch.setattr("dpsgd_explorer.web.api.runs.is_own", lambda _name: True)
-    error_of(launch(client, made), 422, "class_id", "for you alone")
+    error_of(launch(client, made), 422, "class_id", "the class would see the run")
 
 
 def test_leaving_removing_and_deleting_leave_runs_to_who_launched_them(

@@ -51,7 +51,7 @@ def test_the_price_is_what_the_filter_then_counts(client, done):
         [40, 60],
     )
     assert (answer["before"], answer["counted"]) == (before, after)
-    assert "What is guaranteed stays ε = 2.00 (bound)" in answer["words"]
+    assert "The guarantee remains ε = 2.00 (bound)" in answer["words"]
 
 
 def test_a_run_that_is_continued_is_another_with_its_log(client, done, store):

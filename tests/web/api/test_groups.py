@@ -180,7 +180,7 @@ def test_every_purpose_has_its_page(client, body, title):
 def test_the_page_of_a_group_that_is_not_there_says_so(client):
     answer = client.get("/groups/none/", headers={"Accept": "text/html"})
     assert answer.status_code == 404
-    assert "There is no group" in answer.text
+    assert "does not exist on this site" in answer.text
 
 
 def test_the_trainer_suggests_rates_of_each_data_set_and_model(client):

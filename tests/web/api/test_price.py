@@ -39,7 +39,7 @@ def test_a_change_within_the_budget_costs_what_the_filter_counts(client, begun):
     rate = config.plan.sample_rate
     exact = epsilon(rate, 2.0, answer["last_step"] - 10, config.delta)
     assert answer["counted"] > exact
-    assert "What is guaranteed stays ε = 2.00 (bound)" in answer["words"]
+    assert "The guarantee remains ε = 2.00 (bound)" in answer["words"]
 
 
 def test_the_wall_is_said_before_the_change(client, begun):

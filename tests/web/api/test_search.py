@@ -206,7 +206,7 @@ def test_a_winner_is_a_dot_and_counts_at_the_price_of_its_choice(
     assert "1 run has not taken a step" in text
     assert "the price of the choice, the losers do not count" in text
     linked = client.get(f"/runs/pareto?ids={finished}").text
-    assert "is no training" not in linked
+    assert "is not a training" not in linked
     assert f'It spent <strong class="num">ε = {price}' in linked
 
 

@@ -116,6 +116,6 @@ def test_head_and_options_are_answered(client):
 def test_an_error_page_is_a_sentence_with_ways_out(reading):
     page = reading.get("/runs/nosuch/", headers={"Accept": "text/html"})
     assert page.status_code == 404
-    assert '<p class="lede">There is no run' in page.text
+    assert '<p class="lede">Run &#39;nosuch&#39; does not exist' in page.text
     for address in ("/runs/", "/train/"):
         assert f'<a class="button" href="{address}"' in page.text

@@ -87,7 +87,9 @@ def test_processes_that_start_together_agree_on_the_key(tmp_path):
 def test_a_damaged_key_is_refused_with_the_remedy(tmp_path):
     path = tmp_path / KEY_FILE
     path.write_bytes(b"short")
-    with pytest.raises(ConfigError, match="got 5; delete it and start again"):
+    with pytest.raises(
+        ConfigError, match=r"got 5\. Delete it and start the site again"
+    ):
         cookie_key(path)
 
 

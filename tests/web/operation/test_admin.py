@@ -179,7 +179,7 @@ def test_a_visitor_reads_that_the_operator_ended_the_run(
         assert run["state"] == "cancelled"
         assert run["error"] == {
             "code": "ended_by_operator",
-            "message": "ended by the operator of this site.",
+            "message": "the operator of this site ended the run.",
         }
         last = client.get(f"{RUNS}/{each}/events.json").json["events"][-1]
         assert last["data"]["error"] == run["error"]

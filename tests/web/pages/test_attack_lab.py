@@ -257,7 +257,7 @@ def test_a_run_is_attacked_with_its_settings(client):
     [
         ({"private": False}, "has no privacy"),
         ({"optimizer": "adam"}, "its optimizer is"),
-        (ASKED, "it is no training"),
+        (ASKED, "it is not a training"),
     ],
 )
 def test_a_run_that_cannot_be_attacked_leaves_the_lab_as_it_is(client, asked, says):
@@ -273,7 +273,7 @@ def test_a_run_that_cannot_be_attacked_leaves_the_lab_as_it_is(client, asked, sa
 def test_a_run_that_is_gone_is_said_to_be(reading, run):
     page = reading.get(LAB, query_string={"run": run})
     assert page.status_code == 200
-    assert "There is no such run, or it was deleted" in page.text
+    assert "This run does not exist, or it was deleted" in page.text
 
 
 def test_a_run_that_was_deleted_is_gone(client):

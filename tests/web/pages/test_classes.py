@@ -53,9 +53,9 @@ def test_who_is_in_the_class_is_led_to_it(client, made, student):
 @pytest.mark.parametrize(
     ("address", "status", "says"),
     [
-        ("/class/none/", 404, "Ask the teacher for the link"),
-        ("/classes/none/", 404, "Open the link that the teacher gave you"),
-        ("/classes/none/roster/", 404, "Open the link"),
+        ("/class/none/", 404, "Request the link from your teacher"),
+        ("/classes/none/", 404, "open the complete link from your teacher"),
+        ("/classes/none/roster/", 404, "open the complete link"),
     ],
 )
 def test_a_wrong_address_says_what_to_do(client, address, status, says):
@@ -68,7 +68,7 @@ def test_a_class_that_is_over_says_so_to_all(app, client, made, student):
     client.post(f"{made['links']['self']}/close")
     gone = app.test_client().get(entrance(made), headers=HTML)
     assert gone.status_code == 410
-    assert "Ask the teacher for the link of another class" in gone.text
+    assert "Request the link of another class from your teacher" in gone.text
     page = student.get(made["links"]["page"]).text
     assert "This class is over" in page
     assert "Launch for this class" not in page

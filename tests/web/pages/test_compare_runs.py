@@ -84,8 +84,8 @@ def test_what_cannot_be_compared_is_named_and_the_rest_is_shown(client, stored):
     assert page.status_code == 200
     assert "<b>x" not in page.text
     text = words(page.text)
-    assert f"There is no run “{gone}” here" in text
-    assert "is no training" in text
+    assert f"Run “{gone}” does not exist on this site" in text
+    assert "is not a training" in text
     assert "A same settings" not in text
     assert compare(client, engines).status_code == 404
     assert "Choose up to 8 trainings" in words(client.get("/runs/compare").text)
@@ -95,7 +95,7 @@ def test_nine_runs_are_too_many(client):
     wants = {"Accept": "text/html"}
     answer = client.get("/runs/compare?ids=1,2,3,4,5,6,7,8,9", headers=wants)
     assert answer.status_code == 422
-    assert "at most 8 runs to be seen at once, got 9" in words(answer.text)
+    assert "at most 8 runs, got 9" in words(answer.text)
 
 
 def test_luck_is_what_seeds_alone_do(client, stored):

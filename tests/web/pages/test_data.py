@@ -185,8 +185,8 @@ def test_a_far_larger_file_is_not_read_at_all(client):
         ({"text-0": "9 to 1"}, 0, "the lower first"),
         ({"text-0": ""}, 0, "two numbers"),
         ({"text-0": "0 to 1e300"}, 0, "High must be at most 1e+12, got 1e+300."),
-        ({"text-1": ""}, 1, "needs its 2 to 50 values, separated by commas."),
-        ({"text-3": ""}, 3, "needs its 2 to 20 values, separated by commas."),
+        ({"text-1": ""}, 1, "must list its values, 2 to 50, separated by commas."),
+        ({"text-3": ""}, 3, "must list its values, 2 to 20, separated by commas."),
         ({"text-1": "red"}, 1, "2 to 50 different values"),
         ({"text-1": "red, blue"}, 1, "must be one of red, blue, got &#39;green&#39;"),
         ({"kind-2": "number", "text-2": "0 to 1"}, 2, "row 2, column"),
@@ -225,11 +225,11 @@ def test_no_more_than_some_tables_are_kept_and_the_form_that_was_open_says_so(cl
     assert client.post(addresses[4], data=STATED).status_code == 303
     _, answer = brought(client, csv_of(rows=201))
     assert answer.status_code == 422
-    assert "5 is the most" in answer.text
+    assert "the maximum is 5" in answer.text
     answer = client.post(open_form, data=STATED)
     assert answer.status_code == 422
     [shown] = re.findall(r'role="alert">(.*?)</p>', answer.text)
-    assert "You have 5 tables here; 5 is the most" in shown
+    assert "You already have 5 tables on this site, the maximum is 5" in shown
     assert 'value="0 to 100"' in answer.text  # nothing that was typed is lost
     own = re.findall(r'action="/data/(own-\w+)/delete"', client.get("/data/").text)
     assert client.post(f"/data/{own[0]}/delete").status_code == 303

@@ -107,7 +107,7 @@ def test_every_preset_is_a_question_that_can_be_asked(reading):
         ({"steps": "10000000"}, "steps", "at most 200000"),
         ({"variant": "loose"}, "variant", "one of tight, notebook"),
         ({"rows": "refuse"}, "rows", "one of normalize, clip"),
-        ({"second": "MedInc"}, "second", "another feature than first"),
+        ({"second": "MedInc"}, "second", "a different feature than first"),
         ({"noise_multiplier": "1000"}, "noise_multiplier", "at most 200,000 steps"),
         ({"target_epsilon": "0"}, "target_epsilon", "at least 0.01"),
         ({"solve": "delta"}, "solve", "steps, noise_multiplier, target_epsilon"),
@@ -117,7 +117,7 @@ def test_every_preset_is_a_question_that_can_be_asked(reading):
             {"solve": "noise_multiplier", "steps": "200000", "target_epsilon": "0.01"}
             | {"delta": "1e-300"},
             "target_epsilon",
-            "Raise it, or take fewer steps",
+            "Raise it, or use fewer steps",
         ),
         ({"rate": "best"}, "rate", "one of public, released, notebook"),
     ],

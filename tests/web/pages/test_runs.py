@@ -342,6 +342,6 @@ def test_a_run_that_an_upgrade_ended_leads_to_the_one_that_begins_again(client, 
     run_id = client.post("/api/v1/runs", json=SMALL).json["id"]
     next_id = store.leases.begin_again(store.leases.claim(run_id))
     page = client.get(f"/runs/{run_id}/").text
-    assert "The site was upgraded in mid-run" in page
+    assert "The site was upgraded during the run" in page
     assert f'href="/runs/{next_id}/">a run with the same settings' in page
     assert store.get(next_id).state == "queued"

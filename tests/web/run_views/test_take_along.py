@@ -135,7 +135,7 @@ def test_weights_are_downloaded_from_the_page_once_there_are_some(
     client, store, run_id
 ):
     path = f"{RUNS}/{run_id}/weights.safetensors"
-    error_of(client.get(path), 404, says="there are no weights of run")
+    error_of(client.get(path), 404, says="has no weights")
     claim = store.leases.claim(run_id)
     store.leases.append(claim, recorded_events())
     store.leases.save_weights(claim, b"weights of a model")
@@ -173,7 +173,7 @@ def test_a_card_of_a_run_without_noise_says_that_it_is_not_private(client, store
 
 
 def test_there_is_no_card_of_a_run_that_goes_on_or_has_no_accuracy(client, run_id):
-    error_of(client.get(f"{RUNS}/{run_id}/card.svg"), 404, says="no card of run")
+    error_of(client.get(f"{RUNS}/{run_id}/card.svg"), 404, says="has no card")
     regression = client.post(RUNS, json={"kind": "regression"}).json["id"]
     error_of(client.get(f"{RUNS}/{regression}/card.svg"), 404)
 

@@ -12,7 +12,7 @@ QUEUE_PAUSED, DRAIN = "queue_paused", "drain"
 LINK = "link "  # begins the names of notes of used links
 ENDED = {
     "code": "ended_by_operator",
-    "message": "ended by the operator of this site.",
+    "message": "the operator of this site ended the run.",
 }
 
 

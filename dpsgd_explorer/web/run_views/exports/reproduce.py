@@ -131,7 +131,7 @@ def _parts(run: Run, phases: Phases) -> dict[str, str]:
     )
     origin, recorded = f"Nothing to compare with: the recorded run is {run.state}.", ""
     if run.state == "done":
-        origin = "What the recorded run came to."
+        origin = "The results of the recorded run."
         recorded = "\n".join(
             f'    "{name}": {run.summary[name]!r},' for name in measured
         )
