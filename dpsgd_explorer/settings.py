@@ -179,11 +179,25 @@ class Settings:
         return QUOTAS[self.profile].changed(dict(self.own_quotas))
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read the variables; ConfigError names the one that is wrong."""
+    def from_environment(
+        cls,
+        environment: Mapping[str, str] | None = None,
+        *,
+        creates_folder: bool = True,
+    ) -> Self:
+        """Read the variables.
+
+        Args:
+            environment: Variables; None reads those of this process.
+            creates_folder: If True, create the instance folder where it is missing.
+
+        Raises:
+            ConfigError: a variable is wrong, or the folder cannot be created.
+        """
         values = with_secrets(os.environ if environment is None else environment)
         folder = Path(values.get("DPSGD_INSTANCE_DIR", "instance")).resolve()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if creates_folder:
+            _create_folder(folder)
         hosts = _host_names(values.get("DPSGD_HOSTS", ""))
         front = _one_of(values, "DPSGD_FRONT", FRONTS, cls.front)
         is_named = front != cls.front and not LOOPBACK_HOSTS.issuperset(hosts)
@@ -264,6 +278,17 @@ class Settings:
             **self.operation.to_environment(),
             **dict(self.own_quotas),
         }
+
+
+def _create_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            "DPSGD_INSTANCE_DIR",
+            "DPSGD_INSTANCE_DIR must be a folder that exists or can be created, got "
+            f"{folder}: {error.strerror}.",
+        ) from None
 
 
 def _one_of(

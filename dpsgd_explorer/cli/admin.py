@@ -20,6 +20,6 @@ def carry_out(options: argparse.Namespace) -> int:
     """Print the link."""
     from dpsgd_explorer.server.operator_link import MINUTES, operator_link
 
-    print(operator_link(Settings.from_environment(), options.site))
+    print(operator_link(Settings.from_environment(creates_folder=False), options.site))
     print(f"Open it once, within {MINUTES} minutes: it signs the operator in.")
     return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dpsgd_explorer.cli.site import settings_of_site
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.settings import Settings
 
@@ -35,11 +36,13 @@ def carry_out(options: argparse.Namespace) -> int:
     from dpsgd_explorer.runs.database.upgrade import COMMAND, NEWEST
     from dpsgd_explorer.runs.store.database import Database
 
-    url = Settings.from_environment().database_url
     if (options.action == "backup") != (options.file is not None):
         raise ConfigError(
             "FILE", "FILE must be given with backup, and with no other action."
         )
+    makes = options.action == "upgrade"
+    settings = Settings.from_environment() if makes else settings_of_site()
+    url = settings.database_url
     if options.action == "backup":
         size = back_up(url, Path(options.file).resolve())
         print(f"{options.file}: {size / 2**20:.1f} MiB")

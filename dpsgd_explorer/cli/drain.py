@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 
-from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.cli.site import settings_of_site
 
 POLL_SECONDS = 0.2
 NOT_DRAINED = 1
@@ -20,11 +21,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=float,
+        type=seconds,
         default=60.0,
         help="wait at most this long for the workers (default: %(default)g); exit code "
         f"{NOT_DRAINED} if a run still trains",
     )
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds.
+
+    Raises:
+        ArgumentTypeError: it is none, or below 0.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"must be a number of seconds, 0 or more, got {text!r}"
+        )
+    return number
 
 
 def carry_out(options: argparse.Namespace) -> int:
@@ -32,7 +50,7 @@ def carry_out(options: argparse.Namespace) -> int:
     from dpsgd_explorer.runs.operation.fleet import Fleet
     from dpsgd_explorer.runs.store.store import RunStore
 
-    store = RunStore.from_settings(Settings.from_environment())
+    store = RunStore.from_settings(settings_of_site())
     fleet = Fleet(store.database, store.clock)
     try:
         if options.resume:

@@ -180,7 +180,8 @@ def _train_among(processes: Alone, options: argparse.Namespace) -> int:
 
     config = parse(processes.read(lambda: _read_json(options.config)))
     check_options(options, config)
-    performance = PerformanceSettings.from_settings(Settings.from_environment())
+    settings = Settings.from_environment(creates_folder=False)
+    performance = PerformanceSettings.from_settings(settings)
     if options.norm_methods is not None:
         recorded = processes.read(lambda: recorded_norm_methods(options.norm_methods))
         performance = replace(performance, norm_methods=recorded)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 
+from dpsgd_explorer.cli.site import settings_of_site
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.settings import Settings
 
 MIB = 2**20
 
@@ -26,7 +26,7 @@ def carry_out(options: argparse.Namespace) -> int:
     from dpsgd_explorer.runs.store import retention
     from dpsgd_explorer.runs.store.store import RunStore
 
-    settings = Settings.from_environment()
+    settings = settings_of_site()
     days = settings.keep_days if options.days is None else options.days
     if days is None or not 0 <= days < math.inf:
         raise ConfigError(

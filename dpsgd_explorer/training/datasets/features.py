@@ -218,7 +218,9 @@ def row_sums(rows: Rows) -> Index:
 
 def _open(folder: Path, key: str, shape: tuple[int, int]) -> Disk | None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        # The folder above is that of a site's runs, which only its owner may enter.
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         return Disk(folder / key, shape)
     except OSError as error:
         log.warning("features are stored only in memory: %s", error)
