@@ -26,9 +26,12 @@ from dpsgd_explorer.accounting.queries import DOES_NOT_APPLY, Answer
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.accounting.sampling_schemes import POISSON, TRUNCATED_POISSON
 from dpsgd_explorer.accounting.terms import RELATIONS, claim, terms_of
+from dpsgd_explorer.cli.flags import DELTA_HELP
 
 SIGMA_DIGITS = 4
 EPSILON_DIGITS = 4
+#: Options whose arguments have other names in Python.
+RENAMED = {"neighboring_relation": "--relation"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=int, required=True, help="number of updates of the model"
     )
-    parser.add_argument(
-        "--delta", type=float, required=True, help="δ; choose it below 1 / N"
-    )
+    parser.add_argument("--delta", type=float, required=True, help=DELTA_HELP)
     names = ", ".join(NAMES)
     parser.add_argument(
         "--accountant", default="exact", help=f"one of {names} (default: %(default)s)"
@@ -79,6 +80,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"number of records in the data, for {TRUNCATED_POISSON}",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(renamed=RENAMED)
 
 
 def sample_rate(text: str) -> float:

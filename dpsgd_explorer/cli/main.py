@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from dpsgd_explorer import __version__, extras, logs
+from dpsgd_explorer.cli.flags import with_flags
 from dpsgd_explorer.errors import ConfigError, ExplorerError
 from dpsgd_explorer.settings import Settings, choose_data_dir
 
@@ -62,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except ExplorerError as error:
-        print(f"{options.command}: {error}", file=sys.stderr)
+        print(f"{options.command}: {_message(error, options)}", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
         return STOPPED
@@ -70,6 +71,15 @@ def main(arguments: list[str] | None = None) -> int:
         # The reader, such as head, has enough. Python flushes once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED
+
+
+def _message(error: ExplorerError, options: argparse.Namespace) -> str:
+    """Return the text of an error, with options where a command names them."""
+    renamed: dict[str, str] | None = getattr(options, "renamed", None)
+    if renamed is None:
+        return str(error)
+    flags = {name: f"--{name.replace('_', '-')}" for name in vars(options)} | renamed
+    return with_flags(str(error), getattr(error, "field", ""), flags)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
+from dpsgd_explorer.cli.flags import DELTA_HELP
 from dpsgd_explorer.cli.table_file import Table, read_table
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.regression import checks, housing, noisy_gradient_descent
@@ -26,6 +27,12 @@ ROWS_BECOME = {
     "normalize": "scaled to norm",
 }
 METHODS = ("adassp", "ssp", "noisy_gd")
+#: Options whose arguments have other names in Python.
+RENAMED = {
+    "feature_ranges": "--bounds",
+    "neighboring_relation": "--relation",
+    "target_epsilon": "--epsilon",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +64,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--bounds",
         default="",
         metavar="NAME=NUMBER,…",
-        help="maximum absolute value of each feature, known without looking at the "
-        "data, or a range such as NAME='18 to 80'; features are divided by it",
+        help="maximum absolute value of each feature, or its range, known without "
+        'looking at the data, for example --bounds "rooms=10,age=18 to 80"; features '
+        "are divided by it",
     )
     data.add_argument(
-        "--x-bound", type=float, default=1.0, help="maximum norm of a row"
+        "--x-bound",
+        type=float,
+        default=1.0,
+        help="maximum norm of a row after this division (default: %(default)g)",
     )
-    data.add_argument("--y-bound", type=float, help="maximum absolute value of a label")
+    data.add_argument(
+        "--y-bound",
+        type=float,
+        help="maximum absolute value of a label, required with --csv (default: "
+        f"{housing.NOTEBOOK.y_bound:g} for the built-in data)",
+    )
     data.add_argument(
         "--rows",
         choices=ROWS,
@@ -77,17 +93,41 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="privacy budget of the release; noisy_gd takes two of --epsilon, --steps "
         "and --noise-multiplier and computes the third",
     )
+    price.add_argument("--delta", type=float, required=True, help=DELTA_HELP)
     price.add_argument(
-        "--delta", type=float, required=True, help="δ; choose it below 1 / n"
-    )
-    price.add_argument(
-        "--relation", choices=checks.RELATIONS, default=ADD_OR_REMOVE_ONE
+        "--relation",
+        choices=checks.RELATIONS,
+        default=ADD_OR_REMOVE_ONE,
+        help="how neighboring tables differ (default: %(default)s)",
     )
     how = parser.add_argument_group("method")
-    how.add_argument("--method", choices=METHODS, default="adassp")
-    how.add_argument("--variant", choices=checks.VARIANTS, default="tight")
-    how.add_argument("--ridge", type=float, default=0.0, help="for ssp")
-    how.add_argument("--ridge-factor", type=float, default=RIDGE_FACTOR)
+    how.add_argument(
+        "--method",
+        choices=METHODS,
+        default="adassp",
+        help="adassp and ssp add noise to XᵀX and Xᵀy, noisy_gd to each gradient "
+        "(default: %(default)s)",
+    )
+    how.add_argument(
+        "--variant",
+        choices=checks.VARIANTS,
+        default="tight",
+        help="how ssp and adassp split ε; tight needs less noise (default: "
+        "%(default)s)",
+    )
+    how.add_argument(
+        "--ridge",
+        type=float,
+        default=0.0,
+        help="for ssp: number added to the diagonal of XᵀX (default: %(default)g)",
+    )
+    how.add_argument(
+        "--ridge-factor",
+        type=float,
+        default=RIDGE_FACTOR,
+        help="for adassp: ridge as a multiple of the noise's norm (default: "
+        "%(default)g)",
+    )
     how.add_argument("--steps", type=int, help="for noisy_gd")
     how.add_argument("--noise-multiplier", type=float, help="for noisy_gd")
     how.add_argument(
@@ -107,6 +147,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="makes the noise repeatable; the release is then not private",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(renamed=RENAMED)
 
 
 def _rate(text: str) -> float | str:

@@ -6,6 +6,7 @@ do; rows are counted from 1.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpsgd_explorer import validation
 from dpsgd_explorer.accounting import NeighboringRelation
+from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.errors import ConfigError
 
 Array = NDArray[np.float64]
@@ -60,6 +62,24 @@ def at_least_zero(name: str, value: object) -> float:
         refuse(
             name,
             f"{name} must be finite and not below 0, got {validation.shown(value)}.",
+        )
+    return number
+
+
+def delta(value: object, records: int) -> float:
+    """Return a delta below 1/n, for n records.
+
+    Raises:
+        AccountingError: it is outside (0, 1).
+        ConfigError: it is 1/n or more: publishing one whole record would keep it.
+    """
+    number = domains.delta(value)
+    if number >= 1 / records:
+        refuse(
+            "delta",
+            f"delta must be below 1/n = 1/{records}, got {number:g}: publishing one "
+            "whole row would be within it. Take a smaller delta, such as "
+            f"{10 ** -math.ceil(math.log10(records) + 1):g}.",
         )
     return number
 

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.checks import Array
@@ -106,7 +105,7 @@ def noisy_gradient_descent(
         steps: T, at least 1.
         target_epsilon: Of the whole path, a released learning rate included; gives
             the missing one of the other two.
-        delta: In (0, 1).
+        delta: Above 0 and below 1/n.
         y_bound: Public; not from the data.
         learning_rate: A number, "public" (None means this), "released" (from a noisy
             largest eigenvalue, paid for from the same budget) or "notebook" (from the
@@ -127,7 +126,7 @@ def noisy_gradient_descent(
     x, labels = checks.table(X, y)
     bounds = Bounds(x_bound, y_bound, neighboring_relation)
     bounds.check(x, labels)
-    delta, learning_rate = domains.delta(delta), checks.rate(learning_rate)
+    delta, learning_rate = checks.delta(delta, len(x)), checks.rate(learning_rate)
     noise, count = schedule(
         noise_multiplier,
         steps,

@@ -192,7 +192,7 @@ def ssp(
         X: Rows of norm at most ``x_bound``.
         y: Labels of size at most ``y_bound``.
         epsilon: Budget, greater than 0.
-        delta: In (0, 1).
+        delta: Above 0 and below 1/n.
         y_bound: Public; not from the data.
         x_bound: Public; not from the data.
         rng: A numpy Generator; None takes one seeded by the operating system.  It can
@@ -247,7 +247,7 @@ def _release(
 ) -> Release:
     x, y = checks.table(*data)
     method.bounds.check(x, y)
-    budget = method.budget(*price)
+    budget = method.budget(price[0], checks.delta(price[1], len(x)))
     count = checks.repetitions(repetitions)
     rng = checks.generator(rng)
     theta = method.release(Statistics.of(x, y), budget, rng, count)

@@ -184,13 +184,22 @@ def test_batches_of_fixed_size_have_their_own_bound(capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--noise-multiplier", "-1"], "noise_multiplier must be"),
-        (["--noise-multiplier", "1", "--relation", "x"], "neighboring_relation must"),
-        (["--noise-multiplier", "1", "--sampling", "x"], "sampling must be one of"),
-        (["--noise-multiplier", "1", "--sampling", "shuffled"], "sampling must be dr"),
-        (["--target-epsilon", "1", "--sampling", "full_batch"], "sampling must be 'p"),
-        (["--target-epsilon", "0"], "target_epsilon must be greater than 0"),
-        (["--noise-multiplier", "1", "--accountant", "x"], "accountant must be one of"),
+        (["--noise-multiplier", "-1"], "--noise-multiplier must be"),
+        (["--noise-multiplier", "1", "--relation", "x"], "--relation must"),
+        (["--noise-multiplier", "1", "--sampling", "x"], "--sampling must be one of"),
+        (
+            ["--noise-multiplier", "1", "--sampling", "shuffled"],
+            "--sampling must be",
+        ),
+        (
+            ["--target-epsilon", "1", "--sampling", "full_batch"],
+            "--sampling must be",
+        ),
+        (["--target-epsilon", "0"], "--target-epsilon must be greater than 0"),
+        (
+            ["--noise-multiplier", "1", "--accountant", "x"],
+            "--accountant must be one",
+        ),
     ],
 )
 def test_a_question_without_an_answer_is_refused(options, message, capsys):
@@ -369,7 +378,7 @@ def test_sizes_belong_to_batches_that_are_cut(more, capsys):
     rest = ["--steps", "5", "--delta", "1e-5", "--noise-multiplier", "1"]
     assert main(["epsilon", "--sample-rate", "0.01", *rest, *more]) == 2
     told = capsys.readouterr().err
-    assert "sample_size" in told or "max_batch_size" in told
+    assert "--sample-size" in told or "--max-batch-size" in told
     assert "got None" in told or "left out" in told
 
 

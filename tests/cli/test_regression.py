@@ -7,7 +7,7 @@ from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.cli.regression import parse_bounds
 from dpsgd_explorer.regression.spending import spent
 
-PRICE = ["--epsilon", "1", "--delta", "1e-3"]
+PRICE = ["--epsilon", "1", "--delta", "1e-5"]
 
 
 BOUNDS = ["--y-bound", "2", "--x-bound", "1.5"]
@@ -62,25 +62,25 @@ def test_noise_steps_and_epsilon_follow_from_each_other(
     capsys, own_table, given, follows
 ):
     options = [*BOUNDS, "--method", "noisy_gd", "--learning-rate", "released", *given]
-    code, said = told(capsys, *own_table, *options, "--delta", "1e-3", "--json")
+    code, said = told(capsys, *own_table, *options, "--delta", "1e-5", "--json")
     assert code == 0
     answer = json.loads(said.out)
     noise, steps, rate = (
         answer["descent"][name]
         for name in ("noise_multiplier", "steps", "rate_noise_multiplier")
     )
-    whole = gaussian_epsilon(1e-3, (steps / noise**2 + rate**-2) ** -0.5)
+    whole = gaussian_epsilon(1e-5, (steps / noise**2 + rate**-2) ** -0.5)
     assert answer["epsilon"] == pytest.approx(whole, rel=1e-9)
     if follows != "epsilon":
         assert answer["epsilon"] <= 1
-        fewer = spent(noise * (1 - 1e-6), steps + (follows == "steps"), 1e-3, rate)
+        fewer = spent(noise * (1 - 1e-6), steps + (follows == "steps"), 1e-5, rate)
         assert fewer > 1
 
 
 @pytest.mark.parametrize("method", ["ssp", "adassp"])
 def test_a_budget_that_nothing_follows_from_must_be_stated(capsys, own_table, method):
     code, said = told(
-        capsys, *own_table, *BOUNDS, "--method", method, "--delta", "1e-3"
+        capsys, *own_table, *BOUNDS, "--method", method, "--delta", "1e-5"
     )
     assert code == 2
     assert f"--epsilon must be stated for {method}" in said.err
@@ -100,16 +100,25 @@ def test_a_seed_repeats_and_is_called_not_private(capsys, own_table):
         (["--y-bound", "2", "--x-bound", "0.9"], "row 10 has norm"),
         (
             ["--y-bound", "2", "--x-bound", "0.9"],
-            "or shorten these rows with rows = clip.",
+            "or shorten these rows with --rows clip.",
         ),
-        (["--y-bound", "1", "--x-bound", "1.5"], "no row may exceed y_bound = 1"),
+        (["--y-bound", "1", "--x-bound", "1.5"], "no row may exceed --y-bound 1"),
         (["--y-bound", "2", "--bounds", "rooms=10"], "missing: age"),
         (["--y-bound", "2", "--bounds", "rooms=x,age=1"], "must be NAME=NUMBER"),
-        (["--y-bound", "2", "--target", "size"], "target must be one of rooms, age"),
-        (["--y-bound", "2", "--x-bound", "-1"], "x_bound must be greater than 0"),
-        ([*BOUNDS, "--epsilon", "0"], ": epsilon must be"),
-        ([*BOUNDS, "--delta", "1"], "less than 1"),
-        ([*BOUNDS, "--method", "noisy_gd"], "two of noise_multiplier, steps"),
+        (
+            ["--y-bound", "2", "--target", "size"],
+            ": --target must be one of rooms",
+        ),
+        (["--y-bound", "2", "--x-bound", "-1"], ": --x-bound must be greater than 0"),
+        ([*BOUNDS, "--epsilon", "0"], ": --epsilon must be"),
+        ([*BOUNDS, "--delta", "1"], ": --delta must be"),
+        ([*BOUNDS, "--delta", "0.9"], "--delta must be below 1/n = 1/10000, got 0.9"),
+        ([*DESCENT, "--delta", "1e-4"], "Take a smaller delta, such as 1e-05."),
+        ([*BOUNDS, "--ridge-factor", "-1"], ": --ridge-factor must be"),
+        (
+            [*BOUNDS, "--method", "noisy_gd"],
+            "two of --noise-multiplier, steps",
+        ),
         ([*DESCENT, "--learning-rate", "quick"], "public, notebook, released, got"),
         ([*DESCENT, "--learning-rate", "notebook"], "must not come from the data"),
     ],
@@ -134,7 +143,7 @@ def test_a_descent_that_diverges_is_told_so(capsys, own_table):
     options = [*BOUNDS, "--method", "noisy_gd", "--steps", "900"]
     code, said = told(capsys, *own_table, *options, *PRICE, "--learning-rate", "9")
     assert code == 2
-    assert "learning_rate 9 is too large" in said.err
+    assert "--learning-rate 9 is too large" in said.err
 
 
 def test_collinear_columns_are_told_to_the_owner(capsys, tmp_path):
