@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.settings import FILE, Settings
 
 
 def settings_of_site() -> Settings:
@@ -14,16 +14,9 @@ def settings_of_site() -> Settings:
     Raises:
         ConfigError: a variable is wrong, or the SQLite file of the site is missing.
     """
-    # Here: every command builds this command's parser, and most need no SQLAlchemy.
-    from sqlalchemy.engine import make_url
-
-    from dpsgd_explorer.runs.database.address import SQLITE, kind_of
-
     settings = Settings.from_environment(creates_folder=False)
-    if kind_of(settings.database_url) != SQLITE:
-        return settings
-    file = Path(make_url(settings.database_url).database or "")
-    if not file.is_file():
+    file = Path(settings.database_url.removeprefix(f"{FILE}/"))
+    if settings.database_url.startswith(FILE) and not file.is_file():
         raise ConfigError(
             "DPSGD_INSTANCE_DIR",
             f"DPSGD_INSTANCE_DIR must be the folder of a site, got "
