@@ -67,7 +67,7 @@ PRACTICE = {
     "delta-below-one-over-n": (
         learn("dp-concepts"),
         "^$",
-        "δ has to lie below one over the number of records, better far below",
+        "δ must be smaller than one over the number of records N, better far smaller",
     ),
     "library-of-the-notebook": (
         learn("private-linear-regression"),

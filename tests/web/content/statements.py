@@ -83,7 +83,7 @@ STATEMENTS = {
     "band-is-defined": (
         learn("dp-concepts"),
         "Draw the outcome with you",
-        "more than eε times as likely as the other the ε-band",
+        "An outcome is in the ε-band if neither world makes it more than eε times",
     ),
     "published-by-chance": (
         learn("dp-concepts"),
@@ -93,7 +93,7 @@ STATEMENTS = {
     "loss-names-its-densities": (
         learn("dp-concepts"),
         "Integrating what p has beyond eεq",
-        "Let p be the density of the outcome with you, and p′ that without you",
+        "Let p be the density of the outcome with you, and p′ the density without you",
     ),
     "adding-up-takes-delta-by-steps": (
         learn("dp-concepts"),
