@@ -80,7 +80,7 @@ def test_a_widget_whose_script_does_not_come_says_so_and_keeps_its_picture(open_
     expect(page.get_by_text("The moving version does not work")).to_be_visible()
     figure = page.locator("#one-odd-record")
     expect(figure.locator("[data-still] svg:visible")).to_have_count(1)
-    expect(page.get_by_role("heading", name="What must change")).to_be_visible()
+    expect(page.get_by_role("heading", name="Two changes")).to_be_visible()
 
 
 @pytest.mark.long("more journeys")
