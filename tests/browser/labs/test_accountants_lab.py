@@ -104,7 +104,7 @@ def test_a_wrong_rate_is_told_at_its_field_and_the_rest_stays(page):
 
 @pytest.mark.long("more journeys")
 def test_forgetting_the_sampling_counts_every_record_in_every_step(page):
-    box = page.get_by_label("we forget that batches are sampled?")
+    box = page.get_by_label("we ignore that batches are sampled?")
     before = row(page, FIRST).locator("td").first.inner_text()
     box.check()
     expect(row(page, FIRST).locator("td").first).not_to_have_text(before)

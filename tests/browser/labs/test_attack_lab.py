@@ -34,7 +34,7 @@ def test_an_attack_is_made_and_read_by_keyboard(open_page, axe):
     focus(run)
     page.keyboard.press("Enter")
     expect(page.locator("[data-recorded]")).to_be_hidden()
-    expect(page.locator("[data-results]")).to_contain_text("when the last model")
+    expect(page.locator("[data-results]")).to_contain_text("after the last model")
     expect(status(page)).to_have_text("Finished", timeout=TRAINED_MS)
     expect(page.locator("#record .chart-sub")).to_contain_text("planted as 3")
     page.evaluate(axe)

@@ -41,7 +41,7 @@ def test_a_picture_falls_out_and_drowns_by_keyboard(open_page, axe):
     expect(secret).not_to_have_text(before)
     noisy = rows.last.locator("[data-correlation]")
     drawn = noisy.inner_text()
-    again = page.get_by_role("button", name="Draw other noise")
+    again = page.get_by_role("button", name="Draw new noise")
     focus(again)
     page.keyboard.press("Enter")
     expect(noisy).not_to_have_text(drawn)

@@ -62,7 +62,7 @@ def test_a_link_to_a_guessed_picture_shows_it_and_so_does_a_page_without_script(
     page = open_page("/learn/sgd-basics/", java_script_enabled=False)
     figure = page.locator("#one-odd-record")
     expect(figure.locator("svg:visible")).to_have_count(1)
-    expect(figure.get_by_text("Nothing moves here without its script")).to_be_visible()
+    expect(figure.get_by_text("Interaction needs JavaScript")).to_be_visible()
     expect(page.locator(".predict-question")).to_be_hidden()
 
 

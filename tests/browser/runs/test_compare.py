@@ -257,6 +257,6 @@ def test_charts_of_both_pages_are_saved_as_pictures_that_name_their_runs(
         assert svg.name == "accuracy-against-epsilon-adult-income.svg"
         text = svg.read_text()
         assert "href=" not in text
-        assert "each ε is of its run by itself" in text
+        assert "each ε covers one run" in text
         assert text.count("<circle") > 30
         assert saved(page, place, "PNG").read_bytes()[:4] == b"\x89PNG"

@@ -127,7 +127,7 @@ def test_a_finished_run_is_taken_along(open_page, finished_run, axe, tmp_path):
     for size, scheme in (((1280, 844), "light"), ((390, 844), "dark")):
         page = open_page(f"/runs/{finished_run['id']}/", size=size, color_scheme=scheme)
         expect(points(page)).to_have_count(10)
-        for name in ("Privacy statement to paste", "What to cite, BibTeX"):
+        for name in ("Privacy statement to paste", "Citation, BibTeX"):
             focus(page.locator("summary", has_text=name))
             page.keyboard.press("Enter")
         expect(page.locator("#privacy-statement")).to_contain_text(

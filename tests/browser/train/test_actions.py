@@ -154,7 +154,7 @@ def test_a_run_that_is_done_is_continued_at_a_price_that_is_said_before(open_pag
     page = open_page(at(SHORT | noise), expected=[REFUSED])
     run_to_the_end(page)
     page.locator("[data-latest-runs] th a").first.click()
-    steps = page.get_by_label("Steps more")
+    steps = page.get_by_label("Further steps")
     said = page.locator("[data-continue-words]")
     again = button(page, "Continue this run")
     expect(said).to_contain_text("All 440 steps are within the budget")
@@ -197,7 +197,7 @@ def test_a_run_that_was_stopped_is_continued_too(open_page):
     page.locator("[data-stop]").click()
     expect(status(page)).to_have_text("Stopped")
     page.locator("[data-latest-runs] th a").first.click()
-    steps = page.get_by_label("Steps more")
+    steps = page.get_by_label("Further steps")
     expect(steps).to_have_value(re.compile(r"^[1-9]\d{3,}$"))  # all that were planned
     said = page.locator("[data-continue-words]")
     expect(said).to_contain_text("steps are within the budget")

@@ -140,7 +140,7 @@ def test_a_set_up_is_where_students_begin(client):
     begin = f"/train/?dataset=adult&model=logistic&lock=seed&class_id={made['id']}"
     assert made["links"]["train"] == begin
     page = client.get(begin, headers={"Accept": "text/html"}).text
-    assert "For the class" in page
+    assert "You train for the class" in page
     assert "This link fixes" in page
 
 

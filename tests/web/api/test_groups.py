@@ -202,7 +202,7 @@ def test_a_run_leads_to_its_group_and_a_name_of_ones_own_to_nothing(client, grou
 def test_the_page_of_a_group_says_that_its_deletion_can_be_undone(client, group):
     page = client.get(group["links"]["page"]).text
     assert "for good" not in page
-    assert "for ten seconds the list of runs offers to undo it" in page
+    assert "You can undo this for ten seconds" in page
     client.delete(group["links"]["self"])
     listed = client.get("/runs/").text
     assert listed.count("data-restore>") == len(group["runs"])

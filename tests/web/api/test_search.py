@@ -204,7 +204,7 @@ def test_a_winner_is_a_dot_and_counts_at_the_price_of_its_choice(
     price = price_of(client, finished)
     assert f"ε = {price}</strong>" in text
     assert "1 run has not taken a step" in text
-    assert "the price of the choice, the losers do not count" in text
+    assert "the ε of the choice, and the losing trials do not count" in text
     linked = client.get(f"/runs/pareto?ids={finished}").text
     assert "is not a training" not in linked
     assert f'It spent <strong class="num">ε = {price}' in linked
@@ -216,7 +216,7 @@ def test_a_search_that_is_stopped_has_released_nothing(client, store, log):
     run = client.get(f"{RUNS}/{run_id}").json
     assert (run["privacy"]["epsilon"], run["step"]) == (0, 3)
     page = client.get(run["links"]["page"]).text
-    assert "It ended before its winner was released" in page
+    assert "It ended before it released its winner" in page
     assert "privacy-statement" not in page
 
 

@@ -188,7 +188,7 @@ def test_its_page_shows_the_figures_once_it_has_ended(client, attack_run):
     page = client.get(f"/runs/{attack_run}/").text
     assert shown(page).keys() == {"roc", "record"}
     assert "data-complete" in page
-    assert "outside of it: not private" in page
+    assert "all scores are not private" in page
     [link] = re.findall(rf'href="({LAB}\?[^"]*)"', page)
     lab = client.get(html.unescape(link)).text
     assert '<option value="adult" selected>' in lab
@@ -200,7 +200,7 @@ def test_its_page_waits_while_it_goes_on(client):
     page = client.get(f"/runs/{run_id}/").text
     assert shown(page) == {}
     assert "data-complete" not in page
-    assert "when the last model has been trained" in page
+    assert "after the last model has been trained" in page
 
 
 def test_it_is_listed_with_the_epsilon_of_the_private_model(client, attack_run):
@@ -245,7 +245,7 @@ def test_a_run_is_attacked_with_its_settings(client):
     assert f'href="{LAB}?run={run_id}"' in client.get(f"/runs/{run_id}/").text
     page = client.get(f"{LAB}?run={run_id}").text
     assert f'href="/runs/{run_id}/"' in page
-    assert "a reproduction of it on 600 records" in page
+    assert "a copy of the run, trained on 600 records" in page
     assert '<option value="scattering_linear" selected>' in page
     assert re.search(r'name="steps"[^>]* value="100"', page)
     assert re.search(r'name="expected_batch_size"[^>]* value="41"', page)

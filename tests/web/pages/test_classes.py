@@ -73,7 +73,7 @@ def test_a_class_that_is_over_says_so_to_all(app, client, made, student):
     assert "This class is over" in page
     assert "Launch for this class" not in page
     of_class = f"/train/?class_id={made['id']}"
-    assert "it is over" in student.get(of_class, headers=HTML).text
+    assert "the class is over" in student.get(of_class, headers=HTML).text
 
 
 def test_the_roster_has_each_run_and_is_sorted(client, made, student, store):
@@ -113,12 +113,12 @@ def test_the_trainer_launches_for_the_class_of_its_address(app, made, student):
     assert "There is no setting" not in page
     assert "Sweep a setting" not in page
     stranger = app.test_client().get(address, headers=HTML).text
-    assert "You are in no such class" in stranger
+    assert "You are not a member of this class" in stranger
     assert "&lt;b&gt;Physics" not in stranger
 
 
 def test_who_is_in_a_class_can_delete_all_data_without_a_run(client, made, student):
-    assert "your place in 1 class," in student.get("/runs/").text
+    assert "your membership in 1 class," in student.get("/runs/").text
     assert student.post("/runs/forget").status_code == 200
     assert client.get(made["links"]["self"]).json["students"] == []
     assert "Delete all my data" not in student.get("/runs/").text

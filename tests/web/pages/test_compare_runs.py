@@ -50,12 +50,12 @@ def test_the_table_holds_only_what_differs_then_what_came_out(
         rows = table_of(compare(visitor, *ids).text)
         assert rows[0] == ["Setting", "A C 0.5 · seed 7", "B C 1 · seed 9"]
         assert rows[1:3] == [["Clipping bound C", "0.5", "1"], ["Seed", "7", "9"]]
-        assert rows[3] == ["Came out"]
+        assert rows[3] == ["Results"]
         assert rows[4] == ["ε spent", "1.00", "1.00"]
         assert rows[5][0] == "Test accuracy"
         assert rows[6] == ["Seconds", "2.0", "2.0"]
     page = compare(client, *ids).text
-    assert re.search(r"The other \d\d settings are the same", page)
+    assert re.search(r"The other \d\d settings are equal", page)
     data = json.loads(re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)[1])
     assert [run["letter"] for run in data["runs"]] == ["A", "B"]
     for run in data["runs"]:
@@ -64,7 +64,7 @@ def test_the_table_holds_only_what_differs_then_what_came_out(
 
 def test_what_has_no_effect_on_a_run_is_no_difference(client, stored):
     rows = table_of(compare(client, stored(), stored(private=False)).text)
-    settings = [row[0] for row in rows[1 : rows.index(["Came out"])]]
+    settings = [row[0] for row in rows[1 : rows.index(["Results"])]]
     assert settings == ["Train with privacy"]
 
 
@@ -107,7 +107,7 @@ def test_luck_is_what_seeds_alone_do(client, stored):
         r"D is [\d.]+ points below their mean; that is more than luck", text
     )
     alone = words(compare(client, seeds[0], bold).text)
-    assert "How much is luck" not in alone
+    assert "How much is chance" not in alone
 
 
 MNIST = {"dataset": "mnist", "model": "logistic"}
@@ -193,16 +193,16 @@ def test_the_script_has_the_ends_of_plans_until_a_run_ends(client, stored, queue
 def test_a_run_that_waits_beside_one_without_noise_is_named(client, stored, queue):
     ids = [stored(private=False), queue(**ADULT), queue(**ADULT)]
     text = words(compare(client, *ids).text)
-    assert "1 run adds no noise: no ε covers what it shows of Adult income" in text
-    assert "2 runs have not taken a step: nothing of them was released yet" in text
+    assert "1 run adds no noise: no ε covers what it reveals about Adult income" in text
+    assert "2 runs have not taken a step, so they have released nothing yet" in text
     assert "None of them adds noise" not in text
 
 
 def test_one_run_was_not_picked_from_several(client, stored):
     stored()
     text = words(client.get("/runs/pareto").text)
-    assert "One run on Adult income It spent ε = 1.00 of Adult income." in text
-    for several in ("All 1", "every one", "Together", "composition of"):
+    assert "One run on Adult income It spent ε = 1.00 on Adult income." in text
+    for several in ("All 1", "all of them", "Together", "composition of"):
         assert several not in text
 
 
@@ -228,7 +228,7 @@ def test_the_table_holds_what_was_changed_in_mid_run(client, stored):
     rows = {row[0]: row[1:] for row in table_of(compare(client, changed, plain).text)}
     assert rows["Chosen while looking"] == ["from step 9: η 10 → 20", "nothing"]
     text = words(compare(client, changed, again).text)
-    before, _, after = text.partition("settings are the same")
+    before, _, after = text.partition("settings are equal")
     assert "Chosen while looking" not in before
     assert "Chosen while looking from step 9: η 10 → 20" in after
     assert "Chosen while looking" not in words(compare(client, plain).text)
@@ -273,7 +273,7 @@ def test_the_front_composes_all_that_was_looked_at(client, other_visitor, stored
     for page in (client.get("/runs/pareto"), other_visitor.get(address)):
         text = words(page.text)
         assert "All 6 were looked at" in text
-        assert f"Together they spent ε = {spent} of Adult income" in text
+        assert f"Together they spent ε = {spent} on Adult income" in text
         assert "at δ = 1e-5, add or remove one record" in text
         assert "Not covered: 1 run without noise" in text
         assert "3 of 5 runs are on the front" in text
@@ -301,11 +301,11 @@ def test_the_front_takes_what_the_list_takes(client, stored):
     assert "Both were looked at" in client.get("/runs/pareto").text
     page = words(client.get("/runs/pareto?q=seed+9").text)
     assert "1 of 1 runs is on the front" in page
-    assert "No training yet" in client.get("/runs/pareto?q=nothing").text
+    assert "You have no training" in client.get("/runs/pareto?q=nothing").text
 
 
 def test_a_visitor_without_runs_is_led_on(reading):
-    assert "No training yet" in reading.get("/runs/pareto").text
+    assert "You have no training" in reading.get("/runs/pareto").text
     assert reading.get("/runs/pareto?ids=nothing").status_code == 404
 
 

@@ -43,7 +43,7 @@ def words(client, address):
     """Return the text of the part on the audit, white space made one."""
     text = client.get(address).text
     found = re.search(
-        r"<h2[^>]*>What its (?:own )?audit proves</h2>(.*?)<(/section|figure)",
+        r"<h2[^>]*>Result of its (?:own )?audit</h2>(.*?)<(/section|figure)",
         text,
         re.S,
     )
@@ -57,10 +57,10 @@ def test_page_and_report_say_what_was_promised_and_what_is_proven(
     text = words(client, address.format(audited()))
     assert "Promised: ε ≤ 1.00." in text
     assert "This run’s own audit proves ε ≥ 0.48 at 95 % confidence, of all 4" in text
-    assert "One honest run in twenty may come out above its promise" in text
-    assert "without that, ε ≥ 0.31 is proven" in text
-    assert "They do not see the network’s own random numbers" in text
-    assert "above what was counted" not in text
+    assert "One correct run in twenty may exceed its promise" in text
+    assert "without this assumption the audit proves ε ≥ 0.31" in text
+    assert "cannot detect errors in the network’s own random numbers" in text
+    assert "above the counted ε" not in text
     assert "the exact accountant counts" not in text
 
 
@@ -75,7 +75,7 @@ def test_page_and_report_say_what_was_promised_and_what_is_proven(
             {"steps": 3, "unscored": [{"steps": 1, "reason": "lost before a resume"}]},
             "of 3 steps; not scored: 1 steps lost before a resume.",
         ),
-        ({"epsilon_lower": 1.2}, "That is above what was counted. Of honest runs"),
+        ({"epsilon_lower": 1.2}, "This is above the counted ε. One in twenty correct"),
     ],
 )
 def test_the_words_are_those_of_the_numbers(changes, says, client, audited):
@@ -84,7 +84,7 @@ def test_the_words_are_those_of_the_numbers(changes, says, client, audited):
 
 def test_a_run_without_an_audit_says_why_and_how_to_get_one(client, store, finished):
     before = words(client, f"/runs/{finished}/")
-    assert before.startswith("This run was made before runs audited themselves. Train")
+    assert before.startswith("This run is older than the audit. Train")
     run_id = client.post(RUNS, json=SMALL | {"audit": 0}).json["id"]
     without = words(client, f"/runs/{ended(store, run_id, recorded_events())}/")
     assert without.startswith("This run had no canaries (audit = 0). Train again with")

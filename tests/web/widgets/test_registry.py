@@ -110,7 +110,7 @@ def test_a_widget_that_cannot_be_computed_costs_its_chapter_one_line(
     monkeypatch.setattr(readings, "_READINGS", {})
     answer = reading.get(address)
     assert answer.status_code == 200
-    assert "cannot be shown just now" in answer.text
+    assert "cannot be shown at the moment" in answer.text
     assert 'data-widget="' not in answer.text
     assert 'id="sources"' in answer.text
     assert "no picture today" in caplog.text
@@ -118,7 +118,7 @@ def test_a_widget_that_cannot_be_computed_costs_its_chapter_one_line(
     monkeypatch.setitem(WIDGETS, slug, sound)
     again = reading.get(address).text  # it failed once, and is not cached as failed
     assert f'id="{slug}" data-widget="' in again
-    assert "cannot be shown just now" not in again
+    assert "cannot be shown at the moment" not in again
     assert is_kept(reading, chapter)
 
 
