@@ -52,7 +52,7 @@ function points(gain) {
 export function normsConclusion(log, plan) {
   const step = log.steps.findLast((point) => point.clipped_fraction !== null);
   if (!plan.private) return "Without privacy no record’s own gradient is looked at";
-  if (!step) return "How long the gradients are, and how many are shortened";
+  if (!step) return "Norms of the gradients";
   if (plan.clipping_fn !== "Abadi") return "Every gradient is brought to the length C";
   const share = step.clipped_fraction;
   if (share === 0) return "No gradient is longer than C";

@@ -8,8 +8,8 @@ import {BasePanel} from "./base_panel.js";
 
 const EMPTY = new RunLog();
 const TITLES = {time: "Time of a step", memory: "Memory of a step"};
-const SAME = "The same numbers";
-const WAYS = "Which way each layer chose, and why";
+const SAME = "Differences between the engines";
+const WAYS = "Method of each layer, and why";
 
 export class EnginesPanel extends BasePanel {
   /** @param {HTMLElement} root */
