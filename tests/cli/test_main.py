@@ -189,7 +189,7 @@ def test_batches_of_fixed_size_have_their_own_bound(capsys):
         (["--noise-multiplier", "1", "--sampling", "x"], "--sampling must be one of"),
         (
             ["--noise-multiplier", "1", "--sampling", "shuffled"],
-            "--sampling must be",
+            "--sampling must draw each batch independently",
         ),
         (
             ["--target-epsilon", "1", "--sampling", "full_batch"],

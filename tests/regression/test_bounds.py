@@ -112,7 +112,7 @@ def test_a_row_beyond_its_bound_by_rounding_is_told_with_enough_digits(bound):
     with pytest.raises(ConfigError) as caught:
         Bounds(bound, 1.0).check(x.astype(np.float64), np.zeros(300))
     stated, found = re.search(
-        r"x_bound = (\S+) must .* has norm (\S+) \(", str(caught.value)
+        r"x_bound = (\S+); row .* has norm (\S+) \(", str(caught.value)
     ).groups()
     assert float(found) > float(stated) == bound
     assert len(found) < 14

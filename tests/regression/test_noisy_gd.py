@@ -124,7 +124,7 @@ def test_noise_without_a_sensible_number_of_steps_is_refused(noise, word):
 def test_a_public_rate_needs_a_public_size_unless_records_are_replaced(prepared):
     setting = {"noise_multiplier": 5.0, "steps": 3}
     few = SimpleNamespace(X=prepared.X[:50], y=prepared.y[:50])
-    with pytest.raises(ConfigError, match="public_size must be stated"):
+    with pytest.raises(ConfigError, match="public_size must be given"):
         descend(few, **setting)
     stated = descend(few, public_size=50, **setting)
     replaced = descend(few, neighboring_relation="replace_one", **setting)

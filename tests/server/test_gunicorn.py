@@ -286,7 +286,7 @@ def test_the_proxy_serves_the_site_encrypted(proxied, tmp_path_factory):
                 text += stream.recv(4096)
         more = asked("GET", f"{links['self']}/events", Cookie=cookie)
         assert more[0] == 503
-        assert "4 streams of this visitor" in more[2]
+        assert "4 event streams of this visitor" in more[2]
         polled = asked("GET", f"{links['self']}/events.json", Cookie=cookie)
         assert polled[0] == 200
     assert asked("GET", "/healthz", Host="evil.example")[0] == 400

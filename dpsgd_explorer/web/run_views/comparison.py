@@ -272,9 +272,9 @@ def _counted(runs: Sequence[Compared]) -> str:
         return ""
     their = "their filters" if len(letters) > 1 else "its filter"
     return (
-        f"{_spoken(letters)} {'stand' if len(letters) > 1 else 'stands'} at the ε that "
-        f"{their} had counted, which is not a guarantee: the run spends the whole "
-        "budget, as in the table."
+        f"{_spoken(letters)} {'are' if len(letters) > 1 else 'is'} drawn at the ε that "
+        f"{their} counted. This ε is not a guarantee: the run spends the whole budget, "
+        "as in the table."
     )
 
 

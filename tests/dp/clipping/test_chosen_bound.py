@@ -75,5 +75,5 @@ def test_what_is_no_bound_is_refused(bound):
 
 
 def test_a_bound_that_follows_the_gradients_is_not_chosen():
-    with pytest.raises(ConfigError, match="follows the gradients"):
+    with pytest.raises(ConfigError, match="adapts it to the gradients"):
         trained({1: 2.0}, clipping_schedule=AdaptiveClipping())

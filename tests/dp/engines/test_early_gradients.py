@@ -78,7 +78,7 @@ def test_a_parameter_that_is_frozen_in_between_is_refused():
     engine, _ = engine_of(layer)
     out = engine.module(torch.randn(SAMPLES, 6, 4))
     layer.bias.requires_grad_(False)
-    with pytest.raises(PrivacyError, match="must not change between"):
+    with pytest.raises(PrivacyError, match="Do not change requires_grad between"):
         out.flatten(1).sum(1).mean().backward()
 
 

@@ -42,7 +42,7 @@ def test_the_way_is_chosen_anew_for_every_shape():
 def test_the_choice_is_explained():
     net = Sequences()
     engine, _ = attached(net)
-    with pytest.raises(PrivacyError, match=r"before attach"):
+    with pytest.raises(PrivacyError, match="must be attached before"):
         engine.detach() or engine.explain()
     engine, _ = attached(net)
     one_pass(net, 400)

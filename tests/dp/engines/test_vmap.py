@@ -78,7 +78,7 @@ class Reduced(nn.Module):
 
 
 REDUCED = {
-    "a sum told as a mean": (Tensor.sum, "no mean over samples"),
+    "a sum told as a mean": (Tensor.sum, "not a mean over samples"),
     "no row per sample": (lambda out: out.sum(0), "one row per sample"),
 }
 

@@ -195,7 +195,7 @@ def fixed(size, batches, last=None):
 @pytest.mark.parametrize(("batches", "last"), [(10, None), (22, 10)])
 def test_batches_of_a_fixed_size_are_not_poisson(batches, last):
     own = fixed(20, batches, last)
-    with pytest.warns(PrivacyWarning, match="batches had exactly 20 samples; true"):
+    with pytest.warns(PrivacyWarning, match="batches had exactly 20 samples; with"):
         assert own.get_epsilon(assume_poisson=True) > 0
     receipt = own.receipt()
     (line,) = receipt["warnings"]

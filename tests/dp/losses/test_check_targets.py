@@ -69,7 +69,7 @@ def rare_class(out, y):
 
 def test_a_loss_that_mixes_samples_of_one_class_in_forty_is_refused():
     net, targets = nn.Linear(4, MANY), torch.zeros(5).long()
-    with pytest.raises(UnsupportedModuleError, match="one sample moves"):
+    with pytest.raises(UnsupportedModuleError, match=r"one sample (moves|changes)"):
         engine_with(net, torch.randn(5, 4), targets, rare_class)
 
 
@@ -97,7 +97,7 @@ SHARES = {
 @pytest.mark.parametrize("shape", [(5, 1), (5, 3)])
 def test_weights_by_a_share_of_numbers_are_refused(name, shape):
     net, x = nn.Linear(4, shape[1]), torch.randn(5, 4)
-    with pytest.raises(UnsupportedModuleError, match="one sample moves"):
+    with pytest.raises(UnsupportedModuleError, match=r"one sample (moves|changes)"):
         engine_with(net, x, torch.rand(shape), by_share(SHARES[name]))
 
 

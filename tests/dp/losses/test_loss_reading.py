@@ -139,7 +139,7 @@ def test_another_gradient_than_1_leaves_the_loss_unchecked(gradient):
     (x, y) = next(engine.poisson_loader(data()).all_epochs())
     F.cross_entropy(engine.module(x), y).backward(torch.tensor(gradient))
     optimizer.step()
-    with pytest.raises(PrivacyError, match="given a gradient"):
+    with pytest.raises(PrivacyError, match="called with a gradient"):
         engine.get_epsilon()
 
 

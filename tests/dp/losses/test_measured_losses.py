@@ -86,7 +86,7 @@ def test_a_loss_that_was_measured_counts_as_measured():
 
 
 def test_another_loss_than_the_measured_one_is_not_measured():
-    with pytest.warns(PrivacyWarning, match="cannot read"):
+    with pytest.warns(PrivacyWarning, match="cannot confirm"):
         engine = trained(jaccard, loss_fn=unweighted)
     with pytest.raises(PrivacyError, match="per_sample_mean"):
         engine.get_epsilon()

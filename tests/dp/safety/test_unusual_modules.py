@@ -225,7 +225,9 @@ def test_an_output_that_cannot_be_joined_is_named(engine):
     def loss(outputs):
         return F.cross_entropy(outputs[0], y)
 
-    with pytest.raises(UnsupportedModuleError, match=r"holds a Cache.*use_cache=False"):
+    with pytest.raises(
+        UnsupportedModuleError, match=r"contains a Cache.*use_cache=False"
+    ):
         gradients(WithCache(), (x,), loss, engine)
     assert_exact(WithCache(use_cache=False), (x,), loss, engine)
 

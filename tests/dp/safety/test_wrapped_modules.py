@@ -29,7 +29,7 @@ WRAPPERS = {
     "DataParallel": (nn.DataParallel, "copies .* Attach to model.module"),
     "DistributedDataParallel": (
         nn.parallel.DistributedDataParallel,
-        "before they are clipped .* or train model.module in one process",
+        "before they can be clipped .* or train model.module in one process",
     ),
     "FSDP": (fully_shard, "is sharded .* group=dist.group.WORLD"),
 }

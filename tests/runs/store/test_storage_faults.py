@@ -139,7 +139,7 @@ def test_a_lock_is_waited_for_longer_than_sqlite_does(
 def test_a_writer_loses_patience_in_the_end(database_url, config, lock):
     hasty = RunStore(database_url, patience_s=0.1)
     commit, _ = lock()
-    with pytest.raises(StorageBusyError, match="retry soon"):
+    with pytest.raises(StorageBusyError, match="Try again soon"):
         hasty.create(config, visitor="ann")
     commit()
     assert hasty.create(config, visitor="ann").state == "queued"

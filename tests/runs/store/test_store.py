@@ -63,7 +63,7 @@ def test_a_visitor_sees_their_own_runs_newest_first(store, config, clock):
 def test_whoever_has_the_id_may_read(store, config):
     run = store.create(config, visitor="ann")
     assert store.get(run.id) == run
-    with pytest.raises(RunNotFoundError, match="no run 'nothing'"):
+    with pytest.raises(RunNotFoundError, match="run 'nothing' does not exist"):
         store.get("nothing")
 
 

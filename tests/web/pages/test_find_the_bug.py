@@ -103,7 +103,7 @@ def test_a_run_is_listed_shown_and_taken_away(client, store):
     assert f'href="{address("piled_up")}"' in page
     assert page_data(page)["plan"]["promise"]["epsilon"] > 3.9
     report = client.get(f"{RUNS}/{run_id}/export.html").text
-    assert "What the canaries prove" in report
+    assert "Bound that the canaries prove" in report
     error_of(client.get(f"{RUNS}/{run_id}/epsilon"), 422, "accountant")
 
 

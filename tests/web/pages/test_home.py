@@ -128,7 +128,7 @@ def test_the_two_doors_and_the_chapters_are_there(reading, text):
     assert {"/train/", "/learn/", "/runs/", "/learn/intro/"} <= set(links)
     for link in links:
         if link.startswith("/"):
-            assert reading.get(link).status_code == 200, link
+            assert reading.get(link, buffered=True).status_code == 200, link
 
 
 def test_the_recorded_run_can_be_run_again(text):

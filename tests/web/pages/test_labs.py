@@ -44,7 +44,7 @@ def test_the_list_leads_to_every_lab_and_the_header_to_the_list(reading):
     assert PAGE in links
     assert links.count("/labs/") == 2  # header and footer
     for link in set(links) - {"#main"}:
-        assert reading.get(link).status_code == 200, link
+        assert reading.get(link, buffered=True).status_code == 200, link
 
 
 def test_the_page_shows_five_charts_each_with_its_table(reading):

@@ -36,7 +36,7 @@ def launch(client, **changes):
 
 def test_without_a_run_the_list_says_what_will_be_there(client):
     page = client.get("/runs/").text
-    assert "None yet" in page
+    assert "You have no runs yet" in page
     assert not rows_of(page)
 
 
@@ -152,7 +152,7 @@ def test_the_list_is_searched_filtered_and_sorted_by_its_address(client, store):
 
 def test_a_search_that_finds_nothing_says_so_and_leads_back(client, run_id):
     page = client.get("/runs/?q=%3Cb%3Enothing").text
-    assert "None of your 1 runs is like that" in page
+    assert "None of your 1 runs matches" in page
     assert "<b>nothing" not in page
 
 
@@ -241,7 +241,7 @@ def test_all_data_are_deleted_with_a_word_on_what_was_done(
         "Deleted 2 runs with their logs, your own tables and the cookie. 2 launches"
         in said
     )
-    assert "None yet" in answer.text
+    assert "You have no runs yet" in answer.text
     assert client.get_cookie("dpsgd_visitor") is None
     assert client.get("/runs/forget").headers["Location"] == "/runs/"
     again = client.post("/runs/forget")
@@ -257,7 +257,7 @@ def test_no_other_site_can_have_all_data_deleted(client, finished):
 
 
 def test_it_says_how_long_runs_are_kept(client, make_app, run_id):
-    assert "1 run, kept until you delete them" in client.get("/runs/").text
+    assert "1 run, stored until you delete them" in client.get("/runs/").text
     other = make_app(keep_days=30).test_client()
     other.post("/api/v1/runs", json=SMALL)
     assert "each kept for 30 days after its end" in other.get("/runs/").text

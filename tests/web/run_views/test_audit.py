@@ -137,7 +137,7 @@ def test_a_refuted_run_claims_nothing(client, refuted):
 def test_no_accountant_s_epsilon_is_said_of_a_refuted_run(client, refuted):
     fault = error_of(client.get(f"{RUNS}/{refuted}/epsilon"), 422)
     assert "its own audit proves" in fault["message"]
-    assert "not covered" in fault["message"]
+    assert "spent more than promised" in fault["message"]
     exported = client.get(f"{RUNS}/{refuted}/export.json").json
     assert exported["odometer"] is exported["filter"] is None
 

@@ -59,7 +59,7 @@ def test_the_epsilon_of_a_budget_is_all_of_it_and_no_accountants(
     for name in ("exact", "rdp"):
         query = {"accountant": name}
         asked = client.get(f"{RUNS}/{run_id}/epsilon", query_string=query)
-        error_of(asked, 422, "accountant", "chosen while looking")
+        error_of(asked, 422, "accountant", "chosen from earlier results")
 
 
 def test_the_curve_of_a_budget_is_what_the_filter_counted(client, changed):
@@ -149,7 +149,7 @@ def test_continued_runs_are_compared_at_their_budgets(client, changed, unchanged
     page = client.get(f"/runs/compare?ids={changed},{unchanged}")
     assert page.status_code == 200
     assert "continued after step 40 for 12 steps" in page.text
-    assert "A and B stand at what their filters had counted" in page.text
+    assert "A and B are drawn at the ε that their filters counted" in page.text
     assert "from step 11: " in page.text
     front = client.get("/runs/pareto")
     assert front.status_code == 200
