@@ -260,7 +260,7 @@ def test_it_says_how_long_runs_are_kept(client, make_app, run_id):
     assert "1 run, stored until you delete them" in client.get("/runs/").text
     other = make_app(keep_days=30).test_client()
     other.post("/api/v1/runs", json=SMALL)
-    assert "each kept for 30 days after its end" in other.get("/runs/").text
+    assert "each stored for 30 days after its end" in other.get("/runs/").text
 
 
 def test_a_run_that_can_go_on_is_marked_for_the_script(client, finished):
