@@ -204,6 +204,7 @@ def _train_among(processes: Alone, options: argparse.Namespace) -> int:
         files = RunFiles(config, options.checkpoint, performance, writes=writes)
         if lines is not None and not options.json:
             files.cut(lines)
+        print(files.note, end="", file=progress)
         for event in files.events():
             if lines is not None:
                 line = {"kind": event.kind, "data": event.data}

@@ -110,6 +110,7 @@ class RunFiles:
 
     Attributes:
         experiment: The run.
+        note: A line for a checkpoint of a finished run; "" otherwise.
 
     Raises:
         ConfigError: the checkpoint is damaged, or of another run.
@@ -135,6 +136,12 @@ class RunFiles:
                 config, checkpoint=checkpoint_bytes, performance=performance
             )
         self._events_written = self.experiment.events_emitted
+        self.note = ""
+        if writes and self.experiment.has_ended:
+            self.note = (
+                f"{self._path} holds a finished run of {self.experiment.step} steps. "
+                "Delete it, or name another --checkpoint, to train again.\n"
+            )
 
     def events(self) -> Iterator[Event]:
         """Yield the remaining events; save a checkpoint about once a second."""

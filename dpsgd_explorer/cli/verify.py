@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from dpsgd_explorer.audit.receipts.findings import Figure, Findings
 
 WRONG = 1
+READABLE = (
+    "FILE must be a receipt (JSON), an export of a run (JSON) or weights that dpsgd "
+    "train wrote (.safetensors)."
+)
 COLUMNS = ("figure", "stated", "recomputed", "fits")
 LONGEST = 34  # characters of a value
 #: Lines of the ledger that are printed where all of them fit.
@@ -42,7 +46,10 @@ def carry_out(options: argparse.Namespace) -> int:
         receipt = file.read(path)
         findings = verify(receipt)
     except ReceiptError as error:
-        print(f"verify: {path.name} is not a valid receipt: {error}", file=sys.stderr)
+        print(
+            f"verify: {path.name} is not a valid receipt: {error} {READABLE}",
+            file=sys.stderr,
+        )
         return WRONG
     except OSError as error:
         raise ConfigError(

@@ -139,6 +139,11 @@ class Experiment(ABC):
         """Steps done."""
         return self._step
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last event was computed."""
+        return self._ended
+
     def leave_out(self, seconds: float) -> None:
         """Do not count a pause of this length in the ``seconds`` of events."""
         self._started += seconds
@@ -212,8 +217,9 @@ class Experiment(ABC):
         for name, value in self._identity().items():
             if state[name] != value:
                 raise CheckpointError(
-                    f"the checkpoint's {name} must be this run's, {value}, got "
-                    f"{state[name]}. Start the run again.",
+                    f"the checkpoint's {name} must be this run's; "
+                    f"{_difference(name, value, state[name])}. Use the settings of the "
+                    "checkpoint, or start the run again with another checkpoint.",
                     is_damaged=False,
                 )
         self._step = state["step"]
@@ -276,3 +282,16 @@ class Experiment(ABC):
     @abstractmethod
     def _load_state(self, state: dict[str, Any]) -> None:
         """Restore the state that ``_state`` returned."""
+
+
+def _difference(name: str, own: Any, stored: Any) -> str:
+    """Return the settings in which a checkpoint differs from the run, in words."""
+    if name != "config":
+        return f"{name} is {own} here and {stored} in the checkpoint"
+    here, there = json.loads(own), json.loads(stored)
+    return ", ".join(
+        f"{key} is {json.dumps(here.get(key))} here and "
+        f"{json.dumps(there.get(key))} in the checkpoint"
+        for key in sorted(here.keys() | there.keys())
+        if here.get(key) != there.get(key)
+    )

@@ -105,7 +105,17 @@ def test_the_checkpoint_of_another_run_is_refused(train, tmp_path, capsys):
     checkpoint = tmp_path / "state"
     assert train("--checkpoint", checkpoint) == 0
     assert train("--checkpoint", checkpoint, steps=13) == 2
-    assert "the checkpoint's config must be this run's" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "the checkpoint's config must be this run's; steps is 13 here and" in said
+    assert "dataset" not in said  # settings that agree are left out
+
+
+def test_a_finished_checkpoint_says_so(train, tmp_path, capsys):
+    checkpoint = tmp_path / "state"
+    assert train("--checkpoint", checkpoint) == 0
+    assert "finished run" not in capsys.readouterr().out
+    assert train("--checkpoint", checkpoint) == 0
+    assert f"{checkpoint} holds a finished run of" in capsys.readouterr().out
 
 
 def test_a_damaged_checkpoint_is_named(train, tmp_path, capsys):

@@ -139,6 +139,7 @@ def test_what_is_no_receipt_ends_with_1(text, words, verify):
     code, table, errors = verify(text)
     assert (code, table) == (1, "")
     assert "receipt.json is not a valid receipt" in errors
+    assert "weights that dpsgd train wrote (.safetensors)" in errors
     assert words in errors
 
 
