@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from dpsgd_explorer.accounting import Odometer, Phase, Plan
@@ -10,8 +9,9 @@ from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult
 from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
+from dpsgd_explorer.dp.ledger.privacy_warning import warn
 from dpsgd_explorer.dp.options import Options
-from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
+from dpsgd_explorer.errors import PrivacyError
 
 
 class AccountedEngine:
@@ -120,12 +120,10 @@ class AccountedEngine:
         # it comes after errors, and before another optimizer or engine.
         if self._state.is_between_epochs and not self._unfinished_is_known:
             self._unfinished_is_known = True
-            warnings.warn(
+            warn(
                 f"the plan is unfinished: only {self._state.progress} are done. If you "
                 "end training here, plan fewer epochs or steps next time: the same "
-                "epsilon then needs less noise.",
-                PrivacyWarning,
-                stacklevel=2,
+                "epsilon then needs less noise."
             )
         return receipt
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -33,6 +32,7 @@ from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients
+from dpsgd_explorer.dp.ledger.privacy_warning import warn
 from dpsgd_explorer.dp.ledger.weights import can_be_watched
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.losses.measured import MeasuredLoss
@@ -48,7 +48,7 @@ from dpsgd_explorer.dp.pending_gradients import PendingGradients, WaitingGradien
 from dpsgd_explorer.dp.safety.attach_check import PassCheck, likely_size
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
 from dpsgd_explorer.dp.safety.passes import LossFunction
-from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
+from dpsgd_explorer.errors import PrivacyError
 
 WRITTEN_OUTSIDE = (
     "parameters were changed since the last step, outside the optimizer; the receipt "
@@ -319,7 +319,7 @@ class Attachment:
             self._state.weights.remember(self._parameters)
             self._state.ledger.outside_writes += 1
             if self._state.ledger.outside_writes == 1:
-                warnings.warn(WRITTEN_OUTSIDE, PrivacyWarning, stacklevel=2)
+                warn(WRITTEN_OUTSIDE)
 
     def _release(self) -> Gradients:
         """Return the noisy gradients of the logical batch, and record the step."""
@@ -327,7 +327,7 @@ class Attachment:
         if not self._spending_noted:
             spending.note(gradients, self._state.ledger.writer)
             if self._state.note_seed(self.batch.total.numel):
-                warnings.warn(SEED_IS_SHARED, PrivacyWarning, stacklevel=2)
+                warn(SEED_IS_SHARED)
             self._spending_noted = True
         self.set_bound()
         return gradients
@@ -375,9 +375,7 @@ def _set(gradients: Mapping[nn.Parameter, Tensor]) -> None:
 def _warn_of_loss(refusal: str, *, is_private: bool) -> None:
     """Say at once that the loss will give no epsilon."""
     if is_private:
-        warnings.warn(
+        warn(
             "the loss must be a mean or sum of one term per sample, and the engine "
-            f"cannot confirm that: {refusal}. get_epsilon() will raise. {REMEDY}",
-            PrivacyWarning,
-            stacklevel=2,
+            f"cannot confirm that: {refusal}. get_epsilon() will raise. {REMEDY}"
         )

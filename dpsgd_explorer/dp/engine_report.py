@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from dpsgd_explorer.accounting import Odometer, Phase
@@ -12,9 +11,10 @@ from dpsgd_explorer.dp.canaries.riders import Riders, why_apart
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.accounted_run import are_of_one_size
+from dpsgd_explorer.dp.ledger.privacy_warning import warn
 from dpsgd_explorer.dp.ledger.receipt import receipt
 from dpsgd_explorer.dp.losses.reading import REMEDY
-from dpsgd_explorer.errors import PrivacyError, PrivacyWarning
+from dpsgd_explorer.errors import PrivacyError
 
 #: Why no canary went through some steps; both continue "3 steps …".
 LOST = "lost before a resume"
@@ -43,12 +43,10 @@ class EngineReport:
         self.poisson_assumed |= poisson
         self.loss_assumed |= loss
         if poisson and self._sizes_are_fixed:
-            warnings.warn(
+            warn(
                 f"epsilon assumes Poisson sampling, but {self._fixed_sizes()}; with "
                 "Poisson sampling the probability of that is below one in a million. "
-                "Epsilon does not hold for batches of one size: use poisson_loader.",
-                PrivacyWarning,
-                stacklevel=3,
+                "Epsilon does not hold for batches of one size: use poisson_loader."
             )
 
     @property

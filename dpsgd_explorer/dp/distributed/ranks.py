@@ -15,7 +15,6 @@ Each method is collective: all ranks call it, in the same order.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +22,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dpsgd_explorer.errors import ConfigError, PrivacyError, PrivacyWarning
+from dpsgd_explorer.dp.ledger.privacy_warning import warn
+from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 #: ``isend`` or ``irecv``, the tensor, and the rank that it goes to or comes from.
 Message = tuple[Callable[..., Any], Tensor, int]
@@ -301,13 +301,11 @@ ALONE = Ranks()
 def warn_without_group() -> None:
     """Warn where processes of a group are about to train without each other."""
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-        warnings.warn(
+        warn(
             f"this process is one of {dist.get_world_size()}, and it trains without "
             "the others: each process has separate batches, noise and epsilon. Anyone "
             "who sees several of the models learns more than a single epsilon allows. "
-            "Pass PrivacyEngine(..., group=dist.group.WORLD) to train one model.",
-            PrivacyWarning,
-            stacklevel=3,
+            "Pass PrivacyEngine(..., group=dist.group.WORLD) to train one model."
         )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, MutableMapping, Sequence
 
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from dpsgd_explorer.dp.ledger.ledger import Ledger
-from dpsgd_explorer.errors import PrivacyWarning
+from dpsgd_explorer.dp.ledger.privacy_warning import warn
 
 #: {parameter: names of the ledgers that count its releases}.
 _WRITERS: MutableMapping[Tensor, set[str]] = WeakTensorKeyDictionary()
@@ -32,17 +31,15 @@ def warn_of_uncounted(
         dropped: Ledgers of engines that are gone, and cannot be counted any more.
 
     Warns:
-        PrivacyWarning: attributed to the caller's caller.
+        PrivacyWarning: at the innermost line outside of this package.
     """
     lost = {each.writer: each.steps for each in dropped if each.writer not in writers}
     if any(lost.values()):
-        warnings.warn(
+        warn(
             f"this engine's epsilon leaves out {sum(lost.values())} steps of an "
             "earlier engine that no longer exists, so it is too small if both engines "
             "use the same records. To start over, create the model again; otherwise "
-            "keep the earlier engine, and pass it as after=.",
-            PrivacyWarning,
-            stacklevel=3,
+            "keep the earlier engine, and pass it as after=."
         )
     writers = {*writers, *lost}
     names = [
@@ -51,11 +48,9 @@ def warn_of_uncounted(
         if p.requires_grad and not _WRITERS.get(p, set()) <= writers
     ]
     if names:
-        warnings.warn(
+        warn(
             "this engine's epsilon leaves out the steps of another engine that trained "
             f"{', '.join(names[:3])}{' and others' if len(names) > 3 else ''}. If that "
             "engine used the same records, epsilon is too small: pass that engine as "
-            "after=.",
-            PrivacyWarning,
-            stacklevel=3,
+            "after=."
         )

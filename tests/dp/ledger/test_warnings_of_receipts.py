@@ -229,3 +229,13 @@ def test_the_bound_on_equal_sizes_is_above_what_sampling_gives(equal):
     most = (sizes == sizes.mode(1).values[:, None]).sum(1)
     share = float((most >= equal).double().mean())
     assert share < 1e-3 or not are_of_one_size(own.plan, 30, equal)
+
+
+def test_a_warning_names_the_line_of_the_training_loop():
+    net, x, y = case("mlp")
+    attached(net, noise_multiplier=1.0)
+    weights = torch.ones(len(x), requires_grad=True)
+    losses = torch.nn.functional.cross_entropy(net(x), y, reduction="none")
+    with pytest.warns(PrivacyWarning, match="the loss must be") as caught:
+        ((weights * losses).sum() / weights.sum()).backward()
+    assert [warning.filename for warning in caught] == [__file__]
