@@ -71,6 +71,7 @@ EVERYONE = {
     "logs",
     "machine",
     "operation",
+    "privacy_warning",
     "quotas",
     "settings",
     "validation",

@@ -9,9 +9,9 @@ from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult
 from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
-from dpsgd_explorer.dp.ledger.privacy_warning import warn
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.privacy_warning import warn
 
 
 class AccountedEngine:

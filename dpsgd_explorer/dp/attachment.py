@@ -32,7 +32,6 @@ from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients
-from dpsgd_explorer.dp.ledger.privacy_warning import warn
 from dpsgd_explorer.dp.ledger.weights import can_be_watched
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
 from dpsgd_explorer.dp.losses.measured import MeasuredLoss
@@ -49,6 +48,7 @@ from dpsgd_explorer.dp.safety.attach_check import PassCheck, likely_size
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
 from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.privacy_warning import warn
 
 WRITTEN_OUTSIDE = (
     "parameters were changed since the last step, outside the optimizer; the receipt "

@@ -22,8 +22,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dpsgd_explorer.dp.ledger.privacy_warning import warn
 from dpsgd_explorer.errors import ConfigError, PrivacyError
+from dpsgd_explorer.privacy_warning import warn
 
 #: ``isend`` or ``irecv``, the tensor, and the rank that it goes to or comes from.
 Message = tuple[Callable[..., Any], Tensor, int]

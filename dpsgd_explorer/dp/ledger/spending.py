@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from dpsgd_explorer.dp.ledger.ledger import Ledger
-from dpsgd_explorer.dp.ledger.privacy_warning import warn
+from dpsgd_explorer.privacy_warning import warn
 
 #: {parameter: names of the ledgers that count its releases}.
 _WRITERS: MutableMapping[Tensor, set[str]] = WeakTensorKeyDictionary()

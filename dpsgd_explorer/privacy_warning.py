@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
-import torch
-
-import dpsgd_explorer
 from dpsgd_explorer.errors import PrivacyWarning
 
-#: Folders whose lines a user did not write.
+_TORCH = find_spec("torch")
+#: Folders whose lines a user did not write: this package and torch.
 LIBRARIES = tuple(
-    str(Path(str(module.__file__)).parent) + os.sep
-    for module in (dpsgd_explorer, torch)
+    str(Path(file).parent) + os.sep
+    for file in (__file__, _TORCH.origin if _TORCH else None)
+    if file is not None
 )
 
 
