@@ -128,4 +128,4 @@ def test_another_runs_checkpoint_is_refused(settings, other):
     with pytest.raises(ConfigError, match="the checkpoint's config must be") as refusal:
         started(settings | other, checkpoint)
     assert refusal.value.field == "checkpoint"
-    assert "Start the run again" in str(refusal.value)
+    assert "start the run again" in str(refusal.value)

@@ -89,7 +89,7 @@ def test_a_run_is_listed_trained_again_named_and_deleted_with_an_undo(open_page)
     page.locator("summary", has_text="Delete all my data").click()
     page.get_by_role("button", name="Delete all of it").click()
     expect(page.locator("[data-said]")).to_contain_text("Deleted 1 run with its log")
-    expect(page.locator("[data-runs]")).to_contain_text("None yet")
+    expect(page.locator("[data-runs]")).to_contain_text("You have no runs yet")
 
 
 @pytest.mark.long("more journeys")

@@ -149,7 +149,7 @@ def test_a_writer_loses_patience_in_the_end(postgresql_url, config, store):
     hasty = RunStore(postgresql_url, patience_s=0.1)
     with (
         store.database.write(),
-        pytest.raises(StorageBusyError, match="retry soon"),
+        pytest.raises(StorageBusyError, match="Try again soon"),
     ):
         hasty.create(config, visitor="ann")
     assert hasty.create(config, visitor="ann").state == "queued"

@@ -4,7 +4,7 @@ import {percent} from "../../lib/format.js";
 import {startOf} from "../../lib/times.js";
 import {BasePanel} from "./base_panel.js";
 
-const BEFORE = "The figures are drawn when the last model has been trained.";
+const BEFORE = "The figures appear after the last model has been trained.";
 const FAILED = "The server did not answer with the figures; open the run to see them.";
 
 export class AttackPanel extends BasePanel {
