@@ -98,7 +98,13 @@ def test_every_page_fits_and_breaks_no_rule_of_the_policy(page, address, built):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "tutorials/first-private-model.html", "explanation/math.html", "reference/api.html"]
+    "name",
+    [
+        "",
+        "tutorials/first-private-model.html",
+        "explanation/math.html",
+        "reference/api.html",
+    ],
 )
 def test_a_screen_reader_can_use_the_page(page, address, name):
     page.set_viewport_size({"width": 390, "height": 844})
