@@ -24,6 +24,14 @@ def require_together(**values: object) -> None:
         )
 
 
+def check_after(after: object, kind: type) -> None:
+    """Raise ConfigError unless the earlier phase is an engine, or none."""
+    if after is not None and not isinstance(after, kind):
+        raise ConfigError(
+            "after", f"after must be the engine of an earlier phase, got {after!r}."
+        )
+
+
 def check_parameter_lists(
     module: nn.Module,
     named_params: Sequence[tuple[str, nn.Parameter]] | None,

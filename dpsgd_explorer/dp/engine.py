@@ -183,6 +183,7 @@ class PrivacyEngine(AccountedEngine):
         assume_per_sample_loss: bool = False,
     ) -> None:
         argument_checks.check_module(module)
+        argument_checks.check_after(after, PrivacyEngine)
         settings = Options(
             engine=engine,
             clipping_mode=clipping_mode,

@@ -274,6 +274,7 @@ def test_several_optimizers_share_the_steps():
         ({"noise": "secure"}, r"noise must be a dp.Noise\(...\), got 'secure'"),
         ({"batch_size": 100}, "batch_size must be from 1 to sample_size = 60"),
         ({"target_epsilon": 1.0}, "give exactly one of"),
+        ({"after": "run"}, "after must be the engine of an earlier phase, got 'run'"),
         ({"target_delta": 0.5}, "target_delta must be above 0 and below 1/N"),
         ({"clipping": dp.Clipping(fn="abadi")}, "clipping_fn"),
     ],
