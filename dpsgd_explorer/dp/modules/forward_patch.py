@@ -46,8 +46,8 @@ class ForwardPatch:
         return _forward_of, (self._module, self._replaced, self._name)
 
     def remove(self) -> None:
-        """Restore the module's own forward."""
-        delattr(self._module, self._name)
+        """Restore the module's own forward; again after an interrupt, if need be."""
+        vars(self._module).pop(self._name, None)
         if self._replaced is not None:
             setattr(self._module, self._name, self._replaced)
 

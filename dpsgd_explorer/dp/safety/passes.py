@@ -162,7 +162,12 @@ class CheckPasses:
 
     @contextmanager
     def _unwatched(self) -> Iterator[None]:
-        self._gradient_engine.stop()
+        try:
+            self._gradient_engine.stop()
+        except KeyboardInterrupt:
+            self._gradient_engine.stop()  # the other half of it
+            self._gradient_engine.start()
+            raise
         try:
             yield
         finally:
