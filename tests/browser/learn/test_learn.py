@@ -58,7 +58,7 @@ def test_a_track_is_chosen_by_key_or_link_and_stays_in_this_browser(open_page):
     quick = page.get_by_role("radio", name="Intuition")
     formal = page.locator("details.fold")
     section = page.locator("#how")
-    entry = page.locator("[data-rail]").get_by_role("link", name="How attacks are made")
+    entry = page.locator("[data-rail]").get_by_role("link", name="How attacks work")
     expect(full).to_be_checked()
     for part in (section, entry, formal.first):
         expect(part).to_be_visible()

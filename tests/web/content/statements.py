@@ -222,7 +222,7 @@ STATEMENTS = {
     "tensors-clipped-one-by-one": (
         learn("dpsgd-intro"),
         "^$",
-        "the whole may be C times the root of P long",
+        "the whole gradient may be C√P long",
     ),
     "bound-is-not-taken-from-the-data": (
         learn("dpsgd-intro"),

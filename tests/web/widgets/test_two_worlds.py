@@ -218,5 +218,5 @@ def test_text_and_picture_name_the_trainings_that_they_count(reading):
     )
     scatter = 100 * 2 * math.sqrt(0.25 / widget.COUNTS[0])
     text = page.replace(figure, "")
-    assert f"The {widget.COUNTS[0]} trainings per world that run here scatter" in text
-    assert f"known to some {scatter:.0f} points" in text
+    assert f"Your browser runs {widget.COUNTS[0]} trainings per world" in text
+    assert f"only to within about {scatter:.0f} points" in text
