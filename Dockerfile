@@ -26,16 +26,14 @@ RUN /opt/venv/bin/python tools/compile_noise.py \
     && rm -r tools pyproject.toml \
     && /opt/venv/bin/python -m compileall -q dpsgd_explorer
 
-FROM python:3.11-slim AS docs
-ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-WORKDIR /build
+# The pages of the API import the library, so this stage has its packages, torch too.
+FROM build AS docs
 COPY requirements-docs.txt ./
-COPY tools/install.py tools/
-RUN python tools/install.py requirements-docs.txt
+RUN PIP_PYTHON=/opt/venv/bin/python python /build/tools/install.py requirements-docs.txt
 COPY CHANGELOG.md CONTRIBUTING.md SECURITY.md CODE_OF_CONDUCT.md ./
 COPY tools/build_docs.py tools/
 COPY docs docs
-RUN python -m tools.build_docs
+RUN /opt/venv/bin/python -m tools.build_docs
 
 FROM python:3.11-slim
 # hadolint ignore=DL3008
@@ -46,7 +44,7 @@ RUN apt-get update -qq \
     && mkdir -p /app/instance && chown 10001 /app/instance
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build /app /app
-COPY --from=docs /build/built_docs /app/built_docs
+COPY --from=docs /app/built_docs /app/built_docs
 WORKDIR /app
 USER 10001
 ENV PATH=/opt/venv/bin:$PATH \

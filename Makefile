@@ -88,7 +88,8 @@ $(VENV)/kernels.installed: requirements-kernels.txt tools/install.py | $(VENV)/b
 	@$(BIN)/python tools/install.py requirements-kernels.txt $(VENV)/kernels
 	@touch $@
 
-$(VENV)/docs.installed: requirements-docs.txt tools/install.py | $(VENV)/bin/python
+# The pages of the API import the library.
+$(VENV)/docs.installed: requirements-docs.txt $(VENV)/run.installed
 	@$(BIN)/python tools/install.py requirements-docs.txt
 	@touch $@
 

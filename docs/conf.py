@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -23,11 +25,22 @@ LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)")
 
 project = "DP-SGD Explorer"
 copyright = "The DP-SGD Explorer authors"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["pictures/*"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 # Links such as engines.md#each-engine lead to headings down to this level.
 myst_heading_anchors = 4
+autodoc_default_options = {"members": True, "inherited-members": True}
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_preserve_defaults = True
+autodoc_inherit_docstrings = True
+python_maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
+add_module_names = False
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_custom_sections = ["Source", "Shape", "Shapes"]
 html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]
@@ -35,6 +48,9 @@ html_css_files = ["site.css"]
 # Readers get pages; their Markdown is in the repository.
 html_copy_source = False
 html_show_sourcelink = False
+# The search finds names; the pages of an index have style attributes.
+html_use_index = False
+html_domain_indices = False
 # Pages are read offline: formulas are MathML, which needs no script.
 html_math_renderer = "mathml"
 
@@ -55,6 +71,8 @@ def keep_text(app: Sphinx, document: nodes.document) -> None:
     """Turns links to other parts of the repository into text: the site has no page."""
     for kind in (pending_xref, download_reference):
         for link in list(document.findall(kind)):
+            if link.get("refdomain") == "py":
+                continue
             page = Path(app.env.doc2path(link["refdoc"]))
             target = (page.parent / link["reftarget"]).resolve()
             if not target.is_relative_to(app.srcdir):
@@ -78,8 +96,18 @@ def read_project_file(app: Sphinx, page: str, source: list[str]) -> None:
             source[0] = LINK.sub(led_from_here, text)
 
 
+def is_foreign(
+    app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any
+) -> bool | None:
+    """If True, a member is left out: it is inherited from another package."""
+    source = inspect.unwrap(getattr(thing, "fget", None) or thing)
+    module = getattr(source, "__module__", None) or "dpsgd_explorer"
+    return None if module.startswith("dpsgd_explorer") else True
+
+
 def setup(app: Sphinx) -> None:
     """Adds the renderer of formulas and the rule for links out of ``docs/``."""
+    app.connect("autodoc-skip-member", is_foreign)
     app.connect("source-read", read_project_file)
     app.connect("doctree-read", keep_text, priority=1)  # before files are collected
     app.add_html_math_renderer("mathml", (show_formula, None), (show_display, None))

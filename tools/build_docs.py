@@ -32,6 +32,10 @@ LOADED = {
     "style": '<link rel="stylesheet" href="{}">',
 }
 SUFFIXES = {"script": ".js", "style": ".css"}
+# Sphinx lists the arguments of a long call in a definition list without terms, which is
+# no valid list.
+ARGUMENTS = re.compile(r"\(</span>\s*<dl>(.*?)</dl>", re.DOTALL)
+ARGUMENT = re.compile(r"<dd>(.*?)</dd>", re.DOTALL)
 # What the theme leaves out: a keyboard must reach each box that scrolls, and a screen
 # reader must tell its two sidebars apart and know the level of their headings.
 REPAIRS = {
@@ -120,10 +124,17 @@ def finish(folder: Path) -> None:
             return LOADED[kind].format(top + name)
 
         text = INLINE.sub(moved, path.read_text("utf-8"))
+        text = ARGUMENTS.sub(_as_blocks, text)
         text = STYLE_ATTRIBUTE.sub(r' \1="\2"', text)
         for old, new in REPAIRS.items():
             text = text.replace(old, new)
         path.write_text(text, "utf-8")
+
+
+def _as_blocks(match: re.Match[str]) -> str:
+    """Returns the arguments of a call, one block each."""
+    blocks = ARGUMENT.sub(r'<span class="argument">\1</span>', match[1])
+    return f"(</span>{blocks}"
 
 
 def build(target: Path) -> list[str]:

@@ -300,7 +300,7 @@ class PrivacyEngine(AccountedEngine):
         remains private, until another engine takes over its model or optimizer.
 
         Until ``detach()``, glibc keeps freed memory for the next step, unless one of
-        its own variables, as MALLOC_TRIM_THRESHOLD_, says otherwise.
+        its own variables, as ``MALLOC_TRIM_THRESHOLD_``, says otherwise.
 
         Args:
             optimizers: Each trainable parameter of the module is in one of them, and

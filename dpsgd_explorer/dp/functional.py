@@ -15,7 +15,7 @@ from dpsgd_explorer.dp.safety.passes import LossFunction, compare_sizes, undistu
 def per_sample_gradients(
     model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor
 ) -> dict[str, Tensor]:
-    """Return {parameter's name: [B, *shape]}, row i of sample i's own loss.
+    """Return ``{parameter's name: [B, *shape]}``, row i of sample i's own loss.
 
     One forward and one backward pass.  The loss is evaluated on each sample alone, so
     ``loss_fn`` may be a mean or a sum.  The gradients are neither clipped nor noised:

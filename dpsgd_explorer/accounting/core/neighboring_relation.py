@@ -16,7 +16,9 @@ class NeighboringRelation(StrEnum):
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     REPLACE_ONE = "replace_one"
 
-    __repr__ = str.__repr__  # as the name is written in signatures and messages
+    def __repr__(self) -> str:
+        """Return the quoted name, as arguments and messages write it."""
+        return str.__repr__(self)
 
     @classmethod
     def of(cls, name: object) -> NeighboringRelation:

@@ -106,7 +106,7 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     def per_sample_gradients(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> dict[str, Tensor]:
-        """Return {trainable parameter's local name: gradients, [B, *shape]}.
+        """Return the gradients, ``[B, *shape]``, by trainable parameter's local name.
 
         Args:
             layer: The layer.
@@ -121,7 +121,7 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         backprops: Tensor,
         gradients: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:
-        """Return {name: gradients[name] + the call's own, [B, *shape]}, in new memory.
+        """Return ``{name: gradients[name] + the call's own}``, in new memory.
 
         A rule with ``few_rows`` does it without making its own.
         """
@@ -184,7 +184,7 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         )
 
     def bias_gradients(self, layer: LayerT, backprops: Tensor) -> Tensor | None:
-        """Return the bias's gradients, [B, *shape], made of the backprops alone.
+        """Return the bias's gradients, ``[B, *shape]``, from the backprops alone.
 
         None if the rule has no such sum.
         """

@@ -103,7 +103,7 @@ def test_every_page_fits_and_breaks_no_rule_of_the_policy(page, address, built):
         "",
         "tutorials/first-private-model.html",
         "explanation/math.html",
-        "reference/api.html",
+        "reference/api/dp.html",
     ],
 )
 def test_a_screen_reader_can_use_the_page(page, address, name):

@@ -1,0 +1,90 @@
+"""Writes tests/public_interface.txt: the calls that the library promises.
+
+Run as ``python -m tools.write_public_interface`` after a deliberate change of a public
+name, argument or default.  A test compares the file with the code, so that no public
+call changes unnoticed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Iterator
+from enum import EnumType
+from pathlib import Path
+from typing import Any
+
+from dpsgd_explorer import accounting, dp, regression
+from dpsgd_explorer.dp import schedules
+
+FILE = Path(__file__).parents[1] / "tests" / "public_interface.txt"
+
+
+def public_names() -> dict[str, Any]:
+    """Returns {public path: object}, in alphabetical order."""
+    names = {
+        f"{module.__name__}.{name}": getattr(module, name)
+        for module in (dp, accounting, regression)
+        for name in module.__all__
+    }
+    for shape in schedules.SCHEDULES.values():
+        names[f"{dp.__name__}.schedules.{shape.__name__}"] = shape
+    for name, value in vars(dp.choices).items():
+        if not isinstance(value, types.ModuleType) and hasattr(value, "__args__"):
+            names[f"{dp.choices.__name__}.{name}"] = value
+    return {
+        path: names[path]
+        for path in sorted(names)
+        if not isinstance(names[path], types.ModuleType)
+    }
+
+
+def interface() -> str:
+    """Returns the text of the file."""
+    paragraphs = ("\n".join(_lines(*item)) for item in public_names().items())
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def _lines(path: str, thing: Any) -> Iterator[str]:
+    """Yields a name with its call or values, and the members of a class."""
+    if not inspect.isclass(thing):
+        values = tuple(thing) if isinstance(thing, dict) else thing
+        yield path + (
+            _signature(thing) if inspect.isroutine(thing) else f" = {values!r}"
+        )
+        return
+    if isinstance(thing, EnumType):
+        yield f"{path}({' | '.join(map(repr, thing))})"
+    else:
+        yield f"{path}{_signature(thing)}"
+    for name, member in _members(thing):
+        call = "" if isinstance(member, property) else _signature(member)
+        yield f"  .{name}{call}"
+
+
+def _members(thing: type) -> Iterator[tuple[str, Any]]:
+    """Yields the public methods and properties that this project has written."""
+    for name, member in inspect.getmembers(thing):
+        is_call = inspect.isroutine(member) or isinstance(member, property)
+        if name.startswith("_") or not is_call:
+            continue
+        source = inspect.unwrap(getattr(member, "fget", None) or member)
+        if str(getattr(source, "__module__", "")).startswith("dpsgd_explorer"):
+            yield name, member
+
+
+def _signature(thing: Any) -> str:
+    """Returns names, kinds and defaults of the arguments, without their types."""
+    signature = inspect.signature(thing)
+    plain = [
+        parameter.replace(annotation=parameter.empty)
+        for parameter in signature.parameters.values()
+        if parameter.name != "self"
+    ]
+    text = str(inspect.Signature(plain))
+    return re.sub(r"<(class|function) '?([\w.]+).*?>", r"\2", text)
+
+
+if __name__ == "__main__":
+    FILE.write_text(interface(), encoding="utf-8")
