@@ -12,7 +12,7 @@ from tests.browser.trainer import focus
 @pytest.mark.long("more journeys")
 def test_accountants_race_over_a_run_that_one_chooses(open_page):
     page = open_page("/learn/privacy-accounting/")
-    page.get_by_label("What does Rényi DP say").fill("4")
+    page.get_by_label("Rényi DP is a bound.").fill("4")
     page.get_by_role("button", name="Show the picture").click()
     expect(page.get_by_text("You said 4; it is 2.60.").first).to_be_visible()
     figure = page.locator("#accountant-race")

@@ -7,7 +7,7 @@ PARAMETERS = {
     "schedules-of-the-rate-cost-nothing": (
         learn("parameters"),
         "schedule of the learning rate (spends|costs) (?!nothing)",
-        "costs nothing: ε does not see η, in whatever way it changes",
+        "costs nothing, because η does not enter ε.",
     ),
     "no-bound-enters-epsilon": (
         learn("parameters"),
@@ -17,19 +17,19 @@ PARAMETERS = {
     "bias-comes-back": (
         learn("parameters"),
         "^$",
-        "Noise is drawn anew in each step and averages out over many; a bias comes "
-        "back.",
+        "Each step draws new noise, which averages out over many steps. A bias comes "
+        "back in every step.",
     ),
     "the-product-is-what-matters": (
         learn("parameters"),
         "^$",
-        "Down a column little changes, though C varies by a factor of 1,000; along a "
-        "row much does.",
+        "Within a column the accuracy changes little, though C varies by a factor of "
+        "1,000. Along a row it changes a lot.",
     ),
     "usual-bounds-beside-our-sweep": (
         learn("parameters"),
         "^$",
-        "A C from 0.1 to 10 is often called usual. In our sweep on MNIST every C from "
+        "A C from 0.1 to 10 is often called usual. In our sweep on MNIST, every C from "
         "0.01 to 10 came within 0.5 points of the best accuracy",
     ),
     "usual-batches-beside-our-presets": (
@@ -40,12 +40,12 @@ PARAMETERS = {
     "ranges-of-our-own-sweeps": (
         learn("parameters"),
         "^$",
-        "Typical ranges of one model on one data set, no more.",
+        "These ranges hold for one model on one data set, no more.",
     ),
     "large-batches-take-no-more-gradients": (
         learn("parameters"),
         "in the end on time",
-        "at the same number of epochs, all batches compute equally many",
+        "at the same number of epochs, all batch sizes compute equally many",
     ),
     "noise-over-the-run": (
         learn("parameters"),
@@ -82,7 +82,8 @@ PARAMETERS = {
     "typical-ranges-belong-to-a-run": (
         learn("parameters"),
         "^$",
-        "With batches of 256, 60 epochs and 60,000 records those two ends are ε = 21.1",
+        "With batches of 256, 60 epochs and 60,000 records, the two ends of this range "
+        "give ε = 21.1",
     ),
     "tuning-is-paid": (
         learn("parameters"),

@@ -22,7 +22,8 @@ PRACTICE = {
     "micro-batches-have-limits": (
         learn("per-sample-gradients"),
         "always compatible",
-        "batch normalisation, has nothing to work with, and a loss over pairs",
+        "batch normalisation, cannot work on a single one. A loss over pairs of "
+        "records is not a sum",
     ),
     "larger-micro-batches-clip-a-mean": (
         learn("per-sample-gradients"),
@@ -32,12 +33,13 @@ PRACTICE = {
     "lanes-stay-apart": (
         learn("per-sample-gradients"),
         "^$",
-        "hn is no longer the business of record n alone",
+        "hn no longer belongs to record n alone",
     ),
     "fused-recurrent-layers": (
         learn("per-sample-gradients"),
         "^$",
-        "The fused versions hide their steps, so they are computed from cells",
+        "Fused recurrent layers hide their time steps, so the engine computes them "
+        "from single cells",
     ),
     "memory-of-all-gradients": (
         learn("per-sample-gradients"),
@@ -47,7 +49,7 @@ PRACTICE = {
     "gradients-the-same-in-every-way": (
         learn("per-sample-gradients"),
         "^$",
-        "Whatever the way, the clipped sum is the same up to rounding",
+        "With every method, the clipped sum is the same up to rounding",
     ),
     "zcdp-says-where-it-applies": (
         "/labs/accountants/",

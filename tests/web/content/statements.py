@@ -155,7 +155,7 @@ STATEMENTS = {
     "moments-and-renyi-are-one-quantity": (
         learn("privacy-accounting"),
         "Moments accountant (2016): tight",
-        "Rényi DP is not a rival of it but the same quantity in a better form",
+        "Rényi DP is the same quantity written better, with a sharper conversion to ε",
     ),
     "one-name-for-each-accountant": (
         learn("privacy-accounting"),
@@ -277,12 +277,12 @@ STATEMENTS = {
     "libraries-and-what-they-count": (
         learn("privacy-accounting"),
         "^$",
-        "Diffprivlib has a budget accountant by composition theorems, but no DP-SGD",
+        "Diffprivlib has a budget accountant based on composition theorems, but no",
     ),
     "closed-form-knows-no-sampling": (
         learn("privacy-accounting"),
         "^$",
-        "exact for one release or many; it just does not know about sampling",
+        "It is exact for one release or many, but does not cover sampling",
     ),
     "half-a-gradient-half-a-sensitivity": (
         learn("private-linear-regression"),

@@ -43,7 +43,7 @@ TOGETHER = {
         "regression.one_in_twenty",
     ): "At ε = 0.1 the median error of SSP",
     ("regression.nonprivate", "regression.trivial"): "the error here is",
-    ("sweep.bounds", "sweep.close"): "as long as the learning rate went along",
+    ("sweep.bounds", "sweep.close"): "as long as the learning rate was adjusted",
     ("sweep.close", "sweep.good_reaches"): "In this sweep",
     ("selection.filtered_steps", "selection.fixed_steps"): "With the noise of the "
     "default run",
