@@ -19,8 +19,8 @@
 | ``DPSGD_FRONT`` | ``none`` | ``nginx``: one is started, for slow clients |
 | ``DPSGD_ALLOW_DIRECT`` | 0 | 1: clients in a network need no nginx; see ``HOST`` |
 | ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
-| ``DPSGD_TRUSTED_PROXIES`` | none | addresses of proxies; of others nothing counts |
-| ``DPSGD_USER_HEADER`` | none | in which these name the user who is logged in |
+| ``DPSGD_TRUSTED_PROXIES`` | none | proxies whose forwarded headers are used |
+| ``DPSGD_USER_HEADER`` | none | header in which these proxies name the user |
 | ``DPSGD_OWN_DATA`` | 1, public: 0 | visitors may bring tables of their own |
 | ``DPSGD_DATA_DIR`` | ``data`` in the instance folder | data files not in the package |
 | ``DPSGD_OFFLINE`` | 0 | 1: no data file is downloaded |

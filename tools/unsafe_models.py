@@ -176,8 +176,8 @@ GALLERY = (
     ),
     Unsafe(
         "Mixing in some steps only",
-        "A random number for the whole batch decides. The check sets such numbers, and "
-        "those that each record draws for itself, to both ends of their range and to "
+        "A random number for the whole batch decides. The check sets the random "
+        "numbers of the batch and of each record to both ends of their range and to "
         "eight places inside it. A branch that is chosen in less than an eighth of the "
         "inside is not detected.",
         lambda: around(RareMixup()),

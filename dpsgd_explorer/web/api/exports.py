@@ -229,7 +229,8 @@ def weights(run_id: str) -> Response:
     """Downloads the weights of a finished training run.
 
     The answer is a safetensors file. Its header contains the settings and the receipt
-    of the run.
+    of the run. A cancelled run has no weights, and the site deletes the oldest weights
+    first.
     """
     store = run_store()
     run = store.get(run_id)
