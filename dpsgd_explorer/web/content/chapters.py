@@ -1,4 +1,4 @@
-"""The chapters of the Learning Hub: one line each, in reading order."""
+"""The chapters of the Learning Hub in reading order, and their reading times."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from markupsafe import Markup
 INTUITION, FULL = "intuition", "full"
 TRACKS = {INTUITION: "Intuition", FULL: "Full"}  # ways to read a chapter
 WORDS_A_MINUTE = 180
-WIDGET_MINUTES = 2  # to guess, to move it, and to read what it says
-WIDGET = "data-widget="  # stands once in the markup of each
-# Drawings and formulas are looked at; folds and sources are opened by few; the still
-# picture of a widget is there instead of the moving one.
+WIDGET_MINUTES = 2  # to guess, to move the widget, and to read its sentences
+WIDGET = "data-widget="  # occurs once in the markup of each widget
+# Drawings and formulas have no words to read.  Few readers open folds and sources.
+# The still picture of a widget replaces the moving one, so only one of them counts.
 NOT_READ = re.compile(
     r'<div data-still>.*?(?=<div class="widget-live")|'
     r"<(svg|math|pre|details|script)\b.*?</\1>|"
@@ -54,7 +54,7 @@ class Chapter:
 
     @property
     def template(self) -> str:
-        """Name of its template."""
+        """Name of the chapter's template."""
         return f"learn/{self.slug}.html"
 
 
@@ -62,89 +62,91 @@ TABLE = (
     (
         "intro",
         "Introduction to differential privacy",
-        "What is promised, and what not?",
-        "A survey with two coins, what an ε is worth in odds, and what it costs.",
+        "What is promised, and what is not?",
+        "A survey with two coins, the worth of an ε in odds, and the cost of privacy.",
     ),
     (
         "dp-concepts",
         "Core concepts",
         "What do ε and δ measure?",
-        "The one inequality, taken apart: who is a neighbour, why δ is an area, and "
-        "how noise is fitted to a question.",
+        "One inequality, part by part: neighbouring data sets, why δ is an area, and "
+        "how to fit noise to a question.",
     ),
     (
         "sgd-basics",
         "SGD refresher",
         "What does a gradient know about one record?",
-        "One step of ordinary training, and a record that is read out of its gradient.",
+        "One step of ordinary training, and a record that an attacker reads out of its "
+        "gradient.",
     ),
     (
         "what-models-leak",
         "What models leak",
-        "What can be asked of a model, and who is exposed?",
-        "An attack on every record in turn, one that you play yourself, and what no "
-        "attack can get past.",
+        "What can an attacker learn from a model, and whose records are exposed?",
+        "An attack on every record in turn, an attack that you play yourself, and the "
+        "limit of all attacks.",
     ),
     (
         "dpsgd-intro",
         "DP-SGD: core modifications",
-        "Clip, then noise: in which order, and why?",
+        "Clip, then add noise: why in this order?",
         "One private step, sub-step by sub-step, and five ways to get it wrong.",
     ),
     (
         "per-sample-gradients",
         "Per-sample gradients",
-        "How does one get every record’s own gradient?",
-        "What a backward pass knows of each record, how hooks catch it, and norms of "
+        "How do you compute the gradient of each record?",
+        "One backward pass, hooks that catch each record’s part of it, and norms of "
         "gradients that are never stored.",
     ),
     (
         "parameters",
         "Hyperparameter deep dive",
         "What does each setting buy and cost?",
-        "Bound, noise, batch, learning rate, length: which of them spend ε, and what "
-        "the others are for.",
+        "Bound, noise, batch, learning rate, length: which settings spend ε, and what "
+        "the others do.",
     ),
     (
         "privacy-accounting",
         "Privacy accounting",
         "How does ε grow, and who counts it?",
-        "Thousands of steps, three ways to count them, and which answers are promises.",
+        "Thousands of steps, three ways to count them, and the answers that are "
+        "promises.",
     ),
     (
         "planning-a-budget",
         "Planning a budget",
         "How is one ε divided, and what does choosing cost?",
-        "One total for all uses, the best of many runs, and tools for deciding on the "
+        "One total for all uses, the best of many runs, and tools for decisions on the "
         "way.",
     ),
     (
         "auditing",
         "Auditing",
         "Does the program keep the promise?",
-        "Three programs with one promise, two of them faulty: attacks, counted "
-        "carefully, convict.",
+        "Three programs make one promise, and two of them are faulty. Attacks, counted "
+        "carefully, convict them.",
     ),
     (
         "private-linear-regression",
         "Private linear regression",
         "When is there a better way than SGD?",
         "A model simple enough to be solved: noise on its statistics, a ridge that "
-        "fits the noise, and full-batch descent as the bridge back.",
+        "fits the noise, and full-batch descent as the bridge back to SGD.",
     ),
     (
         "fairness",
         "Fairness",
         "Who pays for privacy?",
-        "A digit made rare, and what clipping and noise take from it; what helps, and "
-        "what it costs.",
+        "One digit becomes rare: how clipping and noise harm it, and which remedies "
+        "help at which cost.",
     ),
     (
         "in-the-real-world",
         "In the real world",
         "Whose privacy, for how long, against whom?",
-        "The unit of privacy, where the noise is added, choosing ε, and what deployed "
-        "systems and libraries say and leave out.",
+        "The unit of privacy, the place of the noise, the choice of ε, and the gaps in "
+        "the numbers of deployed systems and libraries.",
     ),
 )
 CHAPTERS = {
@@ -187,19 +189,20 @@ def _unbroken(text: str) -> str:
 def reading_minutes(text: str) -> int:
     """Return the minutes that a rendered text takes in the track "Full".
 
-    Words are read at ``WORDS_A_MINUTE``, and each widget takes ``WIDGET_MINUTES``.
-    Questions count with all their answers and reasons, folds with their prose; code,
-    formulas, drawings and sources do not. Of a widget's two pictures one counts.
+    A minute has ``WORDS_A_MINUTE`` words, and each widget takes ``WIDGET_MINUTES``.
+    Questions count with all their answers and reasons, and folds with their prose.
+    Code, formulas, drawings and sources do not count. Of a widget's two pictures one
+    counts.
     """
     return _minutes(_words(text, NOT_READ_IN_FULL), text.count(WIDGET))
 
 
 def intuition_minutes(text: str, left_out: Sequence[str]) -> int:
-    """Return the minutes of the track "Intuition", which opens no folds.
+    """Return the minutes of the track "Intuition", which does not open folds.
 
     Args:
         text: The whole text.
-        left_out: Passages of it that this track does not show.
+        left_out: Passages of the text that this track does not show.
     """
     words = _words(text) - sum(map(_words, left_out))
     widgets = text.count(WIDGET) - sum(part.count(WIDGET) for part in left_out)

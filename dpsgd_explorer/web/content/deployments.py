@@ -1,7 +1,7 @@
-"""Systems that state an ε, and libraries: what each says, and what it does not do.
+"""Deployed systems that state an ε, and libraries, each with its gaps.
 
-The stated numbers are those of the sources named; an ε made from a stated ρ is ours,
-by the conversion of zCDP.
+The stated numbers come from the named sources.  Where a source states ρ, this module
+converts it to ε by zCDP.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dpsgd_explorer import accounting
 from dpsgd_explorer.web.figures.svg import small
 from dpsgd_explorer.web.questions.rounding import limit
 
-RHO_DELTA = 1e-10  # at which a stated ρ is converted
+RHO_DELTA = 1e-10  # δ at which a stated ρ is converted to ε
 HEAD = ("system", "one unit is", "stated", "not covered by the number")
 LIBRARY_HEAD = ("library", "does", "does not")
 
@@ -23,7 +23,7 @@ class Deployment:
     """One system; ``source`` is a key of the references.
 
     Attributes:
-        rhos: The zCDP parameters that it states instead of ε, ascending; usually none.
+        rhos: The zCDP parameters that the system states instead of ε, ascending.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Deployment:
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
-        """What the table prints."""
+        """The cells of the row in the table."""
         return self.name, self.unit, self.stated + self._converted(), self.uncovered
 
     def _converted(self) -> str:
@@ -48,9 +48,9 @@ class Deployment:
 DEPLOYMENTS = (
     Deployment(
         "Apple, emoji counts (2017), noise on the device",
-        "one user’s contributions of a day",
+        "one user’s contributions on one day",
         "ε = 4, δ = 0",
-        "further days: the budget starts anew",
+        "further days: each day has a new budget",
         "apple",
     ),
     Deployment(
@@ -77,8 +77,8 @@ DEPLOYMENTS = (
     ),
     Deployment(
         "Google keyboard, next-word models (2023), federated",
-        "one device, all it takes part in",
-        "ρ from 0.2 to 2, a model each",
+        "one device, with all its contributions",
+        "ρ from 0.2 to 2, depending on the model",
         "a person with two devices; several models",
         "xu",
         (0.2, 2.0),
@@ -103,7 +103,7 @@ LIBRARIES = (
     (
         "Opacus (PyTorch)",
         "per-sample gradients, Poisson loader, PRV and RDP accountants",
-        "count what you tuned; draw secure noise unless secure_mode is on",
+        "count your tuning runs; draw secure noise unless secure_mode is on",
     ),
     (
         "JAX Privacy",
@@ -113,17 +113,17 @@ LIBRARIES = (
     (
         "TensorFlow Privacy",
         "private optimizers for Keras",
-        "sample: batches come from your input pipeline, and ε is for Poisson sampling",
+        "draw batches: your input pipeline does, but ε assumes Poisson sampling",
     ),
     (
         "FastDP (PyTorch)",
         "ghost clipping and book-keeping for large models, sharded training",
-        "sample, or check how your loader does",
+        "draw batches, or check how your loader draws them",
     ),
     (
         "dp-accounting",
-        "RDP and PLD accountants, the ones behind several libraries",
-        "train, or see what was trained",
+        "RDP and PLD accountants, used by several libraries",
+        "train, or check how a model was trained",
     ),
     (
         "Diffprivlib",
@@ -144,6 +144,6 @@ LIBRARIES = (
 
 
 def epsilon_of_rho(rho: float, delta: float = RHO_DELTA) -> str:
-    """Return ε of ρ-zCDP, a bound: that of one Gaussian release with ρ = 1/(2σ²)."""
+    """Return a bound on ε of ρ-zCDP: ε of one Gaussian release with ρ = 1/(2σ²)."""
     sigma = 1 / math.sqrt(2 * rho)
     return limit(accounting.epsilon(1.0, sigma, 1, delta, "zcdp"))

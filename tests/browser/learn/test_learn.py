@@ -17,7 +17,7 @@ def test_what_was_read_is_marked_in_this_browser_and_can_be_erased(open_page):
     progress = f"1 of {len(CHAPTERS)} chapters read."
     expect(page.get_by_text(progress)).to_be_visible()
     expect(page.locator('[data-chapter="intro"]')).to_contain_text("✓ read")
-    page.get_by_role("button", name="Erase what this browser remembers").click()
+    page.get_by_role("button", name="Erase your progress in this browser").click()
     expect(page.locator(".read-sign")).to_have_count(0)
     assert page.evaluate("() => localStorage.getItem('chapters-read')") is None
 

@@ -59,12 +59,12 @@ PRACTICE = {
     "curves-and-choices-are-not-in-epsilon": (
         learn("private-linear-regression"),
         "^$",
-        "was measured on the private records, and every choice was made by looking at",
+        "was measured on the private records, and we looked at these errors for every",
     ),
     "replacing-costs-more": (
         learn("private-linear-regression"),
         "^$",
-        "To replace one costs √2 and 2 times as much",
+        "Replacing one record costs √2 and 2 times as much",
     ),
     "delta-below-one-over-n": (
         learn("dp-concepts"),

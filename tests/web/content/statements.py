@@ -165,7 +165,7 @@ STATEMENTS = {
     "minimiser-needs-two-statistics": (
         learn("private-linear-regression"),
         "All that this sum says about the data",
-        "All that its minimiser needs fits into two small things",
+        "This minimiser depends on the data only through two small things",
     ),
     "why-descend": (
         learn("private-linear-regression"),
@@ -287,7 +287,7 @@ STATEMENTS = {
     "half-a-gradient-half-a-sensitivity": (
         learn("private-linear-regression"),
         "^$",
-        "as many steps as ε = 2 allows would spend 4.32",
+        "A descent with σ = 50 that was planned for ε = 2 would spend 4.32",
     ),
     "calibration-by-search-may-overspend": (
         learn("private-linear-regression"),
@@ -302,17 +302,17 @@ STATEMENTS = {
     "entries-beside-the-diagonal": (
         learn("private-linear-regression"),
         "^$",
-        "each entry beside the diagonal counts twice in the Frobenius norm",
+        "each entry off the diagonal counts twice in the Frobenius norm",
     ),
     "least-eigenvalue-buys-nothing": (
         learn("private-linear-regression"),
         "^$",
-        "Here it buys nothing",
+        "Here this release buys nothing",
     ),
     "no-confidence-level": (
         learn("private-linear-regression"),
         "^$",
-        "looks like a confidence level and is none",
+        "looks like a confidence level but is not",
     ),
     "natural-ranges-are-exceeded": (
         learn("private-linear-regression"),
