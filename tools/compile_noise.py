@@ -13,8 +13,8 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tomllib
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -40,14 +40,17 @@ def compile_to(
         name = module["name"].rpartition(".")[2]
         if only not in ("", name):
             continue
-        suffix = sysconfig.get_config_var("EXT_SUFFIX")
-        file = (folder or sources[0].parent) / (name + suffix)
+        file = (folder or sources[0].parent) / f"{name}.so"
         flags = [*module["extra-compile-args"], "-shared", "-fPIC"]
         # Beside the file and then renamed: a process may have the old one loaded.
         fresh = file.with_suffix(f".{os.getpid()}")
         command = [compiler() or "cc", *flags, *sources, "-o", fresh, "-lm"]
         subprocess.run(command, check=True)
         fresh.replace(file)
+        # The package would find a file with the name of an earlier version first.
+        for suffix in EXTENSION_SUFFIXES:
+            if suffix != file.suffix:
+                file.with_name(name + suffix).unlink(missing_ok=True)
         files.append(file)
     return files
 
