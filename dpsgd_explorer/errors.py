@@ -1,6 +1,8 @@
-"""Every exception we raise on purpose, one small hierarchy.
+"""Every exception that the project raises on purpose, in one small hierarchy.
 
-A message names the subject in the user's word, the rule, what came, and what to do.
+A message names the subject in the user's words, the rule, the value and the remedy.
+Each docstring states when the error is raised and, after "Remedy:", what to do:
+docs/reference/errors.md is written from them.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ from typing import Any
 
 
 class ExplorerError(Exception):
-    """Base of all of them: catching it catches nothing that is a bug.
+    """Base class of all errors below: catching it never hides a bug.
 
-    Each can be sent from one process to another.
+    Any of them can be sent from one process to another.
+
+    Remedy: Catch this class to handle every error that the project raises on purpose.
     """
 
     def __reduce__(self) -> Any:
@@ -29,8 +33,11 @@ def _restored(kind: type[ExplorerError], args: Any, values: Any) -> ExplorerErro
 class ConfigError(ExplorerError, ValueError):
     """A setting is outside its domain.
 
-    ``field`` is its name, "" if there is none; ``fields`` holds a message for each
-    setting that was found wrong.
+    Remedy: Change the named setting to a value that the message allows.
+
+    Attributes:
+        field: Name of the setting; empty if there is none.
+        fields: Message about each wrong setting, by its name.
     """
 
     def __init__(
@@ -42,9 +49,13 @@ class ConfigError(ExplorerError, ValueError):
 
 
 class CheckpointError(ConfigError):
-    """A run cannot resume from its checkpoint; it can be started anew.
+    """A run cannot resume from its checkpoint.
 
-    ``is_damaged``: it cannot be read; else it is another run's.
+    Remedy: Use the settings of the checkpoint, or start the run again with a new
+    checkpoint file.
+
+    Attributes:
+        is_damaged: If True, the file cannot be read; else it belongs to another run.
     """
 
     def __init__(self, message: str, *, is_damaged: bool) -> None:
@@ -53,9 +64,12 @@ class CheckpointError(ConfigError):
 
 
 class AccountingError(ExplorerError, ValueError):
-    """The privacy question has no answer under the accountant that was asked.
+    """The accountant has no valid answer: an argument is outside its domain.
 
-    ``field`` is the name of the argument at fault, "" if there is none.
+    Remedy: Change the named argument, or choose another accountant.
+
+    Attributes:
+        field: Name of the argument; empty if there is none.
     """
 
     def __init__(self, message: str, *, field: str = "") -> None:
@@ -64,41 +78,69 @@ class AccountingError(ExplorerError, ValueError):
 
 
 class PrivacyError(ExplorerError, RuntimeError):
-    """The guarantee would not hold if this went on."""
+    """The privacy guarantee would not hold if the training continued.
+
+    Remedy: Follow the message. The page on sharp edges explains frequent causes.
+    """
 
 
 class PrivacyViolationError(PrivacyError):
-    """A run's own audit proves that it spent more than its accountant promised."""
+    """The audit of a run proves that it spent more than its accountant promised.
+
+    Remedy: Do not use the results, and report the fault to the maintainers.
+    """
 
 
 class UnsupportedModuleError(PrivacyError):
-    """A trainable module has no rule, or mixes the samples of a batch."""
+    """A trainable module has no layer rule, or mixes the samples of a batch.
+
+    Remedy: Call ``make_private_ready(model)``, replace or freeze the module, or
+    register a layer rule.
+    """
 
 
 class MixedLossError(UnsupportedModuleError):
-    """The loss of a batch is no mean or sum of a term for each sample."""
+    """The loss of a batch is not a mean or a sum of one term per sample.
+
+    Remedy: Compute a loss for each sample, and join them by ``per_sample_mean``.
+    """
 
 
 class PrivacyWarning(UserWarning):
-    """Epsilon may not be what was spent: something is not counted here."""
+    """The reported ε may be too low: the engine cannot count every use of the data.
+
+    Remedy: Follow the message. For example, pass an earlier engine as ``after=``.
+    """
 
 
 class DataError(ExplorerError, RuntimeError):
-    """A data file is missing, or its hash is not the expected one."""
+    """A data file is missing or damaged, or has another hash than expected.
+
+    Remedy: Restore the named file. ``dpsgd data fetch`` downloads a data set again.
+    """
 
 
 class MissingPackageError(ExplorerError, ImportError):
-    """A package is not installed that only an extra of this one brings."""
+    """A package of an extra is not installed.
+
+    Remedy: Run the ``pip install`` command of the message.
+    """
 
 
 class DivergedError(ExplorerError, RuntimeError):
-    """Parameters or loss became non-finite during a run."""
+    """Parameters, gradients or scores became infinite or NaN during a run.
+
+    Remedy: Lower the learning rate, or raise the target ε.
+    """
 
 
 class ReceiptError(ExplorerError, ValueError):
-    """There is no whole receipt, or a figure of it is not of its kind.
+    """A receipt is incomplete, or one of its figures has the wrong type.
 
-    ``figure`` is its place, such as "told.steps".
+    Remedy: Export the receipt again. A receipt that was edited cannot be verified.
+
+    Attributes:
+        figure: Place of the figure, such as ``told.steps``.
     """
 
     def __init__(self, figure: str, rule: str) -> None:
@@ -107,19 +149,35 @@ class ReceiptError(ExplorerError, ValueError):
 
 
 class RunNotFoundError(ExplorerError, LookupError):
-    """There is no run with this id, or it is not this visitor's."""
+    """No run has this id, or the run belongs to another visitor.
+
+    Remedy: Check the address. Old runs are deleted after the retention time of the
+    site.
+    """
 
 
 class ClassNotFoundError(ExplorerError, LookupError):
-    """There is no such class, or this visitor is not in it."""
+    """No class has this id, or the visitor is not a member of it.
+
+    Remedy: Open the link that the teacher has sent.
+    """
 
 
 class ClassOverError(ExplorerError, RuntimeError):
-    """The class was closed, or its time is up."""
+    """The class was closed, or its time is over.
+
+    Remedy: Request the link of another class from the teacher.
+    """
 
 
 class QuotaError(ExplorerError, RuntimeError):
-    """The visitor or the site has too many runs; ``retry_after`` is in seconds."""
+    """A visitor, a class or the site has reached a limit, such as its number of runs.
+
+    Remedy: Follow the message. For example, stop a run, or wait until one has ended.
+
+    Attributes:
+        retry_after: Seconds after which another try may succeed.
+    """
 
     def __init__(self, message: str, retry_after: int) -> None:
         super().__init__(message)
@@ -127,24 +185,44 @@ class QuotaError(ExplorerError, RuntimeError):
 
 
 class LeaseLostError(ExplorerError, RuntimeError):
-    """Another worker owns the run now; nothing more may be written for it."""
+    """Another worker owns the run now, so this worker may not write to it.
+
+    Remedy: None is needed: the other worker continues the run.
+    """
 
 
 class StorageFullError(ExplorerError, OSError):
-    """The disk has no room for another event or run."""
+    """The disk has no room for another event or run.
+
+    Remedy: Free space, for example by ``dpsgd prune``.
+    """
 
 
 class StorageBusyError(ExplorerError, OSError):
-    """Another process held the database longer than we wait for it."""
+    """The database was locked, or all its connections were in use, for too long.
+
+    Remedy: Try again after some seconds.
+    """
 
 
 class StorageUnreachableError(StorageBusyError):
-    """The database's server does not answer; the transaction changed nothing."""
+    """The database server does not answer. The transaction has changed nothing.
+
+    Remedy: Check that the server runs and can be reached, then try again.
+    """
 
 
 class StorageReadOnlyError(StorageBusyError):
-    """The database takes no writes for now."""
+    """The database or its disk is read-only at present.
+
+    Remedy: Make it writable again. Stored runs can be read meanwhile.
+    """
 
 
 class ReplayError(ExplorerError, RuntimeError):
-    """A resumed run did not repeat the events it had already stored."""
+    """A resumed run did not repeat the events that it had already stored.
+
+    Its noise may have been drawn twice, so the run is stopped.
+
+    Remedy: Start the run again.
+    """

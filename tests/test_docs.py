@@ -20,7 +20,9 @@ from tools import (
     draw_architecture,
     marked_text,
     write_auditing_page,
+    write_cli_page,
     write_configuration_page,
+    write_errors_page,
     write_http_api_page,
     write_presets_page,
     write_sharp_edges_page,
@@ -59,7 +61,9 @@ def test_every_setting_has_a_row_in_a_table():
     "command",
     [
         write_auditing_page,
+        write_cli_page,
         write_configuration_page,
+        write_errors_page,
         write_http_api_page,
         write_presets_page,
         write_sharp_edges_page,
@@ -215,6 +219,7 @@ def test_pictures_say_what_they_show():
 HOW_TO = ("from-opacus", "from-fastdp", "token-losses", "audit-a-run")
 API = ("dp", "schedules", "accounting", "regression")
 LONG_PAGES = (
+    "docs/reference/errors.md",
     *(f"docs/reference/api/{name}.md" for name in API),
     *(f"docs/how-to/{name}.md" for name in HOW_TO),
 )
@@ -240,6 +245,21 @@ def test_the_examples_of_a_page_run(page, tmp_path):
             env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+def test_the_command_of_the_page_of_commands_runs(tmp_path):
+    text = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    [command] = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
+    python = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["sh", "-ec", command],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PATH": f"{python}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ε" in done.stdout
 
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))

@@ -52,7 +52,7 @@ Command = Callable[[argparse.Namespace], int]
 
 def main(arguments: list[str] | None = None) -> int:
     """Carry out one command; return the exit code."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     command: Command = options.carry_out
     try:
         if options.command in OF_THE_SITE:
@@ -82,7 +82,8 @@ def _message(error: ExplorerError, options: argparse.Namespace) -> str:
     return with_flags(str(error), getattr(error, "field", ""), flags)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     root = argparse.ArgumentParser(
         prog=NAME,
         description="Train models with differential privacy, compute ε, audit runs.",

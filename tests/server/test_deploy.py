@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsgd_explorer.cli.main import _parser
+from dpsgd_explorer.cli.main import parser
 from dpsgd_explorer.operation import SECRETS, WEB_SECRETS
 from dpsgd_explorer.settings import Settings
 
@@ -44,7 +44,7 @@ def test_every_command_of_a_container_is_one_of_ours():
     assert ["serve", "--only", "worker"] in commands
     for command in commands:
         if command[0] != "database":
-            _parser().parse_args(command)
+            parser().parse_args(command)
 
 
 def test_every_secret_is_a_file_and_has_a_reader():
@@ -123,7 +123,7 @@ def test_the_proxy_looks_up_the_web_servers_again_and_again(tmp_path):
 def test_a_unit_starts_its_part_with_few_rights(unit):
     text = unit.read_text(encoding="utf-8")
     [command] = OPTIONS.findall(text)
-    assert f"-{_parser().parse_args(command.split()).only}." in unit.name
+    assert f"-{parser().parse_args(command.split()).only}." in unit.name
     values = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
     assert values["User"] != "root"
     assert values["CapabilityBoundingSet"] == ""
