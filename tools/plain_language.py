@@ -96,7 +96,7 @@ FAMILIES = {
     "changelog": Family(1.0, r"CHANGELOG\.md", prose.markdown),
     "decisions": Family(0.5, r"docs/decisions/.*\.md", prose.markdown),
     "docs": Family(5.5, r".*\.md", prose.markdown),
-    "chapters": Family(2.0, r"templates/learn/.*\.html", prose.template),
+    "chapters": Family(1.0, r"templates/learn/.*\.html", prose.template),
     "pages": Family(1.0, r"templates/.*\.html", prose.template),
     "commands": Family(1.0, r"dpsgd_explorer/cli/.*\.py", prose.literals),
     "labels and help": Family(
