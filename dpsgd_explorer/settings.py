@@ -43,6 +43,7 @@ the profile is ``public`` by default.  Other addresses than loopback in ``HOST``
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -74,6 +75,7 @@ KEEP_DAYS = {"local": NO_LIMIT, "public": "30"}
 OWN_DATA = {"local": "1", "public": "0"}
 
 NO_OPERATION = Operation()
+LAST_PORT = 65_535
 #: How addresses of SQLite files begin.
 FILE = "sqlite://"
 #: Names under which this machine reaches itself.
@@ -99,6 +101,11 @@ class DataSources:
         """Read the variables; ConfigError names the one that is wrong."""
         values = os.environ if environment is None else environment
         chosen = values.get("DPSGD_DATA_DIR")
+        if chosen and Path(chosen).exists() and not Path(chosen).is_dir():
+            raise ConfigError(
+                "DPSGD_DATA_DIR",
+                f"DPSGD_DATA_DIR, or --data, must be a folder, got the file {chosen}.",
+            )
         return cls(
             data_dir=Path(chosen).resolve() if chosen else None,
             is_offline=_one_of(values, "DPSGD_OFFLINE", "01", "0") == "1",
@@ -232,7 +239,9 @@ class Settings:
             ),
             run_cost=float(_number(values, "DPSGD_RUN_COST", int(cls.run_cost))),
             hosts=hosts,
-            public_url=_public_url(values.get("DPSGD_PUBLIC_URL", "")),
+            public_url=public_url(
+                "DPSGD_PUBLIC_URL", values.get("DPSGD_PUBLIC_URL", "")
+            ),
             front=front,
             allows_direct=_one_of(values, "DPSGD_ALLOW_DIRECT", "01", "0") == "1",
             is_behind_proxy=bool(operation.trusted_proxies)
@@ -244,7 +253,7 @@ class Settings:
             operation=operation,
             own_quotas=tuple(sorted(own_quotas.items())),
             host=values.get("HOST", cls.host),
-            port=_number(values, "PORT", cls.port),
+            port=_number(values, "PORT", cls.port, most=LAST_PORT),
         )
         _check_exposure(settings)
         return settings
@@ -317,16 +326,23 @@ def _retention(values: Mapping[str, str], default: str) -> int | None:
 
 
 def _number(
-    values: Mapping[str, str], name: str, default: int, *, least: int = 1
+    values: Mapping[str, str],
+    name: str,
+    default: int,
+    *,
+    least: int = 1,
+    most: float = math.inf,
 ) -> int:
     text = values.get(name, str(default))
     try:
         number = int(float(text))
     except (ValueError, OverflowError):
         number = 0
-    if number < least:
+    if not least <= number <= most:
+        limit = "" if most == math.inf else f" and at most {most}"
         raise ConfigError(
-            name, f"{name} must be a whole number, at least {least}, got {text!r}."
+            name,
+            f"{name} must be a whole number, at least {least}{limit}, got {text!r}.",
         )
     return number
 
@@ -344,14 +360,22 @@ def _host_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _public_url(text: str) -> str:
-    """Read the address of the site, without a slash at its end; "" if none is given."""
+def public_url(name: str, text: str) -> str:
+    """Read the address of the site, without a slash at its end; "" if none is given.
+
+    Args:
+        name: Variable or option, for the error message.
+        text: Its value.
+
+    Raises:
+        ConfigError: the value is no such address.
+    """
     url = text.strip().rstrip("/")
     if url and not PUBLIC_URL.fullmatch(url):
         raise ConfigError(
-            "DPSGD_PUBLIC_URL",
-            "DPSGD_PUBLIC_URL must be scheme and name, such as https://dp.example.org, "
-            f"got {text!r}.",
+            name,
+            f"{name} must be scheme and name, such as https://dp.example.org, got "
+            f"{text!r}.",
         )
     return url
 

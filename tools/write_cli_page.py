@@ -10,7 +10,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from dpsgd_explorer.cli.main import CLOSED, OF_THE_SITE, REFUSED, STOPPED, parser
+from dpsgd_explorer.cli.main import (
+    CLOSED,
+    FAILED,
+    OF_THE_SITE,
+    REFUSED,
+    STOPPED,
+    parser,
+)
 from tools.marked_text import write
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
@@ -18,7 +25,11 @@ TABLE = "| argument | required | meaning |\n|---|---|---|\n"
 CODE = re.compile(r"--[a-z][a-z-]*( \"[^\"]*\")?|\b[A-Z]+_[A-Z_]+\b|\{\}")
 EXIT_CODES = {
     0: "The command has finished.",
-    1: "A check has found a fault: `doctor`, `verify`, `database current` or `drain`.",
+    FAILED: (
+        "A check has found a fault: `doctor`, `verify`, `database current` or `drain`. "
+        "Or the command failed, for example without network or disk space; standard "
+        "error has the reason."
+    ),
     REFUSED: "An argument, file or setting is wrong; standard error has the reason.",
     STOPPED: "Ctrl-C stopped the command.",
     CLOSED: "The reader of a pipe, such as `head`, has closed it.",

@@ -14,7 +14,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     text = "Download a data set and check its files by their sha256."
     fetch = actions.add_parser("fetch", help=text, description=text)
-    fetch.add_argument("name", help="name of the data set, for example mnist")
+    fetch.add_argument(
+        "name", metavar="NAME", help="name of the data set, for example mnist"
+    )
     fetch.add_argument(
         "--data",
         metavar="DIR",

@@ -26,7 +26,7 @@ from dpsgd_explorer.accounting.queries import DOES_NOT_APPLY, Answer
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.accounting.sampling_schemes import POISSON, TRUNCATED_POISSON
 from dpsgd_explorer.accounting.terms import RELATIONS, claim, terms_of
-from dpsgd_explorer.cli.flags import DELTA_HELP
+from dpsgd_explorer.cli.flags import DELTA_HELP, number, whole_number
 
 SIGMA_DIGITS = 4
 EPSILON_DIGITS = 4
@@ -45,16 +45,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     known = parser.add_mutually_exclusive_group(required=True)
     known.add_argument(
         "--noise-multiplier",
-        type=float,
+        type=number,
         help="standard deviation of the noise / clipping bound; prints ε",
     )
     known.add_argument(
-        "--target-epsilon", type=float, help="prints the noise that this ε needs"
+        "--target-epsilon", type=number, help="prints the noise that this ε needs"
     )
     parser.add_argument(
-        "--steps", type=int, required=True, help="number of updates of the model"
+        "--steps",
+        type=whole_number,
+        required=True,
+        help="number of updates of the model",
     )
-    parser.add_argument("--delta", type=float, required=True, help=DELTA_HELP)
+    parser.add_argument("--delta", type=number, required=True, help=DELTA_HELP)
     names = ", ".join(NAMES)
     parser.add_argument(
         "--accountant", default="exact", help=f"one of {names} (default: %(default)s)"
@@ -71,12 +74,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-batch-size",
-        type=int,
+        type=whole_number,
         help=f"maximum number of records per batch, for {TRUNCATED_POISSON}",
     )
     parser.add_argument(
         "--sample-size",
-        type=int,
+        type=whole_number,
         help=f"number of records in the data, for {TRUNCATED_POISSON}",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -2,14 +2,81 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Mapping
+from typing import NoReturn
 
 #: Help text of --delta.
 DELTA_HELP = (
     "δ of the guarantee, far below 1/N for N records: δ = 1/N permits publishing one "
     "whole record"
 )
+
+#: How argparse words an error, and how this program does.
+USAGE_ERRORS = {
+    r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)": (
+        r"\1 must be one of \3, got \2."
+    ),
+    r"argument (\S+): expected one argument": r"\1 must be followed by a value.",
+    r"argument (\S+): not allowed with argument (\S+)": r"\1 excludes \2.",
+    r"argument (\S+): (must .*)": r"\1 \2.",
+    r"the following arguments are required: (.*)": r"\1 must be given.",
+    r"one of the arguments (.*) is required": r"One of \1 must be given.",
+    r"unrecognized arguments: (.*)": r"No option or argument is named \1.",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, in the form of all our errors."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error to standard error and exit with code 2."""
+        for theirs, ours in USAGE_ERRORS.items():
+            if match := re.fullmatch(theirs, message, re.DOTALL):
+                message = match.expand(ours)
+                break
+        name = self.prog.partition(" ")[2] or self.prog
+        self.exit(2, f"{name}: {message} See {self.prog} --help.\n")
+
+
+def number(text: str) -> float:
+    """Read a number.
+
+    Raises:
+        ArgumentTypeError: the text is not one.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number.
+
+    Raises:
+        ArgumentTypeError: the text is not one.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number, got {text!r}"
+        ) from None
+
+
+def seed(text: str) -> int:
+    """Read a seed, a whole number of 0 or more.
+
+    Raises:
+        ArgumentTypeError: the text is not one.
+    """
+    if (value := whole_number(text)) < 0:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number, 0 or more, got {text!r}"
+        )
+    return value
 
 
 def with_flags(message: str, field: str, flags: Mapping[str, str]) -> str:

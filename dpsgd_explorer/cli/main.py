@@ -19,8 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from dpsgd_explorer import __version__, extras, logs
-from dpsgd_explorer.cli.flags import with_flags
-from dpsgd_explorer.errors import ConfigError, ExplorerError
+from dpsgd_explorer.cli.flags import Parser, with_flags
+from dpsgd_explorer.errors import (
+    AccountingError,
+    ConfigError,
+    ExplorerError,
+    MissingPackageError,
+)
 from dpsgd_explorer.settings import Settings, choose_data_dir
 
 if TYPE_CHECKING:
@@ -29,7 +34,8 @@ if TYPE_CHECKING:
     from dpsgd_explorer.training.processes import Alone
 
 NAME = "dpsgd"
-REFUSED = 2
+FAILED = 1
+REFUSED = 2  # a wrong option, setting or installation
 STOPPED = 130  # exit code of a shell after Ctrl-C
 CLOSED = 141  # exit code of a shell after a reader closed the pipe
 
@@ -46,13 +52,17 @@ MODULES = {
 }
 #: Commands that need the packages of the extra ``site``.
 OF_THE_SITE = {"admin", "database", "doctor", "drain", "prune", "serve", "worker"}
+USAGE_ERRORS = (AccountingError, ConfigError, MissingPackageError)
 
 Command = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Carry out one command; return the exit code."""
-    options = parser().parse_args(arguments)
+    _open_closed_streams()
+    options, surplus = parser().parse_known_args(arguments)
+    if surplus:
+        options.parser.error(f"unrecognized arguments: {' '.join(surplus)}")
     command: Command = options.carry_out
     try:
         if options.command in OF_THE_SITE:
@@ -64,13 +74,38 @@ def main(arguments: list[str] | None = None) -> int:
         return code
     except ExplorerError as error:
         print(f"{options.command}: {_message(error, options)}", file=sys.stderr)
-        return REFUSED
+        return REFUSED if isinstance(error, USAGE_ERRORS) else FAILED
     except KeyboardInterrupt:
         return STOPPED
     except BrokenPipeError:
         # The reader, such as head, has enough. Python flushes once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return CLOSED
+    except OSError as error:
+        file = "" if error.filename is None else f"{error.filename}: "
+        reason = error.strerror or type(error).__name__
+        print(f"{options.command}: {file}{reason}.", file=sys.stderr)
+        _discard_output()
+        return FAILED
+
+
+def _open_closed_streams() -> None:
+    """Open the standard streams that the caller closed on the null device.
+
+    Otherwise the next file, such as a database, would get the number of the stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            null_device = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(null_device, mode, encoding="utf-8"))
+
+
+def _discard_output() -> None:
+    """Send output that cannot be written to the null device."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _message(error: ExplorerError, options: argparse.Namespace) -> str:
@@ -84,7 +119,7 @@ def _message(error: ExplorerError, options: argparse.Namespace) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    root = argparse.ArgumentParser(
+    root = Parser(
         prog=NAME,
         description="Train models with differential privacy, compute ε, audit runs.",
     )
@@ -93,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
 
     def add(name: str, carry_out: Command, text: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(carry_out=carry_out)
+        command.set_defaults(carry_out=carry_out, parser=command)
         return command
 
     serve = add("serve", _serve, "Start the website and its worker; Ctrl-C stops both.")
@@ -133,7 +168,8 @@ def _add_train_options(parser: argparse.ArgumentParser) -> None:
         "--config",
         metavar="FILE",
         required=True,
-        help="JSON object of settings, {} for the default run; - reads standard input",
+        help="JSON file with the settings of the run as one object; {} is the default "
+        "run; - reads standard input",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
@@ -201,8 +237,9 @@ def _train_among(processes: Alone, options: argparse.Namespace) -> int:
         performance = replace(performance, group=processes.group)
     writes = processes.writes
     progress = sys.stderr if options.json else sys.stdout
+    # The file of events is opened last: a checkpoint that is refused leaves none.
+    files = RunFiles(config, options.checkpoint, performance, writes=writes)
     with _event_file(options) if writes else nullcontext() as lines:
-        files = RunFiles(config, options.checkpoint, performance, writes=writes)
         if lines is not None and not options.json:
             files.cut(lines)
         print(files.note, end="", file=progress)
@@ -249,6 +286,12 @@ def _read_json(name: str) -> object:
             "--config",
             f"--config must hold JSON, line {error.lineno} does not: {error.msg}.",
         ) from None
+    except (ValueError, RecursionError):
+        raise ConfigError(
+            "--config",
+            "--config must hold JSON without numbers of thousands of digits or "
+            f"thousands of levels, got {name}.",
+        ) from None
 
 
 def _event_file(options: argparse.Namespace) -> AbstractContextManager[TextIO | None]:
@@ -257,14 +300,7 @@ def _event_file(options: argparse.Namespace) -> AbstractContextManager[TextIO | 
         return nullcontext(sys.stdout)
     if options.events is None:
         return nullcontext(None)
-    try:
-        return Path(options.events).open("a+", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            "--events",
-            "--events must be a file that can be written: "
-            f"{options.events}: {error.strerror}.",
-        ) from None
+    return Path(options.events).open("a+", encoding="utf-8")
 
 
 if __name__ == "__main__":

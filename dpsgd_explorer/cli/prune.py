@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
+from dpsgd_explorer.cli.flags import number
 from dpsgd_explorer.cli.site import settings_of_site
 from dpsgd_explorer.errors import ConfigError
 
@@ -15,7 +16,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
         "--days",
-        type=float,
+        type=number,
         help="delete the runs that ended more than DAYS days ago; 0 deletes all runs "
         "that have ended (default: DPSGD_RETENTION_DAYS)",
     )
@@ -31,8 +32,8 @@ def carry_out(options: argparse.Namespace) -> int:
     if days is None or not 0 <= days < math.inf:
         raise ConfigError(
             "--days",
-            "--days must be a number of days, 0 or more, if DPSGD_RETENTION_DAYS is "
-            f"none, got {options.days}.",
+            "--days must be a number of days, 0 or more, got "
+            f"{'nothing, and DPSGD_RETENTION_DAYS is none' if days is None else days}.",
         )
     store = RunStore.from_settings(settings)
     runs, size = sum(store.counts().values()), store.database.size

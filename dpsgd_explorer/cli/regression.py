@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
-from dpsgd_explorer.cli.flags import DELTA_HELP
+from dpsgd_explorer.cli.flags import DELTA_HELP, number, seed, whole_number
 from dpsgd_explorer.cli.table_file import Table, read_table
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.regression import checks, housing, noisy_gradient_descent
@@ -27,6 +27,16 @@ ROWS_BECOME = {
     "normalize": "scaled to norm",
 }
 METHODS = ("adassp", "ssp", "noisy_gd")
+#: Options that only some methods use.
+METHODS_OF = {
+    "variant": ("adassp", "ssp"),
+    "ridge": ("ssp",),
+    "ridge_factor": ("adassp",),
+    "steps": ("noisy_gd",),
+    "noise_multiplier": ("noisy_gd",),
+    "learning_rate": ("noisy_gd",),
+    "public_size": ("noisy_gd",),
+}
 #: Options whose arguments have other names in Python.
 RENAMED = {
     "feature_ranges": "--bounds",
@@ -59,7 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="table of numbers with a header line (default: California housing)",
     )
-    data.add_argument("--target", default="", help="name of the column to predict")
+    data.add_argument("--target", help="column to predict, required with --csv")
     data.add_argument(
         "--bounds",
         default="",
@@ -70,13 +80,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     data.add_argument(
         "--x-bound",
-        type=float,
+        type=number,
         default=1.0,
         help="maximum norm of a row after this division (default: %(default)g)",
     )
     data.add_argument(
         "--y-bound",
-        type=float,
+        type=number,
         help="maximum absolute value of a label, required with --csv (default: "
         f"{housing.NOTEBOOK.y_bound:g} for the built-in data)",
     )
@@ -89,11 +99,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     price = parser.add_argument_group("privacy")
     price.add_argument(
         "--epsilon",
-        type=float,
+        type=number,
         help="privacy budget of the release; noisy_gd takes two of --epsilon, --steps "
         "and --noise-multiplier and computes the third",
     )
-    price.add_argument("--delta", type=float, required=True, help=DELTA_HELP)
+    price.add_argument("--delta", type=number, required=True, help=DELTA_HELP)
     price.add_argument(
         "--relation",
         choices=checks.RELATIONS,
@@ -111,25 +121,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--variant",
         choices=checks.VARIANTS,
-        default="tight",
-        help="how ssp and adassp split ε; tight needs less noise (default: "
-        "%(default)s)",
+        help="how ssp and adassp split ε; tight needs less noise (default: tight)",
     )
     how.add_argument(
         "--ridge",
-        type=float,
-        default=0.0,
-        help="for ssp: number added to the diagonal of XᵀX (default: %(default)g)",
+        type=number,
+        help="for ssp: number added to the diagonal of XᵀX (default: 0)",
     )
     how.add_argument(
         "--ridge-factor",
-        type=float,
-        default=RIDGE_FACTOR,
+        type=number,
         help="for adassp: ridge as a multiple of the noise's norm (default: "
-        "%(default)g)",
+        f"{RIDGE_FACTOR:g})",
     )
-    how.add_argument("--steps", type=int, help="for noisy_gd")
-    how.add_argument("--noise-multiplier", type=float, help="for noisy_gd")
+    how.add_argument("--steps", type=whole_number, help="for noisy_gd")
+    how.add_argument("--noise-multiplier", type=number, help="for noisy_gd")
     how.add_argument(
         "--learning-rate",
         type=_rate,
@@ -137,13 +143,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument(
         "--public-size",
-        type=int,
+        type=whole_number,
         help="number of rows, if it is public; --learning-rate public needs it "
         "(default: number of rows of the built-in data)",
     )
     how.add_argument(
         "--seed",
-        type=int,
+        type=seed,
         help="makes the noise repeatable; the release is then not private",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -160,6 +166,7 @@ def _rate(text: str) -> float | str:
 
 def carry_out(options: argparse.Namespace) -> int:
     """Release coefficients and print their cost; return 0 on success."""
+    _check_options(options)
     table, preprocessing = _data(options)
     prepared = preprocessing.apply(table.X, table.y)
     released = _release(options, prepared, preprocessing.y_bound)
@@ -178,6 +185,27 @@ def carry_out(options: argparse.Namespace) -> int:
     print(json.dumps(answer, allow_nan=False) if options.json else _told(answer))
     print(_owner_only(prepared, preprocessing), file=sys.stderr)
     return 0
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Raise ConfigError for an option that would be ignored, and for a missing one."""
+    for name, methods in METHODS_OF.items():
+        if getattr(options, name) is not None and options.method not in methods:
+            checks.refuse(
+                name,
+                f"{name} must be left out with --method {options.method}: it is for "
+                f"{' and '.join(methods)}.",
+            )
+    if (options.csv is None) != (options.target is None):
+        checks.refuse(
+            "--target",
+            "--target NAME must be given with --csv FILE, and only with it: NAME is "
+            "the column of the table to predict.",
+        )
+    if options.epsilon is None and options.method != "noisy_gd":
+        checks.refuse(
+            "--epsilon", f"--epsilon must be stated for {options.method}: its budget."
+        )
 
 
 def _data(options: argparse.Namespace) -> tuple[Table, Preprocessing]:
@@ -244,16 +272,14 @@ def _release(
     }
     if options.method == "noisy_gd":
         return _descended(options, prepared, shared)
-    if options.epsilon is None:
-        checks.refuse(
-            "--epsilon", f"--epsilon must be stated for {options.method}: its budget."
-        )
-    shared |= {"epsilon": options.epsilon, "variant": options.variant}
-    release = (
-        ssp(prepared.X, prepared.y, ridge=options.ridge, **shared)
-        if options.method == "ssp"
-        else adassp(prepared.X, prepared.y, ridge_factor=options.ridge_factor, **shared)
-    )
+    shared["epsilon"] = options.epsilon
+    shared |= {
+        name: value
+        for name in ("variant", "ridge", "ridge_factor")
+        if (value := getattr(options, name)) is not None
+    }
+    release_of = ssp if options.method == "ssp" else adassp
+    release = release_of(prepared.X, prepared.y, **shared)
     return Released(release.theta, release.epsilon)
 
 

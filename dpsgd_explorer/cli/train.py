@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
 from dpsgd_explorer import extras
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
 CHECKPOINT_SECONDS = 1.0
 SUFFIX = ".safetensors"
+#: Options that name a file to write, and those whose file is replaced as a whole.
+OUTPUTS = ("events", "checkpoint", "weights")
+REPLACED = ("checkpoint", "weights")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -34,13 +40,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights",
         metavar=f"FILE{SUFFIX}",
-        help="write the trained weights to this file, and FILE.receipt.json next to it",
+        help="write the trained weights to FILE.safetensors, and their receipt to "
+        "FILE.receipt.json",
     )
     parser.add_argument(
         "--norm-methods",
         metavar="FILE",
-        help="compute norms with the methods that another run measured; FILE is its "
-        "events or its export.json",
+        help="compute norms with the methods that another run measured, read from its "
+        "file of events or its export.json",
     )
 
 
@@ -62,12 +69,58 @@ def check_options(options: argparse.Namespace, config: RunConfig) -> None:
                 "--weights", f"--weights must end in {SUFFIX}, got {options.weights}."
             )
         extras.require("--weights", "safetensors")
-    for name in ("checkpoint", "weights"):
+    users = {Path(options.config).absolute(): "config"}
+    for name in OUTPUTS:
         path = getattr(options, name)
-        if path is not None and not Path(path).absolute().parent.is_dir():
-            raise ConfigError(
-                f"--{name}", f"--{name} must be in an existing folder, got {path}."
-            )
+        if path is not None:
+            other = users.setdefault(Path(path).absolute(), name)
+            if other != name:
+                raise ConfigError(
+                    f"--{name}",
+                    f"--{name} must be another file than --{other}, got {path}.",
+                )
+            _check_writable(name, path)
+    if options.events is not None:
+        _check_events(Path(options.events))
+
+
+def _check_writable(name: str, path: str) -> None:
+    """Raise ConfigError if an option's file cannot be written; create nothing."""
+    file = Path(path).absolute()
+    if not file.parent.is_dir():
+        raise ConfigError(
+            f"--{name}", f"--{name} must be in an existing folder, got {path}."
+        )
+    try:
+        exists = file.exists()
+        if exists and (file.is_dir() or (name in REPLACED and not file.is_file())):
+            raise OSError(errno.EISDIR, "it is not a regular file")
+        if exists:
+            os.close(os.open(file, os.O_WRONLY))
+        if name in REPLACED or not exists:
+            with TemporaryFile(dir=file.parent):
+                pass
+    except OSError as error:
+        raise ConfigError(
+            f"--{name}",
+            f"--{name} must be a file that can be written: {path}: {error.strerror}.",
+        ) from None
+
+
+def _check_events(file: Path) -> None:
+    """Raise ConfigError for a file with other content, which a run would delete."""
+    if not file.is_file() or not file.stat().st_size:
+        return
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        first = lines.readline()
+    try:
+        json.loads(first)["kind"]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        raise ConfigError(
+            "--events",
+            "--events must be a new file, or events that train wrote, got "
+            f"{file} with other content. Name another file.",
+        ) from None
 
 
 def recorded_norm_methods(path: str) -> dict[str, str]:

@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 RELATIONS = tuple(NeighboringRelation)
 VARIANTS = ("tight", "notebook")
 MAX_REPETITIONS = 100_000
+#: Largest bound or factor: products of four of them are finite.
+MAX_NUMBER = 1e50
 
 
 def table(features: object, labels: object) -> tuple[Array, Array]:
@@ -48,20 +50,30 @@ def table(features: object, labels: object) -> tuple[Array, Array]:
 
 
 def positive(name: str, value: object) -> float:
-    """Return a finite number above 0."""
+    """Return a number above 0 whose products are finite."""
     number = validation.finite(name, value)
     if number <= 0:
         refuse(name, f"{name} must be greater than 0, got {validation.shown(value)}.")
-    return number
+    return _with_products(name, number)
 
 
 def at_least_zero(name: str, value: object) -> float:
-    """Return a finite number, 0 or more."""
+    """Return a number, 0 or more, whose products are finite."""
     number = validation.finite(name, value)
     if number < 0:
         refuse(
             name,
             f"{name} must be finite and not below 0, got {validation.shown(value)}.",
+        )
+    return _with_products(name, number)
+
+
+def _with_products(name: str, number: float) -> float:
+    if number > MAX_NUMBER:
+        refuse(
+            name,
+            f"{name} must be at most {MAX_NUMBER:g}, got {number:g}. Divide the data "
+            "by a public constant.",
         )
     return number
 

@@ -65,8 +65,8 @@ def test_offline_nothing_is_downloaded_and_the_command_is_named(
     installed, mirrored, monkeypatch, capsys
 ):
     monkeypatch.setenv("DPSGD_OFFLINE", "1")
-    assert main(["data", "fetch", "mnist"]) == 2
-    assert "Run `dpsgd data fetch mnist` while downloads are possible" in (
+    assert main(["data", "fetch", "mnist"]) == 1
+    assert "Run `dpsgd data fetch mnist` without DPSGD_OFFLINE" in (
         capsys.readouterr().err
     )
     assert mirrored == []

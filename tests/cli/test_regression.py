@@ -142,7 +142,7 @@ def test_clipping_is_counted_and_explained_to_the_owner(capsys, own_table):
 def test_a_descent_that_diverges_is_told_so(capsys, own_table):
     options = [*BOUNDS, "--method", "noisy_gd", "--steps", "900"]
     code, said = told(capsys, *own_table, *options, *PRICE, "--learning-rate", "9")
-    assert code == 2
+    assert code == 1
     assert "--learning-rate 9 is too large" in said.err
 
 

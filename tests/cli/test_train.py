@@ -90,7 +90,7 @@ def test_a_finished_run_is_not_trained_again(train, tmp_path, whole):
 
 def test_without_a_checkpoint_events_start_anew(train, tmp_path, whole):
     events = tmp_path / "events.jsonl"
-    events.write_text("of an older run\n" * 99)
+    events.write_text('{"kind": "of an older run"}\n' * 99)
     assert train("--events", events) == 0
     assert timeless(events) == whole[0]
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpsgd_explorer.errors import DataError
+from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.data_files.files import FOLDER, DataFile
 from dpsgd_explorer.settings import DataSources, user_cache
 
 MEGABYTE = 1e6
 #: Name for people of a data set that every installation has.
-ALWAYS_HERE = "Adult income"
+ALWAYS_HERE = DATA_SETS["adult"].label
 
 
 @dataclass(frozen=True)
@@ -121,11 +122,12 @@ class FetchedSet:
         place = target(file, sources)
         tried = [*problems]
         if sources.is_offline:
-            tried.append("DPSGD_OFFLINE=1 forbids to download it")
+            tried.append("DPSGD_OFFLINE=1 forbids downloads")
+        how = "without DPSGD_OFFLINE" if sources.is_offline else "when online"
         return DataError(
             f"{self.label} needs the data file {place.name}, which this machine does "
-            f"not have: {'; '.join(tried)}. Run `{self.command}` while downloads are "
-            f"possible{self._or_install}, or put the file into {place.parent} (its "
+            f"not have: {'; '.join(tried)}. Run `{self.command}` {how}"
+            f"{self._or_install}, or put the file into {place.parent} (its "
             f"content has sha256 {file.sha256}). {ALWAYS_HERE} can be used now."
         )
 

@@ -11,6 +11,8 @@ from sqlalchemy.exc import ArgumentError
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.files.one_machine import refuse_shared_folder
 
+#: The first bytes of a SQLite database; a new one is empty.
+SQLITE_START = b"SQLite format 3\0"
 OWNER_ONLY = 0o600
 OTHERS = 0o077
 # Files that SQLite writes next to a database; new ones get its mode.
@@ -36,7 +38,8 @@ def private_file(variable: str, url: str, example: str) -> Path:
         example: A file name for the error message.
 
     Raises:
-        ConfigError: the address is not that of a SQLite file on this machine.
+        ConfigError: the address is not that of a SQLite file on this machine that can
+            be written.
     """
     try:
         address = make_url(url)
@@ -54,5 +57,19 @@ def private_file(variable: str, url: str, example: str) -> Path:
         )
     file = Path(address.database)
     refuse_shared_folder(variable, file)
-    keep_private(file)
+    try:
+        keep_private(file)
+        with file.open("rb") as content:
+            start = content.read(len(SQLITE_START))
+    except OSError as error:
+        raise ConfigError(
+            variable,
+            f"{variable} must be a file that can be written: {file}: {error.strerror}.",
+        ) from None
+    if start not in (b"", SQLITE_START):
+        raise ConfigError(
+            variable,
+            f"{variable} must be a SQLite database, got {file}, which is another file "
+            "or damaged. Restore it from a backup, or name a new file.",
+        )
     return file

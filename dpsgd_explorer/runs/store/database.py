@@ -64,8 +64,8 @@ class Database:
             outage_s: How long a transaction waits for a server that is gone.
             answer_s: How long a statement waits for a server that hangs; None: for
                 ever, since it may change a whole table.
-            on_open: Refuse a server's tables of another version, bring them up, or
-                take any.
+            on_open: "check" rejects a server's tables of another version and
+                migrates those of a file, "upgrade" migrates both, "look" neither.
 
         Raises:
             ConfigError: an address we cannot use, a server that does not answer, or
@@ -75,7 +75,8 @@ class Database:
         self._patience_s, self._outage_s = patience_s, max(outage_s, OPEN_SECONDS)
         self._backend = _backend(url, patience_s, answer_s)
         self._writer = self._backend.engine.execution_options(**{WRITES: True})
-        self._open("upgrade" if self._backend.is_embedded else on_open)
+        is_upgraded = self._backend.is_embedded and on_open == "check"
+        self._open("upgrade" if is_upgraded else on_open)
         self._outage_s = outage_s
 
     @property

@@ -133,7 +133,7 @@ def test_nothing_that_is_not_the_file_gets_in(machine):
 def test_offline_no_server_is_asked(machine):
     with serving({"/train.gz": PACKED}) as (url, asked):
         data = data_of(machine, f"{url}/train.gz")
-        with pytest.raises(DataError, match="DPSGD_OFFLINE=1 forbids to download"):
+        with pytest.raises(DataError, match="DPSGD_OFFLINE=1 forbids downloads"):
             content(data, DataSources(is_offline=True))
         assert asked == []
 
