@@ -24,7 +24,7 @@ class DataSet:
         classes: Number of labels.
         class_names: What each label is called; their numbers if it is empty.
         characters: Characters that a text may have; 0 if records are numbers.
-        majority: Share of the commonest label in the test set: the trivial accuracy.
+        majority: Share of the most frequent label in the test set: trivial accuracy.
         note: One sentence for the page.
     """
 

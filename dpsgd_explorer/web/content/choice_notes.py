@@ -22,33 +22,37 @@ _stored = partial(recording, "choices/clipping")
 
 WORDS: dict[str, dict[str, str]] = {
     "clipping_fn": {
-        "Abadi": "A gradient longer than C is shortened to C, a shorter one is kept.",
-        "automatic": "Every gradient is brought to about C, also a short one, so C "
-        "only scales the step.",
-        "global": "A gradient longer than C is left out, a shorter one is kept: a "
-        "small C leaves out much.",
+        "Abadi": "A gradient with a norm above C is scaled down to norm C; all "
+        "others stay unchanged.",
+        "automatic": "Every gradient, short or long, is scaled to a norm of about C, "
+        "so C only scales the step.",
+        "global": "A gradient with a norm above C is dropped; all others stay "
+        "unchanged. A small C drops many gradients.",
     },
     "clipping_style": {
-        "all-layer": "One length over all layers decides: the direction stays.",
-        "layer-wise": "Each of n layers is clipped to C/√n by itself, which turns the "
+        "all-layer": "One norm over all layers: clipping keeps the direction of the "
         "gradient.",
-        "param-wise": "Each of n tensors is clipped to C/√n by itself, which turns the "
-        "gradient more.",
+        "layer-wise": "Each of n layers is clipped to C/√n separately, which changes "
+        "the direction of the gradient.",
+        "param-wise": "Each of n tensors is clipped to C/√n separately, which "
+        "changes the direction of the gradient more.",
     },
     "clipping_mode": {
-        "MixOpt": "Each layer takes the cheaper way for its shape.",
-        "MixGhostClip": "The same, but gradients made for a length are made again for "
-        "the sum: less memory, more time.",
-        "ghost": "No layer makes a gradient to learn its length: good for wide layers, "
-        "bad for large pictures and long sequences.",
-        "instantiate": "Every layer makes each record’s gradient and keeps it: good "
-        "for small layers, bad for wide ones.",
+        "MixOpt": "Each layer uses the cheaper method for its shape.",
+        "MixGhostClip": "The same methods, but gradients computed for a norm are "
+        "computed again for the sum: less memory, more time.",
+        "ghost": "No layer computes per-record gradients for their norms: good for "
+        "wide layers, bad for large images and long sequences.",
+        "instantiate": "Every layer computes and stores the gradient of each record: "
+        "good for small layers, bad for wide ones.",
     },
     "engine": {
-        "hooks": "Keeps what each layer saw, and makes lengths and sum from it.",
-        "extending": "The same within each layer’s own backward.",
-        "vmap": "Maps the model over the records, and holds all gradients at once.",
-        "microbatch": "Runs one record at a time.",
+        "hooks": "Stores the inputs and output gradients of each layer, and computes "
+        "norms and sum from them.",
+        "extending": "The same computation, inside the backward pass of each layer.",
+        "vmap": "Maps the model over the records, and stores all per-record "
+        "gradients together.",
+        "microbatch": "Processes one record at a time.",
     },
 }
 
@@ -57,7 +61,8 @@ SCHEDULE_WORDS: dict[str, dict[str, str]] = {
         "constant": "Every step draws the same noise.",
         **dict.fromkeys(
             ("linear", "cosine", "exponential"),
-            f"In {NOISE_STAGES} parts of equal length; ε counts each with its own σ.",
+            f"In {NOISE_STAGES} stages of equal length; ε counts each stage with its "
+            "own σ.",
         ),
     },
     "clipping_schedule": {
@@ -66,9 +71,10 @@ SCHEDULE_WORDS: dict[str, dict[str, str]] = {
             ("linear", "cosine", "exponential"),
             "Costs no ε: at every step the noise is a multiple of C.",
         ),
-        "adaptive": "Each step also releases how many gradients were within C, with "
-        "noise of its own. ε is the same; for it the gradient’s noise grows, by at "
-        f"most {percent_limit(gradient_noise(1.0, MIN_COUNT_NOISE) - 1)} %.",
+        "adaptive": "Each step also releases a noisy count of the gradients within "
+        "C. To keep ε unchanged, the noise of the gradient grows by at "
+        f"most {percent_limit(gradient_noise(1.0, MIN_COUNT_NOISE) - 1)} "
+        "%.",
     },
     "learning_rate_schedule": {
         "constant": "Every step has the same learning rate.",
@@ -101,8 +107,8 @@ def _accuracies() -> dict[str, dict[str, str]]:
     terms += f"{len(stored['seeds'])} seeds"
     return {
         field: {
-            choice: f"Recorded: {_percent(of[choice])}{_others(of, choice)} ({where}, "
-            f"{terms}, all else equal)."
+            choice: f"Recorded: {_percent(of[choice])}{_others(of, choice)} "
+            f"({where}, {terms}, all other settings equal)."
             for choice in of
         }
         for field, of in stored["accuracy"].items()

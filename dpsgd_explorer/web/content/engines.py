@@ -21,7 +21,7 @@ COSTS = "engines/costs"
 ORDINARY = "ordinary"
 DEFAULT_MODE: str = TrainingConfig.model_fields["clipping_mode"].default
 FEATURE_HEAD = ("what", *ENGINES, ORDINARY)
-KNOWN_HEAD = ("engine", "gets there by", "recommended for", "here", "time", "memory")
+KNOWN_HEAD = ("engine", "method", "recommended for", "here", "time", "memory")
 NONE = "–"
 
 Table = list[tuple[str, ...]]
@@ -49,21 +49,21 @@ class KnownEngine:
 KNOWN = (
     KnownEngine(
         "no privacy (torch)",
-        "the sum of all gradients in one backward",
-        "comparison: what privacy costs is over this",
+        "the sum of all gradients in one backward pass",
+        "baseline for the cost of privacy",
         "no engine",
         ORDINARY,
     ),
     KnownEngine(
         "micro-batches (Abadi et al. 2016)",
-        "a forward and a backward for each sample",
-        "models that nothing else can take apart, and checking the others",
+        "a forward and a backward pass for each sample",
+        "models that no other engine supports, and checks of the other engines",
         'engine="microbatch"',
         "microbatch",
     ),
     KnownEngine(
         "stored per-sample gradients (Opacus: Yousefpour et al. 2021)",
-        "hooks that keep activations and backprops, an einsum for each layer",
+        "hooks that store activations and backprops, and one einsum per layer",
         "small layers on long sequences or large images",
         'engine="hooks", clipping_mode="instantiate"',
         "hooks, instantiate",
@@ -77,37 +77,37 @@ KNOWN = (
     ),
     KnownEngine(
         "mixed ghost clipping (Bu, Mao and Xu 2022)",
-        "the cheaper of both norms for each layer; gradients are made again for the "
-        "sum",
-        "convolutions where memory is short",
+        "the cheaper of both norms for each layer; gradients are computed again for "
+        "the sum",
+        "convolutional networks with little memory",
         'engine="hooks", clipping_mode="MixGhostClip"',
         "hooks, MixGhostClip",
     ),
     KnownEngine(
         "book-keeping, mixed (Bu et al. 2022; FastDP’s hook-based engine)",
-        "the same choice, and what was made for the norm is kept for the sum: one "
-        "backward in all",
+        "the same choice; tensors computed for the norm are stored for the sum: one "
+        "backward pass in total",
         "any model on one device: the default",
         'engine="hooks", clipping_mode="MixOpt"',
         "hooks",
     ),
     KnownEngine(
         "torch-extending (FastDP)",
-        "layers whose own backward clips, so that autograd returns private gradients",
-        "trainers that drive the optimizer themselves: it is left untouched",
+        "layers whose backward pass clips, so that autograd returns private gradients",
+        "trainers that call the optimizer themselves: the optimizer stays unchanged",
         'engine="extending"',
         "extending",
     ),
     KnownEngine(
         "function transforms (torch.func)",
         "the gradient of one sample’s loss, mapped over the batch",
-        "modules that hooks rejects, while all gradients fit into memory",
+        "modules that hooks rejects, if all gradients fit into memory",
         'engine="vmap"',
         "vmap",
     ),
     KnownEngine(
         "ghost differentiation (Bu et al. 2022; FastDP’s origin_params)",
-        "a backward that leaves out the ordinary gradients of parameters",
+        "a backward pass without the ordinary gradients of parameters",
         "every step: the ordinary gradients are not used",
         "always on in hooks and extending; origin_params is accepted and changes "
         "nothing",
@@ -126,7 +126,7 @@ KNOWN = (
     ),
 )
 
-BY_RULE = "by rule, else by torch.func; what mixes samples is refused"
+BY_RULE = "by rule, otherwise by torch.func; modules that mix samples are rejected"
 HOOKED = "`param.private_grad`, `param.grad` at `step()`"
 FEATURES: dict[str, tuple[str, ...]] = {
     "sharded training (FSDP2)": (
@@ -137,8 +137,8 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "layers": (
         BY_RULE,
         BY_RULE,
-        "what torch.func maps",
-        "any that does not mix samples",
+        "modules that torch.func can map",
+        "any module that does not mix samples",
         "any",
     ),
     "clipping styles": (*[f"{', '.join(CLIPPING_STYLES)}, lists"] * len(ENGINES), NONE),
@@ -146,18 +146,18 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "optimizer": ("hooked", "untouched", "hooked", "hooked", "untouched"),
     "noisy gradient in": (HOOKED, "`param.grad`", HOOKED, HOOKED, "no noise"),
     "backward kernels": (
-        "torch’s for inputs; one product a layer for parameters",
+        "torch’s for inputs; one product per layer for parameters",
         "the same, called from Python",
         "torch’s, batched",
-        "torch’s, a sample at a time",
+        "torch’s, one sample at a time",
         "torch’s",
     ),
     "ghost differentiation": ("always", "always", "no", "no", "not needed"),
     "recommended for": (
         "one device: the default",
-        "trainers that drive the optimizer",
+        "trainers that call the optimizer themselves",
         "modules that hooks rejects",
-        "anything else, and checks",
+        "all other models, and checks",
         "comparison",
     ),
 }
@@ -168,8 +168,8 @@ def measured_on() -> str:
     stored = recording(COSTS)
     sizes = ", ".join(f"{size} ({model})" for model, size in batches().items())
     return (
-        f"Batches of {sizes}; secure noise, against torch’s ordinary step: CPU time of "
-        "one thread and peak memory of a step, all in turns; "
+        f"Batches of {sizes}; secure noise, relative to torch’s ordinary step: CPU "
+        "time of one thread and peak memory of a step, measured in turns; "
         f"{stored['machine']}, torch {stored['torch']}."
     )
 
@@ -180,10 +180,10 @@ def beside_small_models() -> str:
     time, _ = models()[name]["hooks"]
     parameters: int = recording(COSTS)["parameters"][name]
     return (
-        "A step has fixed costs, so privacy takes a larger share of it on a small "
-        f"model. The tables below are of a larger transformer, with {parameters:,} "
-        f"parameters and batches of {batches()[name]}: there hooks take {time:.2f} of "
-        "the ordinary time."
+        "A private step has fixed costs, which weigh more on a small model. The "
+        f"tables below show a larger transformer, with {parameters:,} parameters and "
+        f"batches of {batches()[name]}: there a step of the hooks engine takes "
+        f"{time:.2f} times the ordinary time."
     )
 
 

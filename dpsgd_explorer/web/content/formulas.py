@@ -1,11 +1,11 @@
 r"""Formulas: LaTeX in the templates, MathML on the page, no script.
 
 A tested subset of LaTeX goes through latex2mathml; what that library leaves in
-a form that browsers draw badly (primes, accents, function names, limits beside
+a form that browsers draw badly (primes, accents, function names, limits next to
 their sum) is put right here.  Anything outside the subset raises, so that a
 formula is either right or not on the site.
 
-| macro | stands for |
+| macro | meaning |
 |---|---|
 | ``\norm{x}`` | x between double bars |
 | ``\abs{x}`` | x between bars |

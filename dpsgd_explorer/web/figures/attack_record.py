@@ -1,4 +1,4 @@
-"""One record under attack: models that had it beside models that did not."""
+"""One record under attack: models trained on it, and models trained without it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dpsgd_explorer.web.questions.rounding import nearest, percent
 Data = dict[str, Any]
 
 ROWS = {
-    ("ordinary", "joined"): "without privacy, had it",
-    ("ordinary", "left_out"): "without privacy, had it not",
-    ("private", "joined"): "private, had it",
-    ("private", "left_out"): "private, had it not",
+    ("ordinary", "joined"): "without privacy, trained on it",
+    ("ordinary", "left_out"): "without privacy, not trained on it",
+    ("private", "joined"): "private, trained on it",
+    ("private", "left_out"): "private, not trained on it",
 }
 FILLS = {"joined": "f-attack", "left_out": "f-private"}
 
@@ -33,14 +33,14 @@ def record_picture(phase: Data, evaluations: Sequence[Data], end: Data) -> Pictu
     pairs = {target: pairs_told_apart(logits[target]) for target in logits}
     return Picture(
         title=(
-            "A model that had your record is surer of its label than one that had it "
-            f"not: in {pairs['ordinary']} pairs without privacy, in {pairs['private']} "
-            "with it; a coin is right in half"
+            "A model trained on your record is surer of its label than a model "
+            f"trained without it: in {pairs['ordinary']} pairs without privacy, in "
+            f"{pairs['private']} pairs with privacy; a coin is right in half"
         ),
         sub=(
             f"{record_name(record)}: logit of its label, for every shadow model; the "
-            "mark is the attacked model, which "
-            + ("had it" if record["joined"] else "did not have it")
+            "mark is the attacked model, trained "
+            + ("with it" if record["joined"] else "without it")
         ),
         wide=_draw(record, logits, (904, 300), left=190),
         narrow=_draw(record, logits, (342, 300), left=12),
@@ -78,8 +78,8 @@ def _said(one: Data, record: Data) -> str:
     which = "ordinary" if one["target"] == "ordinary" else "private"
     reached = percent(one["record"]["reached_by"], 0)
     return (
-        f"Of the {which} model the attacker says that it {verdict}: {truth}; "
-        f"{reached} % of the records that were not in score as high."
+        f"About the {which} model, the attacker guesses that the record {verdict}: "
+        f"{truth}; {reached} % of the records that were not in score as high."
     )
 
 
@@ -121,9 +121,9 @@ def _draw(record: Data, logits: Data, size: tuple[int, int], *, left: int) -> Ma
         if record["joined"] == (half == "joined"):
             _mark(plot, (logits[target]["target"], height))
     return plot.svg(
-        "Four rows of dots, one dot a shadow model. Without privacy models that had "
-        "the record lie right of those that did not; with privacy the rows overlap as "
-        "far as ε demands."
+        "Four rows of dots, one dot per shadow model. Without privacy, models "
+        "trained on the record are to the right of models trained without it; with "
+        "privacy, the rows overlap as far as ε requires."
     )
 
 

@@ -72,8 +72,8 @@ def roc_picture(
 
 
 CEILING = (
-    f"The ceiling, that of {THIS_RUN}, is exact and holds for every attack on a record "
-    "that joins by a fair coin; intervals take records as independent."
+    f"The ceiling is the limit of {THIS_RUN}: it is exact and holds for every attack "
+    "on a record that joins by a fair coin. Intervals treat records as independent."
 )
 
 
@@ -137,18 +137,18 @@ def _exceeding(evaluations: Sequence[Data]) -> list[str]:
     above = sum(one["above"] for one in private)
     beyond = sum(one["beyond"] for one in private)
     if not above:
-        return ["No measured point of the private model lies above the ceiling."]
+        return ["No measured point of the private model is above the ceiling."]
     points = "1 measured point" if above == 1 else f"{above} measured points"
-    lies = "lies" if above == 1 else "lie"
+    verb = "is" if above == 1 else "are"
     if not beyond:
         return [
-            f"{points} of the private model {lies} above the ceiling, by chance: "
+            f"{points} of the private model {verb} above the ceiling, by chance: "
             "every 95 % interval reaches down to it."
         ]
     return [
-        f"{points} of the private model {lies} above the ceiling, {beyond} with the "
-        "whole 95 % interval: that happens to one honest threshold in twenty; run it "
-        "with other seeds before you suspect the training."
+        f"{points} of the private model {verb} above the ceiling, {beyond} with the "
+        "whole 95 % interval: in a correct run, one threshold in twenty does this. "
+        "Repeat the run with other seeds before you suspect the training."
     ]
 
 
@@ -205,7 +205,7 @@ def _label(plot: Plot, evaluations: Sequence[Data], is_narrow: bool) -> None:
             height = _point_at(one, at)["true_positive_rate"]
             css = "attack halo" if one["target"] == "ordinary" else "private halo"
             plot.text((at, height), TARGETS[one["target"]], css, "end", (-6, -10))
-    plot.text((LEAST, 0.93), "no attack on the private one gets here", "budget halo")
+    plot.text((LEAST, 0.93), "no attack on the private model gets here", "budget halo")
     if not is_narrow:
         words = "solid: likelihood ratio; dashed: relative likelihood; dotted: loss"
         plot.text((LEAST, 0.85), words, "halo", shift=(0, 0))

@@ -326,5 +326,5 @@ def _batch(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.text(over_run[1], "over the run", "good halo", "start", (0, 24))
     return plot.svg(
         "Two lines over the expected batch: the noise per update falls all the way, "
-        "the noise over the run falls a little and then lies flat."
+        "the noise over the run falls a little and then stays flat."
     )

@@ -47,13 +47,13 @@ def default_model_picture() -> Picture:
         rows=tuple((f"{i}", _words(score, 2)) for i, score in enumerate(scores)),
         kind="recorded",
         note=(
-            "A channel says in 7 × 7 places how strongly the picture answers to waves "
-            "of one direction and size; the channels that are not drawn hold waves of "
-            "such answers. Drawn before they are brought to one scale. Nothing in them "
-            "is learned, so they cost no privacy; only the "
-            f"{model.parameters['mnist']:,} parameters of the last layer are trained, "
-            "and get noise. The difference of two scores is a logarithm of odds; the "
-            "highest wins."
+            "A channel measures at 7 × 7 positions how strongly the picture responds "
+            "to waves of one direction and size; the other channels respond to waves "
+            "of such responses. The picture shows the channels before they are "
+            "scaled. Nothing in them is learned, so they cost no privacy; only the "
+            f"{model.parameters['mnist']:,} parameters of the last layer are "
+            "trained, with noise. The difference of two scores is the logarithm of "
+            "their odds; the highest score wins."
         ),
     )
 
@@ -101,8 +101,8 @@ def _draw(size: tuple[int, int], layout: Layout) -> Markup:
     _scores(plot, layout)
     best = max(stored()["scores"])
     return plot.svg(
-        f"A handwritten {stored()['digit']}, blurred answers to waves of four "
-        "directions and two sizes, and ten bars; that of "
+        f"A handwritten {stored()['digit']}, blurred responses to waves of four "
+        "directions and two sizes, and ten bars; the bar of "
         f"{stored()['scores'].index(best)} is the longest."
     )
 

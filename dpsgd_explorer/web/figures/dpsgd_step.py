@@ -123,9 +123,9 @@ def _narrow(now: Step) -> Markup:
 
 def _label(now: Step) -> str:
     return (
-        f"{len(now.gradients)} arrows from one point, {now.clipped_count} of them cut "
-        "at a circle; beside it their average, the clipped average and a cloud of "
-        f"{DRAWS} noisy averages."
+        f"{len(now.gradients)} arrows from one point, {now.clipped_count} of them "
+        "cut at a circle; next to it their average, the clipped average and a cloud "
+        f"of {DRAWS} noisy averages."
     )
 
 

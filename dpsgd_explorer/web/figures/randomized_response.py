@@ -101,8 +101,8 @@ def _bars(size: tuple[int, int], p: float, *, narrow: bool) -> Markup:
                 plot.text(middle, truth, f"{words} halo", "middle", (0, -24))
     plot.x_axis([(0.5, "recorded yes"), (1.5, "recorded no")], "")
     return plot.svg(
-        f"Bars: who would truly say yes is recorded as yes in {100 * p:.0f} percent, "
-        f"who would truly say no in {100 - 100 * p:.0f} percent."
+        f"Bars: a true yes is recorded as yes in {100 * p:.0f} percent of cases, a "
+        f"true no in {100 - 100 * p:.0f} percent."
     )
 
 
@@ -154,8 +154,8 @@ def _errors(size: tuple[int, int], *, narrow: bool) -> Markup:
         label = f"{people:,}" if narrow else f"{people:,} people"
         plot.text(line[-1], label, "private", shift=(8, 4.5))
     return plot.svg(
-        f"{len(PEOPLE)} falling lines, one for each number of people; a hundred times "
-        "the people lie a factor of ten lower."
+        f"{len(PEOPLE)} falling lines, one for each number of people; a hundred "
+        "times the people lower the error by a factor of ten."
     )
 
 

@@ -65,8 +65,9 @@ class Separation:
     def words(self) -> str:
         """What that means for an attacker."""
         if not self.mistaken:
-            return "one straight cut parts all ends with it from all ends without it"
-        return f"one straight cut mistakes {self.mistaken} of {2 * self.orders} ends"
+            return "one straight cut separates all ends with it from all without it"
+        ends = 2 * self.orders
+        return f"one straight cut misclassifies {self.mistaken} of {ends} ends"
 
 
 @cache
@@ -113,9 +114,9 @@ def descent_picture() -> Picture:
         head=("record left out", "end moves by"),
         rows=(
             ("the odd one", f"{odd:.3f}"),
-            ("the most moving of the others", f"{max(others):.3f}"),
+            ("the most influential of the others", f"{max(others):.3f}"),
             ("the median of the others", f"{usual:.3f}"),
-            ("the least moving of the others", f"{min(others):.3f}"),
+            ("the least influential of the others", f"{min(others):.3f}"),
         ),
         note="Made-up records, real training: a straight line through "
         f"{toy.SIZE} points, one of them far off. Both paths see the same batches.",
@@ -150,7 +151,7 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.text(with_all[-1], "with all records", "attack halo", "start", (12, 18))
     return plot.svg(
         "Two zigzag paths from one starting point over rings of equal loss; they end "
-        "apart, although they differ in one record only."
+        "at different points, although their data differ in one record only."
     )
 
 

@@ -89,8 +89,8 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         )
     return plot.svg(
         "Bell curve of the outcome with you, and e to the epsilon times the one "
-        f"without you. Far right, beyond the band, the first lies above: an area of "
-        f"{limit(_delta(), 3)}."
+        "without you. Far right, beyond the band, the first curve is above the "
+        f"second by an area of {limit(_delta(), 3)}."
     )
 
 

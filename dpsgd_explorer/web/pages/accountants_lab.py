@@ -93,30 +93,31 @@ SURPRISES = (
         "sample_rate=0.01&noise_multiplier=4&steps=10000&delta=1e-5",
         ("moments", "exact"),
         "The moments accountant of 2016 made DP-SGD practical: composition theorems "
-        "count far more. What it counts beyond the truth was never spent: part of it "
-        "by an older, looser conversion to ε, the rest by describing losses by their "
-        "moments.",
+        "count far more. The excess over the exact ε was never spent: part of it "
+        "comes from an older, looser conversion to ε, the rest from describing "
+        "losses by their moments.",
     ),
     Surprise(
         "A better theorem can lose",
         "sample_rate=1&noise_multiplier=10&steps=100&delta=1e-5",
         ("advanced", "basic"),
-        "Advanced composition buys its square root with a second term, which is large "
-        "where a step’s own ε is. Then plain adding is better, and both are far off.",
+        "Besides its square root, advanced composition has a second term, which is "
+        "large if the ε of a step is large. Then basic composition is better, and "
+        "both are far off.",
     ),
     Surprise(
         "Below the truth is not better",
         "sample_rate=0.01485&noise_multiplier=0.65&steps=202&delta=7.4e-6",
         ("exact", "gdp"),
-        "The central limit is not reached after 202 noisy steps. The smaller number "
-        "promises what the run does not keep.",
+        "After 202 noisy steps, the central limit is still inaccurate. The run does "
+        "not satisfy the smaller ε.",
     ),
     Surprise(
         "A valid bound, far too large",
         "sample_rate=1e-5&noise_multiplier=0.8&steps=100000&delta=1e-6",
         ("rdp", "exact"),
-        "Rényi divergences see rare, large losses through a moment of high order. "
-        "When a record is hardly ever used, that moment is nearly all rare events.",
+        "Rényi divergences see rare, large losses through a moment of high order. If "
+        "a record is rarely used, rare events dominate that moment.",
     ),
 )
 

@@ -26,14 +26,17 @@ from dpsgd_explorer.web.run_views.engines import plan_of
 
 # What it computes from, in one sentence each.
 MECHANISMS = {
-    "hooks": "Keeps what each layer saw and was sent back, makes every sample’s norm "
-    "from it, and then the clipped sum. The gradient is put in place at the step.",
-    "extending": "The same from within each layer’s own backward, so that the clipped "
-    "gradient stands in param.grad afterwards and the optimizer is untouched.",
+    "hooks": "Stores the inputs and output gradients of each layer, and computes "
+    "every sample’s norm and the clipped sum from them. The optimizer step "
+    "sets the private gradient.",
+    "extending": "The same computation inside the backward pass of each layer, so "
+    "that param.grad contains the clipped gradient afterwards and the "
+    "optimizer stays unchanged.",
     "vmap": "Maps the whole model over its samples with torch.func. It needs no rule "
-    "for any layer, but holds all gradients, and refuses what cannot be mapped.",
-    "microbatch": "Runs one sample at a time, as a textbook would. Any model will do, "
-    "and nothing is shared between samples.",
+    "for any layer, but stores all gradients and rejects modules that cannot "
+    "be mapped.",
+    "microbatch": "Processes one sample at a time, like a textbook implementation. "
+    "It supports any model and shares nothing between samples.",
 }
 
 
@@ -62,12 +65,12 @@ def tables() -> list[dict[str, Any]]:
     """Return the tables of engines, those of docs/reference/engines.md."""
     return [
         {
-            "title": "Which engine for what",
+            "title": "Choice of an engine",
             "head": FEATURE_HEAD,
             "rows": _plain(features()),
         },
         {
-            "title": "The engines of the literature, and which of these each is",
+            "title": "Engines of the literature and their equivalents here",
             "head": KNOWN_HEAD,
             "rows": _plain(known()),
         },

@@ -89,13 +89,13 @@ def results(run: RecordedRun, twin: RecordedRun) -> list[tuple[str, ...]]:
     epsilon = run.summary["epsilon"]
     most = Limits.of(run.config.plan.phases, epsilon, run.config.delta).percents
     return [
-        ("", percent(accuracy, 2), "%", "of unseen records classified right"),
+        ("", percent(accuracy, 2), "%", "of unseen records classified correctly"),
         (
             "",
             percent(unprotected - accuracy, 2),
             "points",
-            "is what privacy cost in this run, against one run on the same batches "
-            "without it",
+            "is the cost of privacy in this run, compared with a run on the same "
+            "batches without privacy",
         ),
         ("ε =", limit(epsilon), "", f"spent, at δ = {small(run.config.delta)}"),
         (

@@ -29,8 +29,8 @@ TABLE = (
         "accountants",
         "Accountant race",
         "The same run, counted by everyone: who is right?",
-        "Basic and advanced composition, moments, RDP, the central limit and the exact "
-        "ε climb together, each with what it claims.",
+        "Basic and advanced composition, moments, RDP, the central limit and the "
+        "exact ε climb together, each with its claim.",
     ),
     Lab(
         "planner",
@@ -44,15 +44,15 @@ TABLE = (
         "Private linear regression",
         "Noisy statistics or noisy steps?",
         "SSP, AdaSSP and noisy gradient descent on California housing: error against "
-        "ε, the cloud of what could have been released, and what each part costs.",
+        "ε, the cloud of possible releases, and the cost of each part.",
     ),
     Lab(
         "engines",
         "Engines",
         "Four ways to the same gradient: what does each cost?",
-        "Hooks, extending, vmap and micro-batches on a model of your size: the largest "
-        "difference between their numbers, time, memory, and which way each layer "
-        "chose and why.",
+        "Hooks, extending, vmap and micro-batches on a model of your size: the "
+        "largest difference between their numbers, time, memory, and the method that "
+        "each layer chose, with the reason.",
     ),
     Lab(
         "attack",
@@ -66,15 +66,16 @@ TABLE = (
         "reconstruct",
         "Reconstruct a picture",
         "What does one gradient give away?",
-        "A picture falls out of the first layer’s gradient by one division. Add "
-        "records, clip, add noise, and watch it drown, beside the ε of that release.",
+        "One division recovers a picture from the first layer’s gradient. Add "
+        "records, clip, add noise, and watch it drown, next to the ε of that release.",
     ),
     Lab(
         "find_the_bug",
         "Find the bug",
         "Fourteen loops leak, crash or cheat: can you see why, and can an audit?",
         "Real DP-SGD code with one planted bug each. Guess, then run it: the audit’s "
-        "bound climbs past the promise, the safety check refuses, or nothing shows.",
+        "bound climbs past the promise, the safety check rejects the loop, or "
+        "nothing shows.",
     ),
 )
 

@@ -340,7 +340,7 @@ def rate_note(model: str, dataset: str) -> str:
     rate = rates_without_privacy().get(model, {}).get(dataset)
     if rate is None:
         return ""
-    return f"Nothing is shortened: the recorded run without privacy uses η = {rate:g}."
+    return f"Nothing is clipped: the recorded run without privacy uses η = {rate:g}."
 
 
 def _scale(factor: int, power: int) -> dict[str, Any]:

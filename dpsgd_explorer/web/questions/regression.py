@@ -55,7 +55,7 @@ class RegressionQuestion(Question):
         "epsilon",
         0.5,
         group=PRIVACY,
-        help="The budget that the cloud, the bar and the sentences are about.",
+        help="Budget of the cloud, the bar and the sentences.",
         marks=(0.1, 0.2, 0.5, 1, 2),
         ends=("more privacy", "less error"),
         gt=0,
@@ -86,15 +86,15 @@ class RegressionQuestion(Question):
         "rows",
         "normalize",
         group=DATA,
-        help="Features are divided by fixed ranges first; then each row is brought to "
-        "norm B, or only shortened to it.",
+        help="Features are divided by fixed ranges first; then each row is brought "
+        "to norm B, or only clipped to it.",
     )
     x_bound: float = setting(
         "x_bound",
         1.0,
         group=DATA,
-        help="Clipped rows keep their length up to B; beyond the longest of them a "
-        "larger B only adds noise.",
+        help="Clipped rows keep norms up to B; a B above the largest norm only adds "
+        "noise.",
         ge=1e-6,  # of a much smaller one not even the square is a number
     )
     y_bound: float = setting(
@@ -105,7 +105,8 @@ class RegressionQuestion(Question):
     )
     method: str = Setting(
         label="Method",
-        help="Whose cloud and bar are drawn. Released from the same noisy statistics.",
+        help="Method whose cloud and bar are drawn. Both methods use the same noisy "
+        "statistics.",
         choices=METHODS,
     ).field("adassp", STATISTICS)
     ridge: float = Setting(
@@ -118,7 +119,7 @@ class RegressionQuestion(Question):
     ridge_factor: float = Setting(
         label="Ridge factor of AdaSSP",
         symbol="c",
-        help="λ = c √d σ₁: what drowns the noise. A choice, no confidence bound.",
+        help="λ = c √d σ₁, the size of the noise. A heuristic, no confidence bound.",
         ge=0,
         le=100,
     ).field(RIDGE_FACTOR, STATISTICS)
@@ -131,7 +132,7 @@ class RegressionQuestion(Question):
         "target_epsilon",
         TOP_EPSILON,
         group=DESCENT,
-        help="What all steps together may spend.",
+        help="Maximum ε of all steps together.",
         marks=(0.25, 0.5, 1, 2, 4),
         ends=("more privacy", "less error"),
         ge=0.01,
@@ -154,14 +155,15 @@ class RegressionQuestion(Question):
         None,
         group=DESCENT,
         slider=False,
-        help="Each of them on all records.",
+        help="Each step uses all records.",
         ge=1,
         le=LONGEST,
     )
     rate: str = Setting(
         label="Learning rate",
-        help="From public bounds; from a noisy λ_max, paid for from the same ε; or the "
-        "notebook’s, from λ_max of the private XᵀX, which is not private.",
+        help="From public bounds; from a noisy λ_max that uses part of the same ε; "
+        "or, as in the notebook, from λ_max of the private XᵀX, which is not "
+        "private.",
         choices={
             "public": "from public bounds",
             RELEASED: "from a released λ_max",

@@ -287,7 +287,7 @@ def verdict(question: RegressionQuestion, ranking: Sequence[RankedMethod]) -> st
     near = [s for s in others if s.range[0] <= best.range[1]]
     if near:
         names = " and ".join(NAMES[s.name] for s in (best, *near))
-        return f"{at}, {names} are too close to tell apart ({told})"
+        return f"{at}, {names} are too close to distinguish ({told})"
     return f"{at}, {NAMES[best.name]} has the least error ({told})"
 
 

@@ -356,9 +356,9 @@ def _beyond_luck(
     place = f"{points(abs(lead))} points {'above' if lead > 0 else 'below'}"
     subject = f"The mean of {_spoken(name)}" if m > 1 else name
     claim = (
-        "that is more than luck does"
+        "that is more than luck explains"
         if abs(lead) > reach
-        else "another seed alone may do that"
+        else "another seed alone may explain that"
     )
     return (
         f"{subject} is {place} their mean; {claim}: of new draws like these "

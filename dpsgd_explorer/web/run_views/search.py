@@ -47,7 +47,7 @@ class SearchView(TrainingView):
 
     def title(self, config: Settings) -> str:
         """Return what is searched on what."""
-        return f"Blind search, {super().title(config)} a trial"
+        return f"Blind search, {super().title(config)} per trial"
 
     def subject(self, config: Settings) -> str:
         """Return what is searched on what."""

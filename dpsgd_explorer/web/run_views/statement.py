@@ -99,8 +99,9 @@ def statement(
             "Not covered: the choice of settings and any other run on these records; "
             f"accuracy and loss on the {config.data.test_size:,} test records; losses, "
             "gradient lengths and other diagnostics of the training.",
-            f"The noise of this run follows from seed {config.seed}: whoever knows the "
-            "seed can remove it. A model that is released needs noise drawn in secret.",
+            f"The noise of this run follows from seed {config.seed}: anyone who knows "
+            "the seed can remove it. A model that is released needs noise drawn in "
+            "secret.",
         )
     )
 
@@ -138,8 +139,8 @@ def statement_of_search(run: Run, spent: Epsilon | None) -> str:
             "Not covered: the choice of the other settings and any other run on these "
             f"records; the {config.data.test_size:,} test records.",
             f"Noise, number of trials and losers follow from seed {config.seed}: "
-            "whoever knows it can repeat them. A model that is released needs both "
-            "drawn in secret.",
+            "anyone who knows the seed can repeat them. A model that is released needs "
+            "both drawn in secret.",
         )
     )
 

@@ -156,8 +156,8 @@ def picture() -> Picture:
         ),
         kind="computed",
         note=(
-            "The run is equally private each time; only the proof differs. "
-            "An approximation may lie below the truth, and promises nothing."
+            "The run is equally private each time; only the proof differs. An "
+            "approximation may be below the truth and is no guarantee."
         ),
     )
 

@@ -149,7 +149,7 @@ def picture() -> Picture:
     return Picture(
         title=(
             f"At C = {own:g}, {share()} % of the gradients of step {SHOWN_STEP} are "
-            f"shortened, and their mean turns by {degrees()}°"
+            f"clipped, and their mean turns by {degrees()}°"
         ),
         sub=(
             f"Lengths of the gradients of one batch; {run_in_words()}; "
@@ -172,8 +172,8 @@ def picture() -> Picture:
         kind="recorded",
         is_private=False,
         note=(
-            "Measured without noise, to teach; ε does not cover it. Another C is tried "
-            f"on one step at a time: the run kept its own, {own:g}."
+            "Measured without noise, for teaching; ε does not cover it. Another C is "
+            f"tried on one step at a time: the run itself used C = {own:g}."
         ),
     )
 
@@ -215,7 +215,7 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         [(x, f"{x:g}".replace("e-0", "e-")) for x in ticks], "length, and C; log scale"
     )
     return plot.svg(
-        f"Bars of gradient lengths from {edges[0]:g} to {edges[-1]:g}; those beyond C "
-        "are marked. Below, against C: the angle falls to 0 as C grows, and the noise "
-        "over the clipped mean rises."
+        f"Bars of gradient lengths from {edges[0]:g} to {edges[-1]:g}; bars beyond C "
+        "are marked. Below, against C: the angle falls to 0 as C grows, and the "
+        "noise over the clipped mean rises."
     )

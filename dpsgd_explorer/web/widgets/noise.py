@@ -163,11 +163,11 @@ def picture() -> Picture:
         kind="recorded",
         status="bound",
         note=(
-            "Attacker: somebody who sees every step, knows all other records and "
-            "starts at even odds; one record added or removed, Poisson sampling. "
-            "“This run” is the limit of this mechanism, over all its steps; “ε alone” "
-            "covers every procedure with this ε and δ, so it allows more. Accuracy is "
-            "on public test records; the learning rate fits little noise."
+            "The attacker sees every step, knows all other records and starts at "
+            "even odds; one record added or removed, Poisson sampling. “This run” is "
+            "the limit of this mechanism, over all its steps; “ε alone” covers every "
+            "procedure with this ε and δ, so it allows more. Accuracy is on public "
+            "test records; the learning rate suits little noise."
         ),
     )
 

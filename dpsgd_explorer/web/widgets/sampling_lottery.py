@@ -1,9 +1,9 @@
 """A lottery of batches: Poisson, fixed size and shuffled, with what each may promise.
 
 All three expect the same number of records per batch.  Poisson batches have an exact ε
-under either relation; batches of fixed size, drawn afresh, have an upper bound for one
-record replaced (for one added or removed see Birrell and others 2024, arXiv:2408.10456,
-which is not computed here).
+under either relation; batches of fixed size, drawn for each step, have an upper bound
+for one record replaced (for one added or removed see Birrell and others 2024,
+arXiv:2408.10456, which is not computed here).
 
 A shuffled deck uses each record once per epoch.  Given the order of the deck, which
 does not depend on the records, one record replaced moves one sum of an epoch by at most
@@ -136,7 +136,7 @@ def picture() -> Picture:
         rows=(
             ("Poisson", f"{after['poisson']} (exact)", f"{after['replaced']} (exact)"),
             (
-                "fixed size, drawn afresh",
+                "fixed size, drawn for each step",
                 "not computed here",
                 f"{after['fixed']} (bound)",
             ),

@@ -240,11 +240,11 @@ def picture() -> Picture:
         ),
         kind="recorded",
         note=(
-            f"Mean of {len(found['seeds'])} seeds; brackets in the table go from the "
-            "least to the largest of them. Of each seed the three share batches and "
-            "first weights. Each own rate is the best of a grid of doublings on the "
-            f"test records, with {len(found['tuning']['seeds'])} other seeds; that "
-            "search is in no ε."
+            f"Mean of {len(found['seeds'])} seeds; brackets in the table contain the "
+            "smallest and the largest. For each seed, the three runs share batches "
+            "and first weights. Each own rate is the best of a grid of doublings on "
+            f"the test records, with {len(found['tuning']['seeds'])} other seeds; no "
+            "ε covers that search."
         ),
     )
 

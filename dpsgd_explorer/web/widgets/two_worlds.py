@@ -214,8 +214,8 @@ def picture() -> Picture:
         status="bound",
         note=(
             f"Made-up records and seeded noise, real training: {MANY:,} per world in "
-            "this picture, both equally likely. The limit drawn is that of this run, "
-            "and holds for every attack; one record added or removed."
+            "this picture, both equally likely. The drawn limit of this run holds "
+            "for every attack; one record added or removed."
         ),
     )
 
@@ -260,7 +260,7 @@ def _draw(size: tuple[int, int]) -> Markup:
     plot.text((0.03, 0.93), "no attack gets here", "budget")
     plot.text((0.56, 0.62), "the attacker", "attack halo", shift=(8, 14))
     return plot.svg(
-        "Hits against false alarms: the attacker’s curve lies above the diagonal of "
+        "Hits against false alarms: the attacker’s curve is above the diagonal of "
         "pure guessing and below the limit that the accountant computes."
     )
 

@@ -14,8 +14,9 @@
  */
 
 import {decimalsUp, percent, roundUp} from "../lib/format.js";
-import {SCALE_WORDS, accuracyOf, height, heightOf, yAxis} from "./accuracy_axis.js";
+import {SCALE_WORDS, accuracyOf, height, heightOf, shareOf, yAxis} from "./accuracy_axis.js";
 import {axisName, baseLayout, keyAxis, strong, unitName, wall, words} from "./base.js";
+import {baseline, baselineLabel, labelShift} from "./baseline.js";
 import {ghostLabels, ghostTraces, visible} from "./ghosts.js";
 import {FILTER, epochAt, spentAt} from "./plan.js";
 import {niceTicks, thin} from "./scale.js";
@@ -79,16 +80,21 @@ export function figure(view, color) {
 
 /** What the ghosts have to know of the chart: their places on it, and where their names may stand. */
 function ghostsOf(view, last) {
-  const {axis, plan, range, size, ghosts = []} = view;
+  const {axis, plan, range, ghosts = []} = view;
   const x = (point) => X[axis](point, plan);
   const place = axis === "seconds" ? x : ({step}) => step; // two ε of one step may differ in their last digits
   const isAhead = (point) => !last || place(point) > place(last);
+  const {length, pixel} = pixels(view);
+  const own = last && x(last) > axisEnd(view) / 2 ? pixel(heightOf(last, range)) + 2 * LABEL : 0;
+  return {x, range, pixel, top: own, floor: 0.9 * length - LABEL, end: wallAt(axis, plan) ?? axisEnd(view), hover: hoverText, shown: visible(ghosts, x, axisEnd(view), isAhead)};
+}
+
+/** The height of the drawing in px, and how many px below its top a place of the axis is. */
+function pixels({range, size, ...view}) {
   const {t, b} = margin(view);
   const [floor, ceiling] = range.map((end) => height(end, range));
   const length = size.height - t - b;
-  const pixel = (at) => (length * (ceiling - at)) / (ceiling - floor);
-  const own = last && x(last) > axisEnd(view) / 2 ? pixel(heightOf(last, range)) + 2 * LABEL : 0;
-  return {x, range, pixel, top: own, floor: 0.9 * length - LABEL, end: wallAt(axis, plan) ?? axisEnd(view), hover: hoverText, shown: visible(ghosts, x, axisEnd(view), isAhead)};
+  return {length, pixel: (at) => (length * (ceiling - at)) / (ceiling - floor)};
 }
 
 function margin({axis, print = false}) {
@@ -155,19 +161,6 @@ function budget(view, color) {
   ];
 }
 
-/** How high a point stands, from 0 at the bottom to 1. */
-function shareOf(point, range) {
-  const [floor, ceiling] = range.map((end) => height(end, range));
-  return (heightOf(point, range) - floor) / (ceiling - floor);
-}
-
-/** What answering the commonest class always would reach, where the axis shows it. */
-function baseline({plan, range}, color) {
-  const y = height(100 * plan.baseline, range);
-  if (100 * plan.baseline <= range[0]) return [];
-  return [{type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: {color: color("--rule-strong"), width: 1.25, dash: "dot"}}];
-}
-
 /** From the newest point down to the gauge. */
 function drop({plan, axis, range}, last, color) {
   if (!last) return [];
@@ -181,43 +174,35 @@ function labels(view, last, color) {
     view.print ? scaleName(color) : unitName("%", color),
     ...(view.axis === "epsilon" && !view.print ? [] : [axisName(axisWords(view.axis, view.plan), color)]),
     ...budgetLabel(view, last, color),
-    ...baselineLabel(view, color),
+    ...baselineLabel(view, view.size.width < NARROW ? "" : "always ", color),
     ...pointLabel(view, last, color),
     ...firstStep(view, color),
   ];
 }
 
-function budgetLabel({axis, plan, size, range, seconds}, last, color) {
+function budgetLabel(view, last, color) {
+  const {axis, plan, size, range, seconds} = view;
   if (!plan.private || axis === "seconds") return [];
   const x = wallAt(axis, plan);
   const usual = size.width < NARROW ? 0.45 : 0.1;
   const isNear = last && X[axis](last, plan) >= axisEnd({axis, plan, seconds}) / 2;
-  const y = isNear && Math.abs(shareOf(last, range) - usual) < CLEAR ? usual + 2 * CLEAR : usual;
+  const isTaken = isNear && Math.abs(shareOf(last, range) - usual) < CLEAR + Math.max(0, labelShift(view, last, pixels(view).pixel)) / pixels(view).length;
+  const y = isTaken ? usual + 2 * CLEAR : usual;
   const text = `${plan.budget_word} ε = ${plan.budget_text}`;
   return [strong(text, color("--text-budget"), {x, xanchor: "right", xshift: -8, yref: "paper", y, bgcolor: color("--surface")})];
 }
 
-function baselineLabel({plan, range, size}, color) {
-  const y = height(100 * plan.baseline, range);
-  if (100 * plan.baseline <= range[0]) return [];
-  const answer = plan.guesses ? "guessing" : `${size.width < NARROW ? "" : "always "}the commonest answer`;
-  const text = `${answer}, ${percent(plan.baseline)}`;
-  const below = shareOf({test_accuracy: plan.baseline}, range) > 0.1; // curves rise from this line, the room under it is free
-  const place = {xref: "paper", x: 0.55, xanchor: "center", y, yanchor: below ? "top" : "bottom", yshift: below ? -1 : 1};
-  return [words(text, color("--ink-3"), place)];
-}
-
-function pointLabel({plan, axis, range, ...view}, last, color) {
+function pointLabel(view, last, color) {
   if (!last) return [];
+  const {plan, axis, range} = view;
   const x = X[axis](last, plan);
   const text = `${plan.private ? "private" : "without privacy"}, ${percent(last.test_accuracy)}`;
-  const end = axisEnd({axis, plan, ...view});
+  const end = axisEnd(view);
   const isSteep = X[axis](view.evaluations[0], plan) > x / 2 && x < 0.7 * end;
   const left = x < end / 2 || isSteep;
   const side = left ? {xanchor: "left", xshift: 12} : {xanchor: "right", xshift: -12};
-  const y = heightOf(last, range);
-  const above = shareOf(last, range) < 0.15;
-  return [strong(text, color(plan.private ? "--text-private" : "--text-twin"), {x, y, yshift: above ? 26 : -22, ...side})];
+  const place = {x, y: heightOf(last, range), yshift: labelShift(view, last, pixels(view).pixel), ...side};
+  return [strong(text, color(plan.private ? "--text-private" : "--text-twin"), place)];
 }
 
 /** A picture has no line under its heading: the axis says itself what it measures. */

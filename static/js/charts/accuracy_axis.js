@@ -41,6 +41,12 @@ export function heightOf({test_accuracy}, range) {
   return height(100 * test_accuracy, range);
 }
 
+/** The part of the axis below a point, from 0 to 1. @param {{test_accuracy: number}} point @param {[number, number]} range */
+export function shareOf(point, range) {
+  const [floor, ceiling] = range.map((end) => height(end, range));
+  return (heightOf(point, range) - floor) / (ceiling - floor);
+}
+
 /** @param {{range: [number, number]}} view */
 export function yAxis({range}, color) {
   const shown = ticks(range);

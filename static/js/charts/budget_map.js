@@ -111,7 +111,7 @@ export function table({budget, contours}) {
   const epochs = [...new Set(lines.flatMap((line) => line.epochs))].sort((a, b) => a - b);
   const values = epochs.map((x) => [x, ...lines.map((line) => line.noise_multiplier[line.epochs.indexOf(x)] ?? null)]);
   return {
-    caption: "Noise multiplier σ at which so many epochs spend ε, read off the map",
+    caption: "Noise multiplier σ at which this number of epochs spends ε, read from the map",
     heads: ["Epochs", ...lines.map(({epsilon}) => `ε = ${significant(epsilon)}`)],
     names: ["epochs", ...lines.map(({epsilon}) => `noise_multiplier_at_epsilon_${epsilon}`)],
     values,

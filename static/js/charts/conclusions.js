@@ -40,8 +40,8 @@ function finished(log, last, reached) {
   const start = `${reached} at ε = ${roundUp(last.epsilon)}`;
   if (!half || log.evaluations.length < 8) return start;
   const gain = 100 * (last.test_accuracy - half.test_accuracy);
-  if (gain < 0.05) return `${start}, of which the second half bought nothing`;
-  return `${start}, of which the second half bought ${points(gain)}`;
+  if (gain < 0.05) return `${start}; the second half of that ε bought nothing`;
+  return `${start}; the second half of that ε bought ${points(gain)}`;
 }
 
 function points(gain) {
@@ -51,9 +51,9 @@ function points(gain) {
 
 export function normsConclusion(log, plan) {
   const step = log.steps.findLast((point) => point.clipped_fraction !== null);
-  if (!plan.private) return "Without privacy no record’s own gradient is looked at";
+  if (!plan.private) return "Without privacy, no per-record gradient is computed";
   if (!step) return "Norms of the gradients";
-  if (plan.clipping_fn !== "Abadi") return "Every gradient is brought to the length C";
+  if (plan.clipping_fn !== "Abadi") return "Every gradient is scaled to the norm C";
   const share = step.clipped_fraction;
   if (share === 0) return "No gradient is longer than C";
   return `${percent(share, 0)} of gradients are longer than C`;
@@ -67,7 +67,7 @@ export function lossConclusion(log) {
   const train = recent.reduce((sum, point) => sum + point.loss, 0) / recent.length;
   if (log.state !== "done") return `Training loss ${significant(train, 2)}, test loss ${significant(test, 2)} after ${plural(log.latest.step, "step")}`;
   const first = log.evaluations[0].test_loss;
-  if (log.evaluations.length >= 4 && test > 1.05 * first) return "Test loss grows: the steps are too bold";
+  if (log.evaluations.length >= 4 && test > 1.05 * first) return "Test loss grows: the steps are too large";
   if (test - train > 0.15 * train) return `Test loss stays ${significant(test - train, 2)} above training loss`;
   return "Training and test loss fall together";
 }

@@ -34,7 +34,7 @@ export const MEASURES = {
     names: ["engine", "milliseconds", "ratio", "ratio_low", "ratio_high"],
     heads: ["Engine", "Milliseconds", "× ordinary", "quarter below", "quarter above"],
     caption: "CPU time of a step, one thread",
-    few: "quickest",
+    few: "fastest",
     many: "slowest",
     write: (one) => [number(one.milliseconds), number(one.ratio), number(one.ratio_low), number(one.ratio_high)],
     values: (one) => [one.milliseconds, one.ratio, one.ratio_low, one.ratio_high],
@@ -44,7 +44,7 @@ export const MEASURES = {
     range: () => null,
     names: ["engine", "peak_bytes", "ratio"],
     heads: ["Engine", "MiB", "× ordinary"],
-    caption: "The most that torch holds at once in a step",
+    caption: "Peak memory that torch allocates in a step",
     few: "least",
     many: "most",
     write: (one, ordinary) => [number(one.peak_bytes === null ? null : one.peak_bytes / MIB), number(MEASURES.memory.value(one, ordinary))],
@@ -150,5 +150,5 @@ export function difference(value) {
 export function waysTaken(layers) {
   if (layers.length === 0) return "";
   const ghosts = layers.filter(({way}) => way === "ghost").length;
-  return `${ghosts} of ${layers.length} layers went without the gradient`;
+  return `${ghosts} of ${layers.length} layers computed norms without the gradient`;
 }

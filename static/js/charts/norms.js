@@ -130,18 +130,18 @@ function labels({max_grad_norm: bound, clipped_fraction: share, clipping_fn, ...
   const name = strong(`C = ${significant(bound)}`, color("--ink"), {x, ...inner, ...top, yshift: 16});
   if (share === null || clipping_fn !== "Abadi") return [...always, name];
   const ends = {...top, xref: "paper", yshift: 2};
-  const whole = words(`${percent(1 - share, 0)} kept whole`, color("--ink-2"), {...ends, x: 0, xanchor: "left"});
+  const whole = words(`${percent(1 - share, 0)} not clipped`, color("--ink-2"), {...ends, x: 0, xanchor: "left"});
   return [
     ...always,
     name,
     ...(view.size.width < SMALL ? [] : [whole]),
-    strong(`${percent(share, 0)} shortened`, color("--text-private"), {...ends, x: 1, xanchor: "right"}),
+    strong(`${percent(share, 0)} clipped`, color("--text-private"), {...ends, x: 1, xanchor: "right"}),
   ];
 }
 
 /** An end bin higher than the axis is cut; its count stands beside it. */
 function cutBins({edges, counts, top, size}, color) {
-  const lie = size.width < NARROW ? "" : "lie here or ";
+  const lie = size.width < NARROW ? "" : "here or ";
   const beside = (i, x, place, word) => {
     const at = {x: Math.log10(x), y: 0.92 * top, bgcolor: color("--surface"), ...place};
     return counts[i] > top ? [words(`${integer(counts[i])} ${lie}${word}`, color("--ink-2"), at)] : [];

@@ -141,14 +141,14 @@ export function conclusion(lines, chart) {
 const EMPTY = {
   accuracy: "Accuracy will appear here",
   loss: "Test loss will appear here",
-  clipped: "No gradient was looked at one by one",
+  clipped: "No per-record gradient was computed",
 };
 const PLURALS = {accuracy: "accuracies", loss: "losses", clipped: "shares of clipped gradients"};
 const WAITING = {...EMPTY, clipped: "The share of clipped gradients will appear here"};
 const SAID = {
   accuracy: (best, last) => `${best.letter} is at ${best.y.toFixed(1)} %${last ? `, ${pointsApart(best.y - last.y)} above ${last.letter}` : ""}`,
   loss: (best, last) => (last && last.y.toFixed(3) === best.y.toFixed(3) ? `All are at a test loss of ${best.y.toFixed(3)}` : `${best.letter} has the least test loss, ${best.y.toFixed(3)}${last ? `; ${last.letter} the most, ${last.y.toFixed(3)}` : ""}`),
-  clipped: (best, last) => (last && Math.round(last.y) > Math.round(best.y) ? `${last.letter} shortens ${last.y.toFixed(0)} % of gradients, ${best.letter} ${best.y.toFixed(0)} %` : `${best.y.toFixed(0)} % of gradients are shortened at the end`),
+  clipped: (best, last) => (last && Math.round(last.y) > Math.round(best.y) ? `${last.letter} clips ${last.y.toFixed(0)} % of gradients, ${best.letter} ${best.y.toFixed(0)} %` : `${best.y.toFixed(0)} % of gradients are clipped at the end`),
 };
 
 function pointsApart(points) {

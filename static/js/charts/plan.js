@@ -19,7 +19,7 @@
  * @property {number} digits decimals of every epsilon beside it
  * @property {Tick[]} ticks of the epsilon axis
  * @property {{steps: number[], epsilon: number[]}} curve
- * @property {number} baseline share of the commonest class
+ * @property {number} baseline share of the majority class
  * @property {number} classes
  * @property {number} accuracy_floor
  * @property {number} accuracy_ceiling

@@ -186,10 +186,10 @@ export function conclusion({steps, curves, valid}) {
   const truth = last.find(({status}) => status === "exact");
   const bounds = last.filter((one) => one.status === "bound" && one.epsilon.at(-1) > 0);
   const worst = bounds.reduce((a, b) => (b.epsilon.at(-1) > (a?.epsilon.at(-1) ?? 0) ? b : a), null);
-  if (!truth) return worst ? `${worst.label} says ${worst.text}` : "No accountant has an answer";
+  if (!truth) return worst ? `${worst.label} gives ${worst.text}` : "No accountant has an answer";
   const low = last.find((one) => one.status === "approximation" && one.epsilon.at(-1) < 0.9 * truth.epsilon.at(-1));
-  if (low) return `${low.label} says ${low.text}, below the truth of ${truth.text}`;
-  return worst ? `${worst.label} says ${worst.text}; the truth is ${truth.text}` : `The truth is ${truth.text}`;
+  if (low) return `${low.label} gives ${low.text}, below the truth of ${truth.text}`;
+  return worst ? `${worst.label} gives ${worst.text}; the truth is ${truth.text}` : `The truth is ${truth.text}`;
 }
 
 /** The whole race as a table: a row a step. */

@@ -41,7 +41,7 @@ export function stages(layers, {input_shape, fixed, isPrivate}) {
 function detailOf({parameters, norm_method, reason}, isPrivate) {
   const count = `${integer(parameters)} parameters`;
   if (!isPrivate) return count;
-  if (!norm_method) return `${count}; clipped the way its first step chooses`;
+  if (!norm_method) return `${count}; clipped by the method that its first step chooses`;
   return `${count}; ${METHODS[norm_method]}: ${reason}`;
 }
 
@@ -51,7 +51,7 @@ const shapeText = (shape) => shape.filter((length, i) => i > 0 || length > 1 || 
 export function memoryText(bytes, records) {
   if (bytes === null) return "";
   const size = bytes < 1e6 ? `${significant(bytes / 1e3, 2)} kB` : `${significant(bytes / 1e6, 2)} MB`;
-  return `A private step of ${integer(records)} records held ${size} beside batch and weights, measured once.`;
+  return `A private step of ${integer(records)} records needed ${size} in addition to batch and weights (measured once).`;
 }
 
 export class ModelCard {

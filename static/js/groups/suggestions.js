@@ -20,7 +20,7 @@ export function twinRates(tuned, {model, dataset, learning_rate: typed}) {
   const written = (value) => String(Number(value.toPrecision(4)));
   const found = [
     ordinary === undefined
-      ? "Nobody has tuned ordinary training of this model on these data, so its box is empty: raise its rate while the run ends higher."
+      ? "Nobody has tuned ordinary training of this model on these data, so its box is empty: raise its rate as long as the run ends higher."
       : `Ordinary: ${written(ordinary)}, tuned for the recorded twin of this model on these data.`,
     ratio === undefined
       ? "Clipped only: not tuned here, so its box is empty; the private rate is a first try."

@@ -6,6 +6,6 @@ export async function copyText(text, line) {
     await navigator.clipboard.writeText(text);
     line.textContent = "Copied";
   } catch {
-    line.textContent = "The address bar holds it";
+    line.textContent = "Copy it from the address bar";
   }
 }

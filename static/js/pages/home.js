@@ -11,10 +11,10 @@ export const isDue = (stored) => stored === null;
 export function said(step, level = null) {
   return [
     [OPENING, "Start"],
-    ["1 of 3. The same training, with one record and without it: two worlds. Move the noise to the right, with → or by hand, until they lie on each other.", null],
+    ["1 of 3. The same training, with one record and without it: two worlds. Move the noise to the right, with → or by hand, until they overlap.", null],
     [level && `2 of 3. Merged: an attacker of this run is right at most ${level.limit} times in 100, and the model is right on ${level.accuracy} of 100 unseen records. Nothing but σ has moved. σ is the noise in units of C, the longest gradient that a record may have: privacy comes from the ratio.`, "Ask me"],
     ["3 of 3. Which setting changes ε? Choose an answer.", null],
-    ["That was it. The chapters go on from here; the trainer runs it for real.", "Close"],
+    ["That was it. Continue with the chapters, or run it for real in the trainer.", "Close"],
   ][step];
 }
 

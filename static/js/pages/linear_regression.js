@@ -73,7 +73,7 @@ async function take(query, signal) {
   const fresh = await fetchResults(toQuery(query), signal);
   if (signal.aborted) return;
   if (fresh) put(fresh);
-  else announce.textContent = "The server did not answer; the charts are those of before.";
+  else announce.textContent = "The server did not answer; the charts show the earlier results.";
 }
 
 async function fetchResults(query, signal) {
@@ -99,7 +99,7 @@ function put(fresh) {
   if (focused?.isConnected === false) document.getElementById(focused.id)?.querySelector("summary, a")?.focus();
   showFaults();
   showSolved();
-  announce.textContent = results().querySelector("h3")?.textContent ?? "A setting has to be corrected.";
+  announce.textContent = results().querySelector("h3")?.textContent ?? "Correct the marked setting.";
 }
 
 /** Replace the results around the panel, which a run may be going on in and a hand be on: it never leaves the page. */

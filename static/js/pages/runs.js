@@ -15,7 +15,7 @@ const page = document.querySelector("[data-runs-page]");
 const list = page.querySelector("[data-runs]");
 const tools = page.querySelector("[data-run-tools]");
 const undo = new UndoLines(page.querySelector("[data-undo-place]"), {
-  onUndone: () => reload().then(() => say("It is back.")).then(toHeading),
+  onUndone: () => reload().then(() => say("Restored.")).then(toHeading),
   onError: fail,
   onGone: toHeading,
 });

@@ -78,7 +78,7 @@ function offer(name) {
 function suggest() {
   const texts = current();
   if (purpose === "twin") suggestRates(texts);
-  else if (purpose === "seeds") fill(nextSeeds(texts.seed), "Seeds", "Whole numbers, separated by spaces; everything else stays.");
+  else if (purpose === "seeds") fill(nextSeeds(texts.seed), "Seeds", "Whole numbers, separated by spaces; all other settings stay the same.");
   else {
     const field = fields[form.elements.setting.value];
     const box = settings.elements[field.name];

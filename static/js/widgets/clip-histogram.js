@@ -28,7 +28,7 @@ export function outcome({bounds, edges, noise}, step, place) {
 /** Pure: the heading. */
 export function conclusion({bound, share, degrees}, step) {
   const turn = degrees < 0.5 ? "keeps its direction" : `turns by ${decimals(degrees, 0)}°`;
-  return `At C = ${significant(bound, 2)}, ${percent(share, 0)} of the gradients of step ${step} are shortened, and their mean ${turn}`;
+  return `At C = ${significant(bound, 2)}, ${percent(share, 0)} of the gradients of step ${step} are clipped, and their mean ${turn}`;
 }
 
 /** Pure: the two sentences beside the chart. */

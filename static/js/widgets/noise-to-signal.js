@@ -16,7 +16,7 @@ export function gain({points, doubling}, place) {
 /** Pure: the heading. */
 export function conclusion({points}, place) {
   const {batch, shares} = points[place];
-  return `A batch of ${integer(batch)} leaves ${percent(shares[0], 0)} of the noise per update that one of ${points[0].batch} has, and ${percent(shares[1], 0)} of the noise over the run`;
+  return `A batch of ${integer(batch)} leaves ${percent(shares[0], 0)} of the noise per update of a batch of ${points[0].batch}, and ${percent(shares[1], 0)} of the noise over the run`;
 }
 
 /** Pure: what a larger batch would bring. */
@@ -31,7 +31,7 @@ export function mount(element, data) {
   const slider = part(element, "batch");
   const speak = speaker(element);
   const chart = new Chart(part(element, "chart"), {
-    height: 260, label: "Two lines against the batch size: noise per update falls to almost nothing, noise over the run lies flat beyond some size", draw: () => draw(),
+    height: 260, label: "Two lines against the batch size: noise per update falls to almost nothing, noise over the run stays flat beyond some size", draw: () => draw(),
   });
 
   function draw() {

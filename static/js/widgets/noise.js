@@ -52,6 +52,6 @@ function worlds(chart, data, level) {
     line(without, "s-private dashed"), line(with_, "s-private"),
     text([x(0) - 8, y(top) - 8], isApart ? "without it" : "without it, dashed; with it, full", "private halo", isApart ? "middle" : "start"),
     ...(isApart ? [text([x(data.places[peak]), y(level.with[peak]) - 8], "with the record", "private halo", "middle")] : []),
-    text([chart.width - 4, chart.height - 8], "what the attacker sees, best summary →", "", "end"),
+    text([chart.width - 4, chart.height - 8], "the attacker’s best summary of the run →", "", "end"),
   ];
 }

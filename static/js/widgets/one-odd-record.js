@@ -30,7 +30,7 @@ export function conclusion(found) {
 export function comparison(found) {
   const times = found.odd / found.longest;
   if (times < 1) return `Its gradient is ${decimals(found.odd)} long, shorter than the longest of the others, ${decimals(found.longest)}. Here it looks like any other record.`;
-  return `Its gradient is ${decimals(found.odd)} long, ${decimals(times, 1)} times the longest of the others. In a step that sums gradients, it has that much more to say.`;
+  return `Its gradient is ${decimals(found.odd)} long, ${decimals(times, 1)} times the longest of the others. In a step that sums gradients, it has that much more influence.`;
 }
 
 /** Pure: the line of a slope through the middle of all points, where every best line passes. */
@@ -47,7 +47,7 @@ export function mount(element, data) {
     height: 330, role: "group", label: "Points along a rising line, and one record that you can move", draw: () => draw(),
   });
   const plane = new Chart(part(element, "gradients"), {
-    height: 250, label: "An arrow for each record’s gradient from one point; that of the odd record is dark", draw: () => draw(),
+    height: 250, label: "An arrow for each record’s gradient from one point; the arrow of the odd record is dark", draw: () => draw(),
   });
   const move = (to) => {
     records[data.odd] = to;

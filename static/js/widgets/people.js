@@ -22,9 +22,9 @@ export function conclusion(data, place, unit) {
 /** Pure: the same as an attacker's limit. */
 export function sentence(data, place, unit) {
   const {limits} = held(data, place, unit);
-  if (limits === null) return "By itself this is next to no limit on how often an attacker is right about whether this person took part.";
+  if (limits === null) return "Alone, this is almost no limit on how often an attacker is right about whether this person took part.";
   const price = unit === BY_PERSON ? " There are fewer units then, and all of a person’s gradients fit into one C." : "";
-  return `An attacker who asks whether this person took part is right at most: ${limits}. A coin: 50 %.${price}`;
+  return `An attacker who guesses whether this person took part is right at most: ${limits}. A coin: 50 %.${price}`;
 }
 
 export function mount(element, data) {

@@ -25,8 +25,8 @@ export function product({lines, by, makes}, place) {
 export function conclusion({name, makes}, place) {
   const [number, made] = [place + 1, printed(makes[place])];
   return name === "output"
-    ? `At position ${number} the kernel lies on the pixels of column ${number}, and makes entry ${number} of the output: ${made}`
-    : `Entry ${number} of the kernel lay on the pixels of row ${number}, and its gradient for this record is ${made}`;
+    ? `At position ${number} the kernel covers the pixels of column ${number} and computes entry ${number} of the output: ${made}`
+    : `Entry ${number} of the kernel was multiplied by the pixels of row ${number}, and its gradient for this record is ${made}`;
 }
 
 /** Pure: row and column of an entry that is counted row by row. */
@@ -37,8 +37,8 @@ export function mount(element, data) {
   const [ways, places] = ["way", "place"].map((name) => [...element.querySelectorAll(`[data-${name}]`)]);
   const chosen = (radios) => radios.findIndex((radio) => radio.checked);
   const [image, matrix] = [
-    ["image", 3 * LARGEST, "The image with the four pixels that are multiplied, what they are multiplied by, and the entry that they make"],
-    ["matrix", 6 * LARGEST + 2 * NEAR, "The unfolded matrix with the line that is multiplied, and the entry that it makes"],
+    ["image", 3 * LARGEST, "The image with the four multiplied pixels, their factors, and the resulting entry"],
+    ["matrix", 6 * LARGEST + 2 * NEAR, "The unfolded matrix with the multiplied line, and the resulting entry"],
   ].map(([name, height, label]) => new Chart(part(element, name), {height: TOP + height + 2, label, draw: () => draw()}));
 
   function draw() {

@@ -114,11 +114,11 @@ def test_a_diary_is_kept_until_a_release_is_refused(open_page):
     for _ in range(7):
         count.click()
     expect(rows).to_have_count(6)
-    refused = figure.get_by_text("Refused: with a noisy count ε would be 3.50")
+    refused = figure.get_by_text("Rejected: with a noisy count ε would be 3.50")
     expect(refused).to_be_visible()
     figure.get_by_role("radio", name="by a filter").check()
     figure.get_by_role("button", name="Release a noisy sum").click()
-    expect(figure.get_by_text("Promised is ε = 3, the whole budget")).to_be_visible()
+    expect(figure.get_by_text("The promise is ε = 3, the whole budget")).to_be_visible()
     figure.get_by_role("button", name="New diary").click()
     expect(rows).to_have_count(0)
 
@@ -130,7 +130,7 @@ def test_a_kernel_is_stepped_over_an_image_and_back_to_its_gradient(open_page):
     figure = page.locator("#unfolded")
     expect(figure).to_have_attribute("data-state", "moves")
     title = figure.get_by_role("heading", level=3)
-    expect(title).to_contain_text("At position 1 the kernel lies on the pixels")
+    expect(title).to_contain_text("At position 1 the kernel covers the pixels")
     fact = figure.locator('[data-part="fact"]')
     expect(fact).to_have_text("1 × 1 + 0 × 2 + (−1) × 0 + 2 × 1 = 3")
     lit = figure.locator('[data-part="matrix"] .s-private').first
@@ -144,7 +144,9 @@ def test_a_kernel_is_stepped_over_an_image_and_back_to_its_gradient(open_page):
     expect(title).to_contain_text("makes entry 3 of the output: 0")
     focus(figure.get_by_role("radio", name="output"))
     page.keyboard.press("ArrowRight")
-    expect(title).to_contain_text("Entry 3 of the kernel lay on the pixels of row 3")
+    expect(title).to_contain_text(
+        "Entry 3 of the kernel was multiplied by the pixels of row 3"
+    )
     expect(fact).to_have_text("2 × 0 + (−1) × 1 + 1 × 2 + 1 × 1 = 2")
     expect(figure.get_by_role("group", name="Entry of the kernel")).to_be_visible()
     row = lit.bounding_box()

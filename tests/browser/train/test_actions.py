@@ -129,7 +129,7 @@ def test_steps_are_changed_within_a_budget_and_the_wall_ends_the_run(open_page):
     focus(button(page, "Resume"))
     page.keyboard.press("Enter")
     expect(status(page)).to_have_text("Finished")
-    expect(said).to_contain_text("The run ended at the wall")
+    expect(said).to_contain_text("The run ended at its budget")
     expect(status(page, "epsilon")).to_have_text("8.00")
 
 

@@ -76,7 +76,7 @@ def test_pixels_are_drawn_beside_a_recorded_twin_and_what_privacy_lost(open_page
 def draw_by_keyboard_and_by_hand(page):
     pad, answer = page.get_by_role("application"), part(page, "draw").locator("h3")
     scores = part(page, "draw").locator("tbody .n")
-    expect(answer).to_have_text("Draw one yourself, and ask the model")
+    expect(answer).to_have_text("Draw one yourself, and see what the model reads")
     focus(pad)
     page.keyboard.press("Space")
     for _ in range(9):
@@ -86,7 +86,7 @@ def draw_by_keyboard_and_by_hand(page):
     expect(scores).to_have_count(20)
     upright = scores.all_inner_texts()
     page.get_by_role("button", name="Clear").click()
-    expect(answer).to_have_text("Draw one yourself, and ask the model")
+    expect(answer).to_have_text("Draw one yourself, and see what the model reads")
     expect(scores.first).to_have_text("–")
     box = pad.bounding_box()
     page.mouse.move(box["x"] + 40, box["y"] + 120)

@@ -43,7 +43,7 @@ test("an empty log draws the axes", () => {
 
 test("the headings name the ends and the largest difference", () => {
   const quick = FOUND.slice(1).reduce((a, b) => (a.ratio < b.ratio ? a : b));
-  assert.ok(conclusion("time", FOUND, "Time").startsWith(`Time: quickest: ${quick.engine}, ${quick.ratio.toFixed(2)} ×`));
+  assert.ok(conclusion("time", FOUND, "Time").startsWith(`Time: fastest: ${quick.engine}, ${quick.ratio.toFixed(2)} ×`));
   const largest = Math.max(...FOUND.map((one) => one.difference ?? 0));
   assert.equal(agreement(FOUND), `4 engines, one gradient: no entry differs by more than ${difference(largest)} of the largest`);
   assert.match(agreement(REFUSING), /^3 engines/);
@@ -53,6 +53,6 @@ test("the headings name the ends and the largest difference", () => {
 test("ways are counted", () => {
   const {layers} = FOUND[1];
   const ghosts = layers.filter(({way}) => way === "ghost").length;
-  assert.equal(waysTaken(layers), `${ghosts} of ${layers.length} layers went without the gradient`);
+  assert.equal(waysTaken(layers), `${ghosts} of ${layers.length} layers computed norms without the gradient`);
   assert.equal(waysTaken([]), "");
 });

@@ -85,7 +85,7 @@ test("of runs that wait nothing is said of their gradients", () => {
   const waits = run("A", [], {steps: []});
   assert.equal(conclusion(lines([waits], "clipped"), "clipped"), "The share of clipped gradients will appear here");
   const bare = run("A", [], {steps: [{step: 1, epsilon: null, seconds: 0.1, diagnostics: {clipped_fraction: null}}]});
-  assert.equal(conclusion(lines([waits, bare], "clipped"), "clipped"), "No gradient was looked at one by one");
+  assert.equal(conclusion(lines([waits, bare], "clipped"), "clipped"), "No per-record gradient was computed");
 });
 
 test("budgets far apart are read on a log axis", () => {
@@ -143,7 +143,7 @@ test("headings say what the chart shows", () => {
   const runs = [run("A", [0.8]), run("B", [0.825])];
   assert.equal(conclusion(lines(runs), "accuracy"), "B is at 82.5 %, 2.5 points above A");
   assert.equal(conclusion(lines(runs, "loss"), "loss"), "B has the least test loss, 0.175; A the most, 0.200");
-  assert.equal(conclusion(lines(runs, "clipped"), "clipped"), "50 % of gradients are shortened at the end");
+  assert.equal(conclusion(lines(runs, "clipped"), "clipped"), "50 % of gradients are clipped at the end");
   assert.equal(conclusion(lines([run("A", [])]), "accuracy"), "Accuracy will appear here");
   const apart = [run("A", [0.8], {dataset: "mnist"}), run("B", [0.825], {dataset: "adult"}), run("C", [0.7], {dataset: "adult"})];
   assert.equal(conclusion(lines(apart), "accuracy"), "2 data sets: accuracies are not comparable");

@@ -67,9 +67,9 @@ test("numbers stand against the exact one", () => {
 });
 
 test("the heading says who is furthest off, and first of all who is below the truth", () => {
-  assert.equal(conclusion(VIEW), "Basic says 10; the truth is 0.5");
+  assert.equal(conclusion(VIEW), "Basic gives 10; the truth is 0.5");
   const low = {...VIEW, curves: [RACE.curves[0], racer("gdp", "approximation", [0.05, 0.1, 0.2], "GDP")]};
-  assert.equal(conclusion(low), "GDP says 0.2, below the truth of 0.5");
+  assert.equal(conclusion(low), "GDP gives 0.2, below the truth of 0.5");
 });
 
 test("of shuffled batches nothing is claimed", () => {

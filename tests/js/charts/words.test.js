@@ -90,7 +90,7 @@ test("without privacy nothing is left and nothing is clipped", () => {
 test("headings are sentences with the number that the data has", () => {
   const [first, last] = [done.evaluations[0], done.evaluations.at(-1)];
   const reached = `${(100 * last.test_accuracy).toFixed(1)} %`;
-  assert.match(accuracyConclusion(done, PLAN), new RegExp(`^${reached} at ε = 1\\.00, of which the second half bought`));
+  assert.match(accuracyConclusion(done, PLAN), new RegExp(`^${reached} at ε = 1\\.00; the second half of that ε bought`));
   assert.match(accuracyConclusion(logUpToStep(1), PLAN), new RegExp(`^${(100 * first.test_accuracy).toFixed(1)} % at ε = 0\\.\\d\\d of 1\\.00$`));
   assert.match(accuracyConclusion(done, OPEN), /^8\d\.\d % at/);
   const share = Math.round(100 * done.steps.at(-1).clipped_fraction);
@@ -181,7 +181,7 @@ test("a run that has no step for a while says what it waits for", () => {
   log.add({seq: 20, kind: "step", data: {step: 1, epsilon: 0.5, seconds: 1, diagnostics: {}}});
   assert.equal(status(log, PLAN).detail, "step 1 of 60");
   log.add({seq: 21, kind: "progress", data: {what: "step"}});
-  assert.equal(status(log, PLAN).detail, "a step that takes long");
+  assert.equal(status(log, PLAN).detail, "a long step");
 });
 
 test("headings stand before there is data", () => {

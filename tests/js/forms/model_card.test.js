@@ -24,7 +24,7 @@ test("fixed features are a stage of their own, and without privacy nothing is cl
 });
 
 test("memory is said in a unit that one can read, or not at all", () => {
-  assert.match(memoryText(46_702_600, 512), /512 records held 47 MB/);
-  assert.match(memoryText(16_400, 512), /held 16 kB/);
+  assert.match(memoryText(46_702_600, 512), /512 records needed 47 MB/);
+  assert.match(memoryText(16_400, 512), /needed 16 kB/);
   assert.equal(memoryText(null, null), "");
 });

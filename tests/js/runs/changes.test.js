@@ -64,7 +64,7 @@ test("a run with a budget says its guarantee and its wall, one without noise no 
   const log = counted();
   assert.match(changesSaid(BUDGET, log), /^Changed after step 7, noise multiplier σ 1\.235 → 1\.500?\. .*budget ε = 4\.00 fixed at the start/);
   log.add({seq: 4, kind: "end", data: {step: 9, reason: "filter_epsilon"}});
-  assert.match(changesSaid(BUDGET, log), /ended at the wall/);
+  assert.match(changesSaid(BUDGET, log), /ended at its budget/);
   const longer = run();
   longer.add({seq: 3, kind: "phase", data: {step: 300, steps: 340, changes: {further_steps: 40}}});
   assert.match(changesSaid(BUDGET, longer), /^Continued after step 300 for 40 steps\. Chosen while looking.*budget ε = 4\.00 fixed at the start/);

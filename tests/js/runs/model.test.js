@@ -38,7 +38,7 @@ test("noise in the rim is told from pictures in the middle", () => {
   assert.equal(rimStrength(middle, side), 0);
   assert.equal(rimStrength(middle.map((value) => value || 1.5), side), 0.5);
   assert.equal(rimStrength(middle.map(() => 0), side), null);
-  assert.match(weightsConclusion(0.5, true), /^The pictures stand out of the noise: .* 50 % as far/);
+  assert.match(weightsConclusion(0.5, true), /^The pictures show through the noise: .* 50 % as far/);
   assert.match(weightsConclusion(0.9, true), /^Noise drowns the pictures/);
   assert.match(weightsConclusion(0, false), /stays empty$/);
   assert.equal(weightsConclusion(null, true), "No weight has moved yet");
@@ -60,7 +60,7 @@ test("columns of a table are ordered by how far they have moved, with their side
   const change = Float32Array.from([1, -1, 0, 2, 1, -4]);
   const rows = featureWeights(change, ["old", "young", "rich"], 2);
   assert.deepEqual(rows.map(({name, change: by}) => [name, by]), [["rich", -4], ["young", 2], ["old", 1]]);
-  assert.equal(featuresConclusion(rows, ["no", "yes"]), "“young” speaks most for “yes”, “rich” most against it");
+  assert.equal(featuresConclusion(rows, ["no", "yes"]), "“young” counts most for “yes”, “rich” most against it");
   const three = featureWeights(Float32Array.from([0, 3, 0, 0, 0, 3]), ["x", "y"], 3);
   assert.deepEqual(three.map(({name, class: speaks, change: by}) => [name, speaks, by]), [["y", 1, -2], ["x", 0, 0]]);
 });
@@ -80,7 +80,7 @@ test("errors are shares of each class and group, beside the whole and the twin",
   const model = {confusion: [[8, 2], [1, 9]], groups: {sex: {Female: [5, 1]}}};
   const alone = errorRows(model, null, ["0", "1"]);
   assert.deepEqual(alone.map(({part, share}) => [part, share]), [["all", 0.15], ["class", 0.2], ["class", 0.1], ["sex", 0.2]]);
-  assert.equal(errorsConclusion(alone), "The 0 is misread most: 20.0 %, beside 15.0 % over all");
+  assert.equal(errorsConclusion(alone), "The 0 is misread most: 20.0 %, against 15.0 % over all classes");
   const beside = errorRows(model, {confusion: [[8, 2], [0, 10]], groups: {sex: {Female: [5, 0]}}}, ["0", "1"]);
   assert.equal(hardest(beside).label, "1");
   assert.equal(errorsConclusion(beside), "The 1 pays most for privacy: 10.0 points");

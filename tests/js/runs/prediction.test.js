@@ -44,5 +44,5 @@ test("the end is held against the prediction, and nothing before it", () => {
   assert.equal(verdict(80, logUpToStep(whole.evaluations[0].step)), "");
   assert.match(verdict(reached - 1.5, whole), / 1\.5 points above your prediction\.$/);
   assert.match(verdict(reached + 2, whole), / 2\.0 points below your prediction\.$/);
-  assert.match(verdict(reached, whole), /, as you said\.$/);
+  assert.match(verdict(reached, whole), /, as you predicted\.$/);
 });

@@ -18,7 +18,7 @@ test("the measured bound nearest to the hand is taken, by ratio and not by dista
 
 test("heading and sentences say what is cut and where the mean leads", () => {
   const words = [0, 1, 2].map((place) => conclusion(outcome(DATA, STEP, place), 5));
-  assert.match(words[0], /^At C = 0\.1, 88 % of the gradients of step 5 are shortened, and their mean turns by 94°$/);
+  assert.match(words[0], /^At C = 0\.1, 88 % of the gradients of step 5 are clipped, and their mean turns by 94°$/);
   assert.match(words[2], /12 % .* their mean keeps its direction$/);
   const [cut, drowned] = sentences(outcome(DATA, STEP, 0), "100");
   assert.equal(cut, "7 of 8 are cut; 1 stays as it is. Beyond 90° the clipped mean leads uphill for this batch.");

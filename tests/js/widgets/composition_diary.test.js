@@ -30,8 +30,8 @@ test("a release is entered up to the budget and refused beyond it, by each way",
 test("words give the total, what is promised and why a release is refused", () => {
   assert.match(conclusion([], DATA, DATA.spent["000"]), /all of ε = 3 is left/);
   assert.equal(conclusion(["run"], DATA, DATA.spent["100"]), "1 release: ε = 1.00 together, 1.00 added up, of a budget of 3");
-  assert.match(promise(["run"], 1, DATA, DATA.spent["100"]), /^Promised is ε = 1\.00, all releases/);
+  assert.match(promise(["run"], 1, DATA, DATA.spent["100"]), /^The promise is ε = 1\.00, all releases/);
   assert.match(promise(["run"], FILTER, DATA, DATA.spent["100"]), /ε = 3, the whole budget.*16 %/);
-  assert.match(refusal("a noisy count", 1, DATA.spent["212"], DATA), /with a noisy count ε would be 3\.01, more than 3\. Nothing comes out/);
+  assert.match(refusal("a noisy count", 1, DATA.spent["212"], DATA), /with a noisy count ε would be 3\.01, more than 3\. Nothing is released/);
   assert.match(refusal("a noisy sum", FILTER, DATA.spent["110"], DATA), /101 % of its budget/);
 });

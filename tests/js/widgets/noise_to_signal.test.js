@@ -18,5 +18,5 @@ test("what a larger batch would bring, in words", () => {
 });
 
 test("the heading sets noise per update beside noise over the run", () => {
-  assert.equal(conclusion(DATA, 2), "A batch of 256 leaves 20 % of the noise per update that one of 64 has, and 60 % of the noise over the run");
+  assert.equal(conclusion(DATA, 2), "A batch of 256 leaves 20 % of the noise per update of a batch of 64, and 60 % of the noise over the run");
 });

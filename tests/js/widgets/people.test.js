@@ -18,6 +18,6 @@ test("the heading says what a promise bounds", () => {
 
 test("the same as an attacker’s limit, and the price of the larger unit", () => {
   assert.match(sentence(DATA, 1, 0), /right at most: ε alone: 99\.99 %\. A coin: 50 %\.$/);
-  assert.match(sentence({points: [{...points[0], limits: null}]}, 0, 0), /next to no limit/);
+  assert.match(sentence({points: [{...points[0], limits: null}]}, 0, 0), /almost no limit/);
   assert.match(sentence(DATA, 1, 1), /at most: this run: 55\.3 %; ε alone: 73\.2 %\. .* fewer units/);
 });

@@ -14,7 +14,7 @@ test("heads lets the truth through, tails lets the second coin speak", () => {
 });
 
 test("a story says what the coins did, and whether they lied", () => {
-  assert.equal(story(toss(coins(0.2, 0.9), true), true), "First coin: heads. The sheet says the truth, yes.");
+  assert.equal(story(toss(coins(0.2, 0.9), true), true), "First coin: heads. The sheet shows the truth, yes.");
   assert.match(story(toss(coins(0.8, 0.2), true), true), /Second coin: heads, so the sheet says yes, this time the truth/);
   assert.match(story(toss(coins(0.8, 0.9), true), true), /tails, so the sheet says no, which is not the truth/);
 });

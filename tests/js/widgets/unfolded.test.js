@@ -11,8 +11,8 @@ test("a product is printed number by number, with true minus signs", () => {
 });
 
 test("the heading names the position and its column, or the kernel's entry and its row", () => {
-  assert.equal(conclusion(OUTPUT, 0), "At position 1 the kernel lies on the pixels of column 1, and makes entry 1 of the output: −7");
-  assert.equal(conclusion(GRADIENT, 1), "Entry 2 of the kernel lay on the pixels of row 2, and its gradient for this record is 8");
+  assert.equal(conclusion(OUTPUT, 0), "At position 1 the kernel covers the pixels of column 1 and computes entry 1 of the output: −7");
+  assert.equal(conclusion(GRADIENT, 1), "Entry 2 of the kernel was multiplied by the pixels of row 2, and its gradient for this record is 8");
 });
 
 test("entries are counted row by row", () => {

@@ -103,7 +103,7 @@ STATEMENTS = {
     "other-orders-of-batches": (
         learn("sgd-basics"),
         "Whoever knows the other",
-        f"over {sgd_steps.ORDERS} other orders, one straight cut parts all ends",
+        f"over {sgd_steps.ORDERS} other orders, one straight cut separates all ends",
     ),
     "sensitivity-without-a-useful-bound": (
         learn("sgd-basics"),
@@ -195,7 +195,7 @@ STATEMENTS = {
     "race-of-the-moments-accountant": (
         "/labs/accountants/",
         "down from hundreds|its orders end at 32",
-        "part of it by an older, looser conversion to ε",
+        "part of it comes from an older, looser conversion to ε",
     ),
     "badges-are-explained": (
         "/",
@@ -205,8 +205,8 @@ STATEMENTS = {
     "three-badges": ("/", "^$", "are marked “computed” or “illustration”"),
     "cost-of-privacy-is-of-one-run": (
         "/",
-        "is what privacy cost against",
-        "is what privacy cost in this run, against one run on the same batches",
+        "is the cost of privacy against",
+        "is the cost of privacy in this run, compared with a run on the same batches",
     ),
     "twin-is-behind-early": ("/", "^$", "Early on, the run without privacy is behind"),
     "divisor-is-the-expected-size": (

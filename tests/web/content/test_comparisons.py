@@ -160,7 +160,7 @@ def test_the_run_on_the_landing_page_and_its_twin_differ_in_what_the_page_names(
     text = plain(reading.get("/").text)
     rates = f"learning rate {twin.learning_rate:g} instead of {run.learning_rate:g}"
     assert f"Without privacy: the same batches, {rates}" in text
-    assert "in this run, against one run on the same batches" in text
+    assert "in this run, compared with a run on the same batches" in text
 
 
 def test_the_trainer_link_without_privacy_has_the_recorded_twins_learning_rate(reading):

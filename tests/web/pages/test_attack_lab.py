@@ -119,7 +119,7 @@ def test_points_above_the_ceiling_are_said_to_be_chance_or_not():
         return roc_picture(phase, changed, 4.0, 1e-4).note
 
     assert note(0, 0).startswith("No measured point of the private model")
-    assert "1 measured point of the private model lies above" in note(1, 0)
+    assert "1 measured point of the private model is above" in note(1, 0)
     assert "every 95 % interval reaches down to it" in note(7, 0)
     assert "2 with the whole 95 % interval" in note(7, 2)
 
@@ -134,8 +134,9 @@ def test_the_attacker_is_told_right_from_wrong_about_the_record():
         ).note
         for truth in (joined, not joined)
     ]
-    assert "the ordinary model the attacker says that it was in: right" in notes[0]
-    assert "the ordinary model the attacker says that it was in: wrong" in notes[1]
+    guess = "the ordinary model, the attacker guesses that the record was in"
+    assert f"{guess}: right" in notes[0]
+    assert f"{guess}: wrong" in notes[1]
 
 
 def test_a_ceiling_between_two_rates_is_that_of_the_larger():

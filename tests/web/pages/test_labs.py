@@ -167,7 +167,7 @@ def test_a_learning_rate_can_be_a_number(reading):
     public = View(RegressionQuestion()).specs[""].learning_rate
     given = reading.get(RESULTS, query_string={"learning_rate": repr(public)}).text
     assert shown(given)["descent"] == shown(reading.get(RESULTS).text)["descent"]
-    assert "as it was given" in given
+    assert "as given" in given
     query = {"learning_rate": "1e-5", "rate_factor": "2"}
     descent = reading.get(API, query_string=query).json["descent"]
     assert descent["learning_rate"] == pytest.approx(2e-5)
@@ -207,7 +207,7 @@ def test_methods_are_told_apart_only_where_their_medians_are():
     view = View(
         RegressionQuestion(epsilon=2.0, noise_multiplier=500.0, rate="notebook")
     )
-    assert "too close to tell apart" in verdict(view.question, view.ranking)
+    assert "too close to distinguish" in verdict(view.question, view.ranking)
     clear = View(RegressionQuestion(epsilon=0.1))
     assert "AdaSSP has the least error" in verdict(clear.question, clear.ranking)
     assert all(isinstance(ranked, RankedMethod) for ranked in clear.ranking)

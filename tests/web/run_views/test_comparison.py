@@ -13,9 +13,9 @@ REACH = 0.049683
 @pytest.mark.parametrize(
     ("other", "claim"),
     [
-        (0.85 + REACH - 1e-5, "another seed alone may do that"),
-        (0.85 + REACH + 1e-5, "that is more than luck does"),
-        (0.85 - REACH - 1e-5, "that is more than luck does"),
+        (0.85 + REACH - 1e-5, "another seed alone may explain that"),
+        (0.85 + REACH + 1e-5, "that is more than luck explains"),
+        (0.85 - REACH - 1e-5, "that is more than luck explains"),
     ],
 )
 def test_a_lead_is_luck_within_the_prediction_interval_of_new_draws(other, claim):

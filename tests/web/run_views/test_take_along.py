@@ -52,7 +52,7 @@ def test_a_statement_says_unit_relation_sampling_accountant_and_what_is_left_out
         "Accountant: Exact; ε is the exact value, rounded up",
         "Not covered: the choice of settings and any other run on these records",
         "test records",
-        f"seed {config.seed}: whoever knows the seed can remove it",
+        f"seed {config.seed}: anyone who knows the seed can remove it",
     ):
         assert words in text
 

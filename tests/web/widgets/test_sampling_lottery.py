@@ -68,7 +68,7 @@ def test_a_shuffled_deck_is_bounded_by_one_gaussian_release_per_epoch():
 
 def test_what_is_not_computed_is_not_called_impossible():
     rows = {row[0]: row[1:] for row in widget.picture().rows}
-    for name in ("fixed size, drawn afresh", "shuffled"):
+    for name in ("fixed size, drawn for each step", "shuffled"):
         assert rows[name][0] == "not computed here"
         assert rows[name][1].endswith("(bound)")
     exact = float(rows["Poisson"][1].split()[0])

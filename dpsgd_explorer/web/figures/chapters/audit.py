@@ -184,9 +184,9 @@ def audit_picture() -> Picture:
     count = COUNTS[-1]
     return Picture(
         title=(
-            f"All three promise ε = {promised_words()}; after {count:,} trainings per "
-            f"world the audit proves {reached('noise divided twice')} for one that "
-            "divides its noise twice"
+            f"All three promise ε = {promised_words()}; after {count:,} trainings "
+            f"per world the audit proves {reached('noise divided twice')} for the "
+            "trainer that divides its noise twice"
         ),
         sub=(
             f"Lower bound on ε at δ = {small(DELTA)}, 95 % confidence, odd record in "
@@ -201,8 +201,8 @@ def audit_picture() -> Picture:
         ),
         kind="illustration",
         note="Made-up records, seeded noise, real training, planted faults. The "
-        "promise is the exact accountant’s, one record added or removed. A trainer "
-        "with a fault is not private to the ε it declares.",
+        "exact accountant computes the promise, for one record added or "
+        "removed. A trainer with a fault does not have the ε that it declares.",
         is_private=False,
     )
 

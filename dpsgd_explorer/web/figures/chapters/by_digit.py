@@ -53,10 +53,11 @@ def change(level: str) -> str:
     if level == readings.ORDINARY:
         frequent = _shares("whole", level, label)
         points = nearest(fmean(frequent) - fmean(_rare(level)), 1)
-        return f"Before privacy comes, being rare costs this digit {points} points."
+        return f"Without privacy, being rare costs this digit {points} points."
     return (
-        f"Beside ordinary training: the average {_moved('rare', level, None)}, the "
-        f"rare {label} {_moved('rare', level, label)}, the same digit when frequent "
+        "Compared with ordinary training: the average "
+        f"{_moved('rare', level, None)}, the rare {label} "
+        f"{_moved('rare', level, label)}, the same digit when frequent "
         f"{_moved('whole', level, label)}."
     )
 

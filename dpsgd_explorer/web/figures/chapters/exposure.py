@@ -95,9 +95,9 @@ def exposure_picture() -> Picture:
     """Return the share of right calls about each record, with privacy and without."""
     return Picture(
         title=(
-            f"Without privacy the odd record is called right {ordinary_odd()} % of the "
-            f"time, the median record {ordinary_median()} %; with ε = {spent()} none "
-            f"more than {private_most()} %"
+            f"Without privacy, calls about the odd record are right {ordinary_odd()} "
+            f"% of the time, about the median record {ordinary_median()} %; with ε = "
+            f"{spent()}, about no record more than {private_most()} %"
         ),
         sub=(
             f"Right calls about each of {toy.SIZE} records, %, sorted; {TRAININGS} "
@@ -118,9 +118,9 @@ def exposure_picture() -> Picture:
         status="exact",
         note=f"Made-up records, seeded noise, real training; σ = {NOISE:g}, q = "
         f"{SAMPLE_RATE:g}, δ = {small(DELTA)}, one record added or removed, "
-        "with it and without it equally likely. A share of "
-        f"{2 * TRAININGS} calls is known to some {_margin():.0f} points. Ordinary "
-        "training is not private.",
+        f"with it and without it equally likely. A share of {2 * TRAININGS} "
+        f"calls is accurate to about {_margin():.0f} points. Ordinary training "
+        "is not private.",
     )
 
 

@@ -67,7 +67,7 @@ def people_picture() -> Picture:
     return Picture(
         title=(
             f"A promise of ε = {TARGET:g} per record bounds a person with five "
-            f"records by {printed(5)} only, one with ten by {printed(MOST)}"
+            f"records by {printed(5)} only, a person with ten by {printed(MOST)}"
         ),
         sub=(
             f"ε for all records of one person at δ = {small(DELTA)}; trainer’s default "
@@ -79,8 +79,8 @@ def people_picture() -> Picture:
         rows=tuple((f"{k}", printed(k), printed(1)) for k in range(1, MOST + 1)),
         kind="computed",
         status="bound",
-        note="“By person”: people are sampled, and the sum of a person’s gradients is "
-        "clipped once, with as many people as there were records.",
+        note="“By person” samples people and clips the sum of a person’s gradients "
+        "once; the number of people equals the number of records in “by record”.",
     )
 
 

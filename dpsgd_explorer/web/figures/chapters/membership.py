@@ -128,8 +128,8 @@ def picture() -> Picture:
             f"{THIS_RUN} is right at most {_listed(runs)} %"
         ),
         sub=(
-            f"Right guesses about {POOL} records of {config.data_set.label}, of which "
-            "a fair coin put each in, with 95 % intervals; a network with one hidden "
+            f"Right guesses about {POOL} records of {config.data_set.label}, each "
+            "put in by a fair coin, with 95 % intervals; a network with one hidden "
             f"layer, attacked by likelihood ratio with {config.shadows} shadow models"
         ),
         wide=_draw(models, (904, 270), left=150),
@@ -140,7 +140,7 @@ def picture() -> Picture:
             "95 % interval",
             f"right at most, %, {THIS_RUN}",
             f"right at most, %, {EPSILON_ALONE}",
-            "unseen records the model itself gets right, %",
+            "unseen records that the model classifies correctly, %",
         ),
         rows=tuple(
             (
@@ -155,12 +155,12 @@ def picture() -> Picture:
         kind="recorded",
         status="exact",
         note=(
-            f"One attack on each, recorded: {STEPS} steps, "
-            f"δ = {small(config.plan.delta)}, one record added or removed. A coin is "
-            "right 50 % of the time; intervals, by Clopper and Pearson, take records "
-            "as independent, which those of one model are only nearly. "
-            "Coins, scores and the model without privacy are not private; the pictures "
-            "are public."
+            f"One recorded attack on each model: {STEPS} steps, δ = "
+            f"{small(config.plan.delta)}, one record added or removed. A coin is "
+            "right 50 % of the time; the Clopper-Pearson intervals treat records as "
+            "independent, which is only approximately true within one model. Coins, "
+            "scores and the model without privacy are not private; the pictures are "
+            "public."
         ),
         is_private=False,
     )

@@ -208,7 +208,7 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         for value in rights("whole", name, label, tuned("whole", name)):
             plot.speck((float(i), value), "f-private", 2.5)
     return plot.svg(
-        f"Lines over {len(names)} levels of privacy. Two stay near 98 percent; the one "
-        f"of the rare class goes from {at(ORDINARY)} to {at(LEAST)} percent, and lower "
-        "at the usual learning rate."
+        f"Lines over {len(names)} levels of privacy. Two stay near 98 percent; the "
+        f"line of the rare class goes from {at(ORDINARY)} to {at(LEAST)} percent, "
+        "and lower at the usual learning rate."
     )

@@ -141,6 +141,6 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.text(selected[place], printed_best(), "good halo", "end", (-2, 22))
     return plot.svg(
         "Three rising lines over the number of runs: added up is steepest, all "
-        f"published lies below it, and only the best stays flattest; at {SHOWN} runs "
-        f"they stand at {SHOWN * ONE:g}, {value} and {printed_best()}."
+        f"published is below it, and only the best stays flattest; at {SHOWN} runs "
+        f"they reach {SHOWN * ONE:g}, {value} and {printed_best()}."
     )

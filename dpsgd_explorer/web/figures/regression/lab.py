@@ -61,8 +61,9 @@ def errors_picture(view: View) -> Picture:
         kind="computed",
         status="exact",
         note=f"ε at δ = {text_of(view.question.delta)}, exactly accounted, "
-        f"{relation(view)}. The errors themselves are computed from the data. The "
-        "descent is one path that spends as it goes; it was planned for its end."
+        f"{relation(view)}. The errors are computed from the data and are not "
+        "private. Noisy gradient descent is a single run that spends ε step by "
+        "step; its noise is planned for its last step."
         + (UNPAID if view.question.chosen_rate == "notebook" else ""),
         is_private=False,
     )
@@ -131,7 +132,7 @@ def path_picture(view: View) -> Picture:
         kind="computed",
         status="" if spec.rate == "notebook" else "exact",
         note=f"Learning rate {text_of(float(f'{spec.learning_rate:.3g}'))}, "
-        f"{RATE_WORDS.get(spec.rate, 'as it was given')}.",
+        f"{RATE_WORDS.get(spec.rate, 'as given')}.",
         is_private=False,
     )
 

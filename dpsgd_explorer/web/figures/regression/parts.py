@@ -24,7 +24,7 @@ def cloud_picture(view: View) -> Picture:
     low, high = np.quantile(cloud[:, 0], (0.05, 0.95), method="inverted_cdf")
     return Picture(
         title=f"{question.first} is {signed(exact[0])} without privacy; nine in ten "
-        f"releases say between {signed(low)} and {signed(high)}",
+        f"releases are between {signed(low)} and {signed(high)}",
         sub=f"{len(cloud)} releases by {METHODS[question.method]} at ε = "
         f"{epsilon_text(question.epsilon)}; one coefficient across, one up",
         wide=_cloud(view, WIDE, narrow=False),
@@ -36,8 +36,8 @@ def cloud_picture(view: View) -> Picture:
         ),
         kind="computed",
         status="exact",
-        note="You would be shown one of these dots, and nobody could tell which. The "
-        "named dot is the non-private solution; a ridge pulls releases towards zero.",
+        note="A release publishes one of these dots at random. The labeled dot is "
+        "the non-private solution; a ridge pulls releases towards zero.",
         is_private=False,
     )
 

@@ -35,7 +35,7 @@ from dpsgd_explorer.web.questions.regression_results import (
 NAME_ROOM = 120
 RATE_WORDS: dict[float | str, str] = {
     "public": "from public bounds (n counts as public)",
-    RELEASED: "the median of the descents’: each released a noisy λ_max first, from "
+    RELEASED: "the median of all descents: each releases a noisy λ_max first, within "
     "the same ε",
     "notebook": "from λ_max of the private XᵀX: not private, as in the notebook",
 }
@@ -60,7 +60,7 @@ def drawn(view: View) -> Picture:
         sub="Median of the mean squared error on the training records of California "
         "housing, in (100,000 $)², against ε: SSP, AdaSSP, and noisy descents of "
         f"{ends}, at a learning rate "
-        f"{RATE_WORDS.get(view.question.chosen_rate, 'as it was given')}",
+        f"{RATE_WORDS.get(view.question.chosen_rate, 'as given')}",
         wide=_drawing(view, WIDE, narrow=False),
         narrow=_drawing(view, NARROW, narrow=True),
         head=(
@@ -70,9 +70,10 @@ def drawn(view: View) -> Picture:
         rows=_rows(view),
         kind="computed",
         status="" if is_unpaid else "exact",
-        note=f"ε at δ = {text_of(view.question.delta)}, {relation(view)}. Each descent "
-        "is one path that spends as it goes, planned to end at ε = 2; SSP and AdaSSP "
-        "are released anew at each ε." + (UNPAID if is_unpaid else ""),
+        note=f"ε at δ = {text_of(view.question.delta)}, {relation(view)}. Each "
+        "descent is a single run that spends ε step by step, planned to end at "
+        "ε = 2; SSP and AdaSSP are released again at each ε."
+        + (UNPAID if is_unpaid else ""),
         is_private=False,
     )
 

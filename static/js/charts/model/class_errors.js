@@ -48,7 +48,7 @@ export function hardest(rows) {
 export function errorsConclusion(rows, fair = true) {
   const row = hardest(rows);
   const [whole] = rows;
-  if (row.twin === null) return `${capital(named(row.label))} is misread most: ${percent(row.share)}, beside ${percent(whole.share)} over all`;
+  if (row.twin === null) return `${capital(named(row.label))} is misread most: ${percent(row.share)}, against ${percent(whole.share)} over all classes`;
   const price = 100 * (row.share - row.twin);
   const points = `${price.toFixed(1)} ${price.toFixed(1) === "1.0" ? "point" : "points"}`;
   if (price < 0.05) return "No class is misread more than by the twin";

@@ -43,7 +43,7 @@ function shown(pool, wrong, right) {
 
 /** @param {Sides} found @param {number} records in the test set @param {boolean} fair whether the twin differs by privacy alone */
 export function sidesConclusion({lost, won}, records, fair = true) {
-  if (lost + won === 0) return `Both models are right on the same of ${integer(records)} test pictures`;
+  if (lost + won === 0) return `Both models are right on the same pictures, of ${integer(records)} test pictures`;
   if (!fair) return `Only the twin is right on ${integer(lost)} of ${integer(records)} test pictures, only this model on ${integer(won)}`;
   return `Privacy lost ${integer(lost)} of ${integer(records)} test pictures and won ${integer(won)}`;
 }

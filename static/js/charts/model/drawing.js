@@ -85,7 +85,7 @@ function between(ink, side, x, y) {
 
 /** What the two models say, as a heading. @param {string} own what the shown model reads @param {string | null} twin */
 export function answerConclusion(own, twin, noisy) {
-  if (own === null) return "Draw one yourself, and ask the model";
+  if (own === null) return "Draw one yourself, and see what the model reads";
   const name = noisy ? "the private model" : "the model";
   if (twin === null) return `${capital(name)} reads ${own}`;
   if (own === twin) return `Both models read ${own}`;

@@ -30,8 +30,8 @@ export function featuresConclusion(rows, labels) {
   const forIt = rows.find((row) => row.change > 0);
   const against = rows.find((row) => row.change < 0);
   if (!forIt && !against) return "No weight has moved yet";
-  if (!forIt || !against || labels.length > 2) return `“${rows[0].name}” speaks most ${rows[0].change > 0 ? "for" : "against"} “${labels[rows[0].class]}”`;
-  return `“${forIt.name}” speaks most for “${labels[1]}”, “${against.name}” most against it`;
+  if (!forIt || !against || labels.length > 2) return `“${rows[0].name}” counts most ${rows[0].change > 0 ? "for" : "against"} “${labels[rows[0].class]}”`;
+  return `“${forIt.name}” counts most for “${labels[1]}”, “${against.name}” most against it`;
 }
 
 export const changeText = (value) => decimals(value);

@@ -50,7 +50,7 @@ export function weightsConclusion(strength, noisy) {
   const share = percent(strength, 0);
   if (!noisy) return strength < FAINT ? "Without noise the rim, where no picture has ink, stays empty" : `The rim, where few pictures have ink, has moved ${share} as far as the middle`;
   if (strength > DROWNED) return `Noise drowns the pictures: the rim, where hardly one has ink, has moved ${share} as far as the middle`;
-  return `The pictures stand out of the noise: the rim, where hardly one has ink, has moved ${share} as far as the middle`;
+  return `The pictures show through the noise: the rim, where hardly one has ink, has moved ${share} as far as the middle`;
 }
 
 /** @param {Float32Array} change of a layer's filters @param {Float32Array} start what they were */

@@ -14,7 +14,7 @@ const PRICE = {
   max_grad_norm: "It costs no ε: the noise is a multiple of C.",
 };
 const FIXED =
-  "This run has no budget for changes: its ε holds for a plan fixed beforehand, so noise, batch size and steps stay. To change them in mid-run, set a budget for changes before the next run.";
+  "This run has no budget for changes: its ε holds for a plan fixed beforehand, so noise, batch size and steps stay the same. To change them during a run, set a budget for changes before the next run.";
 export const COVERED =
   "Chosen while looking: ε covers the choice if the accuracy, ε or the weights led to it, and does not cover it if the loss or the gradients' lengths did.";
 
@@ -42,7 +42,7 @@ export function changesSaid(config, log) {
     ...(said.length ? [`${said.join("; ")}.`] : []),
     ...(said.length && config.private ? [COVERED] : []),
     ...(isFiltered && said.length ? [`A filter counts every step against the budget ε = ${roundUp(config.filter_epsilon)} fixed at the start: that is the guarantee (bound).`] : []),
-    ...(log.end?.reason === "filter_epsilon" ? [`The run ended at the wall: one more step would have exceeded the budget ε = ${roundUp(config.filter_epsilon)}.`] : []),
+    ...(log.end?.reason === "filter_epsilon" ? [`The run ended at its budget: one more step would have exceeded ε = ${roundUp(config.filter_epsilon)}.`] : []),
   ].join(" ");
 }
 

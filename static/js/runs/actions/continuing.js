@@ -5,7 +5,7 @@ import {COVERED} from "./changes.js";
 
 const PAUSE_MS = 250; // in the typing, before the price is asked for
 const CONTINUED = ["done", "cancelled"];
-const ASKING = "Asking what it costs…";
+const ASKING = "Computing the cost…";
 const NO_NUMBER = "Steps more must be a whole number, at least 1.";
 
 /** Pure: the number of steps typed; null: it is none. */

@@ -52,7 +52,7 @@ export class MidRun {
       note.undo.hidden = !isOrdered;
       if (hadFocus && note.box.hidden) this.form.elements[name].focus();
       else if (hadFocus && focused.hidden) (isOrdered ? note.undo : note.change.hidden ? note.leave : note.change).focus();
-      const said = isOrdered ? orderedWords(name, offered.value, log) : [offered?.words ?? "", ...(price ? [price.words ?? "Asking what it costs…", ...(price.words && !price.isRefused ? [COVERED] : [])] : [])].join(" ").trim();
+      const said = isOrdered ? orderedWords(name, offered.value, log) : [offered?.words ?? "", ...(price ? [price.words ?? "Computing the cost…", ...(price.words && !price.isRefused ? [COVERED] : [])] : [])].join(" ").trim();
       if (note.words.textContent !== said) note.words.textContent = said;
     }
   }

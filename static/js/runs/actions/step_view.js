@@ -37,7 +37,7 @@ export function stepWords(step) {
   const some = step.shown < step.records ? `${integer(step.shown)} of the drawn records` : "the drawn records";
   return [
     `Step ${integer(step.step)}: ${clip}${noise}`,
-    `Gradients of ${some} in the plane in which they differ most, of ${integer(step.parameters)} dimensions; beside it the lengths of all`,
+    `Gradients of ${some} in the plane where they differ most, of ${integer(step.parameters)} dimensions; next to it, the lengths of all`,
   ];
 }
 

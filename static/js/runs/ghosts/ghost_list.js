@@ -35,7 +35,7 @@ function item({id, label, look = "run"}, {dash}) {
   const line = document.createElement("li");
   const button = Object.assign(document.createElement("button"), {type: "button", textContent: "×"});
   button.dataset.remove = id;
-  button.setAttribute("aria-label", `Take away ${label}`);
+  button.setAttribute("aria-label", `Remove ${label}`);
   const swatch = document.createElement("span");
   swatch.className = `ghost-line ${look} ${dash}`;
   const name = Object.assign(document.createElement("span"), {className: "ghost-name", textContent: label, title: label});

@@ -29,5 +29,5 @@ function toggle(id, say) {
     unpin(id);
     say("No longer pinned on Train.");
   } else if (pin(id)) say("Pinned: Train shows it behind the next run.");
-  else say(`At most ${MOST} runs can be pinned on Train. Take one away first.`);
+  else say(`At most ${MOST} runs can be pinned on Train. Remove one first.`);
 }

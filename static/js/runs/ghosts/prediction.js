@@ -105,6 +105,6 @@ export function verdict(value, log) {
   if (reached === undefined) return "";
   const off = 100 * reached - value;
   const points = Math.abs(off).toFixed(1);
-  const words = points === "0.0" ? "as you said" : `${points} points ${off > 0 ? "above" : "below"} your prediction`;
+  const words = points === "0.0" ? "as you predicted" : `${points} points ${off > 0 ? "above" : "below"} your prediction`;
   return `It ended at ${percent(reached)}, ${words}.`;
 }

@@ -42,7 +42,7 @@ export class Selection {
     button.disabled = size === 0 || size > MOST;
     button.classList.toggle("primary", size > 1 && size <= MOST);
     button.textContent = size === 0 ? "Compare" : `Compare ${plural(size, "run")}`;
-    bar.querySelector("[data-chosen]").textContent = size > MOST ? `At most ${MOST} at once: take ${size - MOST} away` : size === 0 ? `Tick up to ${MOST} trainings` : `${size} chosen, up to ${MOST}`;
+    bar.querySelector("[data-chosen]").textContent = size > MOST ? `At most ${MOST} runs: deselect ${size - MOST}` : size === 0 ? `Tick up to ${MOST} trainings` : `${size} chosen, up to ${MOST}`;
   }
 
   /** The address names the runs once, parted by commas: it is the one to hand on. */

@@ -18,7 +18,7 @@ export class ConfusionPart extends Part {
     const worded = many && areWorded(labels);
     const heads = element("tr", {}, element("th", {scope: "col"}, element("span", {class: "visually-hidden"}, "is / read as")), ...labels.map((label) => element("th", {scope: "col"}, label)));
     const lines = confusion.map((row, is) => element("tr", {}, element("th", {scope: "row"}, labels[is]), ...row.map((count, read) => element("td", {class: looks[is][read]}, many ? count : integer(count)))));
-    const caption = element("caption", {}, "Test records by what they are (row) and what the model reads (column).");
+    const caption = element("caption", {}, "Test records by true class (row) and by the class that the model reads (column).");
     this.drawing.replaceChildren(element("table", {class: `confusion${many ? " many" : ""}${worded ? " worded" : ""}`}, caption, element("thead", {}, heads), element("tbody", {}, ...lines)));
     this.show({conclusion: confusionConclusion(confusion, labels), settled});
   }

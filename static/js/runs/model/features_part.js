@@ -19,7 +19,7 @@ export class FeaturesPart extends Part {
     this.draw(rows.slice(0, SHOWN), other, plan.labels);
     this.show({
       conclusion: featuresConclusion(rows, plan.labels),
-      sub: `Change of each weight since the start${layer.classes === 2 ? `, “${plan.labels[1]}” less “${plan.labels[0]}”` : ""}; ${features.length > SHOWN ? `the ${SHOWN} of ${features.length} columns that moved most` : "all columns, the one that moved most first"}`,
+      sub: `Change of each weight since the start${layer.classes === 2 ? `, “${plan.labels[1]}” less “${plan.labels[0]}”` : ""}; ${features.length > SHOWN ? `the ${SHOWN} of ${features.length} columns with the largest changes` : "all columns, largest change first"}`,
       settled,
       table: () => table(rows, other, plan.labels),
     });
@@ -41,8 +41,8 @@ const byName = (rows) => new Map(rows.map(({name, change}) => [name, change]));
 
 function table(rows, other, labels) {
   return {
-    caption: "Every column, the one that moved most first",
-    heads: ["Column", ...(labels.length > 2 ? ["speaks for"] : []), "change", ...(other ? ["twin"] : [])],
+    caption: "All columns, largest change first",
+    heads: ["Column", ...(labels.length > 2 ? ["counts for"] : []), "change", ...(other ? ["twin"] : [])],
     rows: rows.map(({name, change, class: speaks}) => [name, ...(labels.length > 2 ? [labels[speaks]] : []), changeText(change), ...(other ? [changeText(other.get(name))] : [])]),
     words: labels.length > 2 ? [0, 1] : [0],
   };

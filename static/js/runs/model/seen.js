@@ -55,5 +55,5 @@ export function accuracyOf({confusion}) {
 export function speedText({steps}) {
   const [first, last] = [steps.at(0), steps.at(-1)];
   if (!last || last.step === first.step || last.seconds === first.seconds) return "";
-  return `${significant((last.step - first.step) / (last.seconds - first.seconds), 2)} steps a second here, evaluations included`;
+  return `${significant((last.step - first.step) / (last.seconds - first.seconds), 2)} steps per second here, evaluations included`;
 }

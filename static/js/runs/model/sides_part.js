@@ -29,7 +29,7 @@ export class SidesPart extends Part {
 
   wait(settled) {
     this.drawing.replaceChildren();
-    this.show({conclusion: "Too many pictures are misread to be listed; they are compared once about nine of ten are right", sub: "", settled});
+    this.show({conclusion: "Too many misread pictures to list; the comparison appears once about nine of ten are right", sub: "", settled});
   }
 }
 

@@ -26,10 +26,10 @@ export class WeightsPart extends Part {
     rows.forEach((row, i) => this.paint(i, row, side));
     this.show({
       conclusion: images.conclusion,
-      sub: `Change of ${side} × ${side} weights a ${images.what} since the start, every row on its own scale`,
+      sub: `Change of ${side} × ${side} weights per ${images.what} since the start, every row on its own scale`,
       settled,
       table: () => ({
-        caption: `Where ink speaks most for each ${images.what} and most against it, by row and column of the picture`,
+        caption: `Where ink counts most for each ${images.what} and most against it, by row and column of the picture`,
         heads: [capital(images.what), "most for", "at", "most against", "at"],
         rows: weightRows(images.change, side, labels),
       }),

@@ -47,7 +47,7 @@ export class EnginesPanel extends BasePanel {
     const refused = engines.filter((one) => one.refused);
     const list = this.part("refusals");
     list.hidden = refused.length === 0;
-    list.replaceChildren(...refused.map((one) => item(`${one.engine} refuses: ${one.refused}`)));
+    list.replaceChildren(...refused.map((one) => item(`${one.engine} rejects the model: ${one.refused}`)));
   }
 
   paintWays(found) {
@@ -55,7 +55,7 @@ export class EnginesPanel extends BasePanel {
     const taken = waysTaken(layers);
     this.part("ways-conclusion").textContent = taken ? `${WAYS}: ${taken}` : WAYS;
     showTable(this.part("ways"), {
-      caption: "How the length of each sample’s gradient is made, layer by layer",
+      caption: "How each layer computes the norm of each sample’s gradient",
       heads: ["Layer", "Kind", "Output", "Way", "ghost", "instantiate", "Why"],
       words: [0, 1, 2, 3, 6],
       rows: layers.map((one) => [

@@ -81,7 +81,7 @@ export class Recount {
     try {
       const lens = own ? null : new Lens(run, await getJson(`${run.url}?accountant=${encodeURIComponent(accountant)}`));
       if (run !== this.run || accountant !== this.select.value) return; // another was chosen meanwhile
-      this.note.textContent = own ? "" : `Counted anew from the log, not trained again; the run was planned by ${run.catalogue.accountants[run.plan.accountant]}.`;
+      this.note.textContent = own ? "" : `Counted again from the log, not trained again; the run was planned with ${run.catalogue.accountants[run.plan.accountant]}.`;
       this.onLens(lens);
     } catch (error) {
       this.select.value = run.plan.accountant;

@@ -72,7 +72,7 @@ const WAITS = {
   torch: ({seconds}) => `loading torch${seconds === null ? "" : `, about ${duration(Math.ceil(seconds))}`}`,
   processor: ({share}) => `waiting for the processor, it has ${percent(share, 0)} of a core`,
   preparation: () => "preparing, checking the model",
-  step: () => "a step that takes long",
+  step: () => "a long step",
 };
 
 function progressWords(progress) {
@@ -120,7 +120,7 @@ function clipped(log, plan) {
 /** Pure: what is said while no event can come; "" while they can. @param {{offlineSince?: Date | null}} activity */
 export function outage({offlineSince} = {}) {
   if (!offlineSince) return "";
-  return `No connection to the server since ${offlineSince.toLocaleTimeString()}. The run does not need this page; it reconnects by itself.`;
+  return `No connection to the server since ${offlineSince.toLocaleTimeString()}. The run continues without this page, which reconnects automatically.`;
 }
 
 /** What a screen reader hears, seldom. @returns {string} */

@@ -30,13 +30,13 @@ export function conclusion(entries, {budget}, row) {
 
 /** Why a release is refused. */
 export function refusal(label, way, row, {budget}) {
-  const why = way === FILTER ? `the filter would stand at ${row[way]} % of its budget` : `ε would be ${row[way]}, more than ${budget}`;
-  return `Refused: with ${label} ${why}. Nothing comes out, and nothing is spent.`;
+  const why = way === FILTER ? `the filter would reach ${row[way]} % of its budget` : `ε would be ${row[way]}, more than ${budget}`;
+  return `Rejected: with ${label} ${why}. Nothing is released, and nothing is spent.`;
 }
 
 /** What may be promised, by the way that the diary is kept. */
 export function promise(entries, way, {budget}, row) {
-  if (!entries.length) return "What is released stays released: nothing can be taken back out of a diary.";
-  if (way === FILTER) return `Promised is ε = ${budget}, the whole budget, whatever you choose next. The filter stands at ${row[way]} %.`;
-  return `Promised is ε = ${row[way]}, ${way === ADDED ? "each release at its share of δ" : "all releases counted as one"}, if the diary was planned beforehand.`;
+  if (!entries.length) return "A release is final: no entry can be removed from a diary.";
+  if (way === FILTER) return `The promise is ε = ${budget}, the whole budget, whatever you choose next. The filter is at ${row[way]} %.`;
+  return `The promise is ε = ${row[way]}, ${way === ADDED ? "each release at its share of δ" : "all releases counted as one"}, if the diary was planned beforehand.`;
 }

@@ -14,11 +14,11 @@ export function networkWords(found, {lengths, parameters, bound}) {
   const {cut, spread, sums} = found;
   const times = significant(sums.noise / sums.clipped, 2);
   return [
-    `${cut} of ${lengths.length} gradients are cut; the noise is ${times} times as long as the sum of what is left`,
+    `${cut} of ${lengths.length} gradients are cut; the noise is ${times} times as long as the sum of the clipped gradients`,
     `Each of ${integer(parameters)} parameters gets noise of σC = ${significant(spread, 2)}. Together that is σC√d = ${significant(sums.noise)} long; ` +
       `in the plane of two parameters it would be ${significant(spread * Math.SQRT2, 2)}. The network learns all the same: ` +
       `along the direction of the clipped sum, ${significant(sums.clipped)} long, the noise has standard deviation σC and no more.` +
-      (found.bound === bound ? "" : " The run itself went on with its own C; ε is the same with every C."),
+      (found.bound === bound ? "" : " The run itself continued with its own C; ε is the same with every C."),
   ];
 }
 

@@ -22,7 +22,7 @@ const side = (isHeads) => (isHeads ? "heads" : "tails");
 /** What became of a toss, in words. */
 export function story({first, second, says}, truth) {
   const start = `First coin: ${side(first)}. `;
-  if (first) return `${start}The sheet says the truth, ${word(says)}.`;
+  if (first) return `${start}The sheet shows the truth, ${word(says)}.`;
   const luck = says === truth ? "this time the truth as well" : "which is not the truth";
   return `${start}Second coin: ${side(second)}, so the sheet says ${word(says)}, ${luck}.`;
 }

@@ -36,7 +36,7 @@ export function odds({hits, alarms, count}, lines) {
   const share = alarms / count;
   const most = decimalsUp(mostHits(lines, share) / share, 1);
   return `Start at even odds. When the attacker says “it was there”, they are ${(hits / alarms).toFixed(1)} to 1: ` +
-    `${plural(hits, "hit")} against ${plural(alarms, "false alarm")}. With as many false alarms, any attack on this run reaches at most ${most} to 1.`;
+    `${plural(hits, "hit")} against ${plural(alarms, "false alarm")}. With this share of false alarms, any attack on this run reaches at most ${most} to 1.`;
 }
 
 /** Crossing the limit, explained; nothing to say while the dot lies below it. */
@@ -45,7 +45,7 @@ export function chance({hits, alarms, count}, lines) {
   if (hits / count <= most) return "";
   const [low] = interval(hits, count);
   const wide = Math.round(50 * (interval(hits, count)[1] - low));
-  return `The dot lies beyond the limit by chance: shares of ${integer(count)} trainings scatter by some ${plural(Math.max(1, wide), "point")} either way. More trainings narrow that.`;
+  return `The dot is beyond the limit by chance: shares of ${integer(count)} trainings scatter by some ${plural(Math.max(1, wide), "point")} either way. More trainings narrow that.`;
 }
 
 /** A count as share and interval, for the table. */
