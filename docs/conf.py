@@ -45,6 +45,19 @@ html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
+templates_path = ["_templates"]
+# The theme's own sidebar, and a link to the website.
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/site.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 # Readers get pages; their Markdown is in the repository.
 html_copy_source = False
 html_show_sourcelink = False

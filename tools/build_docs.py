@@ -40,6 +40,7 @@ ARGUMENT = re.compile(r"<dd>(.*?)</dd>", re.DOTALL)
 # reader must tell its two sidebars apart and know the level of their headings.
 REPAIRS = {
     "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
     '<div class="formula">': '<div class="formula" tabindex="0">',
     'role="heading"': 'role="heading" aria-level="2"',
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All">',

@@ -27,6 +27,10 @@ document.addEventListener("securitypolicyviolation", (event) => {
 });
 """
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+SMALL = """[...document.querySelectorAll("button, input")].filter((control) => {
+  const { width, height } = control.getBoundingClientRect();
+  return width && height && control.type !== "checkbox" && Math.min(width, height) < 24;
+}).map((control) => control.outerHTML)"""
 FOUND = "#search-results li a"
 
 
@@ -104,11 +108,17 @@ def test_every_page_fits_and_breaks_no_rule_of_the_policy(page, address, built):
         "tutorials/first-private-model.html",
         "explanation/math.html",
         "reference/api/dp.html",
+        "reference/cli.html",
+        "search.html?q=receipt",
     ],
 )
-def test_a_screen_reader_can_use_the_page(page, address, name):
-    page.set_viewport_size({"width": 390, "height": 844})
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_screen_reader_can_use_the_page(page, address, name, width):
+    page.set_viewport_size({"width": width, "height": 844})
     page.goto(address + name)
+    if "?q=" in name:
+        page.locator(FOUND).first.wait_for()
+    assert page.evaluate(SMALL) == []
     found = Axe().run(page).response["violations"]
     assert [(each["id"], each["nodes"][0]["target"]) for each in found] == []
 
@@ -134,3 +144,21 @@ def test_the_theme_can_be_chosen_and_is_remembered(page, address):
     assert (before, after != before) == ("auto", True)
     page.reload()
     assert page.evaluate("document.body.dataset.theme") == after
+
+
+def test_the_sidebar_leads_to_the_website(page, address):
+    page.goto(address + "reference/cli.html")
+    page.get_by_role("link", name="Back to the website").click()
+    page.wait_for_url(address.removesuffix("docs/"))
+    assert page.evaluate("violations") == []
+
+
+def test_pages_in_a_folder_lead_to_no_website(browser, built):
+    page = browser.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((built / "reference" / "cli.html").as_uri())
+    assert page.locator(".site-link").count() == 1
+    assert not page.locator(".site-link").is_visible()
+    assert errors == []
+    page.close()
