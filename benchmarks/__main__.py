@@ -1,31 +1,6 @@
-"""``python -m benchmarks``: measure, write results, and put them into the docs.
+"""``python -m benchmarks`` measures, stores results, and writes them into the docs.
 
-| command | what it does |
-|---|---|
-| ``core`` | the table of models and ways |
-| ``wall`` | the models by the clock on the wall, on two threads |
-| ``growth`` | time and memory over batch, width and length |
-| ``architectures`` | BERT, GPT-2, ViT, ResNet-18, LSTM, LoRA and biases, in parts |
-| ``features`` | milliseconds per picture of the scattering features |
-| ``checks`` | CPU time of the engine's checks of each step |
-| ``overhead`` | what privacy adds to a step of layers too small to compute anything |
-| ``norm_methods`` | norm methods measured on this processor beside the estimate |
-| ``noise`` | nanoseconds per normal number, secure and torch's |
-| ``peers`` | clipped sums of this library, Opacus and FastDP, right or wrong |
-| ``accounting`` | time and excess of our accountants and of the peers' |
-| ``first_point`` | seconds from a click to the first point, alone and five at once |
-| ``service`` | waiting times of twenty clients for privacy answers |
-| ``opening`` | a class opens the trainer at once |
-| ``hostile`` | an answer of the site under attack |
-| ``fleet`` | launches a second, waits and first points of a site of many processes |
-| ``regression`` | the sweep of private regression, ours and with autodp's calibrator |
-| ``widgets`` | CPU time from a slider's move to the picture, of each widget |
-| ``trainer`` | from a slider to the new ε, and the page while a run is drawn |
-| ``accelerator`` | GPT-2, a billion parameters with LoRA, and noise on a GPU |
-| ``distributed`` | step time and memory of ranks that train one model, beside DDP's |
-| ``report`` | writes docs/explanation/performance.md from the results there are |
-
-Without a command, all of them.
+``python -m benchmarks --help`` lists the commands.
 """
 
 from __future__ import annotations
@@ -53,41 +28,132 @@ from benchmarks.site import first_point, hostile, opening, service, trainer, wid
 from benchmarks.ways import WAYS
 from dpsgd_explorer.training.timing import one_thread
 
-ALONE: dict[str, Callable[[], object]] = {
-    "wall": wall.main,
-    "architectures": architectures.main,
-    "features": features.main,
-    "checks": checks.main,
-    "overhead": overhead.main,
-    "norm_methods": norm_methods.main,
-    "noise": noise.main,
-    "peers": peers.main,
-    "accounting": accounting.main,
-    "first_point": first_point.main,
-    "service": service.main,
-    "opening": opening.main,
-    "hostile": hostile.main,
-    "fleet": fleet.main,
-    "regression": regression.main,
-    "widgets": widgets.main,
-    "trainer": trainer.main,
-    "distributed": ranks.main,
-    "accelerator": accelerator.main,
+ALONE: dict[str, tuple[Callable[[], object], str]] = {
+    "wall": (wall.main, "Wall-clock time of each model, on two threads."),
+    "architectures": (
+        architectures.main,
+        "Transformers, ResNet-18 and LSTM, LoRA and biases, with physical batches.",
+    ),
+    "features": (features.main, "Milliseconds per image for the scattering features."),
+    "checks": (checks.main, "CPU time of the checks in each step of the engine."),
+    "overhead": (overhead.main, "Fixed overhead of a private step: very small layers."),
+    "norm_methods": (
+        norm_methods.main,
+        "Step times with measured and with estimated norm methods.",
+    ),
+    "noise": (noise.main, "Nanoseconds per noise value: secure noise and torch's."),
+    "peers": (
+        peers.main,
+        "Correctness of clipped sums: this library, Opacus and FastDP.",
+    ),
+    "accounting": (
+        accounting.main,
+        "Time and excess ε of accountants: this library and other libraries.",
+    ),
+    "first_point": (
+        first_point.main,
+        "Seconds from a click to a run's first point, for one visitor and for five.",
+    ),
+    "service": (
+        service.main,
+        "Waiting times of twenty clients that request privacy answers.",
+    ),
+    "opening": (
+        opening.main,
+        "Waiting times of a class that opens the trainer in the same moment.",
+    ),
+    "hostile": (hostile.main, "Answer times of the site under attack."),
+    "fleet": (
+        fleet.main,
+        "Launches per second and waiting times of a site with many processes.",
+    ),
+    "regression": (
+        regression.main,
+        "Sweep of private regression: this library's calibration and autodp's.",
+    ),
+    "widgets": (
+        widgets.main,
+        "CPU time from a move of the slider to the picture, for each widget.",
+    ),
+    "trainer": (
+        trainer.main,
+        "Time from a move of the slider to the new ε; CPU time of the page of a run.",
+    ),
+    "distributed": (
+        ranks.main,
+        "Step time and memory of several processes that train one model; DDP's too.",
+    ),
+    "accelerator": (
+        accelerator.main,
+        "GPT-2, a billion parameters with LoRA, and noise; needs a GPU.",
+    ),
 }
-COMMANDS = ("core", "growth", *ALONE, "report")
+"""{command: (function, help)} of the commands without options."""
+
+HELP = {
+    "core": "CPU time and memory of each model with each method.",
+    "growth": "Time and memory for growing batch, width and length.",
+    **{name: text for name, (_, text) in ALONE.items()},
+    "report": "Write the stored results into docs/explanation/performance.md.",
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure speed and memory, and store the results in "
+        "benchmarks/results/. Without a command, all commands run.",
+        epilog="commands:\n"
+        + "\n".join(f"  {name:15}{text}" for name, text in HELP.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    choices = "one or more of: %(choices)s; default: all"
+    parser.add_argument(
+        "command",
+        nargs="*",
+        choices=[*HELP, []],  # argparse checks the empty default too
+        default=[],
+        metavar="COMMAND",
+        help="one or more of the commands below",
+    )
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        choices=CASES,
+        default=list(CASES),
+        metavar="MODEL",
+        help=f"models of the command core: {choices}",
+    )
+    parser.add_argument(
+        "--ways",
+        nargs="+",
+        choices=WAYS,
+        default=list(WAYS),
+        metavar="METHOD",
+        help=f"methods of the command core: {choices}",
+    )
+    parser.add_argument(
+        "--axes",
+        nargs="+",
+        choices=report.AXES,
+        default=report.AXES,
+        metavar="AXIS",
+        help=f"growing sizes of the command growth: {choices}",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=steps.SECONDS,
+        help="measuring time per method of the command core; default: %(default)s",
+    )
+    return parser
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the commands asked for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument("command", nargs="*", choices=[*COMMANDS, []], default=[])
-    parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
-    parser.add_argument("--axes", nargs="+", choices=report.AXES, default=report.AXES)
-    parser.add_argument("--seconds", type=float, default=steps.SECONDS)
-    asked = parser.parse_args(arguments)
+    """Runs the commands of the command line."""
+    asked = _parser().parse_args(arguments)
     one_thread()
-    commands = asked.command or COMMANDS
+    commands = asked.command or HELP
     if "core" in commands:
         for model in asked.models:  # written one by one: it takes a while
             rows = steps.core(model, asked.ways, asked.seconds)
@@ -95,7 +161,7 @@ def main(arguments: list[str] | None = None) -> None:
     if "growth" in commands:
         for axis in asked.axes:
             print(record.update("growth", steps.growth(axis), "axis"))
-    for name, measure in ALONE.items():
+    for name, (measure, _) in ALONE.items():
         if name in commands:
             measure()
     if "report" in commands:

@@ -22,7 +22,7 @@ from dpsgd_explorer.training.timing import ROUNDS, cpu_seconds
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "accounting.json"
-LONG = 0.3  # seconds from which a value is not measured again
+LONG = 0.3  # seconds; a value that takes longer is measured only one time
 TOO_LONG = 5.0  # CPU seconds of a method after which only every third setting follows
 CURVE_STEPS = range(10, 10_001, 10)
 MNIST = (256 / 60_000, 1.1, 14_062, 1e-5)

@@ -29,7 +29,7 @@ class Memory(NamedTuple):
 
     Attributes:
         extra_mib: Peak over ``STEPS`` steps after the first one.
-        first_mib: Peak of the first step, in which an engine may also check the model.
+        first_mib: Peak of the first step; an engine may check the model there.
         first_steps: CPU time of the first step, in later steps.
     """
 

@@ -1,8 +1,8 @@
 """Runs a module in a process of its own, and returns what it measured.
 
-What a process has allocated and freed decides how fast its C library allocates later:
-an ordinary LSTM takes a sixth less time where Opacus has run before.  So a way is timed
-and its memory measured with nothing beside it but what it is compared with.
+Memory that a process has allocated and freed changes the speed of later allocations by
+its C library: an ordinary LSTM takes a sixth less time after Opacus has run.  So the
+time and memory of a method are measured in a process with its reference alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The clipped sums of this library, Opacus and FastDP on models with a known answer.
 
 Each model is given to each library without noise.  Where records are independent, the
-clipped sum must be that of one backward pass per record.  Where a layer mixes records,
-no sum is right: the library must raise an error, or one record moves the sum by more
-than two clipping bounds.
+clipped sum must equal the result of one backward pass per record.  Where a layer mixes
+records, no sum is right: the library must raise an error, or one record moves the sum
+by more than two clipping bounds.
 
 Needs Opacus, and a checkout of FastDP on PYTHONPATH (it is in no package index).
 """

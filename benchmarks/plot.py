@@ -42,7 +42,7 @@ class _Scale:
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Return powers of ten and, where these are few, what lies between."""
+        """Returns powers of ten, and 2 and 5 times each if there are few powers."""
         steps = (1, 2, 5) if self.high - self.low < 2.5 else (1,)
         powers = range(math.floor(self.low), math.ceil(self.high) + 1)
         every = [step * 10.0**power for power in powers for step in steps]

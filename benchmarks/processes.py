@@ -23,8 +23,8 @@ class Times:
     """Processor seconds until a moment.
 
     Attributes:
-        ours: Of all processes that we have started, those that have ended included.
-        all: Of all processes of the machine.
+        ours: Seconds of all processes that we have started, including ended ones.
+        all: Seconds of all processes of the machine.
         at: The moment, by the monotonic clock.
     """
 
@@ -36,7 +36,7 @@ class Times:
     def now(cls) -> Times:
         """Read them."""
         stats = {pid: _stat(pid) for pid in started()}
-        # What has ended counts as its parent's.
+        # The time of an ended process counts as its parent's.
         ours = sum(sum(map(int, fields[TIMES])) for fields in stats.values() if fields)
         machine = [
             int(number) for number in MACHINE.read_text().split("\n")[0].split()[1:9]
@@ -65,7 +65,7 @@ def started() -> set[int]:
 
 
 def rest(spares: int, patience_s: float) -> bool:
-    """Wait until so many training processes have loaded what they want to.
+    """Waits until the spare training processes have loaded their modules.
 
     One that would compute and gets no core does not rest: the time for which it waits
     counts as well.

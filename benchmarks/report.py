@@ -32,7 +32,7 @@ ABOVE_FLOOR = {
     "lstm": 0.15,
     "transformer": 0.15,
 }
-"""What a private step may take above the floor: the ordinary step and its numbers."""
+"""Maximum overhead of a private step over the floor: ordinary step plus noise."""
 
 BARS: dict[str, dict[str, float]] = {
     "hooks_kernels": {

@@ -26,7 +26,7 @@ SECONDS = 6.0
 """Time of a way of the table, each of its two sides taking about half."""
 
 PROCESSES = 3
-"""Processes of a way, one after the other, of which the middle one counts."""
+"""Processes per method, one after the other; the median counts."""
 
 LEAST_STEPS = 5
 """Steps of a visit, at least: they follow each other as in a training."""
@@ -87,7 +87,7 @@ def _with_memory(case: Case, rows: Iterable[Row]) -> Iterator[Row]:
 def _beside(
     case: Case, first: str, way: str, seconds: float, threads: int
 ) -> dict[str, Row]:
-    """Return {way: timing, or why there is none} of two ways.
+    """Returns {way: timing, or the reason for its absence} of two ways.
 
     It is the middle one of PROCESSES: in some the C library gives freed memory back at
     every step, in others it keeps it, and that lasts as long as the process.
@@ -103,7 +103,7 @@ def _beside(
 
 
 def main(key: str, seconds: str, threads: str, *ways: str) -> None:
-    """Time ways in turns, and print {way: timing, or why there is none}."""
+    """Times ways in turns; prints {way: timing, or the reason for its absence}."""
     torch.set_num_threads(int(threads))
     clock = time.process_time if threads == "1" else time.perf_counter
     steps, skipped = prepared(case_named(key), dict.fromkeys(ways))

@@ -53,7 +53,7 @@ def _with_kernels(make: Maker) -> Maker:
 
 
 def _with_noise(model: nn.Module, data: Data) -> Step:
-    """Return torch's own step, and as many of torch's normal numbers as parameters.
+    """Returns torch's own step plus one of torch's normal numbers per parameter.
 
     Nothing is clipped and nothing is private: no private step that draws its noise at
     torch's price can take less.
@@ -69,10 +69,10 @@ def _with_noise(model: nn.Module, data: Data) -> Step:
 
 
 def _unclipped(model: nn.Module, data: Data) -> Step:
-    """Return the step whose weighted sum is made by our engine, all weights being 1.
+    """Returns the step whose weighted sum the engine computes, with all weights 1.
 
-    No norm is computed, nothing is clipped and no noise is added: what is left of a
-    private step is to keep inputs and backprops and to multiply them.
+    No norm is computed, nothing is clipped and no noise is added: the
+    private step still stores inputs and backprops and multiplies them.
     """
     engine = ENGINES["hooks"](model, clipping_mode="MixOpt", loss_reduction="mean")
     parameters = engine.parameters()
@@ -173,7 +173,7 @@ WAYS: dict[str, tuple[str, Maker]] = {
 """{name: (label in tables, maker of the step)}"""
 
 STORES_GRADIENTS = {"vmap", "opacus_hooks"}
-"""Ways that hold every sample's gradient at once."""
+"""Ways that store the gradients of all samples of a batch together."""
 
 
 def step_of(way: str, case: Case) -> Step:

@@ -21,6 +21,8 @@ PROSE = {
     "dpsgd_explorer/dp/b.py": f"import os\n\nx = 1  # {PLANTED}\n",
     "dpsgd_explorer/experiments/a.py": f'import os\n\nx = label(\n"{PLANTED}")\n',
     "dpsgd_explorer/experiments/b.py": f"x = 'a'\n\ny = f'''{{x}}: {PLANTED}'''\n",
+    "examples/a.py": f'import os\n\n"""{PLANTED}"""\n',
+    "benchmarks/__main__.py": f'import os\n\nx = help("{PLANTED}")\n',
     "static/js/a.js": f"x();\n\n/** {PLANTED} */\n",
     "static/js/b.js": f"x(/'/);\n\nshow(`{PLANTED}`);\n",
 }

@@ -1,10 +1,10 @@
 """Compile noise, gradients and steps of LSTMs, where there is a C compiler.
 
 Run as ``python tools/compile_noise.py [FOLDER]`` by the environment that will use it;
-without a folder each library goes where the package looks for it.  Sources and flags
-are those of pyproject.toml, by which wheels are built.  Without a compiler noise is
-drawn by torch: the same law, some three times slower; and steps of convolutions and of
-transformers take a tenth longer, those of LSTMs a half.
+without a folder each library goes where the package looks for it.  pyproject.toml
+determines sources and flags, as for wheels.  Without a compiler torch draws the noise:
+the same law, about three times slower.  Steps of convolutions and transformers then
+take a tenth longer, and steps of LSTMs a half.
 """
 
 from __future__ import annotations

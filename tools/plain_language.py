@@ -98,7 +98,9 @@ FAMILIES = {
     "docs": Family(5.5, r".*\.md", prose.markdown),
     "chapters": Family(1.0, r"templates/learn/.*\.html", prose.template),
     "pages": Family(1.0, r"templates/.*\.html", prose.template),
-    "commands": Family(1.0, r"dpsgd_explorer/cli/.*\.py", prose.literals),
+    "commands": Family(
+        1.0, r"(?:dpsgd_explorer/cli/.*|benchmarks/__main__)\.py", prose.literals
+    ),
     "labels and help": Family(
         1.0, r"dpsgd_explorer/experiments/.*\.py", prose.literals
     ),
@@ -124,9 +126,10 @@ FAMILIES = {
     "source: server": Family(11.5, r"dpsgd_explorer/server/.*\.py", prose.comments),
     "source: training": Family(9.0, r"dpsgd_explorer/training/.*\.py", prose.comments),
     "source: web": Family(17.5, r"dpsgd_explorer/web/.*\.py", prose.comments),
+    "source: examples": Family(0.5, r"examples/.*\.py", prose.comments),
     "source: tests": Family(17.0, r"tests/.*\.py", prose.comments),
     "source: tests of scripts": Family(11.5, r"tests/.*\.js", prose.script_comments),
-    "source: all other": Family(12.0, r".*\.py", prose.comments),
+    "source: all other": Family(6.5, r".*\.py", prose.comments),
 }
 
 

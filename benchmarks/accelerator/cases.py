@@ -22,7 +22,7 @@ SAMPLES, PARTS = 16, 4
 LEARNING_RATE = 1e-4
 
 Step = Callable[[int], None]
-"""Makes a step of so many parts."""
+"""Makes a step that consists of the given number of physical batches."""
 
 
 @dataclass(frozen=True)

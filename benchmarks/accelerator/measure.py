@@ -29,7 +29,7 @@ from dpsgd_explorer.dp.noise.secure import SecureNoise
 
 ROUNDS, WARM_UP = 12, 3
 NUMBERS = 2**27
-"""Numbers of noise that are drawn at once, as many as GPT-2 has parameters."""
+"""Noise values per draw, about the number of GPT-2's parameters."""
 
 WAYS = ("ordinary", "hooks")
 
@@ -97,7 +97,7 @@ def _milliseconds(run: Callable[[], object]) -> float:
 
 
 def _peak(step: Step, parts: int) -> float:
-    """Return the GiB that a step holds at most, beside what is there before it."""
+    """Returns the peak memory of a step in GiB, above the memory before it."""
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -107,7 +107,7 @@ def _peak(step: Step, parts: int) -> float:
 
 
 def _asked(step: Step, parts: int) -> float:
-    """Return the seconds after which Python has asked for all of a step."""
+    """Returns the seconds until Python has queued the whole step."""
     torch.cuda.synchronize()
     begin = time.perf_counter()
     step(parts)
@@ -145,7 +145,7 @@ def _noise() -> dict[str, float]:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Return the results as they stand in the docs."""
+    """Returns the results as the docs show them."""
     samples, length = results["samples"], results["length"]
     lines = [
         f"{results['device']}; {record.described(results)} Parts of {samples} texts "

@@ -13,12 +13,12 @@ WIDTHS, BLOCKS_A_STAGE, CHANNELS_A_GROUP, CLASSES = (64, 128, 256, 512), 2, 16, 
 
 
 class BasicBlock(nn.Module):
-    """Two convolutions beside a shortcut.
+    """Two convolutions with a shortcut around them.
 
     Args:
         inputs: Channels of the input.
         outputs: Channels of the output.
-        stride: Of the first convolution.
+        stride: Stride of the first convolution.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:

@@ -1,7 +1,7 @@
 """Time and memory of a step of real architectures, accumulated in physical parts.
 
 A step of 16 parts is timed as its first part, one of the 14 after it, and the last,
-which ends the batch: what the parts between take is the same.  So a round is short, and
+which ends the batch: the parts in between take equal times.  So a round is short, and
 ordinary and private parts meet the same moments of the machine.
 
 ``python -m benchmarks architectures`` measures all of them;

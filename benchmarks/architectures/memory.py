@@ -15,7 +15,7 @@ from dpsgd_explorer.training.timing import Step, one_thread
 
 
 def peak_memory(name: str, way: str) -> Memory:
-    """Return the peak memory of an architecture's steps, beside that of its model.
+    """Returns the peak memory of an architecture's steps, above its model's memory.
 
     Raises:
         RuntimeError: the steps failed.

@@ -184,7 +184,7 @@ class Vit(nn.Module):
 
 
 class LowRank(nn.Module):
-    """A frozen linear layer and a trained product of rank r beside it (LoRA).
+    """A frozen linear layer plus a trained product of rank r (LoRA).
 
     Args:
         frozen: The layer.
@@ -204,7 +204,7 @@ class LowRank(nn.Module):
 
 
 def lora_gpt2(model: nn.Module | None = None) -> nn.Module:
-    """Return GPT-2, of which low-rank parts beside each attention's input train."""
+    """Returns GPT-2 that trains only a low-rank adapter per attention input."""
     model = (model or Gpt2()).requires_grad_(False)
     for module in list(model.modules()):
         if isinstance(module, SelfAttention):
@@ -215,7 +215,7 @@ def lora_gpt2(model: nn.Module | None = None) -> nn.Module:
 
 
 def bias_only_bert() -> nn.Module:
-    """Return BERT, of which biases and the classifier train."""
+    """Returns BERT that trains only its biases and the classifier."""
     model = Bert()
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.endswith("bias") or "classifier" in name)

@@ -40,7 +40,7 @@ def _ordinary(case: Architecture) -> Part:
 
 
 def _normals(case: Architecture) -> Part:
-    """Return the draw of as many of torch's normal numbers as a step trains.
+    """Returns the draw of one of torch's normal numbers per trained parameter.
 
     With the ordinary step, which clips nothing, it is the least that a private step
     takes which draws its noise at torch's price: the floor.

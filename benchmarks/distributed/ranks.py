@@ -1,4 +1,4 @@
-"""Step time of several processes that train one model, beside ordinary DDP's.
+"""Step time of several processes that train one model, compared with DDP.
 
 Strong scaling: a batch of BATCH names is shared by W processes, each on one thread.
 DDP and private steps take turns.  Then the peak memory of a rank: a process alone, and
@@ -121,7 +121,7 @@ def time_steps(rank: int, size: int) -> dict[str, float]:
 
 
 def measure_memory(rank: int, size: int) -> dict[str, float]:
-    """Return this rank's peak memory in MiB above that of the imports.
+    """Returns this rank's peak memory in MiB above the memory after the imports.
 
     ``stored_mib`` of the model and the sum; ``first_mib`` of the first step, with the
     safety check; ``steps_mib`` of the steps after it.
@@ -195,7 +195,7 @@ def _measure_noise(engine: PrivacyEngine, spent: list[float]) -> None:
 
 
 def _run(job: Job, size: int) -> list[dict[str, float]]:
-    """Return what a job returns on each of so many new processes."""
+    """Returns the results of a job, which runs in ``size`` new processes."""
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         pipes, processes = [], []

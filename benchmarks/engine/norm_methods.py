@@ -1,7 +1,7 @@
-"""Norm methods that are measured on this processor beside the estimate.
+"""Norm methods chosen by measuring on this processor, against the estimate.
 
-Each model is trained by two engines in turns, one by the estimate and one by what it
-has measured.  Beside the steps stand the times of each layer call that had a choice.
+Two engines train each model in turns: one follows the estimate, the other its own
+measurements.  The results also contain the times of each layer call with a choice.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ ALLOWED_MS, ALLOWED_LAYER_MS = 0.25, 0.06
 
 
 def stack(layers: int) -> nn.Module:
-    """Return so many linear layers in a row."""
+    """Returns a sequence of linear layers."""
     return nn.Sequential(*[nn.Linear(WIDTH, WIDTH) for _ in range(layers)])
 
 

@@ -14,11 +14,11 @@ HEADER_SECONDS = 60.0
 
 @dataclass
 class Heard:
-    """What the readers have seen so far.
+    """Events that the readers have received so far.
 
     Attributes:
         answered: Streams that were answered.
-        opened: Those that were answered with 200.
+        opened: Streams that were answered with status 200.
         events: Events on all of them.
         all_answered: Set once each stream was answered.
     """

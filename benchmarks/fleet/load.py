@@ -5,7 +5,7 @@
 
 | figure | how |
 |---|---|
-| first point | seconds from launch to the first evaluation, some at once, warm |
+| first point | seconds from launch to the first point, ``TOGETHER`` launches, warm |
 | launches/s | ``LAUNCHES`` by ``CLIENTS``, while ``LISTENERS`` streams are open |
 | other requests | milliseconds of reading pages and plans meanwhile |
 """
@@ -77,7 +77,7 @@ class Others:
 
 
 def first_points(address: str) -> list[float]:
-    """Return the seconds to the first points of runs launched at once, sorted."""
+    """Returns the seconds to the first points of runs launched together, sorted."""
     visitors = [Visitor(address) for _ in range(TOGETHER)]
     with ThreadPoolExecutor(TOGETHER) as pool:
         waited = pool.map(lambda each: each.first_point(ADULT)[0], visitors)
@@ -85,7 +85,7 @@ def first_points(address: str) -> list[float]:
 
 
 def launched(address: str, number: int) -> tuple[float, int]:
-    """Return launches a second, and how many were refused."""
+    """Returns launches per second, and the number of rejected launches."""
     visitors = [Visitor(address) for _ in range(CLIENTS)]
 
     def launch(i: int) -> bool:
@@ -102,7 +102,7 @@ def launched(address: str, number: int) -> tuple[float, int]:
 
 
 def measured(workers: int, launches: int, listeners: int) -> dict[str, Any]:
-    """Return the figures of a site with so many workers."""
+    """Returns the figures of a site with the given number of workers."""
     with local_fleet(workers=workers, port=PORT, changes=SITE) as fleet:
         time.sleep(WARM_SECONDS)
         waited = first_points(fleet.address)

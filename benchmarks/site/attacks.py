@@ -34,7 +34,7 @@ KINDS = {
 
 @contextlib.contextmanager
 def attack(port: int, kind: str) -> Iterator[Callable[[], None]]:
-    """Attack a site of this machine; the context yields a function that goes on.
+    """Attacks a site of this machine; the context yields a function that continues.
 
     Args:
         port: Where the site listens.

@@ -8,8 +8,8 @@ each with a cookie of its own, and read the run's stream as the page does:
 | fresh | the moment it answers: no process has loaded torch, no feature is computed |
 | warm | its training processes rest |
 
-After each launch the runs are stopped and the processes load again.  Times are those of
-a clock, so the cores that others used meanwhile stand beside them.
+After each launch the runs are stopped and the processes load again.  Times are by the
+clock, so the table also shows the cores that other processes used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REPEATS = 3
 MNIST: dict[str, Any] = {}
 ADULT: dict[str, Any] = {"dataset": "adult", "model": "logistic", "delta": 1e-6}
 RUNS = {"MNIST, scattering": MNIST, "Adult, logistic": ADULT}
-# Of a site for many and of one's own machine: how many click at the same moment.
+# Visitors who click in the same moment, on a public site and on one's own machine.
 TOGETHER = {"public": (1, 5), "local": (1,)}
 PATIENCE = 120.0
 # Idle processes of a fresh product compute the features of MNIST.

@@ -1,8 +1,8 @@
 """How long ``/healthz`` takes while a hundred clients hold up the site.
 
 The product is started with nginx in front, without a worker.  Clients of one kind at a
-time attack it, each with a connection of its own; an honest one asks meanwhile.  Times
-are those of a clock, on the machine that also runs the clients.
+time attack it, each with a connection of its own; an honest client sends requests
+meanwhile.  Times are by the clock, on the machine that also runs the clients.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def asked(address: str, go_on: Callable[[], None]) -> list[float]:
-    """Return the seconds that each answer took; the attack goes on between them."""
+    """Returns the seconds of each answer; the attack continues in between."""
     waited = []
     for _ in range(QUESTIONS):
         go_on()

@@ -1,8 +1,8 @@
-"""A class opens the trainer at once, on a server that has just started.
+"""A class opens the trainer in the same moment, on a server that has just started.
 
-Each visitor has a connection of its own and reads the whole page, as browsers ask for
-it.  Times are those of a clock, on the machine that also runs the visitors; CPU time is
-that of the web server alone.  Before that: what it takes to import the site.
+Each visitor has a connection of its own and reads the whole page, as browsers do.
+Times are by the clock, on the machine that also runs the visitors; CPU time is the web
+server's alone.  The time to import the site is measured first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ALLOWED_S, ALLOWED_MS = 3.0, 10.0
 ROUNDS = 3
 IMPORTS = 9
 ALLOWED_IMPORT_S = 0.6
-#: As ``server.gunicorn`` has it: without the collector, for all that is loaded stays.
+#: Without the garbage collector, as ``server.gunicorn`` imports: all modules stay.
 IMPORT = """
 import gc, time
 gc.disable()

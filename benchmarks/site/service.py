@@ -1,14 +1,14 @@
 """Waiting times of twenty clients for the privacy answers of one server.
 
-The product is started as a user starts it.  Twenty clients ask the routes of
-``/api/v1/privacy`` in turns, each one question per second on average, in two ways:
+The product is started as a user starts it.  Twenty clients request the routes
+of ``/api/v1/privacy`` in turns, each one question per second on average, in two ways:
 
-| clients | what they ask |
+| clients | questions |
 |---|---|
 | a class | the same few set-ups, as a lesson or a lab links them |
 | strangers | a new set-up each time |
 
-Times are those of a clock, on the machine that also runs the clients.
+Times are by the clock, on the machine that also runs the clients.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ def main() -> None:
 
 @contextmanager
 def served(*options: str, **environment: str) -> Iterator[str]:
-    """Start the product on a folder of its own; its address.
+    """Starts the product on a folder of its own; yields its address.
 
     Args:
-        options: Of the command ``serve``.
+        options: Options of the command ``serve``.
         environment: Variables of its settings.
     """
     with socket.socket() as probe:

@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 2 -m examples.distributed.mnist_cnn
 
-The loop is that of one process; ``group`` is all that is new.  It runs on CPUs; on GPUs
-give each rank its device, and take the backend "nccl".
+The only change to a loop for one process is the argument ``group``.  The example runs
+on CPUs.  For GPUs, give each rank its own device, and use the backend "nccl".
 """
 
 import argparse
@@ -18,7 +18,7 @@ from dpsgd_explorer.training.models import tanh_cnn
 
 
 def main(steps: int) -> None:
-    """Train for some steps, and print what rank 0 has."""
+    """Trains, and prints accuracy and ε on rank 0."""
     dist.init_process_group("gloo")
     torch.manual_seed(0)  # every rank starts from the same parameters
     torch.set_num_threads(1)

@@ -2,10 +2,10 @@
 
     torchrun --nproc-per-node 2 -m examples.distributed.transformer_fsdp
 
-It learns to predict the next letter of first names (US census of 1990; a record is a
-person).  Each process stores its rows of every parameter, gradient and optimizer state
-(``fully_shard``, FSDP2).  It runs on CPUs; on GPUs give each rank its device, and take
-the backend "nccl".
+The model learns to predict the next letter of first names (US census of 1990; a record
+is a person).  Each process stores its own rows of every parameter, gradient and
+optimizer state (``fully_shard``, FSDP2).  The example runs on CPUs.  For GPUs, give
+each rank its own device, and use the backend "nccl".
 """
 
 import argparse
@@ -25,8 +25,8 @@ LETTERS = 27  # a blank and A to Z
 class Block(nn.Module):
     """Attention to earlier letters, then a perceptron for each letter.
 
-    The attention is made of linear layers: ``nn.MultiheadAttention`` packs its weights,
-    and cannot be sharded.
+    The attention consists of linear layers, because ``nn.MultiheadAttention`` packs its
+    weights and cannot be sharded.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -40,7 +40,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Shapes: [B, T, width] -> the same."""
+        """Maps states (B, T, width) to states of the same shape."""
         size, length, width = x.shape
         packed = self.queries_keys_values(self.norms[0](x))
         by_head = packed.view(size, length, 3, self.heads, width // self.heads)
@@ -51,7 +51,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Predicts each letter of a name from those before it."""
+    """Predicts each letter of a name from the letters before it."""
 
     def __init__(self, width: int = 512, layers: int = 6, heads: int = 8) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Transformer(nn.Module):
         self.head = nn.Linear(width, LETTERS)
 
     def forward(self, letters: Tensor) -> Tensor:
-        """Shapes: letters [B, T] -> scores of the next ones [B, T, LETTERS]."""
+        """Maps letters (B, T) to scores of the next letters (B, T, LETTERS)."""
         places = torch.arange(letters.shape[1]).expand(letters.shape)
         x = self.letters(letters) + self.places(places)
         for block in self.blocks:
@@ -71,20 +71,20 @@ class Transformer(nn.Module):
 
 
 def shard(model: Transformer) -> None:
-    """Shard each block by itself, and the rest together."""
+    """Shards each block separately, and the other parameters together."""
     for block in model.blocks:
         fully_shard(block)
     fully_shard(model)
 
 
 def loss_of(scores: Tensor, following: Tensor) -> Tensor:
-    """Return the mean over records of a name's mean cross-entropy."""
+    """Returns the mean over records of the mean cross-entropy of a name."""
     losses = F.cross_entropy(scores.transpose(1, 2), following, reduction="none")
     return losses.mean(1).mean()
 
 
 def train(model: nn.Module, steps: int, records: int, **options: object) -> float:
-    """Train for some steps; return epsilon."""
+    """Trains, and returns ε."""
     persons, *_ = names.load()
     persons = persons[:records]
     engine = PrivacyEngine(
@@ -108,7 +108,7 @@ def train(model: nn.Module, steps: int, records: int, **options: object) -> floa
 
 
 def main(steps: int, width: int, layers: int) -> None:
-    """Train on all names, and print what rank 0 has."""
+    """Trains on all names; prints on rank 0 the size of the model and ε."""
     dist.init_process_group("gloo")
     torch.manual_seed(0)  # every rank starts from the same parameters
     torch.set_num_threads(1)

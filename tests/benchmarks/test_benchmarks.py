@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from benchmarks import own_process, processes, record, report, steps, wall
+from benchmarks.__main__ import HELP, main
 from benchmarks.distributed import ranks
 from benchmarks.models import CASES, GROWING, case_named
 from benchmarks.plot import line_plot
@@ -22,6 +23,15 @@ def test_a_table_has_time_and_memory_of_each_way():
     assert [row["way"] for row in rows] == ways
     assert rows[0]["ratio"] == 1.0
     assert all(row["milliseconds"] > 0 and row["extra_mib"] > 0 for row in rows)
+
+
+def test_the_help_explains_every_command_in_a_line(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    _, _, table = capsys.readouterr().out.partition("\ncommands:\n")
+    rows = dict(line.split(maxsplit=1) for line in table.splitlines())
+    assert rows == HELP
+    assert all(len(line) <= 100 for line in table.splitlines())
 
 
 def test_a_case_is_made_again_from_its_key():
