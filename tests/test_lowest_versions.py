@@ -1,19 +1,21 @@
 """The program works with the lowest versions that pyproject.toml admits."""
 
 import contextlib
+import importlib.metadata
 import json
 import os
 import re
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 
 import pytest
 
+from tests.conftest import python_with
+from tests.examples.test_scripts import check
 from tests.ports import free_port
 from tests.runs.system_processes import wait_until
-from tests.test_packaging import requirements
+from tests.test_packaging import PROJECT, ROOT, requirements
 
 SECONDS = 120
 INSTALL_SECONDS = 1200
@@ -31,24 +33,19 @@ SERVERS = (
 
 def lowest():
     """Return the lowest version of each package, by name and extras."""
-    found = dict(
-        re.match(r"([\w\[\]-]+)>=([\d.]+)", r).groups() for r in requirements()
-    )
+    extras = PROJECT["project"]["optional-dependencies"]
+    lines = [*requirements(), *extras["transformers"]]
+    found = dict(re.match(r"([\w\[\]-]+)>=([\d.]+)", line).groups() for line in lines)
     return {name: version for name, version in found.items() if name not in INSTALLED}
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    """Variables with which Python finds the lowest versions first."""
+def python(tmp_path_factory):
+    """Return an interpreter that finds the lowest versions first."""
     folder = tmp_path_factory.mktemp("lowest")
+    kept = [f"{name}=={importlib.metadata.version(name)}" for name in INSTALLED]
     pinned = [f"{name}=={version}" for name, version in lowest().items()]
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install"]
-    subprocess.run(
-        [*pip, "--quiet", "--target", str(folder), *pinned],
-        check=True,
-        timeout=INSTALL_SECONDS,
-    )
-    return os.environ | {"PYTHONPATH": str(folder)}
+    return str(python_with(folder, *kept, *pinned, timeout=INSTALL_SECONDS))
 
 
 def ask(address, body=None):
@@ -66,11 +63,11 @@ def is_ready(address):
 
 @pytest.mark.long("lowest versions")
 @pytest.mark.timeout(INSTALL_SECONDS + 600)
-def test_the_site_works_with_the_lowest_versions(environment, tmp_path):
+def test_the_lowest_versions_are_used(python):
     names = [name.partition("[")[0] for name in lowest()]
     said = subprocess.run(
-        [sys.executable, "-c", SERVERS, *names],
-        env=environment,
+        [python, "-c", SERVERS, *names],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
@@ -81,10 +78,14 @@ def test_the_site_works_with_the_lowest_versions(environment, tmp_path):
         assert used[: len(wanted)] == wanted, name
         assert not any(map(int, used[len(wanted) :])), name
 
+
+@pytest.mark.long("lowest versions")
+@pytest.mark.timeout(INSTALL_SECONDS + 600)
+def test_the_site_works_with_the_lowest_versions(python, tmp_path):
     port = free_port()
     own = {"DPSGD_INSTANCE_DIR": str(tmp_path), "PORT": str(port)}
-    command = [sys.executable, "-m", "dpsgd_explorer", "serve"]
-    process = subprocess.Popen(command, env=environment | own)
+    command = [python, "-m", "dpsgd_explorer", "serve"]
+    process = subprocess.Popen(command, cwd=ROOT, env=os.environ | own)
     address = f"http://127.0.0.1:{port}"
     try:
         wait_until(lambda: is_ready(address) or process.poll() is not None)
@@ -106,3 +107,9 @@ def test_the_site_works_with_the_lowest_versions(environment, tmp_path):
     finally:
         process.terminate()
         assert process.wait(SECONDS) == 0
+
+
+@pytest.mark.long("lowest versions")
+@pytest.mark.timeout(INSTALL_SECONDS + 600)
+def test_lora_works_with_the_lowest_versions(python):
+    check("lora", python)

@@ -32,9 +32,14 @@ SCRIPTS = {
 @pytest.mark.long("every example")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_reaches_its_accuracy_within_its_budget(name):
+    check(name)
+
+
+def check(name, python=sys.executable):
+    """Run a script under an interpreter, and check its last result."""
     least, budget = SCRIPTS[name]
     ended = subprocess.run(
-        [sys.executable, "-m", f"examples.{name}"],
+        [python, "-m", f"examples.{name}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
