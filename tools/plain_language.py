@@ -105,7 +105,7 @@ FAMILIES = {
         1.0, r"dpsgd_explorer/experiments/.*\.py", prose.literals
     ),
     "answers of the site": Family(
-        4.5, r"dpsgd_explorer/(?:web|runs|server|settings)\b.*\.py", prose.literals
+        1.0, r"dpsgd_explorer/(?:web|runs|server|settings)\b.*\.py", prose.literals
     ),
     "messages of the library": Family(1.0, r"dpsgd_explorer/.*\.py", prose.literals),
     "scripts' messages": Family(7.0, r"static/.*\.js", prose.script_literals),
