@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 test test-all bench: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run docs test test-all check lint types unit scripts format bench clean system-packages
+.PHONY: help run docs links test test-all check lint types unit scripts format bench clean system-packages
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ check: lint types docs ## Lint, format, types and documentation, without tests
 
 docs: $(VENV)/docs.installed ## Build the documentation into built_docs/, which the site serves at /docs/
 	@$(BIN)/python -m tools.build_docs
+
+links: $(VENV)/docs.installed ## Follow the links of the documentation to other hosts; needs the network
+	@$(BIN)/python -m sphinx --quiet --fresh-env -b linkcheck docs $(VENV)/links
+	@echo "All links to other hosts work."
 
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .

@@ -22,6 +22,7 @@ PROJECT_PAGES = {
     "CODE_OF_CONDUCT.md": "code-of-conduct",
 }
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)")
+EXTERNAL_LINK = re.compile(r"(?:\]\(|<)(https?://[^)>\s]+)")
 
 project = "DP-SGD Explorer"
 copyright = "The DP-SGD Explorer authors"
@@ -41,6 +42,9 @@ add_module_names = False
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Source", "Shape", "Shapes"]
+# `make links` leaves out the reader's own machine and invented hosts.
+linkcheck_ignore = [r"https?://(127\.0\.0\.1|192\.168\.|([\w-]+\.)*example\.org)"]
+linkcheck_timeout = 20
 html_theme = "furo"
 html_title = project
 html_static_path = ["_static"]
@@ -107,6 +111,10 @@ def read_project_file(app: Sphinx, page: str, source: list[str]) -> None:
         if (folder, name) == ("project", its_page):
             text = (ROOT / file).read_text("utf-8")
             source[0] = LINK.sub(led_from_here, text)
+    if page == "index" and app.builder.name == "linkcheck":
+        # README.md is no page of the site, and its links are checked with the others.
+        for address in EXTERNAL_LINK.findall((ROOT / "README.md").read_text("utf-8")):
+            source[0] += f"\n<{address}>\n"
 
 
 def is_foreign(

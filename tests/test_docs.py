@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -260,6 +262,43 @@ def test_the_command_of_the_page_of_commands_runs(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "ε" in done.stdout
+
+
+def test_links_to_other_hosts_are_followed(tmp_path, dead_and_live_host):
+    """The reader's machine and invented hosts are left out."""
+    (tmp_path / "index.md").write_text(
+        f"# Links\n\n<{dead_and_live_host}/live> <{dead_and_live_host}/dead>\n"
+        "<http://127.0.0.1:1/> <https://dp.example.org/>\n"
+    )
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "linkcheck"]
+    done = subprocess.run(
+        [*command, "-c", str(ROOT / "docs"), str(tmp_path), str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 1
+    assert re.findall(r"broken link: (\S+)", done.stderr) == [
+        f"{dead_and_live_host}/dead"
+    ]
+
+
+@pytest.fixture
+def dead_and_live_host():
+    class Answer(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            self.send_response(200 if self.path == "/live" else 404)
+            self.end_headers()
+
+        do_GET = do_HEAD
+
+    server = ThreadingHTTPServer(("127.0.0.2", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.2:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
