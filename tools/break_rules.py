@@ -69,7 +69,7 @@ def table(seen: Sequence[Outcome]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Break what is asked for; return 1 if a mutation was not seen."""
+    """Applies the mutations of the named rules; returns 1 if tests miss one."""
     parser = argparse.ArgumentParser(prog="python -m tools.break_rules")
     parser.add_argument("rules", nargs="*", default=[], choices=[*RULES, []])
     asked = parser.parse_args(arguments).rules

@@ -24,7 +24,7 @@ TARGET = ROOT / "built_docs"
 STRICT = ("--fail-on-warning", "--keep-going", "--quiet", "--fresh-env")
 
 
-# What the theme writes into each page: one script, one style element, and attributes.
+# The theme writes one script, one style element and style attributes into each page.
 INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 STYLE_ATTRIBUTE = re.compile(r' style="(opacity|display): ([\w%]+);?"')
 LOADED = {
@@ -36,8 +36,8 @@ SUFFIXES = {"script": ".js", "style": ".css"}
 # no valid list.
 ARGUMENTS = re.compile(r"\(</span>\s*<dl>(.*?)</dl>", re.DOTALL)
 ARGUMENT = re.compile(r"<dd>(.*?)</dd>", re.DOTALL)
-# What the theme leaves out: a keyboard must reach each box that scrolls, and a screen
-# reader must tell its two sidebars apart and know the level of their headings.
+# Accessibility that the theme lacks: a keyboard must reach each box that scrolls, and a
+# screen reader needs names of the two sidebars and levels of their headings.
 REPAIRS = {
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',

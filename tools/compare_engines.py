@@ -24,7 +24,7 @@ from dpsgd_explorer.training.timing import (
 from dpsgd_explorer.web.content.engines import COSTS, ORDINARY, with_mode
 from dpsgd_explorer.web.recorded.files import FOLDER
 
-#: Models and batches are those of ``benchmarks core``, so both can be compared.
+#: Models of ``benchmarks core``, with equal batches, so both tables can be compared.
 MODELS = ("mlp", "cnn", "transformer")
 SECONDS = 6.0  # CPU time per model
 DIGITS = 3

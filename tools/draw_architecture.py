@@ -43,7 +43,7 @@ class Layer(NamedTuple):
     """A package at the top of ``dpsgd_explorer``.
 
     Attributes:
-        name: Of the package.
+        name: Name of the package.
         summary: First sentence of its docstring.
         folders: (name of a folder, number of its modules), its own modules first.
         imports: Number of import statements per other layer.
@@ -56,7 +56,7 @@ class Layer(NamedTuple):
 
 
 def layers() -> list[Layer]:
-    """Return the layers, each above all that it imports."""
+    """Returns the layers, each above every layer that it imports."""
     by_name = {path.parent.name: _layer(path) for path in PACKAGE.glob("*/__init__.py")}
 
     @cache
@@ -149,7 +149,7 @@ def _chips(layer: Layer, top: float) -> tuple[list[str], float]:
 
 
 def _arcs(layer: Layer, middle: dict[str, float]) -> list[str]:
-    """Return an arc from the layer to each one that it imports."""
+    """Returns an arc from the layer to each layer that it imports."""
     start, right = middle[layer.name], MARGIN + BOX_WIDTH
     arcs = []
     for name, count in sorted(layer.imports.items()):

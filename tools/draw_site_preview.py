@@ -1,4 +1,4 @@
-"""Write static/site_preview.png, which other sites show beside a link to this one.
+"""Writes static/site_preview.png, which other sites show with a link to this one.
 
 Run as ``python -m tools.draw_site_preview``; it needs playwright and chromium.
 """

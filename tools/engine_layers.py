@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 ROWS = 1000
-"""Of embedding tables."""
+"""Rows of embedding tables."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Layer:
     """One layer at one shape.
 
     Attributes:
-        name: What the table calls it.
+        name: Name in the table.
         make: Returns the layer.
-        shape: Of its input, samples first.
+        shape: Shape of its input, samples first.
         call: How it is called, if not with its input alone.
     """
 
@@ -30,7 +30,7 @@ class Layer:
     call: Callable[[nn.Module, Tensor], Any] = lambda layer, x: layer(x)
 
     def net(self) -> nn.Module:
-        """Return the layer as if another one stood before it, the same each time."""
+        """Returns the layer after another layer, with equal parameters each time."""
         torch.manual_seed(0)
         return Alone(self.make(), self.call)
 

@@ -1,4 +1,4 @@
-"""Install a file of requirements, torch as a CPU wheel: a line a step, no waiting.
+"""Install a file of requirements, torch as a CPU wheel: a line per step, no waiting.
 
 Run as ``python tools/install.py requirements.txt`` by the environment it installs into;
 a folder after the file takes the packages instead, without what they depend on.

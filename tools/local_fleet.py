@@ -62,7 +62,7 @@ class Fleet:
     """A site that runs.
 
     Attributes:
-        address: Of nginx.
+        address: Address of nginx.
         webs: Addresses of the web servers.
         web_processes: Their supervisors.
         environment: Variables of all its processes.
@@ -89,8 +89,8 @@ def local_fleet(
     Args:
         webs: Number of web servers.
         workers: Number of workers, each of one run at a time.
-        port: Of nginx; the web servers have the next ones.
-        changes: Variables of its processes, in place of the usual ones; None: none.
+        port: Port of nginx; the web servers have the next ports.
+        changes: Variables of its processes, in place of the usual ones.
     """
     with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="dpsgd-fleet-"))

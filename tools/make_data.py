@@ -102,7 +102,7 @@ def main() -> int:
 
 
 def download(package: str, folder: Path, suffix: str = ".whl") -> Path:
-    """Fetch a package without installing it, and return where it lies.
+    """Downloads a package without installing it, and returns the path of its file.
 
     Args:
         package: Name and version.

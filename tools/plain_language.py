@@ -39,7 +39,7 @@ _PER = (
     "step|layer|visitor|sample|second|page|kernel|part|rank|day|parameter|number|line|"
     "record|batch|run"
 )
-# habit: its pattern, in which a space also matches a line break
+# habit: its pattern; a space also matches a line break
 HABITS = {
     "a question word as a noun": (
         rf"{_START}(?:[Ww]hat|[Ww]ho|[Ww]hoever|[Ww]hose|[Ww]hosever) (?:{_FINITE})\b"
@@ -129,7 +129,7 @@ FAMILIES = {
     "source: examples": Family(0.5, r"examples/.*\.py", prose.comments),
     "source: tests": Family(17.0, r"tests/.*\.py", prose.comments),
     "source: tests of scripts": Family(11.5, r"tests/.*\.js", prose.script_comments),
-    "source: all other": Family(6.5, r".*\.py", prose.comments),
+    "source: all other": Family(2.5, r".*\.py", prose.comments),
 }
 
 

@@ -1,7 +1,7 @@
 """The prose of a file: its other text becomes blanks, nouns and boundaries.
 
-Every function returns a text with as many lines as the file, so that the position of
-a match still gives its line.
+Every function keeps the number of lines, so that the position of a match still gives
+its line.
 """
 
 from __future__ import annotations

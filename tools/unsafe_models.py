@@ -1,10 +1,10 @@
 """Models that look harmless and cannot be trained with the guarantee.
 
 docs/reference/sharp-edges.md shows this source, and
-the message is the one that the engine gives.
+the message comes from the engine.
 """
 
-# ruff: noqa: D101, D103 - the page says beside each model what it is
+# ruff: noqa: D101, D103 - the page explains each model next to its source
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Unsafe:
     """One model of the gallery.
 
     Attributes:
-        title: What it is.
+        title: Title on the page.
         why: Why clipping does not bound a record's influence there.
         make: Returns the model.
         code: Classes and functions to show.

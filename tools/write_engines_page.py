@@ -40,7 +40,7 @@ from tools.marked_text import put, write
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "engines.md"
 WAYS = ("ghost", "instantiate")
-SAMPLES = 4  # of which the gradients are compared with one backward each
+SAMPLES = 4  # their gradients are compared with one backward pass each
 SECONDS = 0.4  # CPU time for each row
 LONGEST = 4096
 

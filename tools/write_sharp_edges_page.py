@@ -52,7 +52,7 @@ def refusal(unsafe: Unsafe, *, repaired: bool = False) -> str:
 
 
 def repairs(model: nn.Module) -> list[str]:
-    """Return what make_private_ready tells of a model."""
+    """Returns the replacements that make_private_ready reports for a model."""
     told: list[str] = []
     make_private_ready(model, tell=told.append)
     return told

@@ -3,7 +3,7 @@
     python -m tools.record.audited_bugs
 
 Every bug of ``tests/dp/mutations/dp_sgd.py`` is planted in a process of its own, before
-a run begins.  Where the engine refuses to train, the run is made again with the checks
+a run begins.  If the engine refuses to train, the run is repeated with the checks
 before the first pass switched off.
 """
 
@@ -52,7 +52,7 @@ def _audited(child: Pool, place: int) -> dict[str, Any]:
 
     Args:
         child: Runs each call in a new process.
-        place: Of the bug; 0 is none.
+        place: Index of the bug; 0 plants no bug.
     """
     outcome: dict[str, Any] = child.apply(outcome_of, (place, True))
     if outcome["steps"] < SETTINGS["steps"]:
@@ -69,7 +69,7 @@ def outcome_of(place: int, checked: bool) -> dict[str, Any]:
     refused to train or to give a receipt.
 
     Args:
-        place: Of the bug.
+        place: Index of the bug.
         checked: Whether the module is checked before its first pass.
     """
     bug = [NO_BUG, *BUGS.values()][place]

@@ -4,7 +4,7 @@
 
 Parts: strength, alarms, runs, cost; all of them if none is named.  Writes
 dpsgd_explorer/web/recorded/choices/audits.json; parts that are not named stay as they
-were.  ``tools.record.audited_bugs`` adds those of broken runs, and ``python -m
+were.  ``tools.record.audited_bugs`` adds the audits of broken runs, and ``python -m
 tools.write_auditing_page`` makes tables of both.
 """
 
@@ -52,7 +52,7 @@ Data = tuple[Tensor | Rows, Tensor]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Carry out the parts that are asked for."""
+    """Performs the named parts."""
     parser = argparse.ArgumentParser(prog="python -m tools.record.audits")
     parser.add_argument("parts", nargs="*", default=[], choices=[*PARTS, []])
     one_thread()
@@ -134,7 +134,7 @@ def small_audit(plan: Plan, canaries: int, seed: int) -> tuple[AuditResult, floa
 
 
 def bounds(audit: AuditResult) -> dict[str, float]:
-    """Return {method: lower bound}, the one that decides first."""
+    """Returns {method: lower bound}; the deciding method comes first."""
     every = {audit.method: audit.epsilon_lower, **audit.others}
     return {name: round(bound, DIGITS) for name, bound in every.items()}
 
@@ -151,7 +151,7 @@ def trained(
         model: Trained in place.
         data: Inputs [N, ...] and targets [N].
         loss: Mean loss of outputs and targets.
-        options: Of the engine.
+        options: Options of the engine.
     """
     engine, step = attached(model, data, loss, **options)
     for _ in range(engine.plan.steps):

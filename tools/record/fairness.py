@@ -131,7 +131,7 @@ def _run(
 
 
 def _plan(rows: Tensor, target: float) -> Plan:
-    """Return the plan for a target ε, that of clipping without noise for 0."""
+    """Returns the plan for a target ε; for 0, a plan that clips without noise."""
     return Plan.create(
         sample_size=len(rows),
         expected_batch_size=BATCH,

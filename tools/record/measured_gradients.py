@@ -80,5 +80,5 @@ def degrees(a: Tensor, b: Tensor) -> float:
 
 
 def short(value: Tensor, digits: int) -> float:
-    """Return a number with so many significant digits."""
+    """Returns a number, rounded to the given number of significant digits."""
     return float(f"{float(value):.{digits}g}")

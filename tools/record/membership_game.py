@@ -3,11 +3,11 @@
     python -m tools.record.membership_game
 
 Writes dpsgd_explorer/web/recorded/attacks/membership_game.json: the attack's settings,
-some of its records drawn at random, with their pictures in sixteen shades, who was in,
-and of both models the logit of each label, those of the shadows and the score of the
-likelihood ratio; how often that attack is right about all records, and the test
-accuracy of the attacked model.  There is one private model for each epsilon that the
-game offers.
+some of its records drawn at random, with their pictures in sixteen shades and their
+membership; for both models the logit of each label, the logits of the shadows and the
+score of the likelihood ratio; how often that attack is right about all records, and the
+test accuracy of the attacked model.  There is one private model for each epsilon that
+the game offers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> int:
             for event in events
             if event.kind == "step" and event.data["diagnostics"]["shadow"] == 0
         }
-        if not models:  # the ordinary model is the same beside each
+        if not models:  # the ordinary model is the same for each ε
             models.append(_model(attack, places, None, accuracy[False]))
         spent = events[-1].data["epsilon"]
         models.append(_model(attack, places, spent, accuracy[True]))
@@ -74,7 +74,7 @@ def _model(
     Args:
         attack: All its models are trained.
         places: The records.
-        epsilon: Of the private model; None for the one without privacy.
+        epsilon: ε of the private model; None for the model without privacy.
         accuracy: Share of test records that the attacked model classifies right.
     """
     signals = attack.signals(private=epsilon is not None)

@@ -2,8 +2,8 @@
 
     python -m tools.record.planted_bugs
 
-Writes dpsgd_explorer/web/recorded/attacks/planted_bugs.json: the loops' texts, what
-sees each, and the bound on ε as the steps go on.
+Writes dpsgd_explorer/web/recorded/attacks/planted_bugs.json: the loops' texts, the
+check that finds each, and the bound on ε after each step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools.record.files import write
 
 
 def described(bug: PlantedBug) -> dict[str, Any]:
-    """Return what the page says of a loop."""
+    """Returns the page's texts about a loop."""
     return {
         "title": bug.title,
         "wrong": bug.wrong,

@@ -5,8 +5,8 @@
 A twin draws the preset's batches from the same first parameters, without clipping and
 noise.  Gradients that are not clipped are longer, so its learning rate is the best of a
 grid on another seed, or on the mean of several.  Presets that differ in ε and learning
-rate alone share a twin: that of ``fashion-strict`` is ``fashion``'s; that of
-``mnist-strict`` is recorded by tools/record/runs.py.  Writes
+rate alone share a twin: ``fashion-strict`` uses the twin of ``fashion``, and
+tools/record/runs.py records the twin of ``mnist-strict``.  Writes
 dpsgd_explorer/web/recorded/<slug>-twin.json: a run as tools/record/runs.py writes it,
 with the trials of the grid.
 """

@@ -3,9 +3,10 @@
     python -m tools.record.real_step
 
 Writes dpsgd_explorer/web/recorded/choices/real_step.json.  The run of a preset is
-repeated up to one step.  Of that step's batch it holds the length of each gradient,
-that of their sum, and for several bounds C the length of the sum of the clipped
-gradients and its angle to the true one.  Nothing of that is noisy: it is not private.
+repeated up to one step.  The file contains, for that step's batch, the norm of each
+gradient, the norm of their sum, and for several bounds C the norm of the sum of the
+clipped gradients and its angle to the true sum.  Nothing of that is noisy: it is not
+private.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tools.record.measured_gradients import (
 )
 
 PRESET = next(preset for preset in PRESETS if preset.slug == "mnist-cnn")
-STEP = 52  # one that tools.record.runs records, too
+STEP = 52  # tools.record.runs records this step, too
 FACTORS = tuple(2 ** (i / 4) for i in range(-16, 17))  # of the run's own C
 DIGITS = 4
 

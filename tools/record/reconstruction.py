@@ -66,7 +66,7 @@ def main() -> int:
 
 @torch.no_grad()
 def _rounded(parameter: Tensor) -> float:
-    """Round a parameter to bytes in place; return what one unit stands for."""
+    """Round a parameter to bytes in place; return the value of one unit."""
     scale = float(parameter.abs().max()) / 127
     parameter.copy_((parameter / scale).round() * scale)
     return scale

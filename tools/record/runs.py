@@ -4,7 +4,7 @@
 
 Writes dpsgd_explorer/web/recorded/<slug>.json: settings, events, summary, versions.
 All evaluations are recorded, and about sixty of the step events.  Each run has a new
-process with nothing cached, so its seconds are those of a first run.  They are CPU
+process with nothing cached, so its seconds hold for a first run.  They are CPU
 seconds of one core, the same whatever else the machine does.
 """
 
@@ -71,10 +71,10 @@ def record(preset: Preset) -> dict[str, Any]:
 
 
 def in_cpu_seconds(start: Callable[[], Iterable[Event]]) -> Iterator[Event]:
-    """Yield the events of a run, their ``seconds`` those of this process's CPU.
+    """Yields the events of a run, with this process's CPU time as ``seconds``.
 
     Args:
-        start: Starts the run; what it does before the first event counts, too.
+        start: Starts the run; its time before the first event counts, too.
     """
     begin = time.process_time()
     for event in start():

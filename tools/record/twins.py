@@ -5,7 +5,7 @@
 All twins of a seed share first parameters and batches.  Each kind is first trained at
 every learning rate of a grid, with seeds that serve nothing else; the rate of the best
 mean test accuracy is the kind's own.  Then each kind is trained at its own rate and at
-those of the other two, with other seeds.  Writes
+the rates of the other two, with other seeds.  Writes
 dpsgd_explorer/web/recorded/choices/twins.json: the settings that all runs share, the
 accuracies of the tuning, and the accuracies on the way of each kind, rate and seed.
 """
