@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.errors import ConfigError, ReceiptError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ READABLE = (
     "train wrote (.safetensors)."
 )
 COLUMNS = ("figure", "stated", "recomputed", "fits")
+EPSILON_DIGITS = 4
 LONGEST = 34  # characters of a value
 #: Lines of the ledger that are printed where all of them fit.
 FEW_LINES = 3
@@ -82,12 +84,22 @@ def _as_text(findings: Findings, limits: Sequence[str]) -> str:
         [
             *table,
             f"{fitting} of {len(findings.figures)} figures fit.",
+            *_guarantee(findings.figures),
             "",
             "Not checked, because no other figure determines it:",
             *(f"  {place}: {why}" for place, why in findings.unchecked.items()),
             *limits,
         ]
     )
+
+
+def _guarantee(figures: Sequence[Figure]) -> list[str]:
+    """Return the line about the stated ε, which means nothing without its δ."""
+    stated = {figure.path: figure.stated for figure in figures}
+    epsilon, delta = stated.get("epsilon"), stated.get("told.delta")
+    if epsilon is None or delta is None:
+        return []
+    return [f"Stated: ε = {round_up(epsilon, EPSILON_DIGITS)} at δ = {delta:g}."]
 
 
 def _shown(figures: Sequence[Figure]) -> list[Figure]:

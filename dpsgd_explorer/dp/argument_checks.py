@@ -24,6 +24,21 @@ def require_together(**values: object) -> None:
         )
 
 
+def check_loss_fn(loss_fn: object) -> None:
+    """Raise ConfigError unless the loss is a function of outputs and targets."""
+    if loss_fn is not None and (not callable(loss_fn) or isinstance(loss_fn, type)):
+        remedy = (
+            f"Pass an instance, loss_fn={loss_fn.__name__}()."
+            if isinstance(loss_fn, type)
+            else "Pass for example torch.nn.functional.mse_loss."
+        )
+        raise ConfigError(
+            "loss_fn",
+            "loss_fn must be a function of outputs and targets, got "
+            f"{loss_fn!r:.100}. {remedy}",
+        )
+
+
 def check_after(after: object, kind: type) -> None:
     """Raise ConfigError unless the earlier phase is an engine, or none."""
     if after is not None and not isinstance(after, kind):

@@ -37,7 +37,7 @@ from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
 from dpsgd_explorer.dp.kernels.heap import HEAP
 from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.ledger import spending
-from dpsgd_explorer.dp.optimizer_hooks import unwrapped_optimizer
+from dpsgd_explorer.dp.optimizer_hooks import ScalerBinding, unwrapped_optimizer
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.dp.plan_arguments import PlanArguments
 from dpsgd_explorer.dp.safety.passes import LossFunction
@@ -208,6 +208,7 @@ class PrivacyEngine(AccountedEngine):
         )
         argument_checks.check_parameter_lists(module, named_params, origin_params)
         settings.clipper(clipping_groups(clipping_style, module))  # checks the names
+        argument_checks.check_loss_fn(loss_fn)
         argument_checks.require_together(example_inputs=example_inputs, loss_fn=loss_fn)
         arguments = PlanArguments(
             batch_size,
@@ -244,6 +245,7 @@ class PrivacyEngine(AccountedEngine):
         self._example = example_inputs
         self._loss_fn = loss_fn
         self._part_size = physical_batch_size
+        self._grad_scaler = grad_scaler
         self._loss_scale = grad_scaler.get_scale if grad_scaler else unit_loss_scale
         self._attachment: Attachment | None = None
 
@@ -329,6 +331,8 @@ class PrivacyEngine(AccountedEngine):
             if self._example is not None and self._loss_fn is not None:
                 attachment.check_example(self._example, self._loss_fn)
             attachment.undo_too(switch_off(self._wrapper))
+            if self._grad_scaler is not None:
+                attachment.undo_too(ScalerBinding(self._grad_scaler).release)
             counted = self._report.writers()
             spending.warn_of_uncounted(self.module, counted, attachment.dropped)
             undo.pop_all()

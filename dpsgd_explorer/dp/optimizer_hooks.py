@@ -8,6 +8,7 @@ from types import MethodType
 from typing import Any
 
 from torch import Tensor, nn
+from torch.amp import GradScaler
 from torch.optim import Optimizer
 
 from dpsgd_explorer.errors import ConfigError, PrivacyError
@@ -104,6 +105,36 @@ class OptimizerBinding:
         """Drop the gradients, also where a tensor of zeros was asked for."""
         self._zero_grad(set_to_none=True)
         self._cleared(self.optimizer)
+
+
+class ScalerBinding:
+    """Names the remedy where a GradScaler steps in the middle of a batch.
+
+    torch's own error only says that no inf checks were recorded.
+
+    Args:
+        scaler: The scaler, given to the engine as ``grad_scaler``.
+    """
+
+    def __init__(self, scaler: GradScaler) -> None:
+        self._scaler = scaler
+        self._step = scaler.step
+        scaler.step = self._checked_step  # type: ignore[method-assign]
+
+    def release(self) -> None:
+        """Leave the scaler as it was."""
+        del self._scaler.step
+
+    def _checked_step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        if all(parameter.grad is None for parameter in parameters):
+            raise PrivacyError(
+                "GradScaler.step() must be called after the last part of a batch, got "
+                "a batch that awaits more parts or a backward call. With "
+                "physical_batch_size, call scaler.step(optimizer), scaler.update() and "
+                "optimizer.zero_grad() only if a parameter's gradient is not None."
+            )
+        return self._step(optimizer, *args, **kwargs)
 
 
 class BackwardBinding:

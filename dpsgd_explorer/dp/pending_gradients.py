@@ -26,7 +26,8 @@ MESSAGE = (
     "engine bounds every sample (transformers: max_grad_norm=0, Lightning: "
     "gradient_clip_val=None). To use the noisy gradient, read param.grad after step(), "
     "change it in a step pre-hook of the optimizer that is registered after attach(), "
-    'or pass engine="extending", whose param.grad is private when backward ends.'
+    'or pass engine="extending", whose param.grad is private when backward ends. A '
+    "GradScaler needs that engine too, and grad_scaler=scaler."
 )
 
 

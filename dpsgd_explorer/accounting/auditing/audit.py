@@ -96,7 +96,7 @@ class AuditResult:
 
     def _proven(self) -> str:
         share = f"{100 * self.confidence:.10g} %"
-        of_steps = f"the {self.steps} steps so far"
+        of_steps = f"the {self.steps} steps done"
         if not self.steps:
             made = "had canaries" if self.unscored else "was done"
             return f"Nothing is proven: no step {made}."

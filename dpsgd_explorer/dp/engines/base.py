@@ -214,6 +214,11 @@ class GradientEngine(ABC):
         """Return how the norms of the last pass were computed; [] without a choice."""
         return []
 
+    @property
+    def rules(self) -> Mapping[str, object]:
+        """Rule of each layer, by the name of the layer; {} without rules."""
+        return {}
+
     def remedy(self, error: Exception) -> str:
         """Return what to do when the module fails on the safety check's inputs."""
         return (

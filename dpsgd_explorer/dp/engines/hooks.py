@@ -17,7 +17,7 @@ arXiv:2009.03106 (clipping by reweighted losses); Li et al. (2022), arXiv:2110.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Unpack
 
@@ -82,6 +82,11 @@ class HooksEngine(GradientEngine):
         self._requests: dict[str, list[NormRequest]] = {}
         self._open_pass = self._replayed = False
         self._fast_attention = True
+
+    @property
+    def rules(self) -> Mapping[str, object]:
+        """Rule of each layer, by the name of the layer."""
+        return self._coverage.rules
 
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
         return self._coverage.parameters

@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
 from dpsgd_explorer.dp.ledger.ledger import Ledger
 
 #: Version of the layout; ``audit.receipts`` checks receipts of this one.
 VERSION = 1
+#: Decimals of ε in the text.
+EPSILON_DIGITS = 4
 PROOF = "samples checked for independence on random batches before the first pass"
 NO_PROOF = "no forward pass was run"
 
@@ -98,16 +101,21 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
     lines = ["  ".join(map(str.ljust, row, width)).rstrip() for row in rows]
     if told["planned_steps"] is not None:
         lines.append(f"plan: {told['steps']} of {told['planned_steps']} planned steps")
-    epsilon = "none" if receipt["epsilon"] is None else f"{receipt['epsilon']:.6g}"
+    epsilon = receipt["epsilon"]
+    epsilon = "none" if epsilon is None else round_up(epsilon, EPSILON_DIGITS)
+    is_default = told["delta"] == 1 / (2 * told["sample_size"])
     epsilons = (receipt["epsilons"] or {}).items()
-    others = ", ".join(f"{name} {value:.6g}" for name, value in epsilons)
+    others = ", ".join(
+        f"{name} {round_up(value, EPSILON_DIGITS)}" for name, value in epsilons
+    )
     return "\n".join(
         [
             *lines,
             f"sampling: {receipt['sampling']}",
             f"loss: {receipt['loss']}",
             f"noise: {receipt['noise']}",
-            f"epsilon: {epsilon} at delta = {told['delta']:.6g}, "
+            f"epsilon: {epsilon} at delta = {told['delta']:.6g}"
+            f"{' (the default, 1/(2N))' * is_default}, "
             f"{told['neighboring_relation']}, accountant {told['accountant']}",
             *([f"by accountant: {others}"] if others else []),
             *(f"warning: {line}" for line in receipt.get("warnings", ())),

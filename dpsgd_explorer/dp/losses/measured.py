@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from dpsgd_explorer.dp.losses.graph import form_of
+from dpsgd_explorer.errors import ConfigError
 
 
 class MeasuredLoss:
@@ -25,8 +26,18 @@ class MeasuredLoss:
         self.forms: set[str] = set()
 
     def __call__(self, outputs: Any, targets: Any) -> Tensor:
-        """Return the loss."""
-        loss = self._loss_fn(outputs, targets)
+        """Return the loss.
+
+        Raises:
+            ConfigError: the loss function returned something else than a tensor.
+        """
+        loss: object = self._loss_fn(outputs, targets)
+        if not isinstance(loss, Tensor):
+            raise ConfigError(
+                "loss_fn",
+                "loss_fn must return a tensor of one number, got "
+                f"{type(loss).__name__}.",
+            )
         if loss.grad_fn is not None:
             form = form_of([(loss.grad_fn, loss.output_nr)])
             self.forms |= {form} - {""}

@@ -222,12 +222,27 @@ class SafetyCheck(CheckPasses):
             other_engine = "" if alone else 'use engine="microbatch", '
             raise UnsupportedModuleError(
                 f"the per-sample gradients of {[*named][worst - 1]} do not add up to "
-                "autograd's: the parameter is used outside the forward of its layer, "
+                f"autograd's: {self._suspect([*named][worst - 1])}"
+                "the parameter is used outside the forward of its layer, "
                 "or the loss that the module returns is not a "
                 f"{self._gradient_engine.loss_reduction} over samples, which "
                 f"loss_reduction requires. Call the layer instead, {other_engine}or "
                 "change loss_reduction."
             )
+
+    def _suspect(self, parameter: str) -> str:
+        """Return the first cause to consider: a registered rule of the parameter."""
+        layer = parameter.rpartition(".")[0]
+        kind = _registered(self._gradient_engine.rules.get(layer))
+        return (
+            f"{kind}, the registered rule of its layer, is wrong, or " if kind else ""
+        )
+
+    def _suspects(self) -> str:
+        """Return the classes of the registered rules; without them, of some rule."""
+        rules = self._gradient_engine.rules.values()
+        kinds = sorted({kind for rule in rules if (kind := _registered(rule))})
+        return f"the layer rule {' or '.join(kinds)}" if kinds else "a layer rule"
 
     def _sums(self, samples: Samples) -> Iterator[tuple[str, Tensor]]:
         """Yield each parameter's gradient of the loss, by both paths of its rule."""
@@ -294,7 +309,7 @@ class SafetyCheck(CheckPasses):
             if not length <= 1 + self._tolerance:
                 raise UnsupportedModuleError(
                     "a clipped gradient must not be longer than max_grad_norm, got "
-                    f"{length:.3g} times the bound: a layer rule is wrong."
+                    f"{length:.3g} times the bound: {self._suspects()} is wrong."
                 )
 
     def _weighted(
@@ -323,3 +338,10 @@ class SafetyCheck(CheckPasses):
         self, call: Any, calls: Mapping[int, Any], pattern: Pattern | None = None
     ) -> str:
         return describe_mixing(self._module, call, calls, self._draws, pattern)
+
+
+def _registered(rule: object) -> str | None:
+    """Return the class of a rule from outside of this package; None for other rules."""
+    kind = type(rule)
+    is_ours = kind.__module__.partition(".")[0] in {"builtins", "dpsgd_explorer"}
+    return None if is_ours else kind.__name__

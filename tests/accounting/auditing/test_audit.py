@@ -14,7 +14,7 @@ RUN = Phase(0.1, noise_multiplier(4.0, 0.1, 60, DELTA), 60)
 def test_it_says_what_was_proven_of_which_steps():
     found = audit(simulated(RUN, 4000, 1), [RUN], DELTA)
     text = str(found)
-    assert text.startswith("ε of the 60 steps so far is 3.")
+    assert text.startswith("ε of the 60 steps done is 3.")
     assert "95 % confidence" in text
     assert "4000 canaries" in text
     assert "Promised: 4.00." in text

@@ -230,7 +230,7 @@ def test_an_audit_is_of_the_steps_so_far():
     train(engine, optimizer, steps=10)
     found = engine.audit()
     assert found.steps == 10
-    assert "of the 10 steps so far" in str(found)
+    assert "of the 10 steps done" in str(found)
     assert found.epsilon_promised == pytest.approx(engine.get_epsilon(), rel=1e-6)
 
 

@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from dpsgd_explorer.accounting import ACCOUNTANTS, Plan
+from dpsgd_explorer.accounting import ACCOUNTANTS, Plan, round_up
 from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
 from dpsgd_explorer.dp.ledger.ledger import BatchSizes, Ledger
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
@@ -111,7 +111,11 @@ def test_a_receipt_is_json_and_can_be_printed():
     for row in (["sample_rate", "0.2", "0.2"], ["max_grad_norm", "0.5", "0.5"]):
         assert row in rows
     assert ["noise", "draws", "6", "6"] in rows
-    assert f"{receipt['epsilon']:.6g} at delta" in text
+    shown = round_up(receipt["epsilon"], 4)
+    assert float(shown) >= receipt["epsilon"]
+    assert f"epsilon: {shown} at delta = {receipt['told']['delta']:.6g}" in text
+    default = " (the default, 1/(2N)), " in text
+    assert default == (receipt["told"]["delta"] == 0.5 / receipt["told"]["sample_size"])
 
 
 def test_all_accountants_are_reported_and_the_exact_one_decides():
@@ -131,7 +135,7 @@ def test_all_accountants_are_reported_and_the_exact_one_decides():
     assert json.loads(json.dumps(receipt, allow_nan=False)) == receipt
     assert (receipt["epsilon"], receipt["epsilons"]) == (spent["exact"], spent)
     assert receipt["told"]["accountant"] == "exact"
-    assert f"rdp {spent['rdp']:.6g}" in receipt_text(receipt)
+    assert f"rdp {round_up(spent['rdp'], 4)}" in receipt_text(receipt)
     assert engine.get_epsilons(delta=1e-6)["rdp"] > spent["rdp"]
 
 

@@ -1,0 +1,135 @@
+"""Wrong uses whose own error would not name the cause, and batches without records."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from dpsgd_explorer import dp
+from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
+from tests.dp.nets import attached
+
+DATA = torch.randn(50, 4), torch.randint(0, 2, (50,))
+
+
+def run_of(model, **options):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    options = {"batch_size": 8, "epochs": 1, "noise_multiplier": 1.0} | options
+    return optimizer, dp.make_private(model, optimizer, DATA, **options)
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "message"),
+    [
+        ("mse", "got 'mse'. Pass for example torch.nn.functional.mse_loss"),
+        (nn.MSELoss, r"Pass an instance, loss_fn=MSELoss\(\)"),
+        ([nn.MSELoss()], "Pass for example torch.nn.functional.mse_loss"),
+    ],
+    ids=["name", "class", "list"],
+)
+def test_a_loss_that_is_no_function_is_refused(loss_fn, message):
+    with pytest.raises(ConfigError, match=message) as refusal:
+        run_of(nn.Linear(4, 2), loss_fn=loss_fn)
+    assert str(refusal.value).startswith("loss_fn must be a function of outputs and")
+    assert refusal.value.field == "loss_fn"
+
+
+def test_a_loss_function_without_a_tensor_is_refused():
+    with pytest.raises(ConfigError, match="loss_fn must return a tensor"):
+        run_of(nn.Linear(4, 2), loss_fn=lambda outputs, targets: 3.0)
+
+
+def trained_in_parts(*, only_at_the_end):
+    """Train a batch in parts with a scaler of losses; return scaler and run."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    execution = dp.Execution(
+        engine="extending", grad_scaler=scaler, physical_batch_size=2
+    )
+    model = nn.Linear(4, 2)
+    optimizer, run = run_of(model, execution=execution)
+    for epoch in run.epochs():
+        for x, y in epoch:
+            scaler.scale(F.cross_entropy(model(x), y)).backward()
+            if not only_at_the_end or model.weight.grad is not None:
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+    return scaler, run
+
+
+def test_a_scaler_that_steps_within_a_batch_is_told_when_to_step():
+    with pytest.raises(
+        PrivacyError, match=r"GradScaler\.step\(\) must be called after"
+    ):
+        trained_in_parts(only_at_the_end=False)
+
+
+def test_a_scaler_may_step_at_the_end_of_each_batch():
+    scaler, run = trained_in_parts(only_at_the_end=True)
+    assert run.engine.steps_done == run.plan.steps
+    assert run.epsilon() > 0
+    run.engine.detach()
+    assert scaler.step.__func__ is torch.amp.GradScaler.step
+
+
+def test_an_engine_without_gradients_before_the_step_names_the_scaler():
+    model = nn.Linear(4, 2)
+    optimizer, run = run_of(model, assume_per_sample_loss=True)
+    scaler = torch.amp.GradScaler("cpu")
+    x, y = next(iter(run.loader))
+    scaler.scale(F.cross_entropy(model(x), y)).backward()
+    with pytest.raises(
+        PrivacyError, match="GradScaler needs that engine too, and grad"
+    ):
+        scaler.step(optimizer)
+
+
+class Kernel(nn.Linear):
+    """A layer with a rule of its own in each test."""
+
+
+class SmallNorms(LinearRule):
+    """Norms that are half of the true ones."""
+
+    def squared_norms(self, *given):
+        return super().squared_norms(*given) / 4
+
+
+class DoubleSums(LinearRule):
+    """Sums that are twice the true ones."""
+
+    def weighted_gradients(self, layer, activations, backprops, weights, sums):
+        super().weighted_gradients(layer, activations, backprops, 2 * weights, sums)
+
+
+@pytest.mark.parametrize("rule", [SmallNorms, DoubleSums])
+def test_a_wrong_rule_is_named(rule):
+    remove = dp.register_rule(Kernel, rule())
+    try:
+        with pytest.raises(UnsupportedModuleError, match=rule.__name__):
+            attached(Kernel(4, 2))[0].module(torch.randn(3, 4))
+    finally:
+        remove()
+
+
+@pytest.mark.parametrize("engine", ["hooks", "extending", "vmap", "microbatch"])
+def test_batches_of_one_record_on_average_may_be_empty(engine):
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    execution = dp.Execution(engine=engine)
+    optimizer, run = run_of(
+        model, batch_size=1, execution=execution, noise=dp.Noise(kind="seeded", seed=1)
+    )
+    sizes, before = [], [p.detach().clone() for p in model.parameters()]
+    for epoch in run.epochs():
+        for x, y in epoch:
+            sizes.append(len(x))
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert {0, 1} <= set(sizes)
+    assert run.engine.steps_done == run.plan.steps == len(sizes)
+    for parameter, start in zip(model.parameters(), before, strict=True):
+        assert torch.isfinite(parameter).all()
+        assert not torch.equal(parameter, start)
+    assert 0 < run.epsilon() < 1
