@@ -218,7 +218,7 @@ def test_pictures_say_what_they_show():
     assert all(len(alt) > 10 for alt, _ in PICTURE.findall(everything()))
 
 
-HOW_TO = ("from-opacus", "from-fastdp", "token-losses", "audit-a-run")
+HOW_TO = ("from-opacus", "from-fastdp", "gpus", "token-losses", "audit-a-run")
 API = ("dp", "schedules", "accounting", "regression")
 LONG_PAGES = (
     "docs/reference/errors.md",

@@ -27,7 +27,8 @@ document.addEventListener("securitypolicyviolation", (event) => {
 });
 """
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-SMALL = """[...document.querySelectorAll("button, input")].filter((control) => {
+SMALL = """
+[...document.querySelectorAll("button, input, .site-link")].filter((control) => {
   const { width, height } = control.getBoundingClientRect();
   return width && height && control.type !== "checkbox" && Math.min(width, height) < 24;
 }).map((control) => control.outerHTML)"""
