@@ -186,8 +186,13 @@ def test_a_body_of_undeclared_length(client):
 
 def test_a_wrong_method_says_which_are_right(client):
     answer = client.put(RUNS, json={})
-    assert error_of(answer, 405)["code"] == "method_not_allowed"
-    assert {"GET", "POST"} <= set(answer.headers["Allow"].split(", "))
+    error = error_of(answer, 405)
+    assert error["code"] == "method_not_allowed"
+    allowed = sorted(answer.headers["Allow"].split(", "))
+    assert {"GET", "POST"} <= set(allowed)
+    assert error["message"] == (
+        f"PUT is not allowed at this address. Allowed: {', '.join(allowed)}."
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import http
 import re
 
 from flask import Flask, Response, jsonify, make_response, render_template, request
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from dpsgd_explorer.errors import (
     AccountingError,
@@ -118,8 +118,16 @@ def _flasks(error: HTTPException) -> Response | HTTPException:
     if status < 400:
         return error  # a redirection, not a fault
     message = EXPLANATIONS.get(status, error.description or error.name)
+    if isinstance(error, MethodNotAllowed):
+        message = _allowed(error)
     response = error_reply(status, re.sub(r"\W+", "_", error.name.lower()), message)
     for name, value in error.get_headers(request.environ):
         if name in KEPT_HEADERS:
             response.headers[name] = value
     return response
+
+
+def _allowed(error: MethodNotAllowed) -> str:
+    """Return which methods the address has."""
+    methods = ", ".join(sorted(error.valid_methods or ())) or "none"
+    return f"{request.method} is not allowed at this address. Allowed: {methods}."

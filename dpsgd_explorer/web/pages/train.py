@@ -68,13 +68,11 @@ class PresetLink:
     Attributes:
         query: Its settings, as the address carries them.
         result: Summary of its recorded run, empty if there is none.
-        privacy: What it may spend, in short.
     """
 
     slug: str
     label: str
     note: str
-    privacy: str
     query: dict[str, str]
     result: dict[str, Any]
 
@@ -215,7 +213,6 @@ def preset_links() -> list[PresetLink]:
             slug=preset.slug,
             label=preset.label,
             note=preset.note,
-            privacy=_privacy_of(TrainingConfig.parse(preset.config)),
             query=to_query(TrainingConfig.parse(preset.config)),
             result=run.summary if (run := recorded_run(preset.slug)) else {},
         )
@@ -244,14 +241,6 @@ def _recorded_lines(config: TrainingConfig) -> list[Line]:
         Line(curves["recorded"], "recorded", "s-private thin"),
     ]
     return [line for line in lines if line.evaluations]
-
-
-def _privacy_of(config: TrainingConfig) -> str:
-    if not config.plan.is_private:
-        return "not private"
-    if config.target_epsilon is None:
-        return f"σ {config.noise_multiplier:g}"
-    return f"ε {config.target_epsilon:g}"
 
 
 def recorded_run(slug: str) -> RecordedRun | None:

@@ -43,6 +43,16 @@ def test_a_program_gets_json_everywhere(reading, accept):
     error_of(reading.get("/nowhere", headers={"Accept": accept}), 404)
 
 
+def test_a_browser_learns_which_methods_a_page_has(reading):
+    answer = reading.post("/learn/", headers=BROWSER)
+    assert answer.status_code == 405
+    assert answer.mimetype == "text/html"
+    assert "Error 405" in answer.text
+    assert "POST is not allowed at this address. Allowed: GET, HEAD, OPTIONS." in (
+        answer.text
+    )
+
+
 TYPED = "<script>alert(1)</script>"
 PLACES = (
     "/{}/",

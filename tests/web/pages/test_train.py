@@ -132,3 +132,6 @@ def test_presets_show_their_name_and_the_result_of_their_recorded_run(get):
         tile = page[at : page.index("</a>", at)]
         assert f"<strong>{preset.label}</strong>" in tile
         assert reached in tile
+        assert re.findall(r"ε (?:= )?([\d.]+)", tile) == [
+            f"{TrainingConfig.parse(preset.config).target_epsilon:g}"
+        ]
