@@ -108,7 +108,7 @@ FAMILIES = {
         1.0, r"dpsgd_explorer/(?:web|runs|server|settings)\b.*\.py", prose.literals
     ),
     "messages of the library": Family(1.0, r"dpsgd_explorer/.*\.py", prose.literals),
-    "scripts' messages": Family(7.0, r"static/.*\.js", prose.script_literals),
+    "scripts' messages": Family(1.0, r"static/.*\.js", prose.script_literals),
     "scripts' comments": Family(20.0, r"static/.*\.js", prose.script_comments),
     "source: accounting": Family(
         8.0, r"dpsgd_explorer/accounting/.*\.py", prose.comments

@@ -13,7 +13,7 @@ AUDIT, ENGINE, TORCH, NOTHING = "audit", "engine", "torch", "nothing"
 #: What sees a bug, and how the page says it.
 CHECKS = {
     AUDIT: "the audit’s lower bound passes the promise",
-    ENGINE: "PrivacyEngine refuses",
+    ENGINE: "PrivacyEngine rejects the loop",
     TORCH: "PyTorch stops the loop with an error",
     NOTHING: "nothing shows",
 }

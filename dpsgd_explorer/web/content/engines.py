@@ -131,7 +131,7 @@ HOOKED = "`param.private_grad`, `param.grad` at `step()`"
 FEATURES: dict[str, tuple[str, ...]] = {
     "sharded training (FSDP2)": (
         "layers whose rule reads no parameter",
-        *["refused"] * (len(ENGINES) - 1),
+        *["rejected"] * (len(ENGINES) - 1),
         "torch’s",
     ),
     "layers": (

@@ -50,7 +50,7 @@ def _of_queue(reading: Reading) -> Families:
     yield _gauge("dpsgd_queue_depth", "Runs waiting for a worker", reading.queued)
     yield _gauge(
         "dpsgd_queue_oldest_seconds",
-        "Time since the oldest waiting run was launched; 0: none waits",
+        "Time since the oldest waiting run was launched; 0 if no run waits",
         reading.oldest_queued_s,
     )
     yield _gauge(

@@ -68,7 +68,7 @@ Sampling = Annotated[
     AfterValidator(lambda name: one_of("sampling", name, SAMPLINGS)),
     Field(
         json_schema_extra={"enum": list(SAMPLINGS)},
-        description="Way that batches are drawn. truncated_poisson also requires "
+        description="Method of drawing batches. truncated_poisson also requires "
         "sample_size and max_batch_size.",
     ),
 ]
@@ -233,10 +233,11 @@ class PlanQuestion(TrainingConfig):
         None,
         ge=2,
         le=MOST_POINTS,
-        description="Number of points of the curve of ε. Left out: no curve.",
+        description="Number of points of the curve of ε. If left out, no curve is "
+        "returned.",
     )
     preliminary: bool = Field(
         False,
         description="If true, answers immediately, with few points. For a target the "
-        "noise is then an upper bound of the noise that a run takes.",
+        "noise is then an upper bound of the noise that a run needs.",
     )

@@ -183,7 +183,7 @@ class RegressionQuestion(Question):
         "rate_factor",
         1.0,
         group=DESCENT,
-        help="Multiplies the rate; The chart also shows 10 times and 0.1 times this "
+        help="Multiplies the rate. The chart also shows 10 times and 0.1 times this "
         "rate.",
         ge=1e-3,
         le=1e3,

@@ -229,7 +229,7 @@ def _shorts(runs: Sequence[Run], phases: Phases) -> list[str]:
             and view.counts(name, config)
         ]
         apart = [*apart[:WORDS], *_by_hand(run, phases[run.id])]
-        shorts.append(run.name or " · ".join(apart) or "as most here")
+        shorts.append(run.name or " · ".join(apart) or "most common settings")
     return shorts
 
 

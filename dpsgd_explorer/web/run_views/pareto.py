@@ -110,7 +110,7 @@ def fronts(
 def _why_no_dot(row: RunRow) -> str:
     """Return why a run has no place on the chart, "" if it has one."""
     if row.is_active:
-        return "not at its end yet"
+        return "not finished yet"
     if row.run.privacy is None or row.run.summary.get("test_accuracy") is None:
         return "ended without an accuracy"
     if not row.run.privacy.epsilon:

@@ -177,5 +177,5 @@ def _card_of_search(
         points=[(point["trained"], point["test_accuracy"]) for point in evaluations],
         budget=None,
         axis="step of the winner",
-        choice="the choice included",
+        choice="including the choice",
     )

@@ -97,7 +97,7 @@ function whisker({engine}, range, color) {
   return [{type: "line", x0: range[0], x1: range[1], y0: engine, y1: engine, line: {color: color("--ink"), width: 1.5}}];
 }
 
-/** The value behind each bar; "refused" where there is none. */
+/** The value behind each bar; "rejected" where there is none. */
 function told(found, values, shown, range, color) {
   const behind = {xanchor: "left", xshift: 6};
   const written = shown.map((one, i) => {
@@ -105,7 +105,7 @@ function told(found, values, shown, range, color) {
     return strong(values[i].toFixed(2), color("--ink"), {...behind, x, y: one.engine});
   });
   const refused = found.filter((one) => one.refused !== "");
-  return [...written, ...refused.map(({engine}) => words("refused", color("--text-budget"), {...behind, x: 0, y: engine}))];
+  return [...written, ...refused.map(({engine}) => words("rejected", color("--text-budget"), {...behind, x: 0, y: engine}))];
 }
 
 /** The heading of a chart. */

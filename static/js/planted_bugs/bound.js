@@ -65,7 +65,7 @@ export function marks(chart, audited, {promise, steps}) {
 export function conclusion({points, refused, error, seen_by}, {promise}) {
   const last = points.at(-1);
   if (!seen_by) return last ? `After ${last.step} steps ε ≥ ${roundDown(last.epsilon_lower)} is proven` : "The loop runs";
-  if (refused) return "PrivacyEngine refuses";
+  if (refused) return "PrivacyEngine rejects the loop";
   if (error) return "PyTorch stops the loop with an error";
   if (!last) return "Nothing was run";
   const both = `ε ≥ ${roundDown(last.epsilon_lower)} is proven, ε = ${roundUp(promise.epsilon)} was promised`;

@@ -20,7 +20,7 @@ export class Lines {
     this.isOpen = true;
     for (const line of code.children) line.setAttribute("role", "none"); // empty ones stay so
     code.setAttribute("role", "listbox");
-    code.setAttribute("aria-label", "Lines; Enter picks the one at fault");
+    code.setAttribute("aria-label", "Lines of code; press Enter to pick the faulty line");
     for (const [i, line] of this.lines.entries()) {
       line.setAttribute("role", "option");
       line.setAttribute("aria-selected", "false");

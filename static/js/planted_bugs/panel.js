@@ -6,8 +6,8 @@ import {audited, conclusion, marks, said, table} from "./bound.js";
 
 const HEIGHT = 300;
 const WORDS = {
-  queued: "Waits for its turn on the server.",
-  running: "Runs on the server.",
+  queued: "Waiting for its turn on the server.",
+  running: "Running on the server.",
   paused: "Paused on the server.",
   done: "Ran on the server just now, with a seed of its own.",
   failed: "The run failed.",

@@ -53,7 +53,7 @@ def test_a_bug_is_guessed_and_caught_and_the_score_stays(open_page, axe):
     press(page, "Show the bug")
     press(page, "Run it")
     expect(page.locator("[data-bound-text]")).to_contain_text("BatchNorm1d")
-    expect(heading(page)).to_have_text("PrivacyEngine refuses")
+    expect(heading(page)).to_have_text("PrivacyEngine rejects the loop")
     page.reload()
     expect(page.locator("[data-score]")).to_contain_text("2 of 17 loops done")
     press(page, "Start over")

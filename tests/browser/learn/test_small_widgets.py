@@ -136,7 +136,7 @@ def test_a_kernel_is_stepped_over_an_image_and_back_to_its_gradient(open_page):
     lit = figure.locator('[data-part="matrix"] .s-private').first
     focus(figure.get_by_role("button", name="Next"))
     page.keyboard.press("Enter")
-    expect(title).to_contain_text("makes entry 2 of the output: 7")
+    expect(title).to_contain_text("computes entry 2 of the output: 7")
     column = lit.bounding_box()
     assert column["height"] > 3 * column["width"]
     focus(figure.get_by_role("radio", name="2", exact=True))

@@ -29,7 +29,7 @@ test("each engine has its bar, over the ordinary step's", () => {
 test("an engine that refuses has no bar, and says so", () => {
   const {traces, layout} = draw("time", REFUSING);
   assert.ok(!traces[0].y.includes("vmap"));
-  assert.equal(layout.annotations.find(({y}) => y === "vmap").text, "refused");
+  assert.equal(layout.annotations.find(({y}) => y === "vmap").text, "rejected");
   assert.deepEqual(table("memory", REFUSING).rows[3], ["vmap", null, null]);
 });
 

@@ -23,7 +23,7 @@ test("a bound is rounded down, a promise up", () => {
 test("a heading names what saw the bug", () => {
   const none = {...CAUGHT, seen_by: "nothing", points: [point(60, 1)]};
   assert.match(conclusion(none, PLAN), /^Nothing shows: ε ≥ 1\.00/);
-  assert.equal(conclusion({...CAUGHT, seen_by: "engine", refused: "no"}, PLAN), "PrivacyEngine refuses");
+  assert.equal(conclusion({...CAUGHT, seen_by: "engine", refused: "no"}, PLAN), "PrivacyEngine rejects the loop");
   assert.match(conclusion({points: [], refused: "", error: "shape", seen_by: "torch"}, PLAN), /PyTorch/);
   assert.equal(said({refused: "no", error: ""}).words, "no");
   assert.equal(said({refused: "", error: "shape"}).words, "shape");

@@ -84,7 +84,7 @@ test("errors are shares of each class and group, beside the whole and the twin",
   const beside = errorRows(model, {confusion: [[8, 2], [0, 10]], groups: {sex: {Female: [5, 0]}}}, ["0", "1"]);
   assert.equal(hardest(beside).label, "1");
   assert.equal(errorsConclusion(beside), "The 1 pays most for privacy: 10.0 points");
-  assert.equal(errorsConclusion(errorRows(model, {confusion: [[7, 3], [1, 9]], groups: {sex: {Female: [5, 1]}}}, ["0", "1"])), "No class is misread more than by the twin");
+  assert.equal(errorsConclusion(errorRows(model, {confusion: [[7, 3], [1, 9]], groups: {sex: {Female: [5, 1]}}}, ["0", "1"])), "No class is misread more often than by the twin");
   assert.equal(errorsConclusion(beside, false), "The 1 is furthest behind the twin: 10.0 points");
 });
 

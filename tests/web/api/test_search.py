@@ -118,7 +118,7 @@ def test_its_page_says_the_price_before_it_begins(client):
     assert '<span class="badge bound">bound</span>' in text
     assert f"trains {price['trainings']} models" in text
     assert "No <var>ε</var> here covers test records" in text
-    assert "Blind search, Adult income, ε = 0.05 a trial" in text
+    assert "Blind search, Adult income, ε = 0.05 per trial" in text
 
 
 def test_a_finished_search_spends_what_its_choice_costs(client, finished, log):
@@ -173,7 +173,7 @@ def test_its_card_says_the_winner_and_what_the_choice_costs(client, finished, lo
         "Blind search: Logistic regression on Adult income",
         f"ε = {spent}</text>",
         f">{reached}</text>",
-        "bound, the choice included",
+        "bound, including the choice",
         "step of the winner",
     ):
         assert words in card.text, words

@@ -145,7 +145,7 @@ def test_a_run_that_was_stopped_or_changed_says_so_in_its_chip(client, stored):
     text = words(compare(client, *whole, stopped, changed).text)
     assert "C stopped at 12" in text
     assert "D η 10 → 4" in text
-    assert "C as most here" not in text
+    assert "C most common settings" not in text
 
 
 def test_a_run_that_goes_on_has_its_place(client, stored):

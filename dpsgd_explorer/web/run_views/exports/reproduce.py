@@ -22,10 +22,10 @@ SCRIPT = Template('''\
 # In a checkout of DP-SGD Explorer $version, Python 3.11 or later: $install
 """Repeats run $run_id of DP-SGD Explorer $version: python THIS_FILE.
 
-It needs the package dpsgd_explorer of that version, and nothing of the site.
+It needs the package dpsgd_explorer of that version, but not the site.
 
 The same settings and seed give the same numbers on the same kind of machine.
-A seed that is known voids the guarantee: repeat a run to check it, never to publish.
+A known seed voids the guarantee: repeat a run to check it, never to publish it.
 """
 
 import sys
@@ -39,7 +39,7 @@ RECORDED = $recorded
 
 
 def main() -> int:
-    """Carry it out, print the curve; 1: a recorded number was not repeated."""
+    """Run it and print the curve; return 1 if a recorded number differs."""
     for event in start($arguments).events():
         if event.kind == "evaluation":
             print(event.data)
@@ -83,9 +83,9 @@ def notebook(run: Run, phases: Phases = ()) -> str:
     title = (
         f"In a checkout of DP-SGD Explorer {__version__}, Python 3.11 or later: "
         f"`{INSTALL}`\n\n# Run {run.id} again\n\nIt needs the package dpsgd_explorer "
-        "of that version, and nothing of the site. The same settings and seed give the "
-        "same numbers on the same kind of machine. A seed that is known voids the "
-        "guarantee: repeat a run to check it, never to publish."
+        "of that version, but not the site. The same settings and seed give the same "
+        "numbers on the same kind of machine. A known seed voids the guarantee: "
+        "repeat a run to check it, never to publish it."
     )
     code = (
         f"{parts['imports']}\n\nCONFIG = {parts['settings']}\n{parts['log']}",
@@ -166,6 +166,7 @@ def _performance(norm_methods: Mapping[str, str]) -> str:
         for key, method in norm_methods.items()
     )
     return (
-        "# How the run computed norms, as measured where it trained: the last bits.\n"
+        "# Methods of computing norms, chosen where the run trained; they decide the "
+        "last bits.\n"
         f"PERFORMANCE = PerformanceSettings(\n    norm_methods={{\n{lines}    }}\n)\n"
     )

@@ -51,7 +51,7 @@ export function errorsConclusion(rows, fair = true) {
   if (row.twin === null) return `${capital(named(row.label))} is misread most: ${percent(row.share)}, against ${percent(whole.share)} over all classes`;
   const price = 100 * (row.share - row.twin);
   const points = `${price.toFixed(1)} ${price.toFixed(1) === "1.0" ? "point" : "points"}`;
-  if (price < 0.05) return "No class is misread more than by the twin";
+  if (price < 0.05) return "No class is misread more often than by the twin";
   return `${capital(named(row.label))} ${fair ? "pays most for privacy" : "is furthest behind the twin"}: ${points}`;
 }
 

@@ -42,7 +42,7 @@ export class EnginesPanel extends BasePanel {
       caption: "Largest difference from any engine above",
       heads: ["Engine", "Largest difference"],
       words: [0],
-      rows: engines.map((one) => [one.engine, one.refused ? "refused" : one.difference === null ? "the first" : difference(one.difference)]),
+      rows: engines.map((one) => [one.engine, one.refused ? "rejected" : one.difference === null ? "the first" : difference(one.difference)]),
     });
     const refused = engines.filter((one) => one.refused);
     const list = this.part("refusals");
@@ -56,7 +56,7 @@ export class EnginesPanel extends BasePanel {
     this.part("ways-conclusion").textContent = taken ? `${WAYS}: ${taken}` : WAYS;
     showTable(this.part("ways"), {
       caption: "How each layer computes the norm of each sample’s gradient",
-      heads: ["Layer", "Kind", "Output", "Way", "ghost", "instantiate", "Why"],
+      heads: ["Layer", "Kind", "Output", "Method", "ghost", "instantiate", "Why"],
       words: [0, 1, 2, 3, 6],
       rows: layers.map((one) => [
         one.layer,

@@ -2,7 +2,7 @@
  * Starts the widgets of a page. One that fails, at its start or later, gives its drawing back and says so in one line.
  */
 
-const FAILED = "The moving version does not work in this browser; the picture and its table say the same.";
+const FAILED = "The moving version does not work in this browser; the picture and its table show the same numbers.";
 
 /** @typedef {{mount: (element: HTMLElement, data: any) => void}} Script */
 

@@ -60,7 +60,7 @@ export function words(game, data, model) {
   if (!game.revealed) return `This model gives the label “${label}” a probability of ${model.sure[record]}\u00a0%. Was the record in?`;
   const {you, attacker, truth} = rounds(game, data.joined, model).at(-1);
   const verdict = you === truth ? "You are right" : "You are wrong";
-  return `${verdict}: it was ${word(truth)}. The attacker says ${word(attacker)}: of its own models, those that had the record give “${label}” ${model.had_it[record]}\u00a0%, those that had it not ${model.had_it_not[record]}\u00a0%; this model ${model.sure[record]}\u00a0%.`;
+  return `${verdict}: it was ${word(truth)}. The attacker says ${word(attacker)}: its own models trained on the record give “${label}” ${model.had_it[record]}\u00a0%, its models trained without it ${model.had_it_not[record]}\u00a0%; this model ${model.sure[record]}\u00a0%.`;
 }
 
 /** Pure: the standing, in words. */
@@ -76,8 +76,8 @@ export function limits(played, data, model) {
     ? `Limits of any attack, on average over games: ${model.limits}. The model itself is right on ${model.accuracy} % of unseen records, without privacy on ${data.models[0].accuracy} %.`
     : `Without privacy nothing stops an attack. The model itself is right on ${model.accuracy} % of unseen records.`;
   const half = data.rounds / 2;
-  const coin = `${half} of ${data.rounds} were in, so one button all the way gets ${half}, as a coin does on average. A coin gets ${score(played).you} or more right in ${data.coin[score(played).you]} % of all games.`;
-  const whole = `About all ${data.records} records the attacker is right ${model.right} % of the time (95 % interval ${model.interval}).`;
+  const coin = `${half} of ${data.rounds} were in, so pressing the same button every time gets ${half}, as a coin does on average. A coin gets ${score(played).you} or more right in ${data.coin[score(played).you]} % of all games.`;
+  const whole = `Over all ${data.records} records the attacker is right ${model.right} % of the time (95 % interval ${model.interval}).`;
   return played.length === data.rounds ? `${rule} ${coin} ${whole}` : rule;
 }
 
