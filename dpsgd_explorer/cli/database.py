@@ -1,7 +1,7 @@
 """``database``: migrate the tables, print their version, or back them up.
 
-An embedded file is brought up whenever it is opened; a server's database by this only,
-so that its operator decides when.
+The site migrates a SQLite file when it opens the file. Only ``upgrade`` migrates a
+server's database, so that its operator decides when; ``current`` migrates nothing.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.training.artifacts import save_weights
@@ -71,6 +72,10 @@ def test_the_receipt_of_a_run_fits(name, verify):
     assert "NO" not in {line.split()[-1] for line in table.splitlines() if line}
     assert "arithmetic, not honesty" in table
     inside = receipt["trial"] if name == "search" else receipt
+    if name == "training":
+        epsilon = round_up(receipt["epsilon"], 4)
+        stated = f"Stated: ε = {epsilon} at δ = {receipt['told']['delta']:g}."
+        assert stated in table.splitlines()
     inside["done"][0]["noise_draws"] -= 1
     code, table, errors = verify(receipt)
     assert code == 1

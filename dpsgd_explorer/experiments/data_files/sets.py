@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.data_files.fetched import FetchedFile, FetchedSet
 from dpsgd_explorer.settings import DataSources
 
@@ -35,7 +36,7 @@ def _digits(name: str, sha256: str, packed_sha256: str, size: int) -> FetchedFil
 #: A checkout and the container have these files; the wheel does not.
 MNIST = FetchedSet(
     name="mnist",
-    label="MNIST digits",
+    label=DATA_SETS["mnist"].label,
     files=(
         _digits(
             "train-images-idx3-ubyte.gz",
@@ -65,7 +66,7 @@ MNIST = FetchedSet(
 )
 FASHION_MNIST = FetchedSet(
     name="fashion_mnist",
-    label="Fashion-MNIST",
+    label=DATA_SETS["fashion_mnist"].label,
     files=(
         _fashion(
             "train-images-idx3-ubyte.gz",
