@@ -141,7 +141,7 @@ def test_a_kernel_is_stepped_over_an_image_and_back_to_its_gradient(open_page):
     assert column["height"] > 3 * column["width"]
     focus(figure.get_by_role("radio", name="2", exact=True))
     page.keyboard.press("ArrowRight")
-    expect(title).to_contain_text("makes entry 3 of the output: 0")
+    expect(title).to_contain_text("computes entry 3 of the output: 0")
     focus(figure.get_by_role("radio", name="output"))
     page.keyboard.press("ArrowRight")
     expect(title).to_contain_text(
