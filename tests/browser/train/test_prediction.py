@@ -40,7 +40,7 @@ def test_the_end_is_predicted_by_key_and_click_and_held_against_the_run(open_pag
     ended, off = map(float, re.findall(r"([\d.]+) (?:%|points)", verdict.inner_text()))
     assert off == pytest.approx(abs(ended - predicted), abs=0.11)
     expect(slider).to_be_enabled()
-    focus(page.get_by_role("button", name="Take away your prediction"))
+    focus(page.get_by_role("button", name="Remove your prediction"))
     page.keyboard.press("Enter")
     expect(on_the_chart(page)).to_have_count(0)
     expect(verdict).to_be_empty()
