@@ -96,6 +96,7 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/runs/store/leases.py": "the writes of workers, all behind a fence",
     "dpsgd_explorer/runs/store/store.py": "one door to the table of runs",
     "dpsgd_explorer/settings.py": "the variables, read and checked in one place",
+    "dpsgd_explorer/web/content/glossary.py": "one table of terms",
     "static/js/pages/train.js": "one page: all that it draws follows from one store",
     "tests": "one module for each tool and for each promise of the whole tree",
     "tests/accounting/core/test_numbers.py": "one call of every public function",

@@ -380,6 +380,11 @@ TERMS: dict[str, Term] = {
         "attack must miss. It says more than one pair (ε, δ).",
         "what-models-leak#limit",
     ),
+    "twin": Term(
+        "twin without privacy",
+        "The same training without clipping and without noise. A chart shows it next "
+        "to the private run: the difference is the price of privacy.",
+    ),
     "unit": Term(
         "unit of privacy",
         "The thing that the promise adds or removes: a record, a person, a household. "

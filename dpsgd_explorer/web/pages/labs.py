@@ -72,7 +72,7 @@ TABLE = (
     Lab(
         "find_the_bug",
         "Find the bug",
-        "Fourteen loops leak, crash or cheat: can you see why, and can an audit?",
+        "Training loops with a planted bug: can you see it, and can an audit?",
         "Real DP-SGD code with one planted bug each. Guess, then run it: the audit’s "
         "bound climbs past the promise, the safety check rejects the loop, or "
         "nothing shows.",
