@@ -6,6 +6,7 @@ from dpsgd_explorer.dp.augmentation import views
 from dpsgd_explorer.dp.averaging import ParameterAverage
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.examination import examine
 from dpsgd_explorer.dp.functional import per_sample_gradients
 from dpsgd_explorer.dp.layers import register_rule
 from dpsgd_explorer.dp.layers.base import LayerRule
@@ -30,6 +31,7 @@ __all__ = [
     "PrivacyEngine",
     "Run",
     "choices",
+    "examine",
     "make_private",
     "make_private_ready",
     "per_sample_gradients",

@@ -14,13 +14,24 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import whole
 
 
-def require_together(**values: object) -> None:
-    """Raise ConfigError if some of the values are given and some are not."""
-    missing = [name for name, value in values.items() if value is None]
-    if 0 < len(missing) < len(values):
+def check_example(example_inputs: object, loss_fn: object) -> None:
+    """Raise ConfigError unless these are a batch and a loss, or both None."""
+    if example_inputs is None and loss_fn is None:
+        return
+    if not isinstance(example_inputs, tuple | list) or len(example_inputs) != 2:
+        kind = type(example_inputs).__name__
+        if isinstance(example_inputs, tuple | list):
+            kind += f" of {len(example_inputs)}"
         raise ConfigError(
-            missing[0],
-            f"give all of {' and '.join(values)} or none; {missing[0]} is missing.",
+            "example_inputs",
+            "example_inputs must be a pair (inputs, targets), given together with "
+            f"loss_fn, got {kind}.",
+        )
+    if loss_fn is None:
+        raise ConfigError(
+            "loss_fn",
+            "loss_fn must be a function of outputs and targets, given together with "
+            "example_inputs, got None.",
         )
 
 

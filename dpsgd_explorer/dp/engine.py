@@ -209,7 +209,7 @@ class PrivacyEngine(AccountedEngine):
         argument_checks.check_parameter_lists(module, named_params, origin_params)
         settings.clipper(clipping_groups(clipping_style, module))  # checks the names
         argument_checks.check_loss_fn(loss_fn)
-        argument_checks.require_together(example_inputs=example_inputs, loss_fn=loss_fn)
+        argument_checks.check_example(example_inputs, loss_fn)
         arguments = PlanArguments(
             batch_size,
             sample_size,

@@ -7,7 +7,7 @@ without a remedy.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import nn
@@ -24,27 +24,38 @@ def refuse_by_kind(module: nn.Module) -> None:
     These are layers without sizes; layers that mix samples, frozen or not; tables that
     rewrite their rows; wrappers that run copies of a module.
     """
-    refuse_uninitialized(module)
-    for reason in REASONS:
-        _refuse(module, reason)
+    _refuse(_reasons(module, _uninitialized, *REASONS))
 
 
 def refuse_uninitialized(module: nn.Module) -> None:
     """Raise UnsupportedModuleError for a lazy layer before its first forward pass."""
-    _refuse(module, _uninitialized)
+    _refuse(_reasons(module, _uninitialized))
 
 
 def refuse_compiled(module: nn.Module) -> None:
     """Raise UnsupportedModuleError for a module compiled before ``attach``."""
-    _refuse(module, _compiled)
+    _refuse(_reasons(module, _compiled))
 
 
-def _refuse(module: nn.Module, reason_of: Callable[[nn.Module], str]) -> None:
-    for name, submodule in module.named_modules():
-        reason = reason_of(submodule)
-        if reason:
-            where = f"{name or 'the module'} ({type(submodule).__name__})"
-            raise UnsupportedModuleError(f"{where} {reason}")
+def reasons_by_kind(module: nn.Module) -> Iterator[str]:
+    """Yield the message of each submodule that is refused by its type or state."""
+    return _reasons(module, _compiled, _uninitialized, *REASONS)
+
+
+def _refuse(reasons: Iterator[str]) -> None:
+    for reason in reasons:
+        raise UnsupportedModuleError(reason)
+
+
+def _reasons(
+    module: nn.Module, *reasons_of: Callable[[nn.Module], str]
+) -> Iterator[str]:
+    for reason_of in reasons_of:
+        for name, submodule in module.named_modules():
+            reason = reason_of(submodule)
+            if reason:
+                where = name or "the module"
+                yield f"{where} ({type(submodule).__name__}) {reason}"
 
 
 def _uninitialized(module: nn.Module) -> str:
