@@ -123,7 +123,7 @@ FAMILIES = {
         8.0, r"dpsgd_explorer/regression/.*\.py", prose.comments
     ),
     "source: runs": Family(14.0, r"dpsgd_explorer/runs/.*\.py", prose.comments),
-    "source: server": Family(11.5, r"dpsgd_explorer/server/.*\.py", prose.comments),
+    "source: server": Family(10.0, r"dpsgd_explorer/server/.*\.py", prose.comments),
     "source: training": Family(9.0, r"dpsgd_explorer/training/.*\.py", prose.comments),
     "source: web": Family(17.5, r"dpsgd_explorer/web/.*\.py", prose.comments),
     "source: examples": Family(0.5, r"examples/.*\.py", prose.comments),
