@@ -238,15 +238,22 @@ def parse_bounds(text: str, names: tuple[str, ...]) -> tuple[float, ...]:
     """
     ranges: dict[str, float] = {}
     for part in filter(None, text.split(",")):
-        name, _, value = part.rpartition("=")
+        name, _, value = (piece.strip() for piece in part.rpartition("="))
+        if name in ranges:
+            checks.refuse("--bounds", f"--bounds must name each feature once: {name}.")
         try:
-            # A range such as "18 to 80" counts with the end that is farther from 0.
-            ranges[name.strip()] = max(abs(float(end)) for end in value.split(" to "))
+            ends = [float(end) for end in value.split(" to ")]
         except ValueError:
+            ends = []
+        # One number is the largest size; of a range, the end farther from 0 counts.
+        is_range = len(ends) == 2 and ends[0] < ends[1]
+        if not is_range and not (len(ends) == 1 and ends[0] > 0):
             checks.refuse(
                 "--bounds",
-                f"--bounds must be NAME=NUMBER or NAME=LEAST to MOST, got {part!r}.",
+                "--bounds must be NAME=NUMBER above 0 or NAME=LEAST to MOST, got "
+                f"{part!r}.",
             )
+        ranges[name] = max(map(abs, ends))
     strange = [name for name in ranges if name not in names]
     missing = [name for name in names if name not in ranges]
     if strange or missing:

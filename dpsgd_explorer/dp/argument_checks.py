@@ -15,9 +15,7 @@ from dpsgd_explorer.validation import whole
 
 
 def check_example(example_inputs: object, loss_fn: object) -> None:
-    """Raise ConfigError unless these are a batch and a loss, or both None."""
-    if example_inputs is None and loss_fn is None:
-        return
+    """Raise ConfigError unless both are given, the first as a pair."""
     if not isinstance(example_inputs, tuple | list) or len(example_inputs) != 2:
         kind = type(example_inputs).__name__
         if isinstance(example_inputs, tuple | list):

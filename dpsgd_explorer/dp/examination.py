@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,9 +21,11 @@ from dpsgd_explorer.dp.argument_checks import (
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.modules.refused import reasons_by_kind
+from dpsgd_explorer.dp.modules.state import ModuleState
 from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.dp.safety.repairs import make_private_ready
-from dpsgd_explorer.errors import UnsupportedModuleError
+from dpsgd_explorer.dp.taken import is_held
+from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 
 #: Engines that give every layer a rule.
 LAYERED = ("hooks", "extending")
@@ -32,8 +37,16 @@ PLAN: dict[str, Any] = {
     "noise_multiplier": 1.0,
 }
 NOT_RUN = (
-    "not checked: whether the model or the loss mixes samples. Mend the modules above, "
-    "and call examine again."
+    "not checked: whether the model or the loss mixes samples. Repair what is named "
+    "above, and call examine again."
+)
+ATTACHED = (
+    "not checked: anything, since an engine is attached to the model. Call detach() of "
+    "that engine first, or examine a copy."
+)
+LOSS_NOT_RUN = (
+    "not checked: whether the loss alone mixes samples. Repair the model, and call "
+    "examine again."
 )
 
 
@@ -45,15 +58,19 @@ def examine(
     engine: choices.Engine = "hooks",
     loss_reduction: choices.LossReduction = "mean",
 ) -> list[str]:
-    """Return all reasons why the engine would reject a model or its loss.
+    """Return the reasons why the engine would reject a model or its loss.
 
-    ``PrivacyEngine.attach`` raises the first of them.  The model is not changed: a copy
-    of it is repaired by ``make_private_ready`` and then measured, as at ``attach``.
+    ``PrivacyEngine.attach`` raises one of them.  All modules that are rejected by their
+    kind are named.  The rest is measured as at ``attach``, on a copy repaired by
+    ``make_private_ready`` where that is needed.  If several modules mix samples, the
+    first is named: call ``examine`` again after a repair.  A line that begins with "not
+    checked" names what was not measured.
 
     Args:
-        model: The model; parameters with ``requires_grad`` are trained.
-        example_inputs: A batch ``(inputs, targets)`` of at least two samples, inputs of
-            shape (B, ...).  Shapes and dtypes are used, not values.
+        model: The model; parameters with ``requires_grad`` are trained.  It is left as
+            it was.
+        example_inputs: A batch ``(inputs, targets)``, inputs of shape (B, ...).  Shapes
+            and dtypes are used, not values.
         loss_fn: ``loss_fn(outputs, targets)``, the loss of the training.
         engine: How per-sample gradients are computed; see ``PrivacyEngine``.
         loss_reduction: "mean" or "sum": how the loss joins the samples.
@@ -76,29 +93,53 @@ def examine(
     check_module(model)
     check_loss_fn(loss_fn)
     check_example(example_inputs, loss_fn)
+    if is_held(model):
+        return [ATTACHED]
     reasons = [*_reasons_by_kind(model, engine)]
+    trial = _repaired(model, engine) if reasons else model
+    if trial is None:
+        return [*reasons, NOT_RUN]
+    options: dict[str, Any] = {"engine": engine, "loss_reduction": loss_reduction}
+    with _undisturbed(model), _undisturbed(trial):
+        reasons += _measured(trial, example_inputs, loss_fn, options)
+        if trial is not model and any(p.grad is not None for p in model.parameters()):
+            reasons.append(NOT_RUN)  # the loss reads the model, and not its copy
+    return reasons
+
+
+def _repaired(model: nn.Module, engine: str) -> nn.Module | None:
+    """Return a copy without reasons by kind, or None if there is none."""
     try:
         trial = make_private_ready(deepcopy(model), tell=_nobody)
-    except UnsupportedModuleError:  # a layer without sizes, which is among the reasons
-        return [*reasons, NOT_RUN]
-    if any(_reasons_by_kind(trial, engine)):
-        return [*reasons, NOT_RUN]
-    inputs, targets = example_inputs
+    except Exception:  # a layer without sizes, or a model that cannot be copied
+        return None
+    return None if any(_reasons_by_kind(trial, engine)) else trial
+
+
+def _measured(
+    model: nn.Module,
+    example: tuple[Any, Any],
+    loss_fn: LossFunction,
+    options: dict[str, Any],
+) -> list[str]:
+    """Return the reasons that show when model and loss run."""
+    inputs, targets = example
     args = inputs if isinstance(inputs, tuple) else (inputs,)
-    options: dict[str, Any] = {"engine": engine, "loss_reduction": loss_reduction}
-    of_both = _first_reason(trial, args, (targets, loss_fn), **options)
+    of_both = _first_reason(model, args, (targets, loss_fn), **options)
     if of_both is None:
-        return reasons
-    of_the_model = _first_reason(trial, args, **options)
+        return []
+    of_the_model = _first_reason(model, args, **options)
     if of_the_model is None:
-        return [*reasons, of_both]
-    reasons.append(of_the_model)
-    with torch.no_grad():
-        outputs = _call(trial, args)
-    if isinstance(outputs, Tensor):
-        of_the_loss = _first_reason(Scale(), (outputs,), (targets, loss_fn), **options)
-        reasons += [] if of_the_loss is None else [of_the_loss]
-    return reasons
+        return [of_both]
+    reasons = [of_both, of_the_model]
+    outputs = _outputs(model, args)
+    if isinstance(outputs, Tensor) and outputs.is_floating_point():
+        reasons.append(
+            _first_reason(Scale(), (outputs,), (targets, loss_fn), **options)
+        )
+    else:
+        reasons.append(LOSS_NOT_RUN)
+    return list(dict.fromkeys(reason for reason in reasons if reason is not None))
 
 
 class Scale(nn.Module):
@@ -140,19 +181,45 @@ def _first_reason(
     try:
         own.attach(torch.optim.SGD(trained or [torch.zeros(1)], lr=0.0))
         if loss is None:
-            _call(model, args)
-    except UnsupportedModuleError as error:
+            model(*args)
+    except (UnsupportedModuleError, PrivacyError) as error:
         return str(error)
+    except Exception:
+        if loss is not None:
+            raise
+        return None  # of the model's own code, after the check
     finally:
         own.detach()
     return None
 
 
-def _call(model: nn.Module, args: tuple[Any, ...]) -> Any:
-    """Return the outputs; random numbers of the caller stay as they were."""
-    devices = {p.device for p in model.parameters() if p.is_cuda}
-    with torch.random.fork_rng(devices):
-        return model(*args)
+def _outputs(model: nn.Module, args: tuple[Any, ...]) -> Any:
+    """Return the outputs; None if the model cannot be run on these inputs."""
+    try:
+        with torch.no_grad():
+            return model(*args)
+    except Exception:  # a reason above says so
+        return None
+
+
+@contextmanager
+def _undisturbed(model: nn.Module) -> Iterator[None]:
+    """Restore stored values, gradients and global random numbers at the end."""
+    state = ModuleState(model)
+    gradients = {p: p.grad for p in model.parameters()}
+    devices = {p.device for p in gradients if p.is_cuda}
+    before = random.getstate(), np.random.get_state()
+    for parameter in gradients:
+        parameter.grad = None
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        state.restore()
+        for parameter, gradient in gradients.items():
+            parameter.grad = gradient
 
 
 def _nobody(line: str) -> None:

@@ -47,6 +47,11 @@ def give_back(things: Iterable[nn.Module | Optimizer]) -> None:
         _HOLDERS.pop(each, None)
 
 
+def is_held(module: nn.Module) -> bool:
+    """Return True if an engine is attached to the module or a module inside."""
+    return any(True for _ in _held(module, ()))
+
+
 def release_dropped(module: nn.Module, optimizers: Sequence[Optimizer]) -> list[Ledger]:
     """Undo what dropped engines are attached to, and return their ledgers.
 

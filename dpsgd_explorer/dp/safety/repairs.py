@@ -64,7 +64,8 @@ def make_private_ready(
     if not replaced:
         tell("Nothing to repair.")
     for parent in list(model.modules()):
-        for local, child in parent.named_children():
+        # named_children() would leave out a layer's second name.
+        for local, child in list(parent._modules.items()):
             if child in replaced:
                 setattr(parent, local, replaced[child])
     return replaced.get(model, model)

@@ -1,14 +1,17 @@
 """``examine``: everything that would be rejected, at once, and nothing else."""
 
 import copy
+import random
+import threading
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from dpsgd_explorer import dp
-from dpsgd_explorer.dp.examination import NOT_RUN
+from dpsgd_explorer.dp.examination import ATTACHED, LOSS_NOT_RUN, NOT_RUN
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
 
@@ -134,6 +137,89 @@ def test_the_model_is_as_before():
     assert torch.equal(torch.get_rng_state(), random)
 
 
+def test_a_loss_of_the_models_own_weights_is_a_reason_and_leaves_no_gradient():
+    model = net(nn.ReLU())
+    model[0].weight.grad = torch.ones(8, 4)
+
+    def penalized(outputs, targets):
+        return F.mse_loss(outputs, targets) + 1e-3 * model[0].weight.square().sum()
+
+    (reason,) = dp.examine(model, example(), penalized)
+    assert "0.weight" in reason
+    assert torch.equal(model[0].weight.grad, torch.ones(8, 4))
+    assert all(p.grad is None for p in model[2].parameters())
+
+
+def test_a_loss_of_a_repaired_models_weights_is_not_said_to_be_checked():
+    model = net(nn.BatchNorm1d(8))
+
+    def penalized(outputs, targets):
+        return F.mse_loss(outputs, targets) + 1e-3 * model[0].weight.square().sum()
+
+    reasons = dp.examine(model, example(), penalized)
+    assert reasons[0].startswith("1 (BatchNorm1d)")
+    assert reasons[-1] == NOT_RUN
+    assert model[0].weight.grad is None
+
+
+def test_a_model_that_mixes_behind_a_dict_says_that_its_loss_was_not_run():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 2)
+
+        def forward(self, x):
+            hidden = self.inner(x)
+            return {"logits": hidden - hidden.mean(0)}
+
+    def loss_fn(outputs, targets):
+        return F.mse_loss(outputs["logits"], targets)
+
+    reasons = dp.examine(Named(), example(), loss_fn)
+    assert len(reasons) >= 2
+    assert reasons[-1] == LOSS_NOT_RUN
+
+
+def test_an_attached_model_is_not_touched():
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sizes = {"sample_size": 1000, "batch_size": 6, "steps": 2, "noise_multiplier": 1.0}
+    engine = dp.PrivacyEngine(model, **sizes, sampling="unchecked")
+    engine.attach(optimizer)
+    inputs, targets = example()
+    F.mse_loss(model(inputs), targets).backward()
+    assert dp.examine(model, example(), nn.MSELoss()) == [ATTACHED]
+    optimizer.step()
+    assert engine.steps_done == 1
+
+
+def test_a_model_that_fails_on_its_inputs_has_a_reason():
+    (reason, *_) = dp.examine(net(), (torch.randn(6, 5), torch.randn(6, 2)), F.mse_loss)
+    assert "shapes cannot be multiplied" in reason
+
+
+def test_a_model_that_cannot_be_copied_is_measured_if_it_needs_no_repair():
+    model = net()
+    model.lock = threading.Lock()
+    assert dp.examine(model, example(), nn.MSELoss()) == []
+    model = net(nn.BatchNorm1d(8))
+    model.lock = threading.Lock()
+    assert dp.examine(model, example(), nn.MSELoss())[-1] == NOT_RUN
+
+
+def test_random_numbers_of_the_caller_stay():
+    class Drawing(nn.Linear):
+        def forward(self, x):
+            hidden = super().forward(x) * (1 + random.random() + np.random.rand())
+            return hidden - hidden.mean(0)
+
+    random.seed(5)
+    np.random.seed(5)
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    assert dp.examine(Drawing(4, 2), example(), nn.MSELoss())
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
 def test_several_inputs_and_a_loss_inside_the_model():
     class Own(nn.Module):
         def __init__(self):
@@ -149,6 +235,11 @@ def test_several_inputs_and_a_loss_inside_the_model():
         return loss
 
     assert dp.examine(Own(), (inputs, torch.zeros(6)), loss_fn) == []
+
+
+def test_nothing_given_names_the_argument():
+    with pytest.raises(ConfigError, match="example_inputs must be a pair"):
+        dp.examine(net(), None, None)
 
 
 @pytest.mark.parametrize("value", [None, torch.zeros(6, 4), (torch.zeros(6, 4),)])
