@@ -131,7 +131,7 @@ def _measured(
     of_the_model = _first_reason(model, args, **options)
     if of_the_model is None:
         return [of_both]
-    reasons = [of_both, of_the_model]
+    reasons: list[str | None] = [of_both, of_the_model]
     outputs = _outputs(model, args)
     if isinstance(outputs, Tensor) and outputs.is_floating_point():
         reasons.append(
