@@ -63,8 +63,8 @@ def table(seen: Sequence[Outcome]) -> str:
     lines = ["| rule | broken | tests turn | by | s |", "|---|---|---|---|---|"]
     for rule, mutation, test, red, seconds in seen:
         colour = "red" if red else "**green**"
-        name = test.split("::")[-1].replace("_", " ")
-        lines.append(f"| {rule} | {mutation} | {colour} | {name} | {seconds:.1f} |")
+        name = test.split("::")[-1]
+        lines.append(f"| {rule} | {mutation} | {colour} | `{name}` | {seconds:.1f} |")
     return "\n".join(lines)
 
 

@@ -95,7 +95,7 @@ FAMILIES = {
     "readme": Family(1.0, r"README\.md", prose.markdown),
     "changelog": Family(1.0, r"CHANGELOG\.md", prose.markdown),
     "decisions": Family(0.5, r"docs/decisions/.*\.md", prose.markdown),
-    "docs": Family(4.5, r".*\.md", prose.markdown),
+    "docs": Family(1.5, r".*\.md", prose.markdown),
     "chapters": Family(1.0, r"templates/learn/.*\.html", prose.template),
     "pages": Family(1.0, r"templates/.*\.html", prose.template),
     "commands": Family(
