@@ -23,6 +23,7 @@ USAGE_ERRORS = {
     r"argument (\S+): (must .*)": r"\1 \2.",
     r"the following arguments are required: (.*)": r"\1 must be given.",
     r"one of the arguments (.*) is required": r"One of \1 must be given.",
+    r"ambiguous option: (\S+) could match (.*)": r"\1 is short for each of \2.",
     r"unrecognized arguments: (.*)": r"No option or argument is named \1.",
 }
 

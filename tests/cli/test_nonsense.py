@@ -176,6 +176,7 @@ def _with(arguments, action, value):
         (["epsilon", "--steps", "x"], "epsilon: --steps must be a whole number, got "),
         (["epsilon", "--delta", ""], "epsilon: --delta must be a number, got ''. See"),
         (["train", "--config"], "train: --config must be followed by a value. See "),
+        (["epsilon", "--sample", "3"], "epsilon: --sample is short for each of --sam"),
         (["serve", "--only", "x"], "serve: --only must be one of "),
         (["drain", "--seconds", "-1"], "drain: --seconds must be a number of seconds"),
         (["prune", "now"], "prune: No option or argument is named now. See dpsgd pru"),

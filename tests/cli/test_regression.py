@@ -105,6 +105,11 @@ def test_a_seed_repeats_and_is_called_not_private(capsys, own_table):
         (["--y-bound", "1", "--x-bound", "1.5"], "no row may exceed --y-bound 1"),
         (["--y-bound", "2", "--bounds", "rooms=10"], "missing: age"),
         (["--y-bound", "2", "--bounds", "rooms=x,age=1"], "must be NAME=NUMBER"),
+        (["--y-bound", "2", "--bounds", "rooms=9 to 1,age=1"], "LEAST to MOST"),
+        (["--y-bound", "2", "--bounds", "rooms=1 to 2 to 3,age=1"], "LEAST to MOST"),
+        (["--y-bound", "2", "--bounds", "rooms=-9,age=1"], "above 0"),
+        (["--y-bound", "2", "--bounds", "rooms=nan,age=1"], "above 0"),
+        (["--y-bound", "2", "--bounds", "age=1,rooms=9,age=2"], "once: age"),
         (
             ["--y-bound", "2", "--target", "size"],
             ": --target must be one of rooms",

@@ -119,3 +119,12 @@ def test_each_model_of_the_gallery_is_refused():
 def test_a_repair_helps_where_there_is_one_and_hides_nothing_elsewhere(unsafe):
     helped = refusal(unsafe, repaired=True) == ""
     assert helped == (unsafe.title in BATCH_NORM_TITLES)
+
+
+def test_a_layer_with_two_names_is_replaced_under_both():
+    model = nn.Module()
+    model.first = model.second = nn.BatchNorm1d(6)
+    model.rows = nn.Linear(4, 6)
+    make_private_ready(model, tell=lambda line: None)
+    assert isinstance(model.first, nn.GroupNorm)
+    assert model.second is model.first
