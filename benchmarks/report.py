@@ -90,7 +90,7 @@ def write() -> Path:
 def _core(results: dict[str, Any]) -> str:
     rows = {(row["model"], row["way"]): row for row in results["rows"]}
     models = [name for name in CASES if (name, "ordinary") in rows]
-    lines = ["| | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
+    lines = ["| step | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
     for way, (label, _) in WAYS.items():
         cells = [_cell(rows.get((model, way), {})) for model in models]
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
@@ -143,7 +143,7 @@ def _architectures(results: dict[str, Any]) -> str:
     lines = [
         record.described(results),
         "",
-        f"| | trained | ordinary, s | floor | {labels} |",
+        f"| model | trained | ordinary, s | floor | {labels} |",
         "|---" * (4 + len(ways)) + "|",
     ]
     for name, case in ARCHITECTURES.items():
@@ -174,7 +174,7 @@ def speed(results: dict[str, Any]) -> str:
         if all("ratio" in rows.get((name, way), {}) for way in SPEED_WAYS)
     ]
     lines = [
-        "| | " + " | ".join(ARCHITECTURES[name].label for name in names) + " |",
+        "| library | " + " | ".join(ARCHITECTURES[name].label for name in names) + " |",
         "|---" * (1 + len(names)) + "|",
     ]
     for way, label in SPEED_WAYS.items():

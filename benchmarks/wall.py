@@ -37,7 +37,7 @@ def table(results: dict[str, Any]) -> str:
     """Return the table of docs/explanation/performance.md."""
     rows = {(row["model"], row["way"]): row for row in results["rows"]}
     models = [name for name in CASES if (name, "ordinary") in rows]
-    lines = ["| | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
+    lines = ["| step | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
     for way in WAYS:
         cells = [_cell(rows.get((model, way), {})) for model in models]
         lines.append(f"| {EVERY_WAY[way][0]} | " + " | ".join(cells) + " |")

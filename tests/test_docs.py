@@ -7,6 +7,7 @@ import sys
 import threading
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,14 @@ def test_links_inside_the_tree_lead_somewhere(page):
     for target in targets:
         if not re.match(r"[a-z]+:", target):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_column_of_a_table_has_a_name(page):
+    rows = page.read_text(encoding="utf-8").split("\n")
+    heads = [row for row, below in pairwise(rows) if re.match(r"\|[ :|-]+\|$", below)]
+    for head in heads:
+        assert all(cell.strip() for cell in head.strip("|").split("|")), head
 
 
 def test_pictures_say_what_they_show():

@@ -100,7 +100,10 @@ def measures(modules: list[Module]) -> dict[str, str]:
 def table(columns: Mapping[str, Mapping[str, str]]) -> str:
     """Return {revision: measures} as a table, a column per revision."""
     names = next(iter(columns.values()))
-    lines = [f"| | {' | '.join(columns)} |", "|---" + "|---:" * len(columns) + "|"]
+    lines = [
+        f"| measure | {' | '.join(columns)} |",
+        "|---" + "|---:" * len(columns) + "|",
+    ]
     for name in names:
         cells = [values[name] for values in columns.values()]
         lines.append(f"| {name} | {' | '.join(cells)} |")

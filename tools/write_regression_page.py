@@ -29,7 +29,7 @@ DELTA = 1e-6
 TARGET = 2.0
 RELEASES, DESCENTS = 20_000, 64
 NAMES = {"ssp": "SSP", "adassp": "AdaSSP"}
-BASELINES = """| | ours | golden |
+BASELINES = """| method | ours | golden |
 |---|---:|---:|
 | least squares without privacy | {mse:.10f} | {golden_mse:.10f} |
 | always the mean label | {trivial:.10f} | {golden_trivial:.10f} |
