@@ -15,7 +15,18 @@ from dpsgd_explorer.validation import whole
 
 
 def check_example(example_inputs: object, loss_fn: object) -> None:
-    """Raise ConfigError unless both are given, the first as a pair."""
+    """Raise ConfigError unless these are a pair, and a function that is its loss."""
+    if loss_fn is not None and (not callable(loss_fn) or isinstance(loss_fn, type)):
+        remedy = (
+            f"Pass an instance, loss_fn={loss_fn.__name__}()."
+            if isinstance(loss_fn, type)
+            else "Pass for example torch.nn.functional.mse_loss."
+        )
+        raise ConfigError(
+            "loss_fn",
+            "loss_fn must be a function of outputs and targets, got "
+            f"{loss_fn!r:.100}. {remedy}",
+        )
     if not isinstance(example_inputs, tuple | list) or len(example_inputs) != 2:
         kind = type(example_inputs).__name__
         if isinstance(example_inputs, tuple | list):
@@ -30,21 +41,6 @@ def check_example(example_inputs: object, loss_fn: object) -> None:
             "loss_fn",
             "loss_fn must be a function of outputs and targets, given together with "
             "example_inputs, got None.",
-        )
-
-
-def check_loss_fn(loss_fn: object) -> None:
-    """Raise ConfigError unless the loss is a function of outputs and targets."""
-    if loss_fn is not None and (not callable(loss_fn) or isinstance(loss_fn, type)):
-        remedy = (
-            f"Pass an instance, loss_fn={loss_fn.__name__}()."
-            if isinstance(loss_fn, type)
-            else "Pass for example torch.nn.functional.mse_loss."
-        )
-        raise ConfigError(
-            "loss_fn",
-            "loss_fn must be a function of outputs and targets, got "
-            f"{loss_fn!r:.100}. {remedy}",
         )
 
 

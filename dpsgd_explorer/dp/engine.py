@@ -208,7 +208,6 @@ class PrivacyEngine(AccountedEngine):
         )
         argument_checks.check_parameter_lists(module, named_params, origin_params)
         settings.clipper(clipping_groups(clipping_style, module))  # checks the names
-        argument_checks.check_loss_fn(loss_fn)
         if example_inputs is not None or loss_fn is not None:
             argument_checks.check_example(example_inputs, loss_fn)
         arguments = PlanArguments(

@@ -13,22 +13,19 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp import choices
-from dpsgd_explorer.dp.argument_checks import (
-    check_example,
-    check_loss_fn,
-    check_module,
-)
+from dpsgd_explorer.dp.argument_checks import check_example, check_module
 from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.modules.refused import reasons_by_kind
 from dpsgd_explorer.dp.modules.state import ModuleState
+from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.dp.safety.repairs import make_private_ready
 from dpsgd_explorer.dp.taken import is_held
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
+from dpsgd_explorer.validation import one_of
 
-#: Engines that give every layer a rule.
-LAYERED = ("hooks", "extending")
 #: Nothing of the plan matters to the check.
 PLAN: dict[str, Any] = {
     "sample_size": 1000,
@@ -41,7 +38,7 @@ NOT_RUN = (
     "above, and call examine again."
 )
 ATTACHED = (
-    "not checked: anything, since an engine is attached to the model. Call detach() of "
+    "not checked: the model, because an engine is attached to it. Call detach() of "
     "that engine first, or examine a copy."
 )
 LOSS_NOT_RUN = (
@@ -91,8 +88,8 @@ def examine(
         ['1 (BatchNorm1d)']
     """
     check_module(model)
-    check_loss_fn(loss_fn)
     check_example(example_inputs, loss_fn)
+    one_of("engine", engine, ENGINES)
     if is_held(model):
         return [ATTACHED]
     reasons = [*_reasons_by_kind(model, engine)]
@@ -100,7 +97,7 @@ def examine(
     if trial is None:
         return [*reasons, NOT_RUN]
     options: dict[str, Any] = {"engine": engine, "loss_reduction": loss_reduction}
-    with _undisturbed(model), _undisturbed(trial):
+    with _undisturbed(model):
         reasons += _measured(trial, example_inputs, loss_fn, options)
         if trial is not model and any(p.grad is not None for p in model.parameters()):
             reasons.append(NOT_RUN)  # the loss reads the model, and not its copy
@@ -156,8 +153,8 @@ class Scale(nn.Module):
 def _reasons_by_kind(model: nn.Module, engine: str) -> Iterator[str]:
     """Yield the reasons that show without running the model."""
     yield from reasons_by_kind(model)
-    if engine not in LAYERED:
-        return
+    if not issubclass(ENGINES[engine], HooksEngine):
+        return  # an engine without layer rules
     for name, layer in model.named_modules():
         if any(p.requires_grad for p in layer.parameters()):
             try:

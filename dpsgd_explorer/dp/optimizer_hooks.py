@@ -122,8 +122,8 @@ class ScalerBinding:
         scaler.step = self._checked_step  # type: ignore[method-assign]
 
     def release(self) -> None:
-        """Leave the scaler as it was."""
-        del self._scaler.step
+        """Leave the scaler as it was, also if another engine has released it."""
+        vars(self._scaler).pop("step", None)
 
     def _checked_step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         parameters = [p for group in optimizer.param_groups for p in group["params"]]

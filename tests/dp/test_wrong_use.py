@@ -73,6 +73,15 @@ def test_a_scaler_may_step_at_the_end_of_each_batch():
     assert scaler.step.__func__ is torch.amp.GradScaler.step
 
 
+def test_engines_that_share_a_scaler_leave_it_as_it_was():
+    scaler = torch.amp.GradScaler("cpu")
+    execution = dp.Execution(engine="extending", grad_scaler=scaler)
+    runs = [run_of(nn.Linear(4, 2), execution=execution)[1] for _ in range(2)]
+    for run in runs:
+        run.engine.detach()
+    assert scaler.step.__func__ is torch.amp.GradScaler.step
+
+
 def test_an_engine_without_gradients_before_the_step_names_the_scaler():
     model = nn.Linear(4, 2)
     optimizer, run = run_of(model, assume_per_sample_loss=True)

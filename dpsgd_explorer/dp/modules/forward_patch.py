@@ -46,7 +46,7 @@ class ForwardPatch:
         return _forward_of, (self._module, self._replaced, self._name)
 
     def remove(self) -> None:
-        """Restore the module's own forward; again after an interrupt, if need be."""
+        """Restore the module's own forward; may be repeated after an interrupt."""
         vars(self._module).pop(self._name, None)
         if self._replaced is not None:
             setattr(self._module, self._name, self._replaced)

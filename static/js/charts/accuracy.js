@@ -186,7 +186,8 @@ function budgetLabel(view, last, color) {
   const x = wallAt(axis, plan);
   const usual = size.width < NARROW ? 0.45 : 0.1;
   const isNear = last && X[axis](last, plan) >= axisEnd({axis, plan, seconds}) / 2;
-  const isTaken = isNear && Math.abs(shareOf(last, range) - usual) < CLEAR + Math.max(0, labelShift(view, last, pixels(view).pixel)) / pixels(view).length;
+  const {length, pixel} = pixels(view);
+  const isTaken = isNear && Math.abs(shareOf(last, range) - usual) < CLEAR + Math.max(0, labelShift(view, last, pixel)) / length;
   const y = isTaken ? usual + 2 * CLEAR : usual;
   const text = `${plan.budget_word} ε = ${plan.budget_text}`;
   return [strong(text, color("--text-budget"), {x, xanchor: "right", xshift: -8, yref: "paper", y, bgcolor: color("--surface")})];

@@ -256,3 +256,8 @@ def test_a_loss_that_is_no_function_names_the_argument():
 def test_a_model_that_is_no_module_names_the_argument():
     with pytest.raises(ConfigError, match="module"):
         dp.examine(len, example(), nn.MSELoss())
+
+
+def test_an_unknown_engine_names_the_argument():
+    with pytest.raises(ConfigError, match="engine must be one of"):
+        dp.examine(net(nn.BatchNorm1d(8)), example(), nn.MSELoss(), engine="hook")
