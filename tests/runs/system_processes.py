@@ -26,9 +26,14 @@ def children_of(pid):
 
 
 def name_of(pid):
-    """Return the name that the system's lists show for a process; "" if it is gone."""
+    """Return the name that the system's lists show for a process; "" if it has ended.
+
+    A process that has ended stays in the lists until its parent asks for its exit code.
+    A test process that has run a worker is the parent of all orphans, and never asks.
+    """
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+        name, state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)
+        return "" if state.split()[0] == "Z" else name.partition("(")[2]
     return ""
 
 
