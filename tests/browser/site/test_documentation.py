@@ -6,17 +6,16 @@ search finds words without another host.
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from werkzeug.serving import make_server
 
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.http import assets
+from tests.in_process import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.long("every page")]
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,13 +54,8 @@ def address(built, tmp_path_factory):
         patch.setattr(assets, "DOCUMENTATION_DIR", built)
         folder = str(tmp_path_factory.mktemp("instance"))
         app = create_app(Settings.from_environment({"DPSGD_INSTANCE_DIR": folder}))
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/docs/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(app) as address:
+        yield f"{address}/docs/"
     app.extensions["run_store"].database.close()
     app.extensions["doorbell"].huey.storage.close()
 

@@ -3,13 +3,12 @@
 import base64
 import hashlib
 import re
-import threading
 
 import pytest
-from werkzeug.serving import make_server
 
 from dpsgd_explorer.web.http.assets import PLOTLY, plotly_bundle
 from dpsgd_explorer.web.http.headers import EMPTY_STYLE, PLOTLY_MAP_STYLE
+from tests.in_process import served
 
 WATCH = """
 window.violations = [];
@@ -65,13 +64,8 @@ def address(app):
     html = f'<!doctype html><title>x</title>{icon}<div id="chart"></div>'
     script = f'<script src="{source}"></script>'
     app.add_url_rule("/chart", "chart", lambda: html + script)
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/chart"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(app) as address:
+        yield f"{address}/chart"
 
 
 def test_the_hashes_are_those_of_the_pinned_bundle():
