@@ -113,7 +113,7 @@ FAMILIES = {
     "source: accounting": Family(
         8.0, r"dpsgd_explorer/accounting/.*\.py", prose.comments
     ),
-    "source: audit": Family(18.5, r"dpsgd_explorer/audit/.*\.py", prose.comments),
+    "source: audit": Family(0.5, r"dpsgd_explorer/audit/.*\.py", prose.comments),
     "source: cli": Family(2.5, r"dpsgd_explorer/cli/.*\.py", prose.comments),
     "source: dp": Family(9.5, r"dpsgd_explorer/dp/.*\.py", prose.comments),
     "source: experiments": Family(
@@ -124,7 +124,7 @@ FAMILIES = {
     ),
     "source: runs": Family(14.0, r"dpsgd_explorer/runs/.*\.py", prose.comments),
     "source: server": Family(10.0, r"dpsgd_explorer/server/.*\.py", prose.comments),
-    "source: training": Family(9.0, r"dpsgd_explorer/training/.*\.py", prose.comments),
+    "source: training": Family(8.0, r"dpsgd_explorer/training/.*\.py", prose.comments),
     "source: web": Family(17.5, r"dpsgd_explorer/web/.*\.py", prose.comments),
     "source: examples": Family(0.5, r"examples/.*\.py", prose.comments),
     "source: tests": Family(17.0, r"tests/.*\.py", prose.comments),

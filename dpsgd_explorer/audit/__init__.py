@@ -1,5 +1,5 @@
-"""Tests of a privacy promise from outside: attacks, planted bugs, receipts checked.
+"""Tests of a privacy promise from outside: attacks, planted bugs, checks of receipts.
 
-What the scores of an audit prove is computed in `dpsgd_explorer.accounting.auditing`;
-the canaries that ride along in a run are in `dpsgd_explorer.dp.canaries`.
+`dpsgd_explorer.accounting.auditing` computes lower bounds on ε from the scores of
+canaries; `dpsgd_explorer.dp.canaries` adds the canaries to a run.
 """

@@ -1,6 +1,6 @@
 """Scores of membership: how much more a record looks like a member than like another.
 
-A model is seen through one number a record: the logit of the probability that it gives
+The attacker sees one number per record: the logit of the probability that it gives
 to the record's label, log(p / (1 - p)).  Shadow models are trained by the attacker, in
 the same way as the target, on halves that it draws itself.
 

@@ -1,8 +1,8 @@
-"""What an attack reaches at every threshold, how surely, and what ε allows.
+"""Error rates of an attack at every threshold, their intervals, and the limit by ε.
 
-The positives are the records that the attacker calls members.  Intervals are those of
-Clopper and Pearson (1934), Biometrika 26(4): they take the calls as independent, which
-records of one model are only nearly.
+The positives are the records that the attacker calls members.  Intervals follow
+Clopper and Pearson (1934), Biometrika 26(4).  They assume independent calls, and
+records of one model are only nearly independent.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class Roc:
 
     @property
     def false_positive_rates(self) -> Floats:
-        """Of the others, [K]."""
+        """Share of the non-members that are called members, [K]."""
         return self.false_positives / self.others
 
     @property
     def true_positive_rates(self) -> Floats:
-        """Of the members, [K]."""
+        """Share of the members that are called members, [K]."""
         return self.true_positives / self.members
 
     @property
@@ -94,9 +94,10 @@ class Roc:
         """Return at how many thresholds the rates are above the most that is allowed.
 
         Returns:
-            At how many they are, and at how many of those chance does not explain it:
-            also the lower end of the one interval lies above the ceiling at the upper
-            end of the other.
+            Number of thresholds above the ceiling, and the number among them that
+            chance does not explain: there the lower end of the interval of the true
+            positive rate is above the ceiling at the upper end of the interval of the
+            false positive rate.
         """
         measured = self.true_positive_rates > ceiling(self.false_positive_rates)
         places = np.flatnonzero(measured).tolist()
@@ -109,7 +110,7 @@ class Roc:
 
 
 def interval(count: int, trials: int) -> tuple[float, float]:
-    """Return the interval of a rate that gave so many successes, at 95 %."""
+    """Return the 95 % interval of a rate, from its successes among the trials."""
     low = 1 - largest_rate(trials - count, trials, ERROR / 2)
     return low, largest_rate(count, trials, ERROR / 2)
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from dpsgd_explorer.audit.planted_bugs.task import LEARNING_RATE, MAX_GRAD_NORM, TABLES
 
 AUDIT, ENGINE, TORCH, NOTHING = "audit", "engine", "torch", "nothing"
-#: What sees a bug, and how the page says it.
+#: Each check that can see a bug, and its words on the page.
 CHECKS = {
     AUDIT: "the audit’s lower bound passes the promise",
     ENGINE: "PrivacyEngine rejects the loop",
@@ -24,7 +24,7 @@ class PlantedBug:
     """A loop and what is wrong with it.
 
     Attributes:
-        name: Of its file in ``loops``.
+        name: Name of its file in ``loops``.
         title: The bug in a few words.
         wrong: The bug in one sentence.
         at_fault: Text that occurs once in the file, in the line at fault; "" in the

@@ -18,7 +18,7 @@ from dpsgd_explorer.accounting import Plan
 
 TABLES = 4
 COLUMNS = 5  # of a table, used by the real records
-RECORDS = 200  # real ones; the tests' are as many
+RECORDS = 200  # real ones, and the number of test records
 CANARIES = 2000
 FAR_OFF = -1e6  # a canary's target
 NOISE = 0.1  # of the real targets
@@ -35,7 +35,7 @@ class Tables(nn.Module):
     """A linear model whose columns are shared out among four tensors of weights.
 
     Args:
-        columns: Of each table.
+        columns: Columns of each table.
     """
 
     def __init__(self, columns: int) -> None:
@@ -69,7 +69,7 @@ class Task:
         batch_size: Expected size of a batch, the divisor of the noisy sum.
         noise_multiplier: Noise std over the clipping bound.
         max_grad_norm: Clipping bound.
-        learning_rate: Of plain SGD.
+        learning_rate: Learning rate of plain SGD.
         steps: Length of the run.
     """
 
@@ -116,7 +116,7 @@ def canary_task(seed: int, noise_multiplier: float) -> CanaryTask:
     """Return the task with the canaries that join it by fair coins.
 
     Args:
-        seed: Of the records and the coins.
+        seed: Seed of the records and the coins.
         noise_multiplier: That of ``plan()``.
     """
     generator = torch.Generator().manual_seed(seed)

@@ -50,7 +50,7 @@ EXAMPLE_ROWS = 8
 
 
 class AuditPoint(NamedTuple):
-    """What the canaries prove of the steps so far, and what is promised of them.
+    """Lower bound on ε of the steps so far, by the canaries, and the promised ε.
 
     Attributes:
         step: Steps done.
@@ -68,7 +68,7 @@ class AuditedLoop:
 
     Args:
         bug: The loop.
-        seed: Of the records, the coins, the batches and the noise.
+        seed: Seed of the records, the coins, the batches and the noise.
 
     Attributes:
         step: Steps done.
@@ -182,7 +182,7 @@ def seen_by(refused: str, error: str, last: AuditPoint | None) -> str:
 
     Args:
         refused: From ``refusal``.
-        error: Of the loop.
+        error: Message of the error that ended the loop.
         last: After its last step; None if there was none.
     """
     if refused:

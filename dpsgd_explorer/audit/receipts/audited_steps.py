@@ -1,8 +1,9 @@
 """The steps that canaries went through, against those that the receipt says were done.
 
-The canaries of a run's engines go on from one to the next; a receipt has the lines of
-the last engine's ledger, those of earlier ones too in ``before`` if the run was one,
-and in ``earlier`` their steps as the accountant counts them.
+The canaries of a run continue from one engine to the next.  A receipt contains the
+lines of the last engine's ledger.  If one run had several engines, ``before`` contains
+the lines of the earlier engines, and ``earlier`` contains the steps of the earlier
+engines as the accountant counts them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class AuditedSteps:
 
     Args:
         stated: The part of the canaries.
-        receipt: Of the engine.
+        receipt: The whole receipt of the engine.
     """
 
     def __init__(self, stated: Mapping[str, Any], receipt: Mapping[str, Any]) -> None:
@@ -49,7 +50,7 @@ class AuditedSteps:
 
     @property
     def plans(self) -> list[list[Phase]]:
-        """The same steps, those of each plan apart."""
+        """The same steps, one list per plan."""
         rest, found = self.phases, []
         for steps in self._stated.get("plans", []):
             own, rest = _split(rest, steps)
@@ -96,7 +97,7 @@ class AuditedSteps:
             findings.leave("audit.phases", UNKNOWN_COUNTS)
 
     def _check_plans(self, findings: Findings) -> None:
-        """Compare the steps of the plans with those of the engines, where known."""
+        """Compare the steps of each plan with the engines' steps, where known."""
         plans = self._stated.get("plans")
         if plans is None:
             return
@@ -115,7 +116,7 @@ class AuditedSteps:
             findings.compare("audit.plans", plans, expected)
 
     def _expected(self) -> list[dict[str, Any]]:
-        """Return the steps that were done, as many of the last as were scored."""
+        """Return the last steps that were done, one for each scored step."""
         before = self._receipt.get("before", [])
         earlier = [line for engine in before for line in engine["done"]]
         own, first = _of_lines(self._receipt["done"]), _of_lines(earlier)
@@ -160,7 +161,7 @@ def _steps(phases: Iterable[Phase]) -> int:
 
 
 def _split(phases: Sequence[Phase], first: int) -> tuple[list[Phase], list[Phase]]:
-    """Return the first so many steps, and those after them."""
+    """Return the first ``first`` steps, and the steps after them."""
     before: list[Phase] = []
     after: list[Phase] = []
     for phase in phases:
@@ -173,7 +174,7 @@ def _split(phases: Sequence[Phase], first: int) -> tuple[list[Phase], list[Phase
 
 
 def _last(phases: Sequence[Phase], steps: int) -> list[Phase]:
-    """Return the last so many steps; all if there are fewer."""
+    """Return the last ``steps`` steps; all if there are fewer."""
     return _split(phases, max(0, _steps(phases) - steps))[1]
 
 
@@ -185,7 +186,7 @@ def _rates(phases: Iterable[Phase]) -> list[dict[str, Any]]:
 def _plain(phases: Iterable[Phase]) -> list[dict[str, Any]]:
     """Return the phases as JSON values, those in a row with the same settings as one.
 
-    What was measured at each step differs from the plan by rounding.
+    The values measured at each step differ from the plan by rounding.
     """
     found: list[Phase] = []
     for phase in phases:

@@ -14,7 +14,7 @@ from dpsgd_explorer.audit.receipts.audited_steps import AuditedSteps
 from dpsgd_explorer.audit.receipts.findings import Findings
 from dpsgd_explorer.errors import AccountingError
 
-#: What follows from the scores.
+#: Figures that follow from the scores.
 BOUNDS = ("epsilon_lower", "epsilon_promised", "steps", "method", "others")
 
 
@@ -26,7 +26,7 @@ def check_audit(
     Args:
         findings: Where the figures go.
         stated: The part of the canaries.
-        receipt: Of the engine.
+        receipt: The whole receipt of the engine.
     """
     findings.compare("audit.delta", stated["delta"], receipt["told"]["delta"])
     steps = AuditedSteps(stated, receipt)

@@ -54,7 +54,7 @@ def of_weights(header: bytes, length: int) -> dict[str, Any]:
 
 
 def of_json(data: bytes) -> dict[str, Any]:
-    """Return the receipt in a JSON text: the text itself, or that of a run's export.
+    """Return the receipt in a JSON text: the text, or its part of a run's export.
 
     Raises:
         ReceiptError: as ``read``.

@@ -1,4 +1,4 @@
-"""What a check found: figures stated and recomputed, and what follows from no other."""
+"""Results of a check: figures stated and recomputed, and figures left unchecked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsgd_explorer.errors import ExplorerError
 
-#: Relative difference of numbers that are the same but for another machine's rounding.
+#: Largest relative difference of two equal numbers that two machines rounded.
 TOLERANCE = 1e-6
 
 
@@ -36,7 +36,7 @@ class Findings:
 
     Attributes:
         figures: Those that follow from others, in the order of the checks.
-        unchecked: {place: why no other figure tells it}.
+        unchecked: {place: why it follows from no other figure}.
     """
 
     figures: list[Figure] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Findings:
             self._add(path, stated, f"cannot be computed: {error}", False)
 
     def leave(self, path: str, why: str) -> None:
-        """Add a place that nothing else in the receipt tells."""
+        """Add a place that follows from nothing else in the receipt."""
         self.unchecked[path] = why
 
     def _add(self, path: str, stated: Any, recomputed: Any, fits: bool) -> None:

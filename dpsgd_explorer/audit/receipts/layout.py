@@ -1,4 +1,4 @@
-"""What a receipt of this version holds: the names, and the kind of each value."""
+"""The layout of a receipt of this version: the names, and the kind of each value."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def check_audit(audit: Mapping[str, Any]) -> None:
 
 
 def check_search(receipt: Mapping[str, Any]) -> None:
-    """Check the receipt of a search but for that of its best trial."""
+    """Check the receipt of a search, without the receipt of its best trial."""
     _check("", receipt, SEARCH)
     _check("selection", receipt["selection"], SELECTION)
 

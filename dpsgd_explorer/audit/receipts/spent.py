@@ -1,4 +1,4 @@
-"""What a receipt says was spent, by the accountants from its steps."""
+"""The ε of a receipt, recomputed by the accountants from its steps."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def check_epsilon(findings: Findings, receipt: Mapping[str, Any], steps: Steps) 
 
     Args:
         findings: Where the figures go.
-        receipt: Of an engine.
-        steps: Of its last plan.
+        receipt: The whole receipt of an engine.
+        steps: The steps of its last plan.
     """
     told = receipt["told"]
     if "filter" in receipt:

@@ -1,4 +1,4 @@
-"""The steps of a receipt: what was told to the accountant against what was done."""
+"""The steps of a receipt: the accountant's count against the lines of the ledger."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Steps:
 
     Attributes:
         path: Place in the receipt, "" or "before[0].".
-        told: What the accountant was told.
+        told: Settings and number of steps as given to the accountant.
         done: Lines of the ledger.
-        options: Of the engine; {} where the receipt does not repeat them.
+        options: Options of the engine; {} where the receipt does not repeat them.
         chosen: First step and factor of each bound that was chosen between steps.
     """
 
@@ -62,7 +62,7 @@ class Steps:
         """Return the steps as the accountant counts them.
 
         Raises:
-            ReceiptError: a schedule is none of this program.
+            ReceiptError: a schedule is unknown to this program.
             AccountingError: a number is outside its domain.
         """
         told, steps = self.told, self.told["steps"]
@@ -202,7 +202,7 @@ class Steps:
         return bound
 
     def _count_noise(self) -> float:
-        """Return the planned noise multiplier of released counts; 0: there are none."""
+        """Return the planned noise multiplier of released counts; 0 without counts."""
         clipping = self.options.get("clipping_schedule")
         if not _is_adaptive(clipping) or not self.told["noise_multiplier"]:
             return 0.0
@@ -243,7 +243,7 @@ def _compare_steps(
     first: int,
     last: int,
 ) -> None:
-    """Compare the value of a line with that of each of its steps."""
+    """Compare the value of a line with the planned value of each of its steps."""
     ends = [first, last] if last - first >= MOST_SCHEDULED else range(first, last + 1)
     values = (planned(step) for step in ends)
     different = next((x for x in values if not same(stated, x)), stated)
@@ -268,7 +268,7 @@ def _schedule_of(path: str, data: object) -> Schedule:
     """Return the schedule of JSON values.
 
     Raises:
-        ReceiptError: there is none of this name, or with these values.
+        ReceiptError: no schedule has this name, or the values do not fit it.
     """
     if not isinstance(data, Mapping) or data.get("name") not in SCHEDULES:
         raise ReceiptError(path, "must be a schedule of this program.")
@@ -291,7 +291,7 @@ def check_batch_sizes(
     Args:
         findings: Where the figures go.
         sizes: As the receipt has them.
-        told: What the accountant was told.
+        told: Settings as given to the accountant.
         drawn: Batches that were drawn.
     """
     path = "not_private.batch_sizes."

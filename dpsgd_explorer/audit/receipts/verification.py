@@ -16,7 +16,7 @@ from dpsgd_explorer.audit.receipts.spent import (
 from dpsgd_explorer.audit.receipts.steps import Steps, check_batch_sizes
 
 SEEDED = "seeded"
-#: What no receipt shows, whatever its figures.
+#: Limits of every check, for any figures.
 LIMITS = (
     "This check proves arithmetic, not honesty: receipts are not signed, and anyone "
     "can invent figures that fit each other.",
@@ -53,7 +53,7 @@ def verify(receipt: Mapping[str, Any]) -> Findings:
     """Compute every figure of a receipt that follows from others.
 
     Args:
-        receipt: Of a ``PrivacyEngine``, of a training run, or of a search.
+        receipt: Receipt of a ``PrivacyEngine``, of a training run, or of a search.
 
     Raises:
         ReceiptError: a figure is missing, of another kind, or of another version.

@@ -1,1 +1,1 @@
-"""The loops, one file each: what a reader sees is what runs."""
+"""The loops, one file each: the reader sees exactly the code that runs."""
