@@ -33,7 +33,7 @@ FOLDERS = {
     "accounting": "an ε or δ that is below the true one or above its stated bound",
     "dp": "a gradient, bound or noise that the guarantee does not assume; an unsafe "
     "model or loss that is trained",
-    "audit": "an attack, a planted bug or a receipt whose verdict is wrong",
+    "audit": "an attack or a receipt whose verdict is wrong",
     "regression": "a release, budget or golden figure of linear regression that is off",
     "experiments": "a setting that is taken outside its domain or refused inside it",
     "training": "a training that differs from its recording, or after a resume",

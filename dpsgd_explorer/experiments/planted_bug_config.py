@@ -11,8 +11,8 @@ from dpsgd_explorer.experiments.fields.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import setting
 
 HONEST = "honest"
-#: What is wrong with each loop, in the order of the lab; ``audit/planted_bugs/loops``
-#: has a file of each.
+#: What is wrong with each loop, in the order of the lab. The loops are the files of
+#: ``training/planted_bugs/loops``.
 LOOPS = {
     "noise_without_bound": "noise not scaled by C",
     "batch_norm": "batch normalisation",

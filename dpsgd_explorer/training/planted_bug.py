@@ -9,9 +9,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dpsgd_explorer.audit.planted_bugs.catalogue import LOOPS
-from dpsgd_explorer.audit.planted_bugs.task import CANARIES, DELTA, STEPS, plan
-from dpsgd_explorer.audit.planted_bugs.trial import (
+from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
+from dpsgd_explorer.experiments.experiment import Experiment
+from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
+from dpsgd_explorer.training.planted_bugs.catalogue import LOOPS
+from dpsgd_explorer.training.planted_bugs.task import CANARIES, DELTA, STEPS, plan
+from dpsgd_explorer.training.planted_bugs.trial import (
     AUDITED,
     CONFIDENCE,
     AuditedLoop,
@@ -19,10 +23,6 @@ from dpsgd_explorer.audit.planted_bugs.trial import (
     refusal,
     seen_by,
 )
-from dpsgd_explorer.dp.kernels.threads import threads
-from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
-from dpsgd_explorer.experiments.experiment import Experiment
-from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 
 
 class PlantedBugExperiment(Experiment):

@@ -11,11 +11,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from dpsgd_explorer.audit.planted_bugs.catalogue import CHECKS, LOOPS, PlantedBug
-from dpsgd_explorer.audit.planted_bugs.task import DELTA
-from dpsgd_explorer.audit.planted_bugs.trial import CONFIDENCE
 from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.training.planted_bug import PlantedBugExperiment
+from dpsgd_explorer.training.planted_bugs.catalogue import CHECKS, LOOPS, PlantedBug
+from dpsgd_explorer.training.planted_bugs.task import DELTA
+from dpsgd_explorer.training.planted_bugs.trial import CONFIDENCE
 from tools.record.files import write
 
 

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.browser.trainer import focus
 
 LOOPS = (
-    Path(__file__).parents[3] / "dpsgd_explorer" / "audit" / "planted_bugs" / "loops"
+    Path(__file__).parents[3] / "dpsgd_explorer" / "training" / "planted_bugs" / "loops"
 )
 BUGS = {path.stem for path in LOOPS.glob("*.py")} - {"__init__", "honest"}
 FIRST_OF_ALL = f"1 of {len(BUGS)} bugs found"

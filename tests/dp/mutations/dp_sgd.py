@@ -2,8 +2,8 @@
 
 The first thirteen are those of an audit study: an audit alone misses five of them, so
 each names the family of tests that must see it.  Titles that a loop of
-``audit.planted_bugs`` shares are taken from there.  "Noise before all-reduce on every
-rank" waits for training on several processes.
+``training.planted_bugs`` shares are taken from there.  "Noise before all-reduce on
+every rank" waits for training on several processes.
 """
 
 import dataclasses
@@ -11,7 +11,6 @@ import dataclasses
 import torch
 
 from dpsgd_explorer.accounting import Odometer
-from dpsgd_explorer.audit.planted_bugs.catalogue import LOOPS
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping import clipped_sum
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
@@ -27,6 +26,7 @@ from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.noise.secure import SecureNoise
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.training.planted_bugs.catalogue import LOOPS
 from tests.dp.mutations.planting import Altered, alter, bug, wrap
 
 NOISE = "noise/test_noise_law.py::test_every_parameter_gets_its_own_share[secure]"

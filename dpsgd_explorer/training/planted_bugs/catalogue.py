@@ -7,7 +7,11 @@ import inspect
 from dataclasses import dataclass
 from types import ModuleType
 
-from dpsgd_explorer.audit.planted_bugs.task import LEARNING_RATE, MAX_GRAD_NORM, TABLES
+from dpsgd_explorer.training.planted_bugs.task import (
+    LEARNING_RATE,
+    MAX_GRAD_NORM,
+    TABLES,
+)
 
 AUDIT, ENGINE, TORCH, NOTHING = "audit", "engine", "torch", "nothing"
 #: Each check that can see a bug, and its words on the page.

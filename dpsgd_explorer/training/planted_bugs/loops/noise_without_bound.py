@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.audit.planted_bugs.task import Tables, Task
+from dpsgd_explorer.training.planted_bugs.task import Tables, Task
 
 
 def build(task: Task) -> nn.Module:
@@ -13,8 +13,7 @@ def build(task: Task) -> nn.Module:
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    weights = targets.abs() / targets.abs().mean()
-    return 0.5 * weights * (outputs - targets) ** 2  # one number for each record
+    return 0.5 * (outputs - targets) ** 2  # one number for each record
 
 
 def batches(task: Task) -> Iterator[tuple[Tensor, Tensor]]:
@@ -33,6 +32,6 @@ def train(model: nn.Module, task: Task) -> Iterator[float]:
             for t, g in zip(total, gradient, strict=True):
                 t += g * min(1.0, C / float(norm))
         for p, t in zip(parameters, total, strict=True):
-            noise = task.noise_multiplier * C * torch.randn_like(p)
+            noise = task.noise_multiplier * torch.randn_like(p)
             p.data -= task.learning_rate * (t + noise) / task.batch_size
         yield task.learning_rate  # a step is out

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.audit.planted_bugs.task import Tables, Task
+from dpsgd_explorer.training.planted_bugs.task import Tables, Task
 
 
 def build(task: Task) -> nn.Module:
@@ -32,7 +32,7 @@ def train(model: nn.Module, task: Task) -> Iterator[float]:
             for t, g in zip(total, gradient, strict=True):
                 t += g * min(1.0, C / float(norm))
         for p, t in zip(parameters, total, strict=True):
-            p.data -= task.learning_rate * t / task.batch_size
             noise = task.noise_multiplier * C * torch.randn_like(p)
-            p.data += noise / task.batch_size
+            mean = t / max(len(x), 1)
+            p.data -= task.learning_rate * (mean + noise / task.batch_size)
         yield task.learning_rate  # a step is out

@@ -19,14 +19,16 @@ from dpsgd_explorer.accounting.auditing.exact_family import (
     usual_thresholds,
 )
 from dpsgd_explorer.accounting.auditing.log_likelihood import log_likelihood_ratio
-from dpsgd_explorer.audit.planted_bugs.catalogue import (
+from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.training.planted_bugs.catalogue import (
     AUDIT,
     ENGINE,
     NOTHING,
     TORCH,
     PlantedBug,
 )
-from dpsgd_explorer.audit.planted_bugs.task import (
+from dpsgd_explorer.training.planted_bugs.task import (
     CANARIES,
     COLUMNS,
     DELTA,
@@ -37,8 +39,6 @@ from dpsgd_explorer.audit.planted_bugs.task import (
     canary_task,
     plan,
 )
-from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.errors import PrivacyError
 
 CONFIDENCE = 0.95
 #: Steps after which the bound is computed; every computation takes a second or so.

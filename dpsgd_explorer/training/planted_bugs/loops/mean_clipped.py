@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.audit.planted_bugs.task import Tables, Task
+from dpsgd_explorer.training.planted_bugs.task import Tables, Task
 
 
 def build(task: Task) -> nn.Module:
-    return nn.Sequential(nn.BatchNorm1d(task.x.shape[1]), Tables(task.columns))
+    return Tables(task.columns)
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -25,13 +25,11 @@ def batches(task: Task) -> Iterator[tuple[Tensor, Tensor]]:
 def train(model: nn.Module, task: Task) -> Iterator[float]:
     parameters, C = list(model.parameters()), task.max_grad_norm
     for x, y in batches(task):
-        total = [torch.zeros_like(p) for p in parameters]
-        for one in loss(model(x), y):
-            gradient = torch.autograd.grad(one, parameters, retain_graph=True)
-            norm = torch.cat([g.flatten() for g in gradient]).norm()
-            for t, g in zip(total, gradient, strict=True):
-                t += g * min(1.0, C / float(norm))
-        for p, t in zip(parameters, total, strict=True):
+        mean = loss(model(x), y).mean()
+        gradient = torch.autograd.grad(mean, parameters)
+        norm = torch.cat([g.flatten() for g in gradient]).norm()
+        for p, g in zip(parameters, gradient, strict=True):
+            clipped = g * min(1.0, C / float(norm))
             noise = task.noise_multiplier * C * torch.randn_like(p)
-            p.data -= task.learning_rate * (t + noise) / task.batch_size
+            p.data -= task.learning_rate * (clipped + noise / task.batch_size)
         yield task.learning_rate  # a step is out

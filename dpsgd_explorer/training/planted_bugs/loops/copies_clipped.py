@@ -1,12 +1,11 @@
 """DP-SGD in plain PyTorch."""
 
 from collections.abc import Iterator
-from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.audit.planted_bugs.task import Tables, Task
+from dpsgd_explorer.training.planted_bugs.task import Tables, Task
 
 
 def build(task: Task) -> nn.Module:
@@ -23,27 +22,16 @@ def batches(task: Task) -> Iterator[tuple[Tensor, Tensor]]:
         yield task.x[drawn], task.y[drawn]
 
 
-def train_at(model: nn.Module, task: Task) -> Iterator[float]:
+def train(model: nn.Module, task: Task) -> Iterator[float]:
     parameters, C = list(model.parameters()), task.max_grad_norm
     for x, y in batches(task):
         total = [torch.zeros_like(p) for p in parameters]
         for one in loss(model(x), y):
             gradient = torch.autograd.grad(one, parameters, retain_graph=True)
-            norm = torch.cat([g.flatten() for g in gradient]).norm()
+            nn.utils.clip_grad_norm_(gradient, C)
             for t, g in zip(total, gradient, strict=True):
-                t += g * min(1.0, C / float(norm))
+                t += g
         for p, t in zip(parameters, total, strict=True):
             noise = task.noise_multiplier * C * torch.randn_like(p)
             p.data -= task.learning_rate * (t + noise) / task.batch_size
         yield task.learning_rate  # a step is out
-
-
-def train(model: nn.Module, task: Task) -> Iterator[float]:
-    start, errors = deepcopy(model.state_dict()), {}
-    for rate in (0.5, 2.0, 8.0):
-        model.load_state_dict(start)
-        for _ in train_at(model, task.at_rate(rate)):
-            pass
-        errors[rate] = loss(model(task.test_x), task.test_y).mean().item()
-    model.load_state_dict(start)
-    yield from train_at(model, task.at_rate(min(errors, key=lambda r: errors[r])))

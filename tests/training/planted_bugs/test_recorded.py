@@ -2,9 +2,9 @@
 
 import pytest
 
-from dpsgd_explorer.audit.planted_bugs.catalogue import AUDIT, CHECKS, LOOPS
-from dpsgd_explorer.audit.planted_bugs.task import STEPS
 from dpsgd_explorer.experiments import planted_bug_config
+from dpsgd_explorer.training.planted_bugs.catalogue import AUDIT, CHECKS, LOOPS
+from dpsgd_explorer.training.planted_bugs.task import STEPS
 from dpsgd_explorer.web.recorded.files import recording
 from tools.record.planted_bugs import described, promise, tried
 

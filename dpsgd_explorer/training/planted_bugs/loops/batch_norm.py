@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.audit.planted_bugs.task import Tables, Task
+from dpsgd_explorer.training.planted_bugs.task import Tables, Task
 
 
 def build(task: Task) -> nn.Module:
-    return Tables(task.columns)
+    return nn.Sequential(nn.BatchNorm1d(task.x.shape[1]), Tables(task.columns))
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -26,14 +26,12 @@ def train(model: nn.Module, task: Task) -> Iterator[float]:
     parameters, C = list(model.parameters()), task.max_grad_norm
     for x, y in batches(task):
         total = [torch.zeros_like(p) for p in parameters]
-        for part_x, part_y in zip(torch.split(x, 8), torch.split(y, 8), strict=True):
-            for one in loss(model(part_x), part_y):
-                gradient = torch.autograd.grad(one, parameters, retain_graph=True)
-                norm = torch.cat([g.flatten() for g in gradient]).norm()
-                for t, g in zip(total, gradient, strict=True):
-                    t += g * min(1.0, C / float(norm))
-            for t in total:
-                t += task.noise_multiplier * C * torch.randn_like(t)
+        for one in loss(model(x), y):
+            gradient = torch.autograd.grad(one, parameters, retain_graph=True)
+            norm = torch.cat([g.flatten() for g in gradient]).norm()
+            for t, g in zip(total, gradient, strict=True):
+                t += g * min(1.0, C / float(norm))
         for p, t in zip(parameters, total, strict=True):
-            p.data -= task.learning_rate * t / task.batch_size
+            noise = task.noise_multiplier * C * torch.randn_like(p)
+            p.data -= task.learning_rate * (t + noise) / task.batch_size
         yield task.learning_rate  # a step is out

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.audit.planted_bugs.task import Tables, Task
+from dpsgd_explorer.training.planted_bugs.task import Tables, Task
 
 
 def build(task: Task) -> nn.Module:
@@ -25,16 +25,14 @@ def batches(task: Task) -> Iterator[tuple[Tensor, Tensor]]:
 def train(model: nn.Module, task: Task) -> Iterator[float]:
     parameters, C = list(model.parameters()), task.max_grad_norm
     for x, y in batches(task):
-        total = [torch.zeros_like(p) for p in parameters]
+        clipped: list[list[Tensor]] = [[] for _ in parameters]
         for one in loss(model(x), y):
             gradient = torch.autograd.grad(one, parameters, retain_graph=True)
             norm = torch.cat([g.flatten() for g in gradient]).norm()
-            for t, g in zip(total, gradient, strict=True):
-                t += g * min(1.0, C / float(norm))
-        generator = torch.Generator().manual_seed(1234)
-        for p, t in zip(parameters, total, strict=True):
-            noise = (
-                task.noise_multiplier * C * torch.randn(p.shape, generator=generator)
-            )
-            p.data -= task.learning_rate * (t + noise) / task.batch_size
+            for kept, g in zip(clipped, gradient, strict=True):
+                kept.append(g * min(1.0, C / float(norm)))
+        for p, kept in zip(parameters, clipped, strict=True):
+            noise = task.noise_multiplier * C * torch.randn_like(p)
+            p.grad = (torch.stack(kept) + noise) / task.batch_size
+            p.data -= task.learning_rate * p.grad
         yield task.learning_rate  # a step is out

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.audit.planted_bugs.task import Tables, Task
+from dpsgd_explorer.training.planted_bugs.task import Tables, Task
 
 
 def build(task: Task) -> nn.Module:
@@ -28,10 +28,10 @@ def train(model: nn.Module, task: Task) -> Iterator[float]:
         total = [torch.zeros_like(p) for p in parameters]
         for one in loss(model(x), y):
             gradient = torch.autograd.grad(one, parameters, retain_graph=True)
-            nn.utils.clip_grad_norm_(gradient, C)
+            norm = torch.cat([g.flatten() for g in gradient]).norm()
             for t, g in zip(total, gradient, strict=True):
-                t += g
+                t += g * min(1.0, C / float(norm))
         for p, t in zip(parameters, total, strict=True):
-            noise = task.noise_multiplier * C * torch.randn_like(p)
+            noise = task.noise_multiplier * C * torch.randn(())
             p.data -= task.learning_rate * (t + noise) / task.batch_size
         yield task.learning_rate  # a step is out

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from dpsgd_explorer.audit.planted_bugs.catalogue import (
+from dpsgd_explorer.training.planted_bugs.catalogue import (
     CHECKS,
     ENGINE,
     HONEST,
@@ -13,7 +13,7 @@ from dpsgd_explorer.audit.planted_bugs.catalogue import (
     NOTHING,
     TORCH,
 )
-from dpsgd_explorer.audit.planted_bugs.task import (
+from dpsgd_explorer.training.planted_bugs.task import (
     BATCH_SIZE,
     CANARIES,
     COLUMNS,
@@ -23,7 +23,7 @@ from dpsgd_explorer.audit.planted_bugs.task import (
     TABLES,
     canary_task,
 )
-from dpsgd_explorer.audit.planted_bugs.trial import AuditedLoop, refusal, seen_by
+from dpsgd_explorer.training.planted_bugs.trial import AuditedLoop, refusal, seen_by
 
 SEED = 1
 

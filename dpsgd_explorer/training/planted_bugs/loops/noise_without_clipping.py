@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.audit.planted_bugs.task import Tables, Task
+from dpsgd_explorer.training.planted_bugs.task import Tables, Task
 
 
 def build(task: Task) -> nn.Module:

@@ -1,11 +1,13 @@
 """DP-SGD in plain PyTorch."""
 
+import itertools
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
-from dpsgd_explorer.audit.planted_bugs.task import Tables, Task
+from dpsgd_explorer.training.planted_bugs.task import Tables, Task
 
 
 def build(task: Task) -> nn.Module:
@@ -17,22 +19,22 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def batches(task: Task) -> Iterator[tuple[Tensor, Tensor]]:
-    for _ in range(task.steps):
-        drawn = torch.rand(len(task.x)) < task.sample_rate
-        yield task.x[drawn], task.y[drawn]
+    records = TensorDataset(task.x, task.y)
+    loader = DataLoader(records, batch_size=task.batch_size, shuffle=True)
+    epochs = itertools.chain.from_iterable(itertools.repeat(loader))
+    yield from itertools.islice(epochs, task.steps)
 
 
 def train(model: nn.Module, task: Task) -> Iterator[float]:
     parameters, C = list(model.parameters()), task.max_grad_norm
     for x, y in batches(task):
-        clipped: list[list[Tensor]] = [[] for _ in parameters]
+        total = [torch.zeros_like(p) for p in parameters]
         for one in loss(model(x), y):
             gradient = torch.autograd.grad(one, parameters, retain_graph=True)
             norm = torch.cat([g.flatten() for g in gradient]).norm()
-            for kept, g in zip(clipped, gradient, strict=True):
-                kept.append(g * min(1.0, C / float(norm)))
-        for p, kept in zip(parameters, clipped, strict=True):
+            for t, g in zip(total, gradient, strict=True):
+                t += g * min(1.0, C / float(norm))
+        for p, t in zip(parameters, total, strict=True):
             noise = task.noise_multiplier * C * torch.randn_like(p)
-            p.grad = (torch.stack(kept) + noise) / task.batch_size
-            p.data -= task.learning_rate * p.grad
+            p.data -= task.learning_rate * (t + noise) / task.batch_size
         yield task.learning_rate  # a step is out

@@ -1,13 +1,11 @@
 """DP-SGD in plain PyTorch."""
 
-import itertools
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
 
-from dpsgd_explorer.audit.planted_bugs.task import Tables, Task
+from dpsgd_explorer.training.planted_bugs.task import Tables, Task
 
 
 def build(task: Task) -> nn.Module:
@@ -19,10 +17,9 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def batches(task: Task) -> Iterator[tuple[Tensor, Tensor]]:
-    records = TensorDataset(task.x, task.y)
-    loader = DataLoader(records, batch_size=task.batch_size, shuffle=True)
-    epochs = itertools.chain.from_iterable(itertools.repeat(loader))
-    yield from itertools.islice(epochs, task.steps)
+    for _ in range(task.steps):
+        drawn = torch.rand(len(task.x)) < task.sample_rate
+        yield task.x[drawn], task.y[drawn]
 
 
 def train(model: nn.Module, task: Task) -> Iterator[float]:
