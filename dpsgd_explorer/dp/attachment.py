@@ -12,6 +12,9 @@ from torch.optim import Optimizer
 
 from dpsgd_explorer.dp import taken
 from dpsgd_explorer.dp.augmentation import AveragedViews
+from dpsgd_explorer.dp.checks.loss.measured import MeasuredLoss
+from dpsgd_explorer.dp.checks.loss.reading import REMEDY, LossReading
+from dpsgd_explorer.dp.checks.loss.watch import WATCH
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.clipping.sums import clipped_sum
 from dpsgd_explorer.dp.distributed.agreement import refuse_unlike
@@ -34,9 +37,6 @@ from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients
 from dpsgd_explorer.dp.ledger.weights import can_be_watched
 from dpsgd_explorer.dp.logical_batch import LogicalBatch
-from dpsgd_explorer.dp.losses.measured import MeasuredLoss
-from dpsgd_explorer.dp.losses.reading import REMEDY, LossReading
-from dpsgd_explorer.dp.losses.watch import WATCH
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind, refuse_compiled
 from dpsgd_explorer.dp.optimizer_hooks import (
     BackwardBinding,

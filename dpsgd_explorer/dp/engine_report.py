@@ -8,11 +8,11 @@ from dpsgd_explorer.accounting import Odometer, Phase
 from dpsgd_explorer.accounting.auditing.audit import AuditResult, Unscored
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.dp.canaries.riders import Riders, why_apart
+from dpsgd_explorer.dp.checks.loss.reading import REMEDY
 from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.accounted_run import are_of_one_size
 from dpsgd_explorer.dp.ledger.receipt import receipt
-from dpsgd_explorer.dp.losses.reading import REMEDY
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.privacy_warning import warn
 

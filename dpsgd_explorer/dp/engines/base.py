@@ -23,6 +23,8 @@ from typing import Any, ClassVar, NotRequired, Self, TypedDict
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from dpsgd_explorer.dp.checks.loss.marks import ModulePass, mark_outputs
+from dpsgd_explorer.dp.checks.loss.reading import LossReading
 from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
 from dpsgd_explorer.dp.engines.methods.norm_methods import (
     ClippingMode,
@@ -30,8 +32,6 @@ from dpsgd_explorer.dp.engines.methods.norm_methods import (
     check_layer_names,
 )
 from dpsgd_explorer.dp.engines.pass_outputs import PassOutputs
-from dpsgd_explorer.dp.losses.marks import ModulePass, mark_outputs
-from dpsgd_explorer.dp.losses.reading import LossReading
 from dpsgd_explorer.dp.modules.input_rows import InputRows
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.structure import Structure

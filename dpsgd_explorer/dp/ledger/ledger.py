@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpsgd_explorer.dp.losses.reading import LossRecord
+from dpsgd_explorer.dp.checks.loss.reading import LossRecord
 
 
 @dataclass(frozen=True, kw_only=True)

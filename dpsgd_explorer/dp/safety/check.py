@@ -32,13 +32,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from dpsgd_explorer.dp.checks.loss.target_check import TargetCheck
 from dpsgd_explorer.dp.distributed.sharding import (
     gradients_of,
     is_sharded,
     reshard,
     stored_part,
 )
-from dpsgd_explorer.dp.losses.target_check import TargetCheck
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import called
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED

@@ -54,7 +54,7 @@ def describe_mixing(
         f"the loss mixes the samples of a batch{when}: the gradient of one sample "
         "changes when the other samples change, although the module's outputs do not. "
         "Use a loss that is a mean or sum of one term per sample, such as "
-        "dpsgd_explorer.dp.losses.per_sample_mean(losses, mask)."
+        "dpsgd_explorer.dp.per_sample_mean(losses, mask)."
     )
 
 

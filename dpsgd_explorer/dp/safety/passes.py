@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from dpsgd_explorer.dp.checks.loss.labels import labels_of
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import (
@@ -23,7 +24,6 @@ from dpsgd_explorer.dp.engines.base import (
     ignore_loss,
     unit_loss_scale,
 )
-from dpsgd_explorer.dp.losses.labels import labels_of
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import SharedInput, called
 from dpsgd_explorer.dp.modules.probe_inputs import SEED

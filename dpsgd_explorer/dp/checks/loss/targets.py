@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from dpsgd_explorer.dp.losses.overlap import overlap_of
+from dpsgd_explorer.dp.checks.loss.overlap import overlap_of
 
 MULTIPLY, CHOOSE, LOG = "MulBackward0", "WhereBackward0", "LogBackward0"
 DIVIDE = "DivBackward0"

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from dpsgd_explorer.dp.losses.graph import Reader
-from dpsgd_explorer.dp.losses.marks import ModulePass, mark_outputs
+from dpsgd_explorer.dp.checks.loss.graph import Reader
+from dpsgd_explorer.dp.checks.loss.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.probe_inputs import NUMBERS, SAMPLES, SEED
 from dpsgd_explorer.dp.modules.pytree import tensors_of
@@ -139,7 +139,7 @@ class TargetCheck:
                 "the loss mixes the samples of a batch: the gradient of one sample "
                 "moves when another sample or its target changes. Use a loss that is a "
                 "mean or sum of one term per sample, such as "
-                "dpsgd_explorer.dp.losses.per_sample_mean(losses, mask)."
+                "dpsgd_explorer.dp.per_sample_mean(losses, mask)."
             )
 
     def _gradients(self, outputs: Any, targets: Any) -> list[Tensor]:

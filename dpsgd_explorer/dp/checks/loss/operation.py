@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from dpsgd_explorer.dp.losses.reading import LateCondition, Number
-from dpsgd_explorer.dp.losses.states import (
+from dpsgd_explorer.dp.checks.loss.reading import LateCondition, Number
+from dpsgd_explorer.dp.checks.loss.states import (
     NotPerRecordError,
     Records,
     Reduced,

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from dpsgd_explorer.dp.losses.graph import Reader
+from dpsgd_explorer.dp.checks.loss.graph import Reader
 from dpsgd_explorer.errors import MixedLossError
 from tests.dp.nets import attached
 from tests.dp.random_losses import UNFIT, Rows, random_loss, random_sizes

@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.autograd import Variable
 
 from dpsgd_explorer.dp.accelerator.asynchronous import LateFlag, runs_behind
-from dpsgd_explorer.dp.losses.graph import Edge, Reader, passes_of
-from dpsgd_explorer.dp.losses.marks import ModulePass
-from dpsgd_explorer.dp.losses.reading import LateCondition, LossReading
+from dpsgd_explorer.dp.checks.loss.graph import Edge, Reader, passes_of
+from dpsgd_explorer.dp.checks.loss.marks import ModulePass
+from dpsgd_explorer.dp.checks.loss.reading import LateCondition, LossReading
 from dpsgd_explorer.errors import ExplorerError
 
 WAS_GIVEN = "backward was called with a gradient"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.losses.marks import mark_mean
+from dpsgd_explorer.dp.checks.loss.marks import mark_mean
 from dpsgd_explorer.errors import ConfigError
 
 

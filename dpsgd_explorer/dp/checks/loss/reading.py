@@ -14,7 +14,7 @@ MOST_GRAPHS = 100
 
 #: Advice for a loss that cannot be read.
 REMEDY = (
-    "Reduce the losses with dpsgd_explorer.dp.losses.per_sample_mean, pass "
+    "Reduce the losses with dpsgd_explorer.dp.per_sample_mean, pass "
     "example_inputs and loss_fn to the engine so that it tests the loss, or vouch for "
     "the loss with assume_per_sample_loss=True."
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dpsgd_explorer.dp.losses.graph import form_of
+from dpsgd_explorer.dp.checks.loss.graph import form_of
 from dpsgd_explorer.errors import ConfigError
 
 

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from dpsgd_explorer.dp.losses.operation import Operation
-from dpsgd_explorer.dp.losses.states import Records
+from dpsgd_explorer.dp.checks.loss.operation import Operation
+from dpsgd_explorer.dp.checks.loss.states import Records
 
 #: Round-off of a few operations, in units of the last place.
 NOISE = 64

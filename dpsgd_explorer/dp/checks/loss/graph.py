@@ -11,10 +11,15 @@ from collections.abc import Sequence
 
 from torch.autograd.graph import Node
 
-from dpsgd_explorer.dp.losses.marks import ModulePass, is_marked, mean_at, outputs_at
-from dpsgd_explorer.dp.losses.operation import Operation
-from dpsgd_explorer.dp.losses.reading import LateCondition, LossReading, Number
-from dpsgd_explorer.dp.losses.states import (
+from dpsgd_explorer.dp.checks.loss.marks import (
+    ModulePass,
+    is_marked,
+    mean_at,
+    outputs_at,
+)
+from dpsgd_explorer.dp.checks.loss.operation import Operation
+from dpsgd_explorer.dp.checks.loss.reading import LateCondition, LossReading, Number
+from dpsgd_explorer.dp.checks.loss.states import (
     NotPerRecordError,
     Records,
     Reduced,
@@ -22,8 +27,8 @@ from dpsgd_explorer.dp.losses.states import (
     UnknownOperationError,
     joined,
 )
-from dpsgd_explorer.dp.losses.table import HANDLERS
-from dpsgd_explorer.dp.losses.targets import holds_loss, targets_of
+from dpsgd_explorer.dp.checks.loss.table import HANDLERS
+from dpsgd_explorer.dp.checks.loss.targets import holds_loss, targets_of
 
 Edge = tuple[Node, int]
 

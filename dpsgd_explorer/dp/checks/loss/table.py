@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dpsgd_explorer.dp.losses import elementwise, kernels, shapes
-from dpsgd_explorer.dp.losses.operation import Operation
-from dpsgd_explorer.dp.losses.states import State
+from dpsgd_explorer.dp.checks.loss import elementwise, kernels, shapes
+from dpsgd_explorer.dp.checks.loss.operation import Operation
+from dpsgd_explorer.dp.checks.loss.states import State
 
 Handler = Callable[[Operation], State]
 

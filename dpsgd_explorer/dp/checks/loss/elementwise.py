@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from dpsgd_explorer.dp.losses.operation import (
+from dpsgd_explorer.dp.checks.loss.operation import (
     Operation,
     number_of,
     only_records,
     only_reduced,
 )
-from dpsgd_explorer.dp.losses.overlap import overlap_of
-from dpsgd_explorer.dp.losses.shifts import NOISE, number_between, settled
-from dpsgd_explorer.dp.losses.states import (
+from dpsgd_explorer.dp.checks.loss.overlap import overlap_of
+from dpsgd_explorer.dp.checks.loss.shifts import NOISE, number_between, settled
+from dpsgd_explorer.dp.checks.loss.states import (
     NotPerRecordError,
     Records,
     Reduced,

@@ -12,8 +12,8 @@ from typing import Any
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from dpsgd_explorer.dp.losses.reading import UNREAD, LossReading
-from dpsgd_explorer.dp.losses.states import Shape
+from dpsgd_explorer.dp.checks.loss.reading import UNREAD, LossReading
+from dpsgd_explorer.dp.checks.loss.states import Shape
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 
 OUTPUTS, MEAN = "dpsgd_explorer.outputs", "dpsgd_explorer.per_sample_mean"

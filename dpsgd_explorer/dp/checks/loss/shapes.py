@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from functools import reduce
 
-from dpsgd_explorer.dp.losses.operation import Operation, only_records, only_reduced
-from dpsgd_explorer.dp.losses.shifts import settled
-from dpsgd_explorer.dp.losses.states import (
+from dpsgd_explorer.dp.checks.loss.operation import (
+    Operation,
+    only_records,
+    only_reduced,
+)
+from dpsgd_explorer.dp.checks.loss.shifts import settled
+from dpsgd_explorer.dp.checks.loss.states import (
     NotPerRecordError,
     Records,
     Reduced,

@@ -9,10 +9,15 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.accelerator.asynchronous import LateFlag, runs_behind
-from dpsgd_explorer.dp.losses.elementwise import aligned
-from dpsgd_explorer.dp.losses.operation import Operation
-from dpsgd_explorer.dp.losses.reading import LateCondition
-from dpsgd_explorer.dp.losses.states import NotPerRecordError, Records, Reduced, State
+from dpsgd_explorer.dp.checks.loss.elementwise import aligned
+from dpsgd_explorer.dp.checks.loss.operation import Operation
+from dpsgd_explorer.dp.checks.loss.reading import LateCondition
+from dpsgd_explorer.dp.checks.loss.states import (
+    NotPerRecordError,
+    Records,
+    Reduced,
+    State,
+)
 from dpsgd_explorer.errors import MixedLossError
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -136,7 +141,7 @@ def _raise_mixed(
         f"the loss of {rows.size} samples is divided by the total weight of the batch, "
         f"{float(total):g} for {target.numel()} targets, since {cause}: each sample "
         'then changes the gradients of all others. Use reduction="none", and compute '
-        "the mean with dpsgd_explorer.dp.losses.per_sample_mean(losses, mask)."
+        "the mean with dpsgd_explorer.dp.per_sample_mean(losses, mask)."
     )
 
 

@@ -1,0 +1,1 @@
+"""Checks of models, optimizers and losses before and during training."""
