@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsgd_explorer.regression import budget, compare, housing
+from dpsgd_explorer.experiments.california_housing import housing
+from dpsgd_explorer.regression import budget, compare
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.budget import Budget
 from dpsgd_explorer.regression.comparison import EPSILONS, sweep

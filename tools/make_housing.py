@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from dpsgd_explorer.regression import housing
+from dpsgd_explorer.experiments.california_housing import housing
 from tools.make_data import download, expect, sha256
 
 PACKAGE = "shapiq==1.4.1"

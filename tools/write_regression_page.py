@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpsgd_explorer.accounting import round_up
-from dpsgd_explorer.regression import housing
+from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.comparison import Spread
 from dpsgd_explorer.regression.noisy_gd import Descent

@@ -16,7 +16,8 @@ from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ON
 from dpsgd_explorer.cli.flags import DELTA_HELP, number, seed, whole_number
 from dpsgd_explorer.cli.table_file import Table, read_table
 from dpsgd_explorer.errors import DivergedError
-from dpsgd_explorer.regression import checks, housing, noisy_gradient_descent
+from dpsgd_explorer.experiments.california_housing import housing
+from dpsgd_explorer.regression import checks, noisy_gradient_descent
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.regression.perturbation import RIDGE_FACTOR, adassp, ssp
 from dpsgd_explorer.regression.preprocessing import ROWS, Prepared, Preprocessing

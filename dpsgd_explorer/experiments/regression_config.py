@@ -12,11 +12,11 @@ from pydantic import Field, field_validator, model_validator
 
 from dpsgd_explorer.accounting.core.validation import LEAST_DELTA
 from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.experiments.california_housing import housing
+from dpsgd_explorer.experiments.california_housing.descents import PreparedHousing
 from dpsgd_explorer.experiments.config import KIND_HELP, RunConfig, evenly_spent
 from dpsgd_explorer.experiments.vocabulary import setting
-from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
-from dpsgd_explorer.regression.descents import PreparedHousing
 from dpsgd_explorer.regression.rates import RATES, RELEASED
 from dpsgd_explorer.regression.spending import MAX_STEPS, rate_noise, schedule, spent
 

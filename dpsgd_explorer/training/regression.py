@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
 from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
-from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.comparison import Spread
 from dpsgd_explorer.regression.noisy_gd import Descent
 from dpsgd_explorer.regression.rates import resolve_rate

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsgd_explorer.regression import housing
+from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.regression.statistics import Statistics
 
 

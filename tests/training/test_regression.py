@@ -7,9 +7,9 @@ import pytest
 
 from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.experiments.california_housing.descents import DescentSpec, compute
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.regression.comparison import Spread
-from dpsgd_explorer.regression.descents import DescentSpec, compute
 from dpsgd_explorer.regression.noisy_gd import noisy_gradient_descent
 from dpsgd_explorer.training.regression import RegressionExperiment
 

@@ -11,7 +11,12 @@ import itertools
 import json
 import sys
 
-from dpsgd_explorer.regression.descents import RECORDED, DescentSpec, as_entry, compute
+from dpsgd_explorer.experiments.california_housing.descents import (
+    RECORDED,
+    DescentSpec,
+    as_entry,
+    compute,
+)
 from dpsgd_explorer.regression.rates import RATES, RELEASED
 from dpsgd_explorer.regression.spending import steps_within
 

@@ -5,7 +5,8 @@ above 200,000 dollars.  A feature never depends on the records: thresholds are r
 numbers, so there is no statistic to pay for.  Each row is scaled to length 1.  Every
 fifth row is for testing.
 
-Source: Pace and Barry (1997), "Sparse spatial autoregressions"; regression/housing.py.
+Source: Pace and Barry (1997), "Sparse spatial autoregressions"; see
+experiments/california_housing/.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.experiments.data_files.files import DataFile
-from dpsgd_explorer.regression import housing
 
 FILE = DataFile(housing.PATH.name, housing.SHA256)
 DEAR = 2.0  # in units of 100,000 dollars

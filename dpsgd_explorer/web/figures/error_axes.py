@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpsgd_explorer.regression.descents import PreparedHousing
+from dpsgd_explorer.experiments.california_housing.descents import PreparedHousing
 from dpsgd_explorer.web.figures.svg import round_ticks
 
 HEADROOM = 1.12  # the axis of errors ends so far above the largest baseline

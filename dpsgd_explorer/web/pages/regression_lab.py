@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 from flask import render_template, request
 
 from dpsgd_explorer.errors import QuotaError
-from dpsgd_explorer.regression import housing
+from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.web.figures.regression.lab import PICTURES
 from dpsgd_explorer.web.forms.fields import form_groups, script_fields, text_of
 from dpsgd_explorer.web.forms.form import Form, parse, read_form

@@ -11,6 +11,12 @@ from pydantic import model_validator
 
 from dpsgd_explorer.accounting.core.validation import LEAST_DELTA
 from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.experiments.california_housing import housing
+from dpsgd_explorer.experiments.california_housing.descents import (
+    LONGEST,
+    DescentSpec,
+    PreparedHousing,
+)
 from dpsgd_explorer.experiments.fields.setting import Setting
 from dpsgd_explorer.experiments.regression_config import (
     LARGEST_RATE,
@@ -18,9 +24,7 @@ from dpsgd_explorer.experiments.regression_config import (
     RegressionConfig,
 )
 from dpsgd_explorer.experiments.vocabulary import setting
-from dpsgd_explorer.regression import housing
 from dpsgd_explorer.regression.bounds import Bounds
-from dpsgd_explorer.regression.descents import LONGEST, DescentSpec, PreparedHousing
 from dpsgd_explorer.regression.perturbation import RIDGE_FACTOR, Perturbation
 from dpsgd_explorer.regression.rates import RATES, RELEASED
 from dpsgd_explorer.regression.spending import (

@@ -13,7 +13,13 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from dpsgd_explorer.regression import housing
+from dpsgd_explorer.experiments.california_housing import housing
+from dpsgd_explorer.experiments.california_housing.descents import (
+    DescentSpec,
+    PreparedHousing,
+    Trace,
+    trace,
+)
 from dpsgd_explorer.regression.budget import Budget
 from dpsgd_explorer.regression.checks import VARIANTS, Array
 from dpsgd_explorer.regression.comparison import (
@@ -23,12 +29,6 @@ from dpsgd_explorer.regression.comparison import (
     Spread,
     Sweep,
     sweep,
-)
-from dpsgd_explorer.regression.descents import (
-    DescentSpec,
-    PreparedHousing,
-    Trace,
-    trace,
 )
 from dpsgd_explorer.regression.perturbation import Perturbation
 from dpsgd_explorer.regression.spending import spent

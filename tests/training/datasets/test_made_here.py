@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import torch
 
-from dpsgd_explorer.regression import housing as table
+from dpsgd_explorer.experiments.california_housing import housing as table
 from dpsgd_explorer.training.datasets import housing, signals
 
 DIGEST = "a9f83fd00b45e837dfb22d2395de7e2777e198134a3f2ef480c5dfca0f354b36"

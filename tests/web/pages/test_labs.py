@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dpsgd_explorer.regression import descents
+from dpsgd_explorer.experiments.california_housing import descents
 from dpsgd_explorer.web.forms.fields import form_fields
 from dpsgd_explorer.web.pages import regression_lab as labs_regression
 from dpsgd_explorer.web.pages.labs import TABLE

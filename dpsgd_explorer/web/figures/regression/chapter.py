@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from dpsgd_explorer.accounting import gaussian_epsilon
-from dpsgd_explorer.regression import housing
+from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.regression.comparison import Sweep
 from dpsgd_explorer.regression.spending import steps_within
 from dpsgd_explorer.web.figures.regression.lab import errors_picture, path_picture

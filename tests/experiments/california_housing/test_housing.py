@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpsgd_explorer.errors import DataError
-from dpsgd_explorer.regression import housing
+from dpsgd_explorer.experiments.california_housing import housing
 
 
 def test_the_table_is_the_published_one():

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from dpsgd_explorer.errors import QuotaError
-from dpsgd_explorer.regression import descents
-from dpsgd_explorer.regression.descents import (
+from dpsgd_explorer.experiments.california_housing import descents
+from dpsgd_explorer.experiments.california_housing.descents import (
     DescentSpec,
     PreparedHousing,
     as_entry,

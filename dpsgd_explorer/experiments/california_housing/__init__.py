@@ -1,0 +1,1 @@
+"""California housing, and the recorded errors of noisy descents on it."""
