@@ -14,7 +14,6 @@ from benchmarks.models import CASES
 from benchmarks.plot import line_plot
 from benchmarks.site import hostile, opening
 from benchmarks.ways import WAYS
-from dpsgd_explorer.dp.layers.conv_gradients import METHODS as CONVOLUTION_METHODS
 from tools.marked_text import put
 
 README = Path(__file__).parents[1] / "README.md"
@@ -79,7 +78,6 @@ def write() -> Path:
         "widgets": _widgets,
         "trainer": _trainer,
         "distributed": _distributed,
-        "norm_methods": _norm_methods,
     }
     for name, table in parts.items():
         if (record.RESULTS / f"{name}.json").exists():
@@ -248,46 +246,6 @@ def _overhead(results: dict[str, Any]) -> str:
             f"{results['allowed_further_layer_ms']:.2f}.",
         ]
     )
-
-
-def _norm_methods(results: dict[str, Any]) -> str:
-    lines = [
-        record.described(results),
-        "",
-        "| model | batch | estimated, ms per step | measured, of it | quartiles |",
-        "|---|---|---|---|---|",
-    ]
-    layers: dict[str, dict[str, Any]] = {}
-    for row in results["rows"]:
-        cells = f"{row['batch']} | {row['estimated_ms']:.1f} | {row['ratio']:.2f}"
-        between = f"{row['low']:.2f} to {row['high']:.2f}"
-        lines.append(f"| {row['model']} | {cells} | {between} |")
-        for layer in row["layers"]:
-            layers.setdefault(_shape(layer), layer)
-    methods = ("ghost", "instantiate", *CONVOLUTION_METHODS)
-    lines += [
-        "",
-        "| layer call | " + " | ".join(methods) + " |",
-        "|---" * (1 + len(methods)) + "|",
-    ]
-    for shape, layer in layers.items():
-        cells = " | ".join(_method_cell(layer, method) for method in methods)
-        lines.append(f"| {shape} | {cells} |")
-    return "\n".join(lines)
-
-
-def _shape(layer: dict[str, Any]) -> str:
-    sides = [*layer["inputs"], layer["output"]]
-    return f"{layer['kind']}, " + " → ".join("×".join(map(str, s)) for s in sides)
-
-
-def _method_cell(layer: dict[str, Any], method: str) -> str:
-    """Return the time of a method, in italics the estimate's, in bold what is taken."""
-    if method not in layer["microseconds"]:
-        return "–"
-    text = _figure(layer["microseconds"][method])
-    text = f"*{text}*" if method == layer["estimated"] else text
-    return f"**{text}**" if method == layer["taken"] else text
 
 
 def _widgets(results: dict[str, Any]) -> str:

@@ -9,7 +9,6 @@
 | ``DPSGD_WORKERS`` | ``auto``: see below | runs that train at the same time |
 | ``DPSGD_THREADS`` | 1 | threads of one training process |
 | ``DPSGD_KERNELS`` | ``exact`` | faster pieces; ``fast``: other last bits; ``off`` |
-| ``DPSGD_NORM_METHODS`` | ``estimated`` | how norms are computed; or ``measured`` |
 | ``DPSGD_WEB_THREADS`` | 96 | threads of the web server |
 | ``DPSGD_RUN_SECONDS`` | 1800 | limit of one run that has a core to itself |
 | ``DPSGD_RUN_MEMORY_MIB`` | 4096 | memory limit of one run; at least 600 |
@@ -59,8 +58,6 @@ from dpsgd_explorer.validation import one_of
 
 #: Which of dp.kernels a run computes with.
 KERNELS = ("exact", "fast", "off")
-#: How a training chooses the norm methods of its layers.
-NORM_METHODS = ("estimated", "measured")
 #: Programs that accept connections in front of the web server.
 FRONTS = ("none", "nginx")
 #: Value of DPSGD_WORKERS: as many as the machine has room for.
@@ -135,7 +132,6 @@ class Settings:
     workers: int = 1
     threads: int = 1
     kernels: str = "exact"
-    norm_methods: str = "estimated"
     web_threads: int = 96
     run_seconds: int = 1800
     run_memory_mib: int = 4096
@@ -226,9 +222,6 @@ class Settings:
             workers=_workers(values, profile, threads),
             threads=threads,
             kernels=_one_of(values, "DPSGD_KERNELS", KERNELS, cls.kernels),
-            norm_methods=_one_of(
-                values, "DPSGD_NORM_METHODS", NORM_METHODS, cls.norm_methods
-            ),
             web_threads=_number(values, "DPSGD_WEB_THREADS", cls.web_threads),
             run_seconds=_number(values, "DPSGD_RUN_SECONDS", cls.run_seconds),
             run_memory_mib=_number(
@@ -268,7 +261,6 @@ class Settings:
             "DPSGD_WORKERS": str(self.workers),
             "DPSGD_THREADS": str(self.threads),
             "DPSGD_KERNELS": self.kernels,
-            "DPSGD_NORM_METHODS": self.norm_methods,
             "DPSGD_WEB_THREADS": str(self.web_threads),
             "DPSGD_RUN_SECONDS": str(self.run_seconds),
             "DPSGD_RUN_MEMORY_MIB": str(self.run_memory_mib),

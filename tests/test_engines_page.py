@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.engines.methods.norm_methods import CLIPPING_MODES
+from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES
 from dpsgd_explorer.dp.layers import RULES
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.options import ENGINES

@@ -21,7 +21,6 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_WORKERS": "29",
             "DPSGD_THREADS": "3",
             "DPSGD_KERNELS": "off",
-            "DPSGD_NORM_METHODS": "measured",
             "DPSGD_WEB_THREADS": "40",
             "DPSGD_RUN_SECONDS": "60",
             "DPSGD_RUN_MEMORY_MIB": "700",
@@ -134,9 +133,7 @@ def test_names_of_the_site_stand_apart_by_commas(tmp_path):
     assert hosts == ("dp.example.org", "www.dp.example.org")
 
 
-@pytest.mark.parametrize(
-    "name", ["DPSGD_KERNELS", "DPSGD_NORM_METHODS", "DPSGD_PROFILE"]
-)
+@pytest.mark.parametrize("name", ["DPSGD_KERNELS", "DPSGD_PROFILE"])
 def test_a_word_that_is_no_choice_is_refused_by_name(tmp_path, name):
     with pytest.raises(ConfigError, match=f"{name} must be one of .*, got 'turbo'"):
         Settings.from_environment({"DPSGD_INSTANCE_DIR": str(tmp_path), name: "turbo"})

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.models import CASES
-from dpsgd_explorer.dp.engines.methods.norm_methods import CLIPPING_MODES, DEFAULT_MODE
+from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES, DEFAULT_MODE
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.training.timing import (
     machine,

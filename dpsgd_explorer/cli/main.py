@@ -216,11 +216,7 @@ def _train(options: argparse.Namespace) -> int:
 
 def _train_among(processes: Alone, options: argparse.Namespace) -> int:
     # Settings and file are checked before torch loads, which takes seconds.
-    from dpsgd_explorer.cli.train import (
-        RunFiles,
-        check_options,
-        recorded_norm_methods,
-    )
+    from dpsgd_explorer.cli.train import RunFiles, check_options
     from dpsgd_explorer.experiments.experiment import PerformanceSettings
     from dpsgd_explorer.experiments.kinds import parse
     from dpsgd_explorer.training.processes import refuse_group
@@ -229,9 +225,6 @@ def _train_among(processes: Alone, options: argparse.Namespace) -> int:
     check_options(options, config)
     settings = Settings.from_environment(creates_folder=False)
     performance = PerformanceSettings.from_settings(settings)
-    if options.norm_methods is not None:
-        recorded = processes.read(lambda: recorded_norm_methods(options.norm_methods))
-        performance = replace(performance, norm_methods=recorded)
     if processes.group is not None:
         refuse_group(config.kind, getattr(config, "private", True))
         performance = replace(performance, group=processes.group)

@@ -43,12 +43,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="write the trained weights to FILE.safetensors, and their receipt to "
         "FILE.receipt.json",
     )
-    parser.add_argument(
-        "--norm-methods",
-        metavar="FILE",
-        help="compute norms with the methods that another run measured, read from its "
-        "file of events or its export.json",
-    )
 
 
 def check_options(options: argparse.Namespace, config: RunConfig) -> None:
@@ -121,35 +115,6 @@ def _check_events(file: Path) -> None:
             "--events must be a new file, or events that train wrote, got "
             f"{file} with other content. Name another file.",
         ) from None
-
-
-def recorded_norm_methods(path: str) -> dict[str, str]:
-    """Return the norm methods that the first phase of a run's log records.
-
-    Args:
-        path: File of events as JSON lines, or of an exported run.
-
-    Raises:
-        ConfigError: it is neither.
-    """
-    from dpsgd_explorer.experiments.events import norm_methods_of
-
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        try:
-            events = json.loads(text)["events"]
-        except json.JSONDecodeError:
-            events = [json.loads(line) for line in text.splitlines()]
-        phases = [event["data"] for event in events if event["kind"] == "phase"]
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
-        phases = []
-    if not phases:
-        raise ConfigError(
-            "--norm-methods",
-            "--norm-methods must be a file of events that train wrote, or a run's "
-            f"export.json, got {path}, which contains no start of a run.",
-        )
-    return norm_methods_of(phases)
 
 
 class RunFiles:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from torch import nn
 
-from dpsgd_explorer.dp.distributed.ranks import Ranks
-from dpsgd_explorer.dp.engines.methods.measured_methods import MEASURED
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.dp.plan_arguments import MAX_RECORDS
 from dpsgd_explorer.errors import ConfigError
@@ -128,19 +126,4 @@ def check_module(module: object) -> None:
         remedy = " Create an instance of it first." if is_class else ""
         raise ConfigError(
             "module", f"module must be a torch.nn.Module, got {kind}.{remedy}"
-        )
-
-
-def check_norm_methods(source: object, ranks: Ranks) -> None:
-    """Raise ConfigError if the ranks would compute by methods of their own.
-
-    Each would time by itself, and a run that is repeated would round differently.
-    """
-    ranks.require_same({"norm_methods": source})
-    if source == MEASURED and not ranks.is_alone:
-        raise ConfigError(
-            "norm_methods",
-            "norm_methods must be 'estimated' or recorded methods when several ranks "
-            f"train, got 'measured' with {ranks.size} ranks. Measure with one process, "
-            "and pass its engine.norm_methods to every rank.",
         )

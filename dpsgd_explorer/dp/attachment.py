@@ -30,7 +30,7 @@ from dpsgd_explorer.dp.engines.base import (
     batch_size_of,
     unit_loss_scale,
 )
-from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
+from dpsgd_explorer.dp.engines.norm_choice import NormChoice
 from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.ledger import Ledger
@@ -115,7 +115,6 @@ class Attachment:
             clipping_mode=options.clipping_mode,
             loss_reduction=options.loss_reduction,
             by_parameter=groups.by_parameter,
-            norm_methods=state.norm_methods,
         )
         self._optimizers = OptimizerCheck(optimizers, module)
         parameters = self._gradient_engine.parameters()
@@ -244,8 +243,6 @@ class Attachment:
     def check_example(self, example: tuple[Any, Any], loss_fn: LossFunction) -> None:
         """Run the safety check on an example ``(inputs, targets)``.
 
-        Norm methods that are measured are those of its shapes.
-
         Raises:
             UnsupportedModuleError: it failed, and the attachment was undone.
         """
@@ -255,7 +252,6 @@ class Attachment:
         measured = MeasuredLoss(loss_fn)
         self._check(args, {}, size, targets=targets, loss_fn=measured)
         self._state.ledger.losses.measured_forms = frozenset(measured.forms)
-        self._state.norm_methods.settle()
 
     def _make_step(self, optimizer: Optimizer) -> None:
         """Set the gradients that a step of the optimizer will use."""

@@ -10,7 +10,7 @@ Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -32,8 +32,7 @@ from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks, warn_without_group
 from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
-from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
-from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
+from dpsgd_explorer.dp.engines.norm_choice import NormChoice
 from dpsgd_explorer.dp.kernels.heap import HEAP
 from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.ledger import spending
@@ -125,13 +124,6 @@ class PrivacyEngine(AccountedEngine):
         audit_relation: How a canary's two worlds differ: it is there or not
             ("add_or_remove_one"), or another is there in its place ("replace_one").
             The promise that ``audit()`` names is that of the relation.
-        norm_methods: How the norm method of a layer call is chosen where
-            ``clipping_mode`` leaves a choice.  "estimated": by constants, the same on
-            every machine.  "measured": candidates are timed on this processor when
-            shapes are first met, or were by an earlier process of this user; with
-            ``example_inputs`` at ``attach``, and never after.  Or the ``norm_methods``
-            of an earlier engine, which are taken again.  Values of the data decide
-            nothing; the last bits of a result depend on the methods.
         assume_per_sample_loss: If True, the caller vouches that every loss is a mean or
             sum of a term for each sample, divided by nothing that depends on the batch.
 
@@ -179,7 +171,6 @@ class PrivacyEngine(AccountedEngine):
         audit_relation: choices.AuditRelation = "add_or_remove_one",
         group: dist.ProcessGroup | Ranks = ALONE,
         partition: choices.Partition = "strided",
-        norm_methods: str | Mapping[str, str] = "estimated",
         assume_per_sample_loss: bool = False,
     ) -> None:
         argument_checks.check_module(module)
@@ -230,11 +221,6 @@ class PrivacyEngine(AccountedEngine):
             ranks,
             partition,
             None if after is None else after._state.riders,
-        )
-        argument_checks.check_norm_methods(norm_methods, ranks)
-        expected = self._state.plan.expected_batch_size // ranks.size
-        self._state.norm_methods = NormMethods(
-            norm_methods, batch_size=min(expected, physical_batch_size or expected)
         )
         earlier: EngineReport | None = None if after is None else after._report
         if after is not None:  # whose plan ends here, by choice
@@ -375,15 +361,6 @@ class PrivacyEngine(AccountedEngine):
             PrivacyError: no optimizer is attached.
         """
         return self._attached("explain").explain()
-
-    @property
-    def norm_methods(self) -> dict[str, str]:
-        """What was measured or recorded for the layer calls met so far, by call.
-
-        Give it to another engine, and that takes the same methods: with seeded noise
-        its results are the same bits.  {} where all is estimated.
-        """
-        return dict(self._state.norm_methods.chosen)
 
     def state_dict(self) -> dict[str, Any]:
         """Return tensors and plain values from which a run continues.

@@ -14,7 +14,6 @@ from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.distributed.agreement import step_fingerprint
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
-from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
 from dpsgd_explorer.dp.ledger import phases, seeds
 from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics, diagnose
@@ -54,7 +53,6 @@ class EngineState:
         partition: Which records of a batch are whose.
         ledger: Record of the steps that were made.
         diagnostics: Statistics of the last step, not private and not saved.
-        norm_methods: Norm methods that were measured or recorded.
         weights: The parameters as the last step left them; not saved.
         on_draw: Called for each part of a batch; None if nothing is attached.
     """
@@ -72,7 +70,6 @@ class EngineState:
     partition: Strided = dataclasses.field(default_factory=Strided)
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
     diagnostics: Diagnostics | None = None
-    norm_methods: NormMethods = dataclasses.field(default_factory=NormMethods)
     weights: WeightsWatch = dataclasses.field(default_factory=WeightsWatch)
     on_draw: OnDraw | None = None
     _noise_plan_of: tuple[Any, ...] = dataclasses.field(
@@ -247,7 +244,6 @@ class EngineState:
             "ledger": self.ledger.as_data(),
             "bound": self.bound.state(),
             "riders": None if self.riders is None else self.riders.as_data(),
-            "norm_methods": dict(self.norm_methods.chosen),
         }
 
     def restore(
@@ -291,7 +287,6 @@ class EngineState:
         self.bound.restore(state["bound"])
         if self.riders is not None:
             self.riders.restore(state["riders"])
-        self.norm_methods.take(state.get("norm_methods", {}))
         if not self.noise.repeatable:
             lost = max(ahead, lost_steps)
             ledger.fresh_resumes += 1

@@ -21,8 +21,8 @@ from dpsgd_explorer.dp.clipping.groups import (
 from dpsgd_explorer.dp.engines.base import LOSS_REDUCTIONS, GradientEngine
 from dpsgd_explorer.dp.engines.extending import ExtendingEngine
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
-from dpsgd_explorer.dp.engines.methods.norm_methods import CLIPPING_MODES, ClippingMode
 from dpsgd_explorer.dp.engines.microbatch import MicrobatchEngine
+from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES, ClippingMode
 from dpsgd_explorer.dp.engines.vmap import VmapEngine
 from dpsgd_explorer.dp.noise.seeded import NOISES
 from dpsgd_explorer.errors import ConfigError

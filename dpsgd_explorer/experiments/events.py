@@ -5,7 +5,7 @@
     ``max_grad_norm``, ``expected_batch_size``, ``steps`` (planned), ``sample_size``,
     ``delta``, ``accountant``, ``status`` (of the whole run's ε: "exact", "bound",
     "approximation" or "not private"), ``private``, ``norm_edges`` (null if not private)
-    where norm methods were measured also ``norm_methods``: {layer call: method}
+    in older logs where norm methods were measured also ``norm_methods``
     where a visitor changed settings in mid-run also ``changes`` ({name: value}) and
     ``chosen`` ("while looking"): ε holds if the choice used private outputs alone
 ``step``:
@@ -146,8 +146,6 @@ class Event:
         return self.kind, data
 
 
-#: "estimated", "measured", or {layer call: method} of a recorded run.
-NormMethods = str | Mapping[str, str]
 #: Steps done before each change of settings in mid-run, and {name: value}.
 Changes = Sequence[tuple[int, Mapping[str, Any]]]
 
@@ -156,8 +154,3 @@ def changes_of(phases: Sequence[Mapping[str, Any]]) -> list[tuple[int, dict[str,
     """Return the changes that the data of a log's ``phase`` events record, in order."""
     chosen = (phase for phase in phases if "changes" in phase)
     return [(phase["step"], dict(phase["changes"])) for phase in chosen]
-
-
-def norm_methods_of(phases: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the norm methods that a log's ``phase`` events record; {}: estimated."""
-    return dict(phases[0].get("norm_methods", {})) if phases else {}

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 
 from dpsgd_explorer.errors import CheckpointError, ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.experiments.events import Changes, Event, Kind, NormMethods
+from dpsgd_explorer.experiments.events import Changes, Event, Kind
 from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.settings import Settings
 
@@ -32,9 +32,6 @@ class PerformanceSettings:
             order with another number, so the last bits may differ.
         kernels: Which of dp.kernels: "exact" for those that change no bit, "fast" also
             for float32 products that may round otherwise, "off" for none.
-        norm_methods: How a run of kind "training" chooses the norm methods of its
-            layers: "estimated", "measured" (the last bits then depend on what is
-            quickest on this processor), or those that a run has recorded.
         cache_dir: Folder for computed features, made if need be; None keeps them in
             memory and computes them again in the next process.
         read_table: Returns the file of a table of its visitor by name, None if there is
@@ -45,7 +42,6 @@ class PerformanceSettings:
 
     num_threads: int = 1
     kernels: str = "exact"
-    norm_methods: NormMethods = "estimated"
     cache_dir: Path | None = None
     read_table: Callable[[str], bytes | None] | None = None
     on_progress: Callable[[int, int], None] | None = None
@@ -61,7 +57,6 @@ class PerformanceSettings:
         return cls(
             num_threads=settings.threads,
             kernels=settings.kernels,
-            norm_methods=settings.norm_methods,
             cache_dir=settings.instance_dir / "cache",
             on_progress=on_progress,
         )

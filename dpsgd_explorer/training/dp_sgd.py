@@ -97,11 +97,10 @@ class TrainingExperiment(Experiment):
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
         self._snapshots = self._shown(self._schedule)
         ranks = ALONE if performance.group is None else Ranks.of(performance.group)
-        trained = config, self._model, self._optimizer, ranks
-        shapes = self._data.test[:2], self._data.test_targets[:2]
-        with self._computing():  # norm methods are measured here, if any are
-            step = train_step_of(*trained, performance.norm_methods, shapes)
-        self._train_step = step
+        with self._computing():
+            self._train_step = train_step_of(
+                config, self._model, self._optimizer, ranks
+            )
 
     def _shown(self, schedule: Schedule) -> ModelSnapshots:
         """Return what shows the model after the evaluations of a schedule."""
@@ -319,8 +318,6 @@ class TrainingExperiment(Experiment):
             "private": config.private,
             "norm_edges": self._train_step.norm_edges,
         }
-        if self._train_step.norm_methods():
-            data["norm_methods"] = self._train_step.norm_methods()
         if self.config.filtered_run is not None:
             data |= {
                 "filter": asdict(self.config.filtered_run),

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.engines.methods.norm_methods import NormChoice
+from dpsgd_explorer.dp.engines.norm_choice import NormChoice
 from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.errors import UnsupportedModuleError

@@ -203,7 +203,6 @@ def private_step(
     data: tuple[Tensor, Tensor],
     engine: str,
     clipping_mode: str = "MixOpt",
-    norm_methods: str = "estimated",
 ) -> tuple[PrivacyEngine, Step]:
     """Return an engine and its step, which clips each sample and adds secure noise.
 
@@ -212,7 +211,6 @@ def private_step(
         data: Inputs [B, ...] and targets [B], the same at each step.
         engine: A key of ENGINES.
         clipping_mode: A key of CLIPPING_MODES.
-        norm_methods: "estimated" or "measured".
     """
     attached_engine, optimizer = attached(
         model,
@@ -220,7 +218,6 @@ def private_step(
         engine,
         NOISE_MULTIPLIER,
         clipping_mode,
-        norm_methods=norm_methods,
     )
     return attached_engine, sgd_step(model, data, optimizer)
 
@@ -232,7 +229,6 @@ def attached(
     noise_multiplier: float,
     clipping_mode: str = "MixOpt",
     max_grad_norm: float = CLIPPING_BOUND,
-    norm_methods: str = "estimated",
 ) -> tuple[PrivacyEngine, torch.optim.Optimizer]:
     """Return an engine and the optimizer that it is attached to."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
@@ -247,7 +243,6 @@ def attached(
         clipping_mode=cast(choices.ClippingModeName, clipping_mode),
         engine=cast(choices.Engine, engine),
         sampling="unchecked",
-        norm_methods=norm_methods,
     )
     privacy_engine.attach(optimizer)
     return privacy_engine, optimizer

@@ -20,11 +20,9 @@ from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engine import PrivacyEngine
-from dpsgd_explorer.dp.engines.methods.measured_methods import ESTIMATED, MEASURED
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import PrivacyViolationError, PrivacyWarning
-from dpsgd_explorer.experiments.events import NormMethods
 from dpsgd_explorer.experiments.schedules import ADAPTIVE, CONSTANT
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
@@ -97,10 +95,6 @@ class TrainStep(ABC):
         """Return the gradient norms of the last batch, [B]; None: not measured."""
         return None
 
-    def norm_methods(self) -> dict[str, str]:
-        """Return {layer call: method} that were measured or recorded."""
-        return {}
-
     @abstractmethod
     def receipt(self) -> dict[str, Any] | None:
         """Return the steps declared to the accountant and the steps done.
@@ -134,9 +128,7 @@ class PrivateTrainStep(TrainStep):
         config: Settings of the run.
         model: The model.
         optimizer: Of all its parameters.
-        ranks: The processes that train together; several measure no norm methods.
-        norm_methods: "estimated", "measured" or recorded; see PrivacyEngine.
-        example: Some records and targets, of whose shapes these are measured.
+        ranks: The processes that train together.
     """
 
     def __init__(
@@ -145,13 +137,8 @@ class PrivateTrainStep(TrainStep):
         model: nn.Module,
         optimizer: Optimizer,
         ranks: Ranks = ALONE,
-        norm_methods: NormMethods = ESTIMATED,
-        example: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         super().__init__(model, optimizer, ranks)
-        cannot_measure = norm_methods == MEASURED and not ranks.is_alone
-        self._norm_methods = ESTIMATED if cannot_measure else norm_methods
-        self._example = example if norm_methods == MEASURED else None
         self.norm_edges = norm_edges(config.max_grad_norm)
         self._bound_changes = config.clipping_schedule != CONSTANT
         self._earlier: list[PrivacyEngine] = []
@@ -160,7 +147,6 @@ class PrivateTrainStep(TrainStep):
     def _attach(self, config: TrainingConfig, plan: Plan, seed: int) -> None:
         if config.is_filtered:  # which counts instead; this one takes any plans
             plan = replace(plan, accountant="rdp")
-        example = self._example
         self._engine = PrivacyEngine(
             self._model,
             plan=plan,
@@ -175,13 +161,8 @@ class PrivateTrainStep(TrainStep):
             after=self._earlier[-1] if self._earlier else None,
             audit=config.audit if plan.is_private else 0,
             group=self._ranks,
-            norm_methods=self._norm_methods,
-            example_inputs=example,
-            loss_fn=None if example is None else F.cross_entropy,
         )
         self._engine.attach(self._optimizer)
-        if example is not None:  # the engines of later plans take the same
-            self._norm_methods, self._example = self._engine.norm_methods, None
         all_records = torch.arange(config.sample_size)
         loader = self._engine.poisson_loader((all_records,))
         self.batches = (indices for (indices,) in loader.all_epochs())
@@ -255,10 +236,6 @@ class PrivateTrainStep(TrainStep):
                 "program: it has a fault."
             )
 
-    def norm_methods(self) -> dict[str, str]:
-        known = self._norm_methods
-        return {} if isinstance(known, str) else dict(known)
-
     def state_dict(self) -> dict[str, Any]:
         engines = [*self._earlier, self._engine]
         return {"engines": [engine.state_dict() for engine in engines]}
@@ -267,8 +244,6 @@ class PrivateTrainStep(TrainStep):
         engines = [*self._earlier, self._engine]
         for engine, own in zip(engines, state["engines"], strict=True):
             engine.load_state_dict(own)
-        if self._engine.norm_methods:
-            self._norm_methods = self._engine.norm_methods
 
 
 class PlainTrainStep(TrainStep):
@@ -323,13 +298,11 @@ def train_step_of(
     model: nn.Module,
     optimizer: Optimizer,
     ranks: Ranks,
-    norm_methods: NormMethods,
-    example: tuple[Tensor, Tensor],
 ) -> TrainStep:
     """Return what makes the steps of a run; see PrivateTrainStep."""
     if not config.private:
         return PlainTrainStep(config, model, optimizer, ranks)
-    return PrivateTrainStep(config, model, optimizer, ranks, norm_methods, example)
+    return PrivateTrainStep(config, model, optimizer, ranks)
 
 
 def seed_of_plan(seed: int, number: int) -> int:

@@ -90,6 +90,19 @@ def test_a_state_of_another_version_is_refused():
         engine.load_state_dict({**engine.state_dict(), "version": 0})
 
 
+def test_norm_methods_of_a_state_of_an_earlier_release_are_ignored():
+    first, second = started(), started()
+    advance(first, 3)
+    state = saved(first)
+    state[2]["norm_methods"] = {"Linear; weight bias; 4 float32": "instantiate"}
+    for part, own in zip(second, state, strict=False):
+        part.load_state_dict(own)
+    for run in (first, second):
+        advance(run, 1)
+    for own, other in zip(second[0].parameters(), first[0].parameters(), strict=True):
+        assert torch.equal(own, other)
+
+
 @pytest.mark.parametrize("computed", [False, True])
 def test_nothing_is_saved_between_draw_and_step(computed):
     net, _, engine, batches = started()

@@ -24,7 +24,6 @@ ELSEWHERE = {
     "sampling": "always Poisson",
     "example_inputs": "from the data set",
     "plan": "the arguments hold it",
-    "norm_methods": "estimated",
 }
 
 

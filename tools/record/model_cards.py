@@ -15,7 +15,7 @@ import sys
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.engines.methods.norm_methods import CLIPPING_MODES, DEFAULT_MODE
+from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES, DEFAULT_MODE
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.training import models
 from dpsgd_explorer.training.timing import one_thread, peak_bytes, private_step

@@ -24,9 +24,7 @@ code), then follows a step of "hooks":
    ``batch_dims`` to find the dimension of the samples;
 3. ``backprop_capture`` collects the backprops in the backward pass; where gradients are
    small, ``recording`` makes them then and lets inputs and backprops go;
-4. ``methods.norm_methods`` chooses per layer between ghost norm and instantiated
-   gradient, by an estimate, or by times that ``methods.measured_methods`` looks up or
-   has measured;
+4. ``norm_choice`` chooses per layer between ghost norm and instantiated gradient;
 5. ``layer_calls`` computes norms and weighted sums, ``call_groups`` those of parameters
    with several calls, ``linear_calls`` those of many linear layers at once, and
    ``deferred_gradients`` does so in pieces of the batch.

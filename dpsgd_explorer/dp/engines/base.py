@@ -25,8 +25,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from dpsgd_explorer.dp.checks.loss.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.checks.loss.reading import LossReading
-from dpsgd_explorer.dp.engines.methods.measured_methods import NormMethods
-from dpsgd_explorer.dp.engines.methods.norm_methods import (
+from dpsgd_explorer.dp.engines.norm_choice import (
     ClippingMode,
     NormChoice,
     check_layer_names,
@@ -132,7 +131,6 @@ class EngineOptions(TypedDict):
     clipping_mode: ClippingMode
     loss_reduction: str
     by_parameter: NotRequired[bool]
-    norm_methods: NotRequired[NormMethods]
 
 
 class GradientEngine(ABC):
@@ -144,8 +142,6 @@ class GradientEngine(ABC):
         loss_reduction: "mean" or "sum": how the user's loss combines the samples.
         by_parameter: Whether each parameter is a unit with a norm of its own, instead
             of each layer.
-        norm_methods: The methods that were measured or recorded; all are estimated if
-            not given.
 
     Attributes:
         input_rows: Which inputs of the module have one row per sample.
@@ -176,7 +172,6 @@ class GradientEngine(ABC):
         clipping_mode: ClippingMode,
         loss_reduction: str,
         by_parameter: bool = False,
-        norm_methods: NormMethods | None = None,
     ) -> None:
         check_layer_names(clipping_mode, module)
         self.module = module
@@ -184,7 +179,6 @@ class GradientEngine(ABC):
         self.clipping_mode = clipping_mode
         self.loss_reduction = loss_reduction
         self.by_parameter = by_parameter
-        self.norm_methods = NormMethods() if norm_methods is None else norm_methods
         self.on_gradients: GradientsCallback = _refuse_gradients
         self.before_forward: Callable[[Any, Any, int], None] | None = None
         self.verified: Structure | None = None

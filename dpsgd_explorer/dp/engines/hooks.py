@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Unpack
 
 import torch
@@ -34,12 +35,12 @@ from dpsgd_explorer.dp.engines.call_groups import grouped
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.layer_calls import LayerCall
-from dpsgd_explorer.dp.engines.method_times import method_times
-from dpsgd_explorer.dp.engines.methods.measured_methods import ShapedCall
-from dpsgd_explorer.dp.engines.methods.norm_methods import (
+from dpsgd_explorer.dp.engines.norm_choice import (
     NormChoice,
-    NormMethodSelector,
-    NormRequest,
+    explained,
+    mode_of,
+    specs_of,
+    takes_ghost_norm,
 )
 from dpsgd_explorer.dp.engines.recording import (
     ForwardRecording,
@@ -72,14 +73,14 @@ class HooksEngine(GradientEngine):
         self._sharded = is_sharded(module)
         if self._sharded:
             self._coverage.refuse_unshardable()
-        self._norm_methods = NormMethodSelector(
-            self.clipping_mode, self.norm_methods, method_times
-        )
+        self._modes = {
+            name: mode_of(self.clipping_mode, name) for name in self._coverage.rules
+        }
         self._batch_dims = BatchDims()
         self._handles: list[RemovableHandle] = []
         self._patches: list[ForwardPatch] = []
         self._recording: ForwardRecording | None = None
-        self._requests: dict[str, list[NormRequest]] = {}
+        self._choices: dict[str, list[Callable[[], NormChoice]]] = {}
         self._open_pass = self._replayed = False
         self._fast_attention = True
 
@@ -93,11 +94,7 @@ class HooksEngine(GradientEngine):
 
     def explain(self) -> list[NormChoice]:
         """Return the norm method of each layer call of the last pass, by layer."""
-        return [
-            self._norm_methods.explain(request)
-            for requests in self._requests.values()
-            for request in requests
-        ]
+        return [choice() for choices in self._choices.values() for choice in choices]
 
     def remedy(self, error: Exception) -> str:
         shared = self._recording.shared_layers if self._recording is not None else []
@@ -303,7 +300,7 @@ class HooksEngine(GradientEngine):
         self._free_whole_parameters()
         if not self.report_loss():
             return
-        self._requests = {}
+        self._choices = {}
         calls = [self._layer_call(pending, gradient) for pending, gradient in pairs]
         size = recording.batch_size
         self.on_gradients(
@@ -325,41 +322,46 @@ class HooksEngine(GradientEngine):
         parameter = next(iter(pending.parameters.values()))
         name, rule, layer = pending.name, pending.rule, pending.layer
         dtype = accumulation_dtype(parameter.dtype)
-        call = ShapedCall(rule, layer, pending.activations, backprops)
-        is_low = rule.of_low_precision and _is_bfloat16(call)
+        inputs = pending.activations, backprops
+        is_low = rule.of_low_precision and _are_bfloat16(*inputs)
         if not is_low:
-            call = _in_precision(call, dtype)
-        method = self._norm_methods.choose(name, call)
-        keeps = self._norm_methods.keeps_gradients(name)
-        if is_low and (method.is_ghost or not keeps):
-            call = _in_precision(call, dtype)
-        request = NormRequest.of(name, call, method, pending.specs)
-        self._requests.setdefault(name, []).append(request)
+            inputs = _in_precision(*inputs, dtype)
+        mode = self._modes[name]
+        ghost = takes_ghost_norm(mode, rule, layer, *inputs)
+        keeps = mode != "MixGhostClip"
+        if is_low and (ghost or not keeps):
+            inputs = _in_precision(*inputs, dtype)
+        specs = pending.specs or specs_of(*inputs)
+        choice = partial(explained, name, mode, rule, layer, specs, is_ghost=ghost)
+        self._choices.setdefault(name, []).append(choice)
         return LayerCall(
-            *call,
+            rule,
+            layer,
+            *inputs,
             pending.targets,
             pending.parameters,
             dtype,
-            ghost=method.is_ghost,
+            ghost=ghost,
             keeps=keeps,
-            gradient_method=method.gradients,
         )
 
 
-def _is_bfloat16(call: ShapedCall) -> bool:
+def _are_bfloat16(activations: Any, backprops: Tensor) -> bool:
     """Whether a device has made a layer's tensors in bfloat16."""
-    if call.backprops.dtype is not torch.bfloat16 or not runs_behind(call.backprops):
+    if backprops.dtype is not torch.bfloat16 or not runs_behind(backprops):
         return False
-    return all(x.dtype is torch.bfloat16 for x in tensors_of(call.activations))
+    return all(x.dtype is torch.bfloat16 for x in tensors_of(activations))
 
 
-def _in_precision(call: ShapedCall, dtype: torch.dtype) -> ShapedCall:
-    held = call.activations
-    if isinstance(held, Tensor) and held.dtype is call.backprops.dtype is dtype:
-        return call  # the usual case
-    activations = map_tensors(lambda x: in_precision(x, dtype), call.activations)
-    backprops = in_precision(call.backprops, dtype)
-    return ShapedCall(call.rule, call.layer, activations, backprops)
+def _in_precision(
+    activations: Any, backprops: Tensor, dtype: torch.dtype
+) -> tuple[Any, Tensor]:
+    if isinstance(activations, Tensor) and (
+        activations.dtype is backprops.dtype is dtype
+    ):
+        return activations, backprops  # the usual case
+    activations = map_tensors(lambda x: in_precision(x, dtype), activations)
+    return activations, in_precision(backprops, dtype)
 
 
 def _require_gradients(layer: nn.Module, names: list[str], required: bool) -> None:

@@ -83,7 +83,6 @@ class LayerCall:
         ghost: Whether norms are computed without gradients.
         keeps: Whether gradients instantiated for the norm are stored for the sum.
         wide: Whether the ghost norm and its sum are computed in float64.
-        gradient_method: Algorithm of the gradients; "" for the rule's own choice.
         gradients: The stored gradients, {local name: [B, *shape]}.
     """
 
@@ -97,7 +96,6 @@ class LayerCall:
     ghost: bool
     keeps: bool
     wide: bool = False
-    gradient_method: str = ""
     gradients: dict[str, Tensor] = field(default_factory=dict)
 
     def squared_norms(self) -> Tensor:
@@ -106,7 +104,7 @@ class LayerCall:
             norms = self.rule.squared_norms(self.layer, *self._inputs())
             return norms.to(self.dtype)
         gradients, norms = self.rule.measured_gradients(
-            self.gradient_method, self.layer, self.activations, self.backprops
+            self.layer, self.activations, self.backprops
         )
         if self.keeps:
             self.gradients = gradients
@@ -156,8 +154,9 @@ class LayerCall:
 
     def materialize(self) -> dict[str, Tensor]:
         """Return {local name: gradients, [B, *shape]}."""
-        inputs = self.layer, self.activations, self.backprops
-        return self.rule.gradients_by(self.gradient_method, *inputs)
+        return self.rule.per_sample_gradients(
+            self.layer, self.activations, self.backprops
+        )
 
     def added_to(self, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return {local name: the sum with those of other calls, [B, *shape]}."""

@@ -26,7 +26,7 @@ from dpsgd_explorer.dp.engines.backprop_capture import (
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget
-from dpsgd_explorer.dp.engines.methods.norm_methods import CallSpecs, specs_of
+from dpsgd_explorer.dp.engines.norm_choice import CallSpecs, specs_of
 from dpsgd_explorer.dp.kernels.full_precision import full_precision
 from dpsgd_explorer.dp.kernels.precision import (
     accumulation_dtype,

@@ -42,7 +42,7 @@ class MultiplyAdds(NamedTuple):
 #: Covers what rounding takes off a squared norm that a device's kernel has made.
 LONGER = 1 + gamma(device_rows.ROUNDINGS + AROUND, torch.float32)
 #: Methods of a rule in place of which its ``linear_maps`` are made.
-OF_MAPS = ("per_sample_gradients", "gradients_by", "measured_gradients")
+OF_MAPS = ("per_sample_gradients", "measured_gradients")
 #: Methods of a rule that are made of its gradients.
 _OF_GRADIENTS = (*OF_MAPS, "squared_norms", "weighted_gradients")
 
@@ -128,37 +128,14 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         own = self.per_sample_gradients(layer, activations, backprops)
         return {name: gradients[name] + gradient for name, gradient in own.items()}
 
-    def gradient_methods(
-        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
-    ) -> tuple[str, ...]:
-        """Return the names of the algorithms of the gradients, the estimated one first.
-
-        It depends on shapes alone.  () if the rule has one.
-        """
-        return ()
-
-    def gradients_by(
-        self,
-        method: str,
-        layer: LayerT,
-        activations: ActivationsT,
-        backprops: Tensor,
-    ) -> dict[str, Tensor]:
-        """Return ``per_sample_gradients``, by one of ``gradient_methods`` or by ""."""
-        return self.per_sample_gradients(layer, activations, backprops)
-
     def measured_gradients(
-        self,
-        method: str,
-        layer: LayerT,
-        activations: ActivationsT,
-        backprops: Tensor,
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """Return ``gradients_by`` a method, and their squared norms together, [B].
+        """Return ``per_sample_gradients``, and their squared norms together, [B].
 
         Never too small.  A rule may know them once the gradients are made.
         """
-        gradients = self.gradients_by(method, layer, activations, backprops)
+        gradients = self.per_sample_gradients(layer, activations, backprops)
         return gradients, gradient_squared_norms(gradients)
 
     def overrides(self, base: type[GradientRule[Any, Any]], *names: str) -> bool:
@@ -270,10 +247,6 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     ) -> bool:
         """Whether the ghost norm is estimated the quicker method for these shapes."""
         return self.cost_ratio(layer, activations, backprops) < 1
-
-    def settings_of(self, layer: LayerT) -> str:
-        """Return the settings, besides shapes, that a method's time depends on."""
-        return ""
 
     def excess(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor

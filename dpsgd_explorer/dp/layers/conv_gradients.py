@@ -17,7 +17,7 @@ positions.  Four methods compute the product:
   channels up to 3 times slower.
 
 All cost as many multiply-adds as the gradient of the whole batch.  ``estimated_method``
-chooses by constants, ``engines.method_times`` measures.
+chooses by constants.
 
 Source: Rochette et al. (2019), arXiv:1912.06015 (the grouped convolution).
 """

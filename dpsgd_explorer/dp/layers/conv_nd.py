@@ -24,13 +24,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.modules.conv import _ConvNd
 
-from dpsgd_explorer.dp.kernels.patch_products import serves
 from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.conv_gradients import (
-    METHODS,
     SampleGradients,
     convolution_gradients,
-    estimated_method,
 )
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
@@ -80,49 +77,28 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     def per_sample_gradients(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> dict[str, Tensor]:
-        return self._gradients("", layer, activations, backprops)[0]
-
-    def gradient_methods(
-        self, layer: _ConvNd, activations: Tensor, backprops: Tensor
-    ) -> tuple[str, ...]:
-        if not trains(layer, "weight"):
-            return ()
-        positions, entries, outputs, groups = self.sizes(layer, activations, backprops)
-        depth, is_compiled = entries // prod(layer.kernel_size), serves(activations)
-        estimated = estimated_method(
-            *(positions, layer.kernel_size, depth, groups),
-            outputs if is_compiled else 0,
-        )
-        without = {estimated} if is_compiled else {estimated, "direct"}
-        return estimated, *(name for name in METHODS if name not in without)
-
-    def gradients_by(
-        self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
-    ) -> dict[str, Tensor]:
-        if self.overrides(ConvNdRule, "per_sample_gradients"):
-            return self.per_sample_gradients(layer, activations, backprops)
-        return self._gradients(method, layer, activations, backprops)[0]
+        return self._gradients(layer, activations, backprops)[0]
 
     def measured_gradients(
-        self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
+        self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
-        if self.overrides(ConvNdRule, "per_sample_gradients", "gradients_by"):
-            return super().measured_gradients(method, layer, activations, backprops)
-        gradients, weight = self._gradients(method, layer, activations, backprops)
+        if self.overrides(ConvNdRule, "per_sample_gradients"):
+            return super().measured_gradients(layer, activations, backprops)
+        gradients, weight = self._gradients(layer, activations, backprops)
         squares = [] if weight is None else [weight.norms()]
         if "bias" in gradients:
             squares.append(lengths(gradients["bias"]).square_())
         return gradients, sum_of(squares)
 
     def _gradients(
-        self, method: str, layer: _ConvNd, activations: Tensor, backprops: Tensor
+        self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> tuple[dict[str, Tensor], SampleGradients | None]:
         """Return the gradients by name, and that of the weight with its norms."""
         gradients, weight = {}, None
         if trains(layer, "weight"):
             read, rows, sides = self.unpadded(layer, activations, backprops)
             sizes = layer.kernel_size, layer.stride, layer.dilation, layer.groups
-            weight = convolution_gradients(read, rows, *sizes, method, sides)
+            weight = convolution_gradients(read, rows, *sizes, sides=sides)
             gradients["weight"] = weight.values
         if trains(layer, "bias"):
             gradients["bias"] = self.bias_gradients(layer, backprops)
@@ -187,11 +163,6 @@ class ConvNdRule(MatrixRule[_ConvNd]):
             "bias": OuterProduct(g, torch.ones_like(g[..., :1])),
         }
         return trained(layer, products)
-
-    def settings_of(self, layer: _ConvNd) -> str:
-        sizes = layer.kernel_size, layer.stride, layer.dilation
-        words = ["x".join(map(str, size)) for size in sizes]
-        return f"{' '.join(words)} of {layer.groups}"
 
     def wrong_input(self, layer: _ConvNd, inputs: Tensor) -> str:
         rank = len(layer.kernel_size) + 2

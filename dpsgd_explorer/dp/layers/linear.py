@@ -40,10 +40,10 @@ class LinearRule(MatrixRule[nn.Linear]):
         return _gradients(layer, activations, backprops).named()
 
     def measured_gradients(
-        self, method: str, layer: nn.Linear, activations: Tensor, backprops: Tensor
+        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
-        if self.overrides(LinearRule, "per_sample_gradients", "gradients_by"):
-            return super().measured_gradients(method, layer, activations, backprops)
+        if self.overrides(LinearRule, "per_sample_gradients"):
+            return super().measured_gradients(layer, activations, backprops)
         gradients = _gradients(layer, activations, backprops)
         return gradients.named(), gradients.squared_norms()
 

@@ -10,9 +10,8 @@ read on the ghost side, and overrates the gradient by T over the cost of an entr
 
 The constants below are fitted to a processor with vector units of 512 bits
 (docs/decisions/0018-compiled-linear-gradients.md); a factor of two either way changes
-the choice for few layers.  They decide unless an engine is asked to measure
-(``engines.methods``): two runs of one configuration that give the same numbers must
-choose alike.
+the choice for few layers.  They are the same on every processor, since two runs of one
+configuration that give the same numbers must choose alike.
 
 Source: Bu, Mao and Xu (2022), arXiv:2205.10683 (the choice per layer).
 """

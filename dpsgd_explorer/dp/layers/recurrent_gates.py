@@ -66,10 +66,10 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         return _named(self._gradients(layer, activations, backprops))
 
     def measured_gradients(
-        self, method: str, layer: LayerPart, activations: Steps, backprops: Tensor
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
-        if self.overrides(GatesRule, "per_sample_gradients", "gradients_by"):
-            return super().measured_gradients(method, layer, activations, backprops)
+        if self.overrides(GatesRule, "per_sample_gradients"):
+            return super().measured_gradients(layer, activations, backprops)
         gradients = self._gradients(layer, activations, backprops)
         norms = [own.squared_norms() for own in gradients.values()]
         return _named(gradients), sum_of(norms)
@@ -154,9 +154,6 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         values, written = inputs.shape[2] + hidden.shape[2], len(layer.weight_hh)
         gates = 2 * written if self._splits_candidate else backprops.shape[2]
         return values + gates, values * written
-
-    def settings_of(self, layer: LayerPart) -> str:
-        return "candidate split" if self._splits_candidate else ""
 
     def excess(self, layer: LayerPart, activations: Steps, backprops: Tensor) -> float:
         inputs, hidden = activations

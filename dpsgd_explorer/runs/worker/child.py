@@ -37,7 +37,6 @@ from dpsgd_explorer.experiments.events import (
     Changes,
     Event,
     changes_of,
-    norm_methods_of,
 )
 from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
 from dpsgd_explorer.experiments.mid_run import FURTHER
@@ -280,8 +279,6 @@ def _train_reporting(
     )
     config = kinds.parse(run.config)
     phases = store.phases_of([claim.run_id])[claim.run_id]
-    if phases:  # it has begun: by the methods that its log names, or by the estimate
-        performance = replace(performance, norm_methods=norm_methods_of(phases))
     stored = store.leases.checkpoint(claim.run_id)
     # This program stores a checkpoint before it logs anything.
     is_others = stored is None or stored.program != program()

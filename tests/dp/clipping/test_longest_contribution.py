@@ -18,8 +18,8 @@ from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.engines.extending import ExtendingEngine
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
-from dpsgd_explorer.dp.engines.methods.norm_methods import CLIPPING_MODES
 from dpsgd_explorer.dp.engines.microbatch import MicrobatchEngine
+from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES
 from dpsgd_explorer.dp.engines.vmap import VmapEngine
 from dpsgd_explorer.dp.kernels import cpu as kernels
 from dpsgd_explorer.dp.kernels.full_precision import full_precision

@@ -175,15 +175,15 @@ class OwnSum(OwnGradients):
         return super().bias_gradients(layer, backprops) / 2
 
 
-class OwnSettings(LayerNormRule):
-    def settings_of(self, layer):
-        return "mine"
+class OwnCost(LayerNormRule):
+    def cost_ratio(self, layer, activations, backprops):
+        return 0.5
 
 
 def test_a_rule_with_gradients_of_its_own_is_asked_for_them():
     assert not OwnGradients().sums_bias()
     assert not OwnNorms().sums_bias()
     assert OwnSum().sums_bias()
-    assert OwnSettings().sums_bias()
+    assert OwnCost().sums_bias()
     assert rule_for(nn.Linear(2, 2)).sums_bias()
     assert not rule_for(nn.Embedding(3, 2)).sums_bias()

@@ -160,8 +160,8 @@ def test_a_rule_of_ones_own_is_asked():
 
 
 class HalvedGates(GatesRule):
-    def measured_gradients(self, method, layer, activations, backprops):
-        return super().measured_gradients(method, layer, activations, backprops)
+    def measured_gradients(self, layer, activations, backprops):
+        return super().measured_gradients(layer, activations, backprops)
 
 
 def test_gates_of_which_a_weight_is_frozen_stay_alone():

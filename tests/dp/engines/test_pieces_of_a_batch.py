@@ -6,7 +6,7 @@ import torch
 from dpsgd_explorer.dp.engines import deferred_gradients
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from tests.dp.engines.test_engines_agree import EXACT
-from tests.dp.engines.test_norm_methods import Sequences
+from tests.dp.engines.test_norm_choice import Sequences
 from tests.dp.nets import attached, clipped_sum, step
 
 SAMPLES = 8

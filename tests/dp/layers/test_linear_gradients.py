@@ -112,7 +112,7 @@ def test_a_rule_gives_what_is_trained(trained, is_compiled, monkeypatch):
     for name, parameter in layer.named_parameters():
         parameter.requires_grad = name in trained
     x, g = drawn(4, 3, 6, 5)
-    gradients, norms = LinearRule().measured_gradients("", layer, x, g)
+    gradients, norms = LinearRule().measured_gradients(layer, x, g)
     expected = {"weight": g.mT @ x, "bias": g.sum(1)}
     assert gradients.keys() == set(trained)
     for name, gradient in gradients.items():
@@ -152,8 +152,8 @@ def call_of(name):
 @pytest.mark.parametrize("name", ["Linear", "LSTM", "Conv1d"])
 def test_gradients_that_a_rule_of_ones_own_makes_are_the_ones_measured(name):
     rule, *call = call_of(name)
-    gradients, norms = rule.measured_gradients("", *call)
-    own, own_norms = halved(rule).measured_gradients("", *call)
+    gradients, norms = rule.measured_gradients(*call)
+    own, own_norms = halved(rule).measured_gradients(*call)
     for key, gradient in gradients.items():
         torch.testing.assert_close(own[key], gradient / 2)
     torch.testing.assert_close(own_norms, norms / 4)

@@ -8,7 +8,7 @@ from string import Template
 from typing import Any
 
 from dpsgd_explorer import __version__, experiments
-from dpsgd_explorer.experiments.events import Changes, changes_of, norm_methods_of
+from dpsgd_explorer.experiments.events import Changes, changes_of
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run
 
@@ -70,7 +70,7 @@ def script(run: Run, phases: Phases = ()) -> str:
     Args:
         run: The run.
         phases: Data of its log's ``phase`` events: settings that were changed while it
-            trained, and the norm methods that it took.
+            trained.
     """
     return SCRIPT.substitute(
         _parts(run, phases), run_id=run.id, version=__version__, install=INSTALL
@@ -115,13 +115,7 @@ def _cell(kind: str, source: str, number: int) -> dict[str, object]:
 
 def _parts(run: Run, phases: Phases) -> dict[str, str]:
     """Return the imports, the settings, where the numbers are from, and the numbers."""
-    changes, norm_methods = changes_of(phases), norm_methods_of(phases)
-    names, arguments = [], ["CONFIG"]
-    if changes:
-        arguments.append("changes=CHANGES")
-    if norm_methods:
-        names.append("PerformanceSettings")
-        arguments.append("performance=PERFORMANCE")
+    changes = changes_of(phases)
     kind = KINDS[run.kind]
     config, measured = kind.config, ("epsilon", "delta", *kind.measured)
     settings = "\n".join(
@@ -136,11 +130,10 @@ def _parts(run: Run, phases: Phases) -> dict[str, str]:
             f'    "{name}": {run.summary[name]!r},' for name in measured
         )
     return {
-        "imports": f"from {PUBLIC} import "
-        + ", ".join([*sorted([*names, config.__name__]), "start"]),
+        "imports": f"from {PUBLIC} import {config.__name__}, start",
         "settings": f"{config.__name__}(\n{settings}\n)",
-        "log": _changes(changes) + _performance(norm_methods),
-        "arguments": ", ".join(arguments),
+        "log": _changes(changes) + _measured(phases),
+        "arguments": "CONFIG, changes=CHANGES" if changes else "CONFIG",
         "origin": origin,
         "recorded": f"{{\n{recorded}\n}}" if recorded else "{}",
     }
@@ -157,16 +150,11 @@ def _changes(changes: Changes) -> str:
     )
 
 
-def _performance(norm_methods: Mapping[str, str]) -> str:
-    """Return the lines that name the norm methods; "" if all were estimated."""
-    if not norm_methods:
+def _measured(phases: Phases) -> str:
+    """Return a note if an earlier version chose norm methods by measuring them."""
+    if not any(phase.get("norm_methods") for phase in phases):
         return ""
-    lines = "".join(
-        f"        {key!r}:\n            {method!r},\n"
-        for key, method in norm_methods.items()
-    )
     return (
-        "# Methods of computing norms, chosen where the run trained; they decide the "
-        "last bits.\n"
-        f"PERFORMANCE = PerformanceSettings(\n    norm_methods={{\n{lines}    }}\n)\n"
+        "# The recorded run chose methods of computing norms by their time, which this "
+        "version\n# does not: the last digits may differ.\n"
     )

@@ -1,1 +1,0 @@
-"""How the norms and gradients of each layer call are computed."""

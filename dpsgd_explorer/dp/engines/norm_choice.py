@@ -1,0 +1,179 @@
+"""Chooses per layer how gradient norms are computed; the update is the same either way.
+
+A ghost norm costs T^2 (d + p) multiply-adds per sample of a linear layer, an
+instantiated gradient T d p (Bu, Mao and Xu 2022).  With T = 1, d = 1000 and p = 100
+that is 1,100 against 100,000; with T = 1024 positions of a small convolution, d = 27
+and p = 32, it is 62 million against 0.9 million.  So no method is best for all layers,
+and the "Mix" modes choose for the shapes of each call, by an estimate of constants
+(``layers.matrix_rule``) that are the same on every processor.
+
+Sources: Bu, Mao and Xu (2022), arXiv:2205.10683 (mixed ghost clipping); Bu et al.
+(2022), arXiv:2210.00038 (MixGhostClip and MixOpt on book-keeping).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from dpsgd_explorer.dp.layers.base import GradientRule, MultiplyAdds
+from dpsgd_explorer.dp.layers.round_off import UNSEEN
+from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
+from dpsgd_explorer.errors import ConfigError
+
+#: {mode: what it does}.  The last two force a method.  The first two let the rule
+#: choose for the shapes of each pass, and differ in whether gradients instantiated for
+#: the norm are stored for the sum ("MixOpt") or computed again ("MixGhostClip").
+CLIPPING_MODES: dict[str, str] = {
+    "MixOpt": "the cheaper method at each shape; gradients are stored for the sum",
+    "MixGhostClip": (
+        "the cheaper method at each shape; gradients are computed again for the sum"
+    ),
+    "ghost": "norms without per-sample gradients",
+    "instantiate": "norms of per-sample gradients, which are stored for the sum",
+}
+DEFAULT_MODE = "MixOpt"
+FORCED = ("ghost", "instantiate")
+
+#: One mode for all layers, or {layer's name or the start of it: mode}.
+ClippingMode = str | Mapping[str, str]
+
+
+def mode_of(modes: ClippingMode, name: str) -> str:
+    """Return the mode of a layer: that of the longest given name that contains it.
+
+    With {"": "ghost", "body": "MixOpt"} the layer "body.0" has "MixOpt".
+    """
+    if isinstance(modes, str):
+        return modes
+    above = [given for given in modes if _is_within(name, given)]
+    return modes[max(above, key=len)] if above else DEFAULT_MODE
+
+
+def takes_ghost_norm(
+    mode: str,
+    rule: GradientRule[Any, Any],
+    layer: nn.Module,
+    activations: Any,
+    backprops: Tensor,
+) -> bool:
+    """Whether the norm of a layer call is computed without its gradients.
+
+    Only shapes and dtypes decide, never a value of the data.
+    """
+    if mode in FORCED:
+        return mode == "ghost"
+    if not rule.prefers_ghost(layer, activations, backprops):
+        return False
+    # Beyond UNSEEN the ghost norm would be computed in float64, whose products cost
+    # about twice, which the rule did not count: instantiate, if there is a choice.
+    return (
+        rule.excess(layer, activations, backprops) <= UNSEEN
+        or rule.multiply_adds(layer, activations, backprops) is None
+    )
+
+
+@dataclass(frozen=True)
+class NormChoice:
+    """The norm method of one layer call in the last pass, and the reason.
+
+    Attributes:
+        layer: Name of the layer.
+        kind: Type of the layer, or name of the part of it.
+        input_shapes: Shapes of the saved activations, samples first.
+        output_shape: Shape of the output, samples first.
+        norm_method: "ghost" or "instantiate".
+        multiply_adds: Cost of either method per sample, where the rule counts it.
+        reason: The reason in words.
+    """
+
+    layer: str
+    kind: str
+    input_shapes: tuple[tuple[int, ...], ...]
+    output_shape: tuple[int, ...]
+    norm_method: str
+    multiply_adds: MultiplyAdds | None
+    reason: str
+
+
+class TensorSpec:
+    """Shape and dtype of a tensor, without its entries, which would hold memory."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, values: Tensor) -> None:
+        self.shape, self.dtype = values.shape, values.dtype
+
+    def empty(self) -> Tensor:
+        """Return a tensor of this shape and dtype without storage (device "meta")."""
+        return torch.empty(self.shape, dtype=self.dtype, device="meta")
+
+
+#: Specs of a call's activations, in a tree as they are, and of its backprops.
+CallSpecs = tuple[Any, TensorSpec]
+
+
+def specs_of(activations: Any, backprops: Tensor) -> CallSpecs:
+    """Return the specs of a call's tensors."""
+    return map_tensors(TensorSpec, activations), TensorSpec(backprops)
+
+
+def explained(
+    name: str,
+    mode: str,
+    rule: GradientRule[Any, Any],
+    layer: nn.Module,
+    specs: CallSpecs,
+    *,
+    is_ghost: bool,
+) -> NormChoice:
+    """Return what was chosen for a call of the layer of this name, and why."""
+    activations, backprops = tree_map(TensorSpec.empty, specs[0]), specs[1].empty()
+    cost = rule.multiply_adds(layer, activations, backprops)
+    if mode in FORCED:
+        reason = f"clipping_mode {mode!r}"
+    elif not is_ghost and rule.prefers_ghost(layer, activations, backprops):
+        reason = "float32 is too imprecise for norms without gradients"
+    else:
+        reason = _reason(cost, is_ghost)
+    return NormChoice(
+        layer=name,
+        kind=getattr(layer, "kind", type(layer).__name__),
+        input_shapes=tuple(tuple(x.shape) for x in tensors_of(activations)),
+        output_shape=tuple(backprops.shape),
+        norm_method="ghost" if is_ghost else "instantiate",
+        multiply_adds=cost,
+        reason=reason,
+    )
+
+
+def check_layer_names(mode: ClippingMode, module: nn.Module) -> None:
+    """Raise ConfigError if a mode is given for a layer that does not exist."""
+    names = {name for name, _ in module.named_modules()}
+    for name in {} if isinstance(mode, str) else mode:
+        if name not in names:
+            raise ConfigError(
+                "clipping_mode",
+                f"clipping_mode must name modules of the model, got {name!r}. The "
+                f"modules are {', '.join(sorted(n for n in names if n))}.",
+            )
+
+
+def _is_within(name: str, above: str) -> bool:
+    """Whether a module's name is ``above`` or inside it; "" contains every name."""
+    return not above or name == above or name.startswith(f"{above}.")
+
+
+def _reason(cost: MultiplyAdds | None, ghost: bool) -> str:
+    if cost is None:
+        return "the only cheap method for this kind of layer"
+    if cost.ghost == cost.instantiate:
+        return "both methods need the same number of multiply-adds"
+    if ghost == (cost.ghost < cost.instantiate):
+        return "fewer multiply-adds"
+    return "faster at this shape, although not fewer multiply-adds"
