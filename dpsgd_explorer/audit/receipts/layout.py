@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsgd_explorer.errors import ReceiptError
@@ -13,32 +13,24 @@ VERSION = 1
 WHOLE, NUMBER, TEXT = "a whole number", "a number", "text"
 LIST, OBJECT, NULL = "a list", "an object", "null"
 OPTIONAL = "left out"
-
-Layout = Mapping[str, tuple[str, ...]]
-
-RECEIPT: Layout = {
-    "version": (WHOLE,),
-    "told": (OBJECT,),
-    "done": (LIST,),
-    "lost_steps": (WHOLE,),
-    "fresh_resumes": (WHOLE,),
-    "options": (OBJECT,),
-    "chosen_bounds": (LIST,),
-    "proof": (TEXT,),
-    "sampling": (TEXT,),
-    "loss": (TEXT,),
-    "noise": (TEXT,),
-    "seed": (WHOLE, NULL, OPTIONAL),
-    "epsilon": (NUMBER, NULL),
-    "epsilons": (OBJECT, NULL),
-    "audit": (OBJECT, NULL),
-    "not_private": (OBJECT, OPTIONAL),
-    "world_size": (WHOLE,),
-    "earlier": (LIST,),
-    "warnings": (LIST, OPTIONAL),
-    "before": (LIST, OPTIONAL),
-    "filter": (OBJECT, OPTIONAL),
+#: Word for the type of each JSON value.
+WORDS = {
+    bool: "true or false",
+    int: WHOLE,
+    float: NUMBER,
+    str: TEXT,
+    list: LIST,
+    dict: OBJECT,
+    type(None): NULL,
 }
+#: The only name in the layout of an object that may have any names.
+ANY_NAME = "*"
+
+#: A kind is one of the words above, the layout of an object, or a list of the kinds of
+#: an item. A layout gives the possible kinds of the value of each name.
+Kind = str | Mapping[str, Any] | list[Any]
+Layout = Mapping[str, tuple[Kind, ...]]
+
 TOLD: Layout = {
     "sample_size": (WHOLE,),
     "expected_batch_size": (WHOLE,),
@@ -76,13 +68,18 @@ BATCH_SIZES: Layout = {
     "largest": (WHOLE, NULL),
     "empty": (WHOLE,),
 }
-BEFORE: Layout = {"told": (OBJECT,), "done": (LIST,), "chosen_bounds": (LIST,)}
+BEFORE: Layout = {
+    "told": (TOLD,),
+    "done": ([DONE],),
+    "chosen_bounds": (LIST,),
+}
 FILTER: Layout = {
     "status": (TEXT,),
     "epsilon": (NUMBER,),
     "delta": (NUMBER,),
     "order": (NUMBER,),
 }
+UNSCORED: Layout = {"steps": (WHOLE,), "reason": (TEXT,)}
 AUDIT: Layout = {
     "epsilon_lower": (NUMBER,),
     "epsilon_promised": (NUMBER,),
@@ -91,16 +88,37 @@ AUDIT: Layout = {
     "canaries": (WHOLE,),
     "steps": (WHOLE,),
     "method": (TEXT,),
-    "others": (OBJECT,),
+    "others": ({ANY_NAME: (NUMBER,)},),
     "neighboring_relation": (TEXT,),
-    "phases": (LIST,),
+    "phases": ([PHASE],),
     "scores": (TEXT,),
     "joined": (TEXT,),
-    "unscored": (LIST, OPTIONAL),
-    "plans": (LIST, OPTIONAL),
+    "unscored": ([UNSCORED], OPTIONAL),
+    "plans": ([WHOLE], OPTIONAL),
 }
-UNSCORED: Layout = {"steps": (WHOLE,), "reason": (TEXT,)}
-SEARCH: Layout = {"selection": (OBJECT,), "trial": (OBJECT, NULL)}
+RECEIPT: Layout = {
+    "version": (WHOLE,),
+    "told": (TOLD,),
+    "done": ([DONE],),
+    "lost_steps": (WHOLE,),
+    "fresh_resumes": (WHOLE,),
+    "options": (OBJECT,),
+    "chosen_bounds": (LIST,),
+    "proof": (TEXT,),
+    "sampling": (TEXT,),
+    "loss": (TEXT,),
+    "noise": (TEXT,),
+    "seed": (WHOLE, NULL, OPTIONAL),
+    "epsilon": (NUMBER, NULL),
+    "epsilons": ({ANY_NAME: (NUMBER,)}, NULL),
+    "audit": (AUDIT, NULL),
+    "not_private": ({"batch_sizes": (BATCH_SIZES,)}, OPTIONAL),
+    "world_size": (WHOLE,),
+    "earlier": ([PHASE],),
+    "warnings": ([TEXT], OPTIONAL),
+    "before": ([BEFORE], OPTIONAL),
+    "filter": (FILTER, OPTIONAL),
+}
 SELECTION: Layout = {
     "law": (TEXT,),
     "mean_trials": (NUMBER,),
@@ -110,6 +128,7 @@ SELECTION: Layout = {
     "status": (TEXT,),
     "chosen_by": (TEXT,),
 }
+SEARCH: Layout = {"selection": (SELECTION,), "trial": (OBJECT, NULL)}
 
 
 def check_receipt(receipt: Mapping[str, Any]) -> None:
@@ -119,43 +138,12 @@ def check_receipt(receipt: Mapping[str, Any]) -> None:
         ReceiptError: names the first value at fault.
     """
     _check_version(receipt)
-    _check("", receipt, RECEIPT)
-    _check("told", receipt["told"], TOLD)
-    _check_each("done", receipt["done"], DONE)
-    _check_each("earlier", receipt["earlier"], PHASE)
-    for i, plan in enumerate(receipt.get("before", [])):
-        _check(f"before[{i}]", plan, BEFORE)
-        _check(f"before[{i}].told", plan["told"], TOLD)
-        _check_each(f"before[{i}].done", plan["done"], DONE)
-    for i, warning in enumerate(receipt.get("warnings", [])):
-        _check_kind(f"warnings[{i}]", warning, (TEXT,))
-    if "filter" in receipt:
-        _check("filter", receipt["filter"], FILTER)
-    if "not_private" in receipt:
-        _check("not_private", receipt["not_private"], {"batch_sizes": (OBJECT,)})
-        sizes = receipt["not_private"]["batch_sizes"]
-        _check("not_private.batch_sizes", sizes, BATCH_SIZES)
-    for name, value in (receipt["epsilons"] or {}).items():
-        _check_kind(f"epsilons.{name}", value, (NUMBER,))
-    if receipt["audit"] is not None:
-        check_audit(receipt["audit"])
-
-
-def check_audit(audit: Mapping[str, Any]) -> None:
-    """Check the part of the canaries, as ``check_receipt``."""
-    _check("audit", audit, AUDIT)
-    _check_each("audit.phases", audit["phases"], PHASE)
-    for i, steps in enumerate(audit.get("plans", [])):
-        _check_kind(f"audit.plans[{i}]", steps, (WHOLE,))
-    _check_each("audit.unscored", audit.get("unscored", []), UNSCORED)
-    for name, value in audit["others"].items():
-        _check_kind(f"audit.others.{name}", value, (NUMBER,))
+    _check("", receipt, (RECEIPT,))
 
 
 def check_search(receipt: Mapping[str, Any]) -> None:
     """Check the receipt of a search, without the receipt of its best trial."""
-    _check("", receipt, SEARCH)
-    _check("selection", receipt["selection"], SELECTION)
+    _check("", receipt, (SEARCH,))
 
 
 def _check_version(receipt: Mapping[str, Any]) -> None:
@@ -170,46 +158,41 @@ def _check_version(receipt: Mapping[str, Any]) -> None:
         )
 
 
-def _check_each(path: str, values: list[Any], layout: Layout) -> None:
-    for i, value in enumerate(values):
-        _check(f"{path}[{i}]", value, layout)
+def _check(path: str, value: object, kinds: Sequence[Kind]) -> None:
+    known = [_word(kind) for kind in kinds if kind != OPTIONAL]
+    word = _word_of(value)
+    if word not in known and not (word == WHOLE and NUMBER in known):
+        raise ReceiptError(
+            path or "receipt", f"must be {' or '.join(known)}, got {word}."
+        )
+    if isinstance(value, int | float) and value < 0:
+        raise ReceiptError(path, f"must be 0 or more, got {value}.")
+    for kind in kinds:
+        if isinstance(kind, list) and isinstance(value, list):
+            for i, item in enumerate(value):
+                _check(f"{path}[{i}]", item, kind)
+        if isinstance(kind, Mapping) and isinstance(value, Mapping):
+            _check_object(f"{path}." if path else "", value, kind)
 
 
-def _check(path: str, value: object, layout: Layout) -> None:
-    _check_kind(path or "receipt", value, (OBJECT,))
-    assert isinstance(value, Mapping)
-    prefix = f"{path}." if path else ""
+def _check_object(prefix: str, value: Mapping[str, Any], layout: Layout) -> None:
+    if ANY_NAME in layout:
+        layout = dict.fromkeys(value, layout[ANY_NAME])
     for name in value:
         if name not in layout:
             raise ReceiptError(
                 f"{prefix}{name}", "is not part of a receipt of this version."
             )
     for name, kinds in layout.items():
-        if name not in value:
-            if OPTIONAL not in kinds:
-                raise ReceiptError(f"{prefix}{name}", "is missing.")
-            continue
-        _check_kind(f"{prefix}{name}", value[name], kinds)
+        if name in value:
+            _check(f"{prefix}{name}", value[name], kinds)
+        elif OPTIONAL not in kinds:
+            raise ReceiptError(f"{prefix}{name}", "is missing.")
 
 
-def _check_kind(path: str, value: object, kinds: tuple[str, ...]) -> None:
-    wanted = [kind for kind in kinds if kind != OPTIONAL]
-    kind = _kind(value)
-    if kind not in wanted and not (kind == WHOLE and NUMBER in wanted):
-        raise ReceiptError(path, f"must be {' or '.join(wanted)}, got {kind}.")
-    if isinstance(value, int | float) and value < 0:
-        raise ReceiptError(path, f"must be 0 or more, got {value}.")
+def _word(kind: Kind) -> str:
+    return kind if isinstance(kind, str) else _word_of(kind)
 
 
-def _kind(value: object) -> str:
-    if isinstance(value, bool):
-        return "true or false"
-    kinds = {
-        int: WHOLE,
-        float: NUMBER,
-        str: TEXT,
-        list: LIST,
-        dict: OBJECT,
-        type(None): NULL,
-    }
-    return kinds[type(value)]
+def _word_of(value: object) -> str:
+    return WORDS[type(value)]
