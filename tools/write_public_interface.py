@@ -15,7 +15,7 @@ from enum import EnumType
 from pathlib import Path
 from typing import Any
 
-from dpsgd_explorer import accounting, dp, regression
+from dpsgd_explorer import accounting, audit, dp, regression
 from dpsgd_explorer.dp import schedules
 
 FILE = Path(__file__).parents[1] / "tests" / "public_interface.txt"
@@ -25,7 +25,7 @@ def public_names() -> dict[str, Any]:
     """Returns {public path: object}, in alphabetical order."""
     names = {
         f"{module.__name__}.{name}": getattr(module, name)
-        for module in (dp, accounting, regression)
+        for module in (dp, accounting, audit, regression)
         for name in module.__all__
     }
     for shape in schedules.SCHEDULES.values():

@@ -41,12 +41,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def carry_out(options: argparse.Namespace) -> int:
     """Print each figure as stated and as recomputed; return 0 if all of them fit."""
     from dpsgd_explorer.audit.receipts import file
-    from dpsgd_explorer.audit.receipts.verification import limits, verify
+    from dpsgd_explorer.audit.receipts.verification import limits, verify_receipt
 
     path = Path(options.receipt)
     try:
-        receipt = file.read(path)
-        findings = verify(receipt)
+        receipt = file.read_receipt(path)
+        findings = verify_receipt(receipt)
     except ReceiptError as error:
         print(
             f"verify: {path.name} is not a valid receipt: {error} {READABLE}",

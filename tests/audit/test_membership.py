@@ -7,6 +7,7 @@ from scipy import stats
 from dpsgd_explorer.audit.attacks.membership import (
     ATTACKS,
     Signals,
+    _law,
     likelihood_ratio_scores,
     log_probability,
     loss_scores,
@@ -59,6 +60,16 @@ def test_the_likelihood_ratio_is_that_of_both_normal_laws():
     inside, outside = stats.norm([2, 6], np.sqrt(2)), stats.norm([0, 2], np.sqrt(5))
     expected = inside.logpdf(target) - outside.logpdf(target)
     np.testing.assert_allclose(likelihood_ratio_scores(one), expected)
+
+
+def test_the_likelihood_ratio_has_the_bits_of_scipy():
+    found, _ = signals(1.0)
+    inside = _law(found.shadows, found.joined)
+    outside = _law(found.shadows, ~found.joined)
+    expected = stats.norm.logpdf(found.target, *inside) - stats.norm.logpdf(
+        found.target, *outside
+    )
+    assert np.array_equal(likelihood_ratio_scores(found), expected)
 
 
 def test_a_record_is_compared_with_the_population_by_what_the_target_gained():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dpsgd_explorer.accounting import Odometer
-from dpsgd_explorer.audit.receipts.verification import verify
+from dpsgd_explorer.audit.receipts.verification import verify_receipt
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.ledger import seeds
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
@@ -70,7 +70,7 @@ def test_weights_and_events_are_the_same_with_an_audit_and_without(settings):
     assert end | without == plain
     weights = zip(audited.weights().values(), alone.weights().values(), strict=True)
     assert all(torch.equal(*pair) for pair in weights)
-    assert verify(end["receipt"]).wrong == []
+    assert verify_receipt(end["receipt"]).wrong == []
 
 
 def test_the_end_of_a_run_makes_its_receipt_once(monkeypatch):
@@ -126,7 +126,7 @@ def test_the_canaries_of_a_changed_run_go_through_every_step():
     assert found == [(3, 2048 / 32561), (6, 1024 / 32561)]
     assert end["step"] == end["audit"]["steps"] == sum(x["steps"] for x in done) == 9
     assert end["audit"]["unscored"] == []
-    assert verify(receipt).wrong == []
+    assert verify_receipt(receipt).wrong == []
     spent = Odometer()
     for line in done:
         spent.add_dp_sgd(line["sample_rate"], line["noise_multiplier"], line["steps"])

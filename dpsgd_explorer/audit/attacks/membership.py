@@ -4,8 +4,8 @@ The attacker sees one number per record: the logit of the probability that it gi
 to the record's label, log(p / (1 - p)).  Shadow models are trained by the attacker, in
 the same way as the target, on halves that it draws itself.
 
-Notation: R records, S shadows, Z records of the population that no model was trained
-on.
+Notation: R records, S shadow models, Z records of the population that no model was
+trained on.
 
 Sources: Yeom, Giacomelli, Fredrikson and Jha (2018), arXiv:1709.01604; Carlini, Chien,
 Nasr, Song, Terzis and Tramèr (2022), arXiv:2112.03570; Zarifzadeh, Liu and Shokri
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from dpsgd_explorer.errors import ConfigError
 
@@ -28,23 +27,36 @@ Bools = NDArray[np.bool_]
 
 LEAST_SPREAD = 1e-6  # of logits: shadows that agree to the last bit say no more
 FEWEST = 2  # shadows with a record, and without it
+LOG_ROOT_TWO_PI = np.log(np.sqrt(2 * np.pi))
 GAMMA = 1.0  # how many times as likely as another record a member must have become
 
 
 @dataclass(frozen=True)
 class Signals:
-    """What an attacker has measured.
+    """The measurements of an attacker: logits of the label's probability, log(p/(1-p)).
+
+    Shapes: R records under attack, S shadow models, Z records of the population.
 
     Attributes:
-        target: Logits of the attacked model, [R].
-        shadows: Logits of the shadow models, [S, R].
-        joined: Which shadow was trained on which record, [S, R].
-        population: Logits of the target on other records, [Z].
-        population_shadows: Those of the shadows, [S, Z].
+        target: Logits of the attacked model, ``(R,)``.
+        shadows: Logits of the shadow models, ``(S, R)``.
+        joined: If True, the shadow model was trained on the record, ``(S, R)``.
+        population: Logits of the attacked model on the population, ``(Z,)``.
+        population_shadows: Logits of the shadow models on the population, ``(S, Z)``.
 
     Raises:
-        ConfigError: shapes do not fit, a logit is not a number, or a record is in
-            fewer than two shadows or outside of fewer than two.
+        ConfigError: Shapes do not fit, a logit is not a number, or a record is in
+            fewer than two shadow models or left out of fewer than two.
+
+    Example:
+        >>> Signals(
+        ...     target=np.array([3.5, -0.5]),
+        ...     shadows=np.array([[3.0, -1.0], [4.0, 0.0], [0.0, 2.0], [1.0, 3.0]]),
+        ...     joined=np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool),
+        ...     population=np.array([0.0, 1.0]),
+        ...     population_shadows=np.zeros((4, 2)),
+        ... )
+        Signals(2 records, 4 shadow models, 2 records of the population)
     """
 
     target: Floats
@@ -52,6 +64,12 @@ class Signals:
     joined: Bools
     population: Floats
     population_shadows: Floats
+
+    def __repr__(self) -> str:
+        return (
+            f"Signals({len(self.target)} records, {len(self.shadows)} shadow models, "
+            f"{len(self.population)} records of the population)"
+        )
 
     def __post_init__(self) -> None:
         count = len(self.shadows)
@@ -79,29 +97,94 @@ class Signals:
 
 
 def loss_scores(signals: Signals) -> Floats:
-    """Return minus the target's loss on each record, [R]."""
+    """Returns minus the attacked model's loss on each record; no shadow is used.
+
+    Source: Yeom, Giacomelli, Fredrikson and Jha (2018), arXiv:1709.01604.
+
+    Args:
+        signals: Measurements; only ``target`` is read.
+
+    Returns:
+        Scores ``(R,)`` in nats, at most 0; larger for members.
+
+    Example:
+        >>> loss_scores(
+        ...     Signals(
+        ...         target=np.array([3.0, 0.0]),
+        ...         shadows=np.zeros((4, 2)),
+        ...         joined=np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool),
+        ...         population=np.zeros(1),
+        ...         population_shadows=np.zeros((4, 1)),
+        ...     )
+        ... ).round(2)
+        array([-0.05, -0.69])
+    """
     return log_probability(signals.target)
 
 
 def likelihood_ratio_scores(signals: Signals) -> Floats:
-    """Return the log of how much likelier the logit is of a member; [R].
+    """Returns the log-likelihood ratio of "member" to "not a member" (LiRA).
 
-    Each record has a normal law among the shadows with it and another among those
-    without; as in the source for few shadows, all records share both variances.
+    The logits of a record have one normal distribution among the shadow models with
+    the record, and another among the shadow models without it.  All records share the
+    two variances, as the source does for few shadow models.
+
+    Source: Carlini, Chien, Nasr, Song, Terzis and Tramèr (2022), arXiv:2112.03570.
+
+    Args:
+        signals: Measurements; the population is not read.
+
+    Returns:
+        Scores ``(R,)`` in nats; above 0 if the logit is likelier for a member.
+
+    Example:
+        The first record's logit, 3.5, is the mean of the shadow models with it.
+
+        >>> likelihood_ratio_scores(
+        ...     Signals(
+        ...         target=np.array([3.5, -0.5]),
+        ...         shadows=np.array([[3.0, -1.0], [4.0, 0.0], [0.0, 2.0], [1.0, 3.0]]),
+        ...         joined=np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool),
+        ...         population=np.zeros(1),
+        ...         population_shadows=np.zeros((4, 1)),
+        ...     )
+        ... )
+        array([ 9., -9.])
     """
     inside = _law(signals.shadows, signals.joined)
     outside = _law(signals.shadows, ~signals.joined)
-    found: Floats = stats.norm.logpdf(signals.target, *inside) - stats.norm.logpdf(
+    return _log_density(signals.target, *inside) - _log_density(
         signals.target, *outside
     )
-    return found
 
 
 def relative_likelihood_scores(signals: Signals, gamma: float = GAMMA) -> Floats:
-    """Return the share of the population that a record beats by gamma; [R].
+    """Returns the share of the population that each record beats by gamma (RMIA).
 
-    Compared is the probability of the label under the target over its mean under the
-    shadows.
+    The compared quantity is the probability of the label under the attacked model,
+    divided by its mean under the shadow models.
+
+    Source: Zarifzadeh, Liu and Shokri (2024), arXiv:2312.03262.
+
+    Args:
+        signals: Measurements; ``joined`` is not read.
+        gamma: Factor, above 0, by which a record must exceed a record of the
+            population.
+
+    Returns:
+        Scores ``(R,)`` from 0 to 1; larger for members.
+
+    Example:
+        >>> relative_likelihood_scores(
+        ...     Signals(
+        ...         target=np.array([3.0, 0.0]),
+        ...         shadows=np.zeros((4, 2)),
+        ...         joined=np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool),
+        ...         population=np.array([-1.0, 1.0]),
+        ...         population_shadows=np.zeros((4, 2)),
+        ...     )
+        ... )
+        array([1. , 0.5])
     """
     records = _gain(signals.target, signals.shadows)
     others = np.sort(_gain(signals.population, signals.population_shadows))
@@ -109,7 +192,7 @@ def relative_likelihood_scores(signals: Signals, gamma: float = GAMMA) -> Floats
     return np.asarray(beaten / len(others))
 
 
-#: {name of an attack: its scores}.
+#: {name of an attack: its function from signals to scores ``(R,)``}.
 ATTACKS: dict[str, Callable[[Signals], Floats]] = {
     "loss": loss_scores,
     "likelihood_ratio": likelihood_ratio_scores,
@@ -118,12 +201,21 @@ ATTACKS: dict[str, Callable[[Signals], Floats]] = {
 
 
 def log_probability(logits: Floats) -> Floats:
-    """Return log p of log(p / (1 - p)), of the same shape."""
+    """Return log p of log(p / (1 - p)), in an array of equal shape."""
     return np.asarray(-np.logaddexp(0.0, -logits))
 
 
+def _log_density(values: Floats, mean: Floats, std: float) -> Floats:
+    """Return the log density of a normal distribution, to the bit as SciPy's.
+
+    Importing ``scipy.stats`` would take a second.
+    """
+    scaled = (values - mean) / std
+    return np.asarray(-(scaled**2) / 2.0 - LOG_ROOT_TWO_PI - np.log(std))
+
+
 def _law(logits: Floats, among: Bools) -> tuple[Floats, float]:
-    """Return the mean of each record, [R], and the spread that all share."""
+    """Return the mean of each record, (R,), and the spread that all share."""
     counts = among.sum(axis=0)
     means = np.where(among, logits, 0.0).sum(axis=0) / counts
     squares = (np.where(among, logits - means, 0.0) ** 2).sum()

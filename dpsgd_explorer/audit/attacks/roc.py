@@ -20,18 +20,42 @@ from dpsgd_explorer.errors import ConfigError
 ERROR = 0.05  # of an interval, half on either side
 
 NDArrayInt = NDArray[np.int64]
-Ceiling = Callable[[Floats], Floats]  # largest true positive rates, [F] -> [F]
+Ceiling = Callable[[Floats], Floats]  # largest true positive rates, (F,) -> (F,)
 
 
 @dataclass(frozen=True)
 class Roc:
-    """The errors of an attack at every threshold, the strictest first.
+    """The errors of a membership attack at every threshold, the strictest first.
+
+    Shapes: K thresholds; the first is above all scores.
+
+    Source: Carlini, Chien, Nasr, Song, Terzis and Tramèr (2022), arXiv:2112.03570, on
+    rates at few false positives; Clopper and Pearson (1934), Biometrika 26(4), on
+    intervals.
 
     Attributes:
-        false_positives: Others that are called members, [K].
-        true_positives: Members that are called so, [K].
-        others: Records that are no members.
-        members: Those that are.
+        false_positives: Number of non-members called members, ``(K,)``.
+        true_positives: Number of members called members, ``(K,)``.
+        others: Number of non-members.
+        members: Number of members.
+
+    Example:
+        >>> scores = np.array([5.0, 4.0, 4.0, 3.0, 2.0, 1.0])
+        >>> joined = np.array([True, True, False, True, False, False])
+        >>> roc = Roc.of(scores, joined)
+        >>> roc
+        Roc(3 members, 3 others, 6 thresholds, area 0.833)
+        >>> roc.true_positives
+        array([0, 1, 2, 3, 3, 3])
+        >>> index = roc.at(rate=0.0)  # no false positive
+        >>> low, high = roc.interval(index)
+        >>> print(f"{roc.true_positive_rates[index]:.2f}, {low:.2f} to {high:.2f}")
+        0.33, 0.01 to 0.91
+
+        The rates may be compared with the largest rates that (ε, δ) allows:
+
+        >>> roc.above(lambda rates: np.minimum(1, np.exp(1.0) * rates + 1e-5))
+        (2, 0)
     """
 
     false_positives: NDArrayInt
@@ -39,16 +63,26 @@ class Roc:
     others: int
     members: int
 
+    def __repr__(self) -> str:
+        return (
+            f"Roc({self.members} members, {self.others} others, "
+            f"{len(self.true_positives)} thresholds, area {self.area:.3f})"
+        )
+
     @classmethod
     def of(cls, scores: Floats, joined: Bools) -> Roc:
-        """Return the errors of calling members what scores at least a threshold.
+        """Returns the errors of calling a record a member from some score on.
 
-        Shapes: scores [R], joined [R]; K counts the scores that differ, and the
-        threshold above all of them.
+        Args:
+            scores: Scores of the records, ``(R,)``; larger for members.
+            joined: If True, the record is a member, ``(R,)``.
+
+        Returns:
+            Errors at K thresholds: each different score, and one above all scores.
 
         Raises:
-            AccountingError: a score is not a number.
-            ConfigError: there is no member, or nothing but members.
+            AccountingError: A score is not a number.
+            ConfigError: There is no member, or there are only members.
         """
         members, others = Scores.of(scores, joined)
         if not len(members) or not len(others):
@@ -67,12 +101,12 @@ class Roc:
 
     @property
     def false_positive_rates(self) -> Floats:
-        """Share of the non-members that are called members, [K]."""
+        """Share of the non-members that are called members, ``(K,)``."""
         return self.false_positives / self.others
 
     @property
     def true_positive_rates(self) -> Floats:
-        """Share of the members that are called members, [K]."""
+        """Share of the members that are called members, ``(K,)``."""
         return self.true_positives / self.members
 
     @property
@@ -82,16 +116,28 @@ class Roc:
         return float(found)
 
     def at(self, rate: float) -> int:
-        """Return the place of the last threshold with at most this share of errors."""
-        place = np.searchsorted(self.false_positive_rates, rate, side="right")
-        return int(place) - 1
+        """Returns the index of the last threshold with a given false positive rate.
 
-    def interval(self, place: int) -> tuple[float, float]:
-        """Return the interval of the true positive rate at a threshold."""
-        return interval(int(self.true_positives[place]), self.members)
+        Args:
+            rate: Largest false positive rate, from 0 to 1.
+        """
+        index = np.searchsorted(self.false_positive_rates, rate, side="right")
+        return int(index) - 1
+
+    def interval(self, index: int) -> tuple[float, float]:
+        """Returns the 95 % interval of the true positive rate at a threshold.
+
+        Args:
+            index: Index of the threshold, from 0 to K - 1.
+        """
+        return interval(int(self.true_positives[index]), self.members)
 
     def above(self, ceiling: Ceiling) -> tuple[int, int]:
-        """Return at how many thresholds the rates are above the most that is allowed.
+        """Returns the number of thresholds at which the rates are above a ceiling.
+
+        Args:
+            ceiling: Function from false positive rates ``(F,)`` to the largest allowed
+                true positive rates ``(F,)``.
 
         Returns:
             Number of thresholds above the ceiling, and the number among them that
@@ -100,13 +146,13 @@ class Roc:
             false positive rate.
         """
         measured = self.true_positive_rates > ceiling(self.false_positive_rates)
-        places = np.flatnonzero(measured).tolist()
-        if not places:
+        above = np.flatnonzero(measured).tolist()
+        if not above:
             return 0, 0
-        least = [self.interval(place)[0] for place in places]
-        most = [interval(int(self.false_positives[i]), self.others)[1] for i in places]
+        least = [self.interval(i)[0] for i in above]
+        most = [interval(int(self.false_positives[i]), self.others)[1] for i in above]
         beyond = np.array(least) > ceiling(np.array(most))
-        return len(places), int(beyond.sum())
+        return len(above), int(beyond.sum())
 
 
 def interval(count: int, trials: int) -> tuple[float, float]:
@@ -116,7 +162,7 @@ def interval(count: int, trials: int) -> tuple[float, float]:
 
 
 def _at_least(scores: Floats, thresholds: Floats) -> NDArrayInt:
-    """Return how many scores reach each threshold, and 0 first; [K]."""
+    """Return how many scores reach each threshold, and 0 first; (K,)."""
     ordered = np.sort(scores)
     reached = len(ordered) - np.searchsorted(ordered, thresholds, side="left")
     return np.concatenate([[0], reached])

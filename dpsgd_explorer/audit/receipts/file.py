@@ -18,15 +18,32 @@ MOST_WHOLE = 2**64
 LENGTH_BYTES = 8  # of the header, at the start of a safetensors file
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Return the receipt in a file.
+def read_receipt(path: Path) -> dict[str, Any]:
+    """Returns the receipt in a file, as JSON values.
+
+    Only the text is read here; ``verify_receipt`` checks the names and the figures.
 
     Args:
-        path: A receipt, the JSON export of a run, or a file of weights (safetensors).
+        path: File of at most 64 MiB of JSON: a receipt, or the export of a run, which
+            has a receipt in its last event.  If the name ends in ``.safetensors``, the
+            file has weights, and the receipt is in its header.
 
     Raises:
-        ReceiptError: there is no whole receipt in it.
-        OSError: the file cannot be read.
+        ReceiptError: The file does not contain a complete receipt, or is not strict
+            JSON: duplicate names, NaN and infinity are errors.
+        OSError: The file cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "receipt.json"
+        ...     _ = path.write_text('{"version": 1, "epsilon": 0.9}')
+        ...     read_receipt(path)
+        {'version': 1, 'epsilon': 0.9}
+        >>> of_json(b'{"epsilon": NaN}')
+        Traceback (most recent call last):
+        ...
+        dpsgd_explorer.errors.ReceiptError: file: must contain finite numbers, got NaN.
     """
     with path.open("rb") as file:
         start = file.read(LENGTH_BYTES)
@@ -40,7 +57,7 @@ def of_weights(header: bytes, length: int) -> dict[str, Any]:
     """Return the receipt in the header of a safetensors file.
 
     Raises:
-        ReceiptError: as ``read``.
+        ReceiptError: as ``read_receipt``.
     """
     if len(header) != length:
         raise ReceiptError(
@@ -57,7 +74,7 @@ def of_json(data: bytes) -> dict[str, Any]:
     """Return the receipt in a JSON text: the text, or its part of a run's export.
 
     Raises:
-        ReceiptError: as ``read``.
+        ReceiptError: as ``read_receipt``.
     """
     whole = _parsed(data)
     if isinstance(whole, dict) and isinstance(whole.get("events"), list):

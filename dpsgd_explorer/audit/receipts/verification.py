@@ -49,14 +49,46 @@ COUNTED_OPTIONS = (
 )
 
 
-def verify(receipt: Mapping[str, Any]) -> Findings:
-    """Compute every figure of a receipt that follows from others.
+def verify_receipt(receipt: Mapping[str, Any]) -> Findings:
+    """Recomputes every figure of a receipt that follows from others.
+
+    The check needs neither the data nor torch.  It proves arithmetic, not honesty:
+    a receipt has no signature, and anyone can invent figures that fit each other.
 
     Args:
-        receipt: Receipt of a ``PrivacyEngine``, of a training run, or of a search.
+        receipt: Receipt of a ``PrivacyEngine``, of a training run, or of a search, as
+            JSON values.
+
+    Returns:
+        All figures, with the figures that do not fit in ``wrong``.  ε and δ have no
+        unit; a noise multiplier is the noise's standard deviation over the bound.
 
     Raises:
-        ReceiptError: a figure is missing, of another kind, or of another version.
+        ReceiptError: A figure is missing or unknown, has the wrong type, or belongs to
+            another version.
+
+    Example:
+        >>> import torch
+        >>> from dpsgd_explorer.dp import PrivacyEngine
+        >>> engine = PrivacyEngine(
+        ...     torch.nn.Linear(2, 1),
+        ...     batch_size=5,
+        ...     sample_size=50,
+        ...     steps=20,
+        ...     noise_multiplier=1.0,
+        ...     target_delta=1e-3,
+        ... )
+        >>> receipt = engine.receipt()
+        >>> verify_receipt(receipt).wrong
+        []
+        >>> receipt["told"]["sample_rate"] = 0.05
+        >>> verify_receipt(receipt).wrong
+        [Figure(path='told.sample_rate', stated=0.05, recomputed=0.1, fits=False)]
+        >>> del receipt["told"]["steps"]
+        >>> verify_receipt(receipt)
+        Traceback (most recent call last):
+        ...
+        dpsgd_explorer.errors.ReceiptError: told.steps: is missing.
     """
     findings = Findings()
     if "selection" not in receipt:

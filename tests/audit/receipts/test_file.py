@@ -30,7 +30,7 @@ def weights(header, length=None):
 def test_a_receipt_is_found_wherever_the_site_puts_it(name, data, tmp_path):
     path = tmp_path / name
     path.write_bytes(data)
-    assert file.read(path) == {"version": 1}
+    assert file.read_receipt(path) == {"version": 1}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_is_no_receipt_is_refused_with_its_reason(data, words, tmp_path):
     path = tmp_path / "receipt.json"
     path.write_bytes(data)
     with pytest.raises(ReceiptError) as refused:
-        file.read(path)
+        file.read_receipt(path)
     assert words in str(refused.value)
 
 
@@ -88,7 +88,7 @@ def test_weights_without_a_whole_receipt_are_refused(data, words, tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(data)
     with pytest.raises(ReceiptError) as refused:
-        file.read(path)
+        file.read_receipt(path)
     assert words in str(refused.value)
 
 
@@ -97,4 +97,4 @@ def test_a_huge_file_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "receipt.json"
     path.write_bytes(b" " * 2000 + b"{}")
     with pytest.raises(ReceiptError, match="at most"):
-        file.read(path)
+        file.read_receipt(path)

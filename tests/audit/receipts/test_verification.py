@@ -8,7 +8,7 @@ import pytest
 
 from dpsgd_explorer.accounting.auditing.evidence import Evidence
 from dpsgd_explorer.audit.receipts.layout import VERSION
-from dpsgd_explorer.audit.receipts.verification import FREE_OPTIONS, verify
+from dpsgd_explorer.audit.receipts.verification import FREE_OPTIONS, verify_receipt
 from dpsgd_explorer.dp import receipt_text
 from dpsgd_explorer.dp.ledger import receipt as written
 from dpsgd_explorer.errors import ReceiptError
@@ -70,7 +70,7 @@ def other(value):
 def objection(receipt):
     """Return the places that do not fit, and those that are not checked."""
     try:
-        findings = verify(receipt)
+        findings = verify_receipt(receipt)
     except ReceiptError as error:
         return [error.figure], {}
     return [figure.path for figure in findings.wrong], findings.unchecked
@@ -78,7 +78,7 @@ def objection(receipt):
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_a_receipt_as_it_was_written_fits(sort, receipts):
-    findings = verify(receipts[sort])
+    findings = verify_receipt(receipts[sort])
     assert findings.wrong == []
     assert len(findings.figures) >= 18
 
@@ -134,7 +134,7 @@ def test_a_missing_or_further_figure_is_named(sort, receipts):
 
 
 def test_what_is_left_unchecked_is_little(receipts):
-    findings = verify(receipts["usual"])
+    findings = verify_receipt(receipts["usual"])
     # Other tests of this process may have used the seed, of which a receipt warns.
     others = ("options.", "warnings")
     left = {place for place in findings.unchecked if not place.startswith(others)}
@@ -184,13 +184,13 @@ def test_what_does_not_fit_is_named(edit, figure, receipts):
 def test_another_bound_than_the_scores_prove_is_named():
     receipt = usual(audit=300, noise_multiplier=1.0)
     assert receipt["audit"]["epsilon_lower"] > 0.5
-    assert verify(receipt).wrong == []
+    assert verify_receipt(receipt).wrong == []
     scores = Evidence.from_data(
         receipt["audit"]["scores"], receipt["audit"]["joined"], 300
     )
     other_coins = Evidence(scores.values, np.roll(scores.joined, 1)).as_data()
     receipt["audit"] |= other_coins
-    places = [figure.path for figure in verify(receipt).wrong]
+    places = [figure.path for figure in verify_receipt(receipt).wrong]
     assert "audit.epsilon_lower" in places
     assert "audit.others.one run" in places
 

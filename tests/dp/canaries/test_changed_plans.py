@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dpsgd_explorer.accounting import Phase
-from dpsgd_explorer.audit.receipts.verification import verify
+from dpsgd_explorer.audit.receipts.verification import verify_receipt
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import ConfigError
@@ -88,7 +88,7 @@ def test_the_promise_counts_what_an_earlier_engine_released_beside_gradients():
     found, receipt = engine.audit(), engine.receipt()
     assert found.epsilon_promised == pytest.approx(engine.get_epsilon(), rel=1e-6)
     assert receipt["audit"]["phases"][0]["noise_multiplier"] > 1.45
-    assert verify(receipt).wrong == []
+    assert verify_receipt(receipt).wrong == []
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_steps_that_cannot_be_scored_are_named(first, words):
     found = train(second, optimizer).audit()
     assert (found.steps, [x.steps for x in found.unscored]) == (4, [4])
     assert words in str(found)
-    assert verify(second.receipt()).wrong == []
+    assert verify_receipt(second.receipt()).wrong == []
 
 
 def test_a_gap_leaves_out_what_was_before_it():
@@ -116,7 +116,7 @@ def test_a_gap_leaves_out_what_was_before_it():
     found = last.audit()
     assert [x.steps for x in found.unscored] == [4, 3]
     assert found.steps == 2
-    assert verify(last.receipt()).wrong == []
+    assert verify_receipt(last.receipt()).wrong == []
 
 
 def test_lost_steps_of_any_engine_are_named():
@@ -130,7 +130,7 @@ def test_lost_steps_of_any_engine_are_named():
     found = second.audit()
     assert (found.steps, [x.steps for x in found.unscored]) == (7, [1])
     assert "1 steps lost before a resume" in str(found)
-    assert verify(second.receipt()).wrong == []
+    assert verify_receipt(second.receipt()).wrong == []
 
 
 def test_a_resumed_second_engine_has_the_same_scores():

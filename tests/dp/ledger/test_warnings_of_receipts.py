@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import optim
 
-from dpsgd_explorer.audit.receipts.verification import verify
+from dpsgd_explorer.audit.receipts.verification import verify_receipt
 from dpsgd_explorer.dp import ParameterAverage, PrivacyEngine
 from dpsgd_explorer.dp.ledger import seeds
 from dpsgd_explorer.dp.ledger.accounted_run import are_of_one_size
@@ -117,7 +117,7 @@ def test_weights_that_are_written_outside_the_steps_are_recorded(engine, write):
     assert receipt["warnings"] == [
         "parameters were changed 2 times outside the optimizer's steps"
     ]
-    assert not verify(receipt).wrong
+    assert not verify_receipt(receipt).wrong
     again = PrivacyEngine(net, **POISSON, steps=5, engine=engine)
     again.load_state_dict(own.state_dict())
     assert again.receipt()["warnings"] == receipt["warnings"]
@@ -169,7 +169,7 @@ def test_a_seed_of_two_runs_is_recorded_and_of_one_run_again_is_not():
     assert receipt["warnings"] == [
         "another run in the same process used the same seed for its noise"
     ]
-    assert not verify(receipt).wrong
+    assert not verify_receipt(receipt).wrong
 
 
 def fixed(size, batches, last=None):
@@ -200,7 +200,7 @@ def test_batches_of_a_fixed_size_are_not_poisson(batches, last):
     receipt = own.receipt()
     (line,) = receipt["warnings"]
     assert line.endswith("batches had exactly 20 samples, unlike Poisson samples")
-    assert not verify(receipt).wrong
+    assert not verify_receipt(receipt).wrong
 
 
 def test_true_poisson_samples_are_not_called_fixed():
