@@ -252,6 +252,21 @@ def trimmed(out, y):
     return torch.where(losses < losses.detach().median() + 0.1, losses, 0.0).mean()
 
 
+def median(losses):
+    """Return the median of the batch, without a gradient."""
+    return losses.detach().median()
+
+
+def limited(limit):
+    """Return the mean of losses after ``limit(losses, median of the batch)``."""
+
+    def loss(out, y):
+        losses = F.cross_entropy(out, y, reduction="none")
+        return limit(losses, median(losses)).mean()
+
+    return loss
+
+
 def hard_and_easy(out, y):
     losses = F.cross_entropy(out, y, reduction="none")
     hard = losses > losses.detach().mean()
@@ -341,6 +356,21 @@ PLANTED = by_name(
             "worst half of the batch": worst_half,
             "trimmed at the batch's median": trimmed,
             "hard and easy ones by the batch's mean": hard_and_easy,
+            "limited by a tensor of the batch": limited(
+                lambda losses, middle: losses.clamp(max=middle)
+            ),
+            "limited at a number of the batch": limited(
+                lambda losses, middle: F.hardtanh(losses, 0.0, middle.item())
+            ),
+            "a sum weighed by the batch": limited(
+                lambda losses, middle: torch.add(losses, losses, alpha=middle.item())
+            ),
+            "a difference weighed by the batch": limited(
+                lambda losses, middle: torch.rsub(losses, 1, alpha=middle.item())
+            ),
+            "a norm whose order is of the batch": lambda out, y: (
+                torch.linalg.vector_norm(out, 1 + out.std().item(), dim=1).mean()
+            ),
             "deviation from the batch's mean loss": lambda out, y: (
                 (
                     (losses := F.cross_entropy(out, y, reduction="none"))

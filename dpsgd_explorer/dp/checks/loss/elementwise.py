@@ -27,7 +27,10 @@ from dpsgd_explorer.dp.checks.loss.states import (
     joined,
 )
 
-PARAMETERS = ("exponent", "min", "max", "beta", "threshold", "negative_slope", "alpha")
+PARAMETERS = (
+    "exponent", "min", "max", "beta", "threshold", "negative_slope", "alpha",
+    "min_val", "max_val",
+)  # fmt: skip
 #: Largest distance from 1 of the sum of a soft target's probabilities.
 ROUND_OFF = 1e-3
 UNKNOWN = "a tensor of unknown origin"
@@ -44,6 +47,7 @@ def nonlinear(op: Operation) -> State:
 def linear(op: Operation) -> State:
     """Change sign, precision or memory, or add a number."""
     source = op.only
+    op.add_factor("alpha")
     return op.keeps_shape(source) if isinstance(source, Records) else source
 
 
@@ -59,6 +63,7 @@ def softmax(op: Operation) -> State:
 def add(op: Operation) -> State:
     """Add or subtract."""
     first, second = op.sources
+    op.add_factor("alpha")
     if first is not None and second is not None:
         if isinstance(first, Reduced) or isinstance(second, Reduced):
             return joined(*only_reduced([first, second]))

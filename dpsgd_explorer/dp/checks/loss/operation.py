@@ -126,6 +126,14 @@ class Operation:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 self.notes.add_number(float(value), weighs=value not in USUAL)
 
+    def add_factor(self, name: str) -> None:
+        """Add a saved parameter, unless the operation lacks it or it is a usual one.
+
+        States of runs that were saved before these were read then still agree.
+        """
+        if getattr(self.node, f"_saved_{name}", 1) not in USUAL:
+            self.add_numbers((name,))
+
     def add_constants(self, values: Tensor) -> None:
         """Add a tensor that is the same for all records, such as class weights."""
         if values.numel() > MOST_CONSTANTS:

@@ -133,6 +133,7 @@ def fold(op: Operation) -> State:
     """Reduce by a nonlinear function along dimensions that do not count records."""
     source = settled(op)
     op.add_numbers(("p",))
+    op.add_factor("ord")
     return _without(op, source, op.dims("dim", len(source.shape)))
 
 

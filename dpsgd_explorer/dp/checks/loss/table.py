@@ -14,7 +14,7 @@ _NAMES: Mapping[Handler, str] = {
     elementwise.nonlinear: (
         "Exp0 Expm10 Log0 Log1P0 Log20 Log100 Sigmoid0 LogSigmoid0 Tanh0 Relu0 Gelu0 "
         "Silu0 Softplus0 Elu0 LeakyRelu0 Hardtanh0 Sqrt0 Rsqrt0 Reciprocal0 Sin0 Cos0 "
-        "Erf0 Cosh0 Sinh0 Clamp0 Clamp1 ClampMin0 ClampMax0 NanToNum0 Abs0 Pow0"
+        "Erf0 Cosh0 Sinh0 Clamp1 ClampMin0 ClampMax0 NanToNum0 Abs0 Pow0"
     ),
     elementwise.linear: "Neg0 Clone0 ToCopy0 Alias0 Add1 Sub1 Rsub1",
     elementwise.softmax: "LogSoftmax0 Softmax0",

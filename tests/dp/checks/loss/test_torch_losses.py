@@ -320,6 +320,21 @@ WRITTEN = {
         classes,
         lambda out, y: (F.cross_entropy(out, y, reduction="none") - 0.1).abs() + 0.1,
     ),
+    "limited at public numbers": (
+        scores,
+        numbers,
+        lambda out, y: F.hardtanh(F.mse_loss(out, y, reduction="none"), 0.0, 6.0),
+    ),
+    "a public weight in a sum": (
+        scores,
+        numbers,
+        lambda out, y: torch.add((out - y) ** 2, out.abs(), alpha=0.1),
+    ),
+    "a norm of a public order": (
+        scores,
+        numbers,
+        lambda out, y: torch.linalg.vector_norm(out - y, 3, dim=1),
+    ),
     "class weights by hand": (
         scores,
         numbers,
