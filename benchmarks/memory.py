@@ -16,7 +16,7 @@ from typing import NamedTuple
 from benchmarks.models import Case, case_named
 from benchmarks.own_process import output_of
 from benchmarks.ways import step_of
-from dpsgd_explorer.dp.kernels.heap import HEAP
+from dpsgd_explorer.dp.backends.heap import HEAP
 from dpsgd_explorer.training.timing import Step, one_thread
 
 STATUS = Path("/proc/self/status")

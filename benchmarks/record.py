@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from dpsgd_explorer.dp.kernels import cpu as kernels
+from dpsgd_explorer.training.cpu import kernels
 from dpsgd_explorer.training.timing import machine
 
 RESULTS = Path(__file__).parent / "results"

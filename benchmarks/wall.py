@@ -8,7 +8,7 @@ from benchmarks import record
 from benchmarks.models import CASES
 from benchmarks.steps import timed
 from benchmarks.ways import WAYS as EVERY_WAY
-from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.training.cpu.threads import threads
 
 THREADS = 2
 SECONDS = 6.0

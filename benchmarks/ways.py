@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from benchmarks.models import Case
+from dpsgd_explorer.dp.backends.heap import HEAP, KEPT
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
-from dpsgd_explorer.dp.kernels import cpu as kernels
-from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
 from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.training.cpu import kernels
 from dpsgd_explorer.training.timing import (
     CLIPPING_BOUND,
     LEARNING_RATE,
@@ -44,7 +44,7 @@ def _engine(engine: str) -> Maker:
 
 
 def _with_kernels(make: Maker) -> Maker:
-    """Return the same way with the kernels of ``dp.kernels`` in place of torch's."""
+    """Return the same way inside ``training.cpu.kernels.in_use``."""
 
     def with_kernels(model: nn.Module, data: Data) -> Step:
         return replace(make(model, data), during=partial(kernels.in_use, model))

@@ -56,7 +56,7 @@ from dpsgd_explorer.operation import Operation, with_secrets
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, VARIABLE, Quotas
 from dpsgd_explorer.validation import one_of
 
-#: Which of dp.kernels a run computes with.
+#: Which of training.cpu.kernels a run computes with.
 KERNELS = ("exact", "fast", "off")
 #: Programs that accept connections in front of the web server.
 FRONTS = ("none", "nginx")

@@ -6,7 +6,7 @@ import sysconfig
 
 import pytest
 
-from dpsgd_explorer.dp.kernels.library import compiled_file
+from dpsgd_explorer.dp.backends.native.library import compiled_file
 from tools.compile_noise import ROOT
 
 TOOL = ROOT / "tools/compile_noise.py"

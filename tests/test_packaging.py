@@ -34,7 +34,7 @@ LOAD = """
 import sys
 from importlib import import_module
 from pathlib import Path
-from dpsgd_explorer.dp.kernels.library import compiled_file, opened
+from dpsgd_explorer.dp.backends.native.library import compiled_file, opened
 for module in sys.argv[1:]:
     package, _, name = module.rpartition(".")
     folder = Path(import_module(package).__file__).parent

@@ -1,4 +1,4 @@
-"""Print the polynomials of ``dpsgd_explorer/dp/noise/box_muller.c``.
+"""Print the polynomials of ``dpsgd_explorer/dp/backends/native/box_muller.c``.
 
 Run as ``python -m tools.fit_box_muller``.  Each is the polynomial whose largest
 relative error, of the function that it completes, is least on a grid of Chebyshev's

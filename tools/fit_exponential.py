@@ -1,4 +1,4 @@
-"""Print the constants of ``dpsgd_explorer/dp/kernels/lstm_steps.c``.
+"""Print the constants of ``dpsgd_explorer/dp/backends/native/lstm_steps.c``.
 
 Run as ``python -m tools.fit_exponential``.
 """

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from dpsgd_explorer.dp import taken
 from dpsgd_explorer.dp.augmentation import AveragedViews
+from dpsgd_explorer.dp.backends.heap import HEAP, KEPT
 from dpsgd_explorer.dp.checks.loss.measured import MeasuredLoss
 from dpsgd_explorer.dp.checks.loss.reading import REMEDY, LossReading
 from dpsgd_explorer.dp.checks.loss.watch import WATCH
@@ -31,7 +32,6 @@ from dpsgd_explorer.dp.engines.base import (
     unit_loss_scale,
 )
 from dpsgd_explorer.dp.engines.norm_choice import NormChoice
-from dpsgd_explorer.dp.kernels.heap import HEAP, KEPT
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients

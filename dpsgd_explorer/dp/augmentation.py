@@ -14,10 +14,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.backends.sample_rows import add_weighted_rows
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
 from dpsgd_explorer.dp.engines.deferred_gradients import CHUNK_BYTES
-from dpsgd_explorer.dp.kernels.sample_rows import add_weighted_rows
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.errors import PrivacyError
 

@@ -25,6 +25,8 @@ from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import argument_checks, choices
 from dpsgd_explorer.dp.accounted_engine import AccountedEngine
 from dpsgd_explorer.dp.attachment import Attachment
+from dpsgd_explorer.dp.backends.heap import HEAP
+from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.distributed.data_parallel import switch_off, unwrapped
@@ -33,8 +35,6 @@ from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_choice import NormChoice
-from dpsgd_explorer.dp.kernels.heap import HEAP
-from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.optimizer_hooks import ScalerBinding, unwrapped_optimizer
 from dpsgd_explorer.dp.options import Options

@@ -30,8 +30,8 @@ class PerformanceSettings:
     Attributes:
         num_threads: Threads that torch computes with.  Sums are added up in another
             order with another number, so the last bits may differ.
-        kernels: Which of dp.kernels: "exact" for those that change no bit, "fast" also
-            for float32 products that may round otherwise, "off" for none.
+        kernels: Which of training.cpu.kernels: "exact" for those that change no bit,
+            "fast" also for float32 products that may round otherwise, "off" for none.
         cache_dir: Folder for computed features, made if need be; None keeps them in
             memory and computes them again in the next process.
         read_table: Returns the file of a table of its visitor by name, None if there is

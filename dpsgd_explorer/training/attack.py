@@ -26,7 +26,6 @@ from dpsgd_explorer.audit.attacks.membership import ATTACKS, Bools, Floats, Sign
 from dpsgd_explorer.audit.attacks.roc import Roc
 from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.engine import PrivacyEngine
-from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import DivergedError
@@ -43,6 +42,7 @@ from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import models
 from dpsgd_explorer.training.artifacts import packed, unpacked
+from dpsgd_explorer.training.cpu.threads import threads
 from dpsgd_explorer.training.datasets import registry as datasets
 
 RATES = np.geomspace(1e-3, 1.0, 61)  # false positives at which the ceiling is given

@@ -18,8 +18,6 @@ from torch import Tensor, nn
 from dpsgd_explorer.accounting import RenyiFilter
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
-from dpsgd_explorer.dp.kernels import cpu as kernels
-from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.errors import DivergedError
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, WHILE_LOOKING, Event
@@ -28,6 +26,8 @@ from dpsgd_explorer.experiments.mid_run import FURTHER, is_counted
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import inputs, models
 from dpsgd_explorer.training.artifacts import packed, unpacked, weights_file
+from dpsgd_explorer.training.cpu import kernels
+from dpsgd_explorer.training.cpu.threads import threads
 from dpsgd_explorer.training.datasets import registry as datasets
 from dpsgd_explorer.training.event_schedule import Schedule
 from dpsgd_explorer.training.microscope import Microscope

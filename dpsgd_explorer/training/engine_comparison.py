@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.engines.norm_choice import NormChoice
-from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.errors import UnsupportedModuleError
 from dpsgd_explorer.experiments.engines_config import (
@@ -28,6 +27,7 @@ from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
 from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.training_config import HOLDS_GRADIENTS, MOST_HELD_BYTES
 from dpsgd_explorer.training import models
+from dpsgd_explorer.training.cpu.threads import threads
 from dpsgd_explorer.training.timing import (
     Step,
     Timing,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
 from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
+from dpsgd_explorer.training.cpu.threads import threads
 from dpsgd_explorer.training.planted_bugs.catalogue import LOOPS
 from dpsgd_explorer.training.planted_bugs.task import CANARIES, DELTA, STEPS, plan
 from dpsgd_explorer.training.planted_bugs.trial import (

@@ -6,10 +6,10 @@ import secrets
 from collections import deque
 from dataclasses import replace
 
-from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.experiments.experiment import PerformanceSettings
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import LARGEST_SEED
+from dpsgd_explorer.training.cpu.threads import threads
 from dpsgd_explorer.training.dp_sgd import train
 
 

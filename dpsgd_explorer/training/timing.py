@@ -26,9 +26,9 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from dpsgd_explorer.dp import choices
+from dpsgd_explorer.dp.backends.heap import HEAP, OWN
+from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.engine import PrivacyEngine
-from dpsgd_explorer.dp.kernels.heap import HEAP, OWN
-from dpsgd_explorer.dp.kernels.memory_pool import POOL
 
 LEARNING_RATE = 0.01
 CLIPPING_BOUND = 1.0

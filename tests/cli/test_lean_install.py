@@ -43,8 +43,8 @@ read(FetchedSet("set", "Set", (file,), package="none"), file)
 """
 #: In the language of Triton, which comes with torch where there is an accelerator.
 IN_TRITON = {
-    "dpsgd_explorer.dp.accelerator.noise_kernel",
-    "dpsgd_explorer.dp.accelerator.row_kernels",
+    "dpsgd_explorer.dp.backends.triton.noise_kernel",
+    "dpsgd_explorer.dp.backends.triton.row_kernels",
 }
 OPTIONS = {"database": ["upgrade"]}
 pytestmark = [pytest.mark.long("release"), pytest.mark.timeout(2 * SECONDS)]

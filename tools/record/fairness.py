@@ -25,9 +25,9 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.dp import PoissonSampler, PrivacyEngine
-from dpsgd_explorer.dp.kernels.threads import threads
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.training import inputs, models
+from dpsgd_explorer.training.cpu.threads import threads
 from tools.record.files import versions, write
 
 RARE, CLASSES = 8, 10

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.accelerator.asynchronous import runs_behind
+from dpsgd_explorer.dp.backends.full_precision import full_precision
+from dpsgd_explorer.dp.backends.precision import accumulation_dtype
+from dpsgd_explorer.dp.backends.triton.asynchronous import runs_behind
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients
-from dpsgd_explorer.dp.kernels.full_precision import full_precision
-from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.noise.base import Noise
 from dpsgd_explorer.errors import PrivacyError
 

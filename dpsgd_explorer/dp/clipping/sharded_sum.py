@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from dpsgd_explorer.dp.backends.precision import accumulation_dtype
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum, Factors, allocate
 from dpsgd_explorer.dp.distributed.ranks import ALONE
 from dpsgd_explorer.dp.distributed.sharding import local, rows_of
 from dpsgd_explorer.dp.engines.base import ParameterKey, PerSampleGradients
 from dpsgd_explorer.dp.engines.call_groups import added_by_unit
-from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 
 
 class ShardedSum(ClippedSum):

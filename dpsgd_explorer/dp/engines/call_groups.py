@@ -23,20 +23,20 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.accelerator.asynchronous import runs_behind
+from dpsgd_explorer.dp.backends.native.linear_products import LinearMap
+from dpsgd_explorer.dp.backends.native.single_position import (
+    SinglePosition,
+    WeightedCall,
+    add_weighted,
+    serves_sum,
+)
+from dpsgd_explorer.dp.backends.sample_rows import add_weighted_rows
+from dpsgd_explorer.dp.backends.triton.asynchronous import runs_behind
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.engines.layer_calls import (
     GradientTarget,
     LayerCall,
     ParameterKey,
-)
-from dpsgd_explorer.dp.kernels.linear_products import LinearMap
-from dpsgd_explorer.dp.kernels.sample_rows import add_weighted_rows
-from dpsgd_explorer.dp.kernels.single_position import (
-    SinglePosition,
-    WeightedCall,
-    add_weighted,
-    serves_sum,
 )
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_of_sum

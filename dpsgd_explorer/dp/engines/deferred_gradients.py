@@ -17,7 +17,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.accelerator.asynchronous import memory_of
+from dpsgd_explorer.dp.backends.triton.asynchronous import memory_of
 from dpsgd_explorer.dp.engines.base import (
     GradientSums,
     ParameterKey,

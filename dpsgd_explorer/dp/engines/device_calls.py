@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.accelerator import rows as device_rows
+from dpsgd_explorer.dp.backends.triton import rows as device_rows
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.engines.call_groups import (
     LayerCallGroup,

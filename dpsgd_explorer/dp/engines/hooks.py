@@ -26,7 +26,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from dpsgd_explorer.dp.accelerator.asynchronous import runs_behind
+from dpsgd_explorer.dp.backends.precision import accumulation_dtype, in_precision
+from dpsgd_explorer.dp.backends.triton.asynchronous import runs_behind
 from dpsgd_explorer.dp.distributed.sharding import is_sharded, reshard
 from dpsgd_explorer.dp.engines.backprop_capture import start_graph
 from dpsgd_explorer.dp.engines.base import EngineOptions, GradientEngine
@@ -47,7 +48,6 @@ from dpsgd_explorer.dp.engines.recording import (
     PendingLayerCall,
     ReplayCallRecorder,
 )
-from dpsgd_explorer.dp.kernels.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule
 from dpsgd_explorer.dp.layers.rewrite import Rewrite
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch

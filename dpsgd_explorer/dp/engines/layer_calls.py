@@ -27,12 +27,12 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.accelerator.asynchronous import left_out, runs_behind
-from dpsgd_explorer.dp.accelerator.rows import runs_on
+from dpsgd_explorer.dp.backends.native.linear_products import LinearMap
+from dpsgd_explorer.dp.backends.native.single_position import SinglePosition
+from dpsgd_explorer.dp.backends.precision import in_precision
+from dpsgd_explorer.dp.backends.triton.asynchronous import left_out, runs_behind
+from dpsgd_explorer.dp.backends.triton.rows import runs_on
 from dpsgd_explorer.dp.engines.base import GradientSums
-from dpsgd_explorer.dp.kernels.linear_products import LinearMap
-from dpsgd_explorer.dp.kernels.precision import in_precision
-from dpsgd_explorer.dp.kernels.single_position import SinglePosition
 from dpsgd_explorer.dp.layers.base import GradientRule, add_weighted
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.modules.pytree import map_tensors

@@ -13,14 +13,14 @@ from typing import NamedTuple, Self
 
 from torch import Tensor
 
-from dpsgd_explorer.dp.engines.base import GradientSums
-from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, SingleLayerCall
-from dpsgd_explorer.dp.engines.layer_calls import ParameterKey
-from dpsgd_explorer.dp.kernels.linear_products import (
+from dpsgd_explorer.dp.backends.native.linear_products import (
     LinearMap,
     LinearMaps,
     MadeProducts,
 )
+from dpsgd_explorer.dp.engines.base import GradientSums
+from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, SingleLayerCall
+from dpsgd_explorer.dp.engines.layer_calls import ParameterKey
 from dpsgd_explorer.dp.layers.linear_gradients import LONGER
 
 

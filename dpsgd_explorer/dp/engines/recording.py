@@ -18,6 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.backends.full_precision import full_precision
+from dpsgd_explorer.dp.backends.precision import (
+    accumulation_dtype,
+    as_computed,
+    in_precision,
+)
 from dpsgd_explorer.dp.engines.backprop_capture import (
     BackpropCapture,
     Reduce,
@@ -27,12 +33,6 @@ from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget
 from dpsgd_explorer.dp.engines.norm_choice import CallSpecs, specs_of
-from dpsgd_explorer.dp.kernels.full_precision import full_precision
-from dpsgd_explorer.dp.kernels.precision import (
-    accumulation_dtype,
-    as_computed,
-    in_precision,
-)
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, LayerRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.rewrite import (

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from dpsgd_explorer.dp.backends.precision import accumulation_dtype
 from dpsgd_explorer.dp.engines.backprop_capture import BackpropCapture
 from dpsgd_explorer.dp.engines.base import (
     EngineOptions,
@@ -25,7 +26,6 @@ from dpsgd_explorer.dp.engines.base import (
     full_name,
     unit_of,
 )
-from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.dp.layers.base import add_weighted, gradient_squared_norms
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 from dpsgd_explorer.errors import UnsupportedModuleError

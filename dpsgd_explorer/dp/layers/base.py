@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.accelerator import rows as device_rows
-from dpsgd_explorer.dp.kernels.linear_products import LinearMap
-from dpsgd_explorer.dp.kernels.sample_rows import add_weighted_rows, sample_rows
-from dpsgd_explorer.dp.kernels.single_position import SinglePosition
+from dpsgd_explorer.dp.backends.native.linear_products import LinearMap
+from dpsgd_explorer.dp.backends.native.single_position import SinglePosition
+from dpsgd_explorer.dp.backends.sample_rows import add_weighted_rows, sample_rows
+from dpsgd_explorer.dp.backends.triton import rows as device_rows
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import AROUND, gamma, lengths, sum_of
 

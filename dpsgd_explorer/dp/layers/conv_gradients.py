@@ -34,7 +34,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels.patch_products import (
+from dpsgd_explorer.dp.backends.native.patch_products import (
     ROUNDINGS,
     Kernel,
     Products,

@@ -16,8 +16,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.kernels.linear_products import LinearMap, serves
-from dpsgd_explorer.dp.kernels.single_position import SinglePosition
+from dpsgd_explorer.dp.backends.native.linear_products import LinearMap, serves
+from dpsgd_explorer.dp.backends.native.single_position import SinglePosition
 from dpsgd_explorer.dp.layers.base import OF_MAPS, scale_samples, trained, trains
 from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes

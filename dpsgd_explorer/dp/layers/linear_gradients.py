@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels.linear_products import ROUNDINGS, linear_products
+from dpsgd_explorer.dp.backends.native.linear_products import ROUNDINGS, linear_products
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.layers.round_off import AROUND, gamma
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels import lstm_steps
+from dpsgd_explorer.dp.backends.native import lstm_steps
 from dpsgd_explorer.dp.layers.recurrent_cells import Cell
 
 #: Steps whose factors torch makes together: few calls, and in cache.

@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from dpsgd_explorer.dp.accelerator.rows import layer_norm_sums, serves
+from dpsgd_explorer.dp.backends.triton.rows import layer_norm_sums, serves
 from dpsgd_explorer.dp.layers.base import LayerRule, LayerT, trained, trains
 from dpsgd_explorer.dp.layers.round_off import sum_over_positions
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from dpsgd_explorer.dp.kernels.precision import in_precision
+from dpsgd_explorer.dp.backends.precision import in_precision
 from dpsgd_explorer.dp.layers.base import BadInputError
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.lstm_cell import LSTMCell

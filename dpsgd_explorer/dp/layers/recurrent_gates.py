@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels.linear_products import LinearMap, serves
+from dpsgd_explorer.dp.backends.native.linear_products import LinearMap, serves
 from dpsgd_explorer.dp.layers.base import (
     OF_MAPS,
     GradientRule,

@@ -38,8 +38,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
-from dpsgd_explorer.dp.kernels.single_position import add_rows
+from dpsgd_explorer.dp.backends.native.single_position import add_rows
+from dpsgd_explorer.dp.backends.precision import accumulation_dtype
 
 #: Entries per block of a sum in a Gram matrix.
 GRAM_BLOCK = 256

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels import single_position as compiled
-from dpsgd_explorer.dp.kernels.single_position import ROUNDINGS, SinglePosition
+from dpsgd_explorer.dp.backends.native import single_position as compiled
+from dpsgd_explorer.dp.backends.native.single_position import ROUNDINGS, SinglePosition
 from dpsgd_explorer.dp.layers.round_off import AROUND, gamma, lengths_of
 
 _OF_SQUARES = 1 + gamma(2 * ROUNDINGS + AROUND, torch.float32)

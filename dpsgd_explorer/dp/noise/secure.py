@@ -34,7 +34,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.noise import compiled, on_device
+from dpsgd_explorer.dp.backends.native import box_muller as compiled
+from dpsgd_explorer.dp.backends.triton import noise as on_device
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream, memory_of
 from dpsgd_explorer.dp.noise.box_muller import BoxMuller
 

@@ -6,11 +6,11 @@ import logging
 import math
 from typing import Any
 
+from dpsgd_explorer.dp.backends.heap import HEAP
+from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientEngine
-from dpsgd_explorer.dp.kernels.heap import HEAP
-from dpsgd_explorer.dp.kernels.memory_pool import POOL
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind
 from dpsgd_explorer.dp.modules.structure import Structure

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.backends.full_precision import full_precision
+from dpsgd_explorer.dp.backends.precision import accumulation_dtype
 from dpsgd_explorer.dp.engines.base import (
     ParameterKey,
     PerSampleGradients,
     full_name,
 )
-from dpsgd_explorer.dp.kernels.full_precision import full_precision
-from dpsgd_explorer.dp.kernels.precision import accumulation_dtype
 from dpsgd_explorer.errors import UnsupportedModuleError
 
 #: Entries that are compared at once: their differences take 4 MiB.

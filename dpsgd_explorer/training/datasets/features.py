@@ -39,7 +39,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.training.cpu.threads import threads
 
 # Rows computed at a time: a run that wants others waits no longer than for these.
 PIECE = 256

@@ -14,8 +14,8 @@ from dpsgd_explorer.dp.engines.autograd_functions import FUNCTIONS, function_of
 from dpsgd_explorer.dp.engines.extending import ExtendingEngine
 from dpsgd_explorer.dp.layers import RULES, rule_for
 from dpsgd_explorer.errors import PrivacyError
+from tests.dp.backends.test_precision import Everything
 from tests.dp.engines.test_engines_agree import EXACT
-from tests.dp.kernels.test_precision import Everything
 from tests.dp.layers.cases import rule_case
 from tests.dp.layers.oracle import check_gradients
 from tests.dp.nets import CLASSES, attached, backward, case, clipped_sum, data, linear

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from dpsgd_explorer.dp.kernels import patch_products as products
-from dpsgd_explorer.dp.kernels import team
-from dpsgd_explorer.dp.kernels.sample_rows import add_weighted_rows, sample_rows
-from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.dp.backends.native import patch_products as products
+from dpsgd_explorer.dp.backends.native import team
+from dpsgd_explorer.dp.backends.sample_rows import add_weighted_rows, sample_rows
 from dpsgd_explorer.dp.layers import conv_gradients as convolution
 from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
+from dpsgd_explorer.training.cpu.threads import threads
 from tests.dp.c_sources import compiled_today, compiled_with_fault
 
 KINDS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -76,7 +76,7 @@ def test_every_output_channel_of_a_compiled_product_is_summed(outputs, lanes):
     assert sums_every_channel(compiled_today(products), outputs, lanes)
 
 
-SOURCE = "dpsgd_explorer/dp/kernels/patch_products.c"
+SOURCE = "dpsgd_explorer/dp/backends/native/patch_products.c"
 FAULTS = {
     "the step is left out": ("entry[k][i * step]", "entry[k][i]"),
     "rows begin where the first does": ("x + row[r] +", "x + row[0] +"),

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from dpsgd_explorer.dp.kernels import linear_products as products
-from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.dp.backends.native import linear_products as products
 from dpsgd_explorer.dp.layers import linear_gradients as module
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.linear_gradients import linear_gradients
 from dpsgd_explorer.dp.layers.recurrent_gates import GatesRule
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
+from dpsgd_explorer.training.cpu.threads import threads
 from tests.dp.c_sources import compiled_today, compiled_with_fault
 
 #: B, T, d and p: none, one, just below, at and above a vector, a panel and a unit.
@@ -177,7 +177,7 @@ def test_without_a_compiler_torch_makes_the_same(monkeypatch):
     assert module.linear_gradients(x, g, weight=False, bias=True).weight is None
 
 
-SOURCE = "dpsgd_explorer/dp/kernels/linear_products.c"
+SOURCE = "dpsgd_explorer/dp/backends/native/linear_products.c"
 FAULTS = {
     "positions of a sample follow its backprops'": (
         "pack(x + k, map->x_position,",

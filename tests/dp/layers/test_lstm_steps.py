@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.kernels import lstm_steps
-from dpsgd_explorer.dp.kernels.lstm_steps import LSTMSteps, Sequence
-from dpsgd_explorer.dp.kernels.threads import threads
+from dpsgd_explorer.dp.backends.native import lstm_steps
+from dpsgd_explorer.dp.backends.native.lstm_steps import LSTMSteps, Sequence
 from dpsgd_explorer.dp.layers.lstm_cell import LSTMCell
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
+from dpsgd_explorer.training.cpu.threads import threads
 from tests.dp.c_sources import compiled_today, compiled_with_fault
 from tests.dp.layers.oracle import (
     Case,
@@ -24,7 +24,7 @@ from tools.compile_noise import ROOT
 from tools.fit_box_muller import written
 from tools.fit_exponential import constants, fit
 
-SOURCE = "dpsgd_explorer/dp/kernels/lstm_steps.c"
+SOURCE = "dpsgd_explorer/dp/backends/native/lstm_steps.c"
 #: Roundings: of the products in a step, and of the exponentials below them.
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 #: T, B, H and P: below, at and above a vector, a block and what a thread takes.

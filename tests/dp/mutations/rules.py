@@ -8,9 +8,9 @@ import contextlib
 
 from torch import nn
 
+from dpsgd_explorer.dp.backends import sample_rows
 from dpsgd_explorer.dp.engines import batch_dims, call_groups
 from dpsgd_explorer.dp.engines.recording import ForwardCallRecorder
-from dpsgd_explorer.dp.kernels import sample_rows
 from dpsgd_explorer.dp.layers import (
     functional,
     outer_products,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from dpsgd_explorer.dp.noise import box_muller, compiled
+from dpsgd_explorer.dp.backends.native import box_muller as compiled
+from dpsgd_explorer.dp.noise import box_muller
 from dpsgd_explorer.dp.noise.box_muller import add_products, rounds_once
 from dpsgd_explorer.dp.noise.secure import GRID, SecureNoise, grid_shift
 from tests.dp.c_sources import compiled_with_fault
@@ -15,7 +16,7 @@ from tests.dp.noise.transforms import NAMES, transforms
 from tools.compile_noise import ROOT
 from tools.fit_box_muller import constants, fits, written
 
-SOURCE = "dpsgd_explorer/dp/noise/box_muller.c"
+SOURCE = "dpsgd_explorer/dp/backends/native/box_muller.c"
 EITHER = pytest.mark.parametrize("name", NAMES)
 QUARTERS = [0, 1, -1, 2**29, 2**29 - 1, -(2**29), 2**30, -(2**30), 2**31 - 1, -(2**31)]
 EXTREMES = [0, 1, 2**31, 2**61, 2**62, round(2**62 * math.sqrt(2)), 2**63 - 1, -1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpsgd_explorer.dp.noise import compiled
+from dpsgd_explorer.dp.backends.native import box_muller as compiled
 from dpsgd_explorer.dp.noise.aes_stream import CHUNK_BYTES, KeyStream, memory_of
 from dpsgd_explorer.dp.noise.secure import GRID, PAIRS, SecureNoise
 from tests.dp import laws

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.accelerator.asynchronous import LateFlag, runs_behind
+from dpsgd_explorer.dp.backends.triton.asynchronous import LateFlag, runs_behind
 from dpsgd_explorer.dp.checks.loss.elementwise import aligned
 from dpsgd_explorer.dp.checks.loss.operation import Operation
 from dpsgd_explorer.dp.checks.loss.reading import LateCondition

@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 from torch.autograd import Variable
 
-from dpsgd_explorer.dp.accelerator.asynchronous import LateFlag, runs_behind
+from dpsgd_explorer.dp.backends.triton.asynchronous import LateFlag, runs_behind
 from dpsgd_explorer.dp.checks.loss.graph import Edge, Reader, passes_of
 from dpsgd_explorer.dp.checks.loss.marks import ModulePass
 from dpsgd_explorer.dp.checks.loss.reading import LateCondition, LossReading

@@ -1,0 +1,1 @@
+"""How a step computes on this machine: precision, memory, kernels, devices."""

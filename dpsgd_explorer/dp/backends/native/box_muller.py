@@ -1,0 +1,69 @@
+"""Box-Muller compiled from ``box_muller.c``, where that was done at install time."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.backends.native.library import compiled_file, opened
+
+#: The library's name, as pyproject.toml has it, without the platform's suffix.
+NAME = "_box_muller"
+
+#: ``BoxMuller.add_normals``, for contiguous float32 on the CPU.
+AddNormals = Callable[[Tensor, Tensor, float, float, float], float]
+
+
+@cache
+def installed() -> AddNormals | None:
+    """Return the compiled transform; None if there is none for this processor."""
+    file = compiled_file(Path(__file__).parent, NAME)
+    return None if file is None else loaded(file)
+
+
+def loaded(file: Path) -> AddNormals | None:
+    """Return the transform of a compiled file.
+
+    None if this processor is too old, or another version's source was compiled.
+    """
+    library = opened(file)
+    # One that was compiled from an earlier version's source does not divide.
+    if not library.rounds_once() or not hasattr(library, "add_normals_and_divide"):
+        return None
+    function = library.add_normals_and_divide
+    function.restype = ctypes.c_float
+    function.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_ssize_t,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_float,
+        ctypes.c_float,
+        ctypes.c_float,
+    )
+
+    def add_normals(
+        values: Tensor, bits: Tensor, scale: float, shift: float, divisor: float = 1.0
+    ) -> float:
+        size, start = values.numel(), bits.data_ptr()
+        of_angles = start + 8 * ((size + 1) // 2)
+        square: float = function(
+            values.data_ptr(), size, start, of_angles, scale, shift, divisor
+        )
+        return square
+
+    return add_normals
+
+
+def serves(values: Tensor) -> bool:
+    """Whether the compiled transform takes these values, [P]."""
+    return (
+        values.dtype is torch.float32
+        and values.device.type == "cpu"
+        and values.is_contiguous()
+    )

@@ -1,1 +1,0 @@
-"""Replacements of slow torch kernels, and the precision in which gradients are held."""

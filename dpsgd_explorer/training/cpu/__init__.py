@@ -1,0 +1,1 @@
+"""How a run of the site computes on a CPU: threads, and faster operations."""

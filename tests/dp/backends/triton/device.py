@@ -1,0 +1,40 @@
+"""The device of these tests: an accelerator, or a processor that is taken for one.
+
+Where there is none, the kernels are run by Triton's interpreter, from the same source,
+and Python reads values of the processor as late as those of an accelerator.
+"""
+
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from dpsgd_explorer.dp.backends.triton import asynchronous, rows
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+#: Where the interpreter is installed: beside the environment, which torch reads.
+INTERPRETER = str(Path(sys.prefix) / "kernels")
+
+if DEVICE == "cuda":
+    torch.backends.cudnn.allow_tf32 = False  # forward, too, in all digits
+if DEVICE == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"
+    sys.path.append(INTERPRETER)
+    from dpsgd_explorer.dp.backends.triton import row_kernels
+
+    row_kernels.CHUNK = 2 * row_kernels.BLOCK  # it takes a millisecond a block
+
+
+@contextmanager
+def taken_for_an_accelerator(*, kernels=True):
+    """Let tensors on DEVICE be an accelerator's, for which there may be kernels."""
+    before = asynchronous.BEHIND, rows.DEVICES
+    asynchronous.BEHIND = {*asynchronous.BEHIND, DEVICE}
+    rows.DEVICES = {DEVICE} if kernels else set()
+    try:
+        assert rows.installed(), "Triton is missing; `make test` installs it"
+        yield
+    finally:
+        asynchronous.BEHIND, rows.DEVICES = before
