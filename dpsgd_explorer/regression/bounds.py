@@ -34,15 +34,28 @@ ROUNDING = 1e-12  # a row that was scaled to length B may be longer by this shar
 
 @dataclass(frozen=True)
 class Bounds:
-    """Public bounds of every record.
+    """Public bounds of every record, and the sensitivities that follow from them.
+
+    Source: Wang (2018), arXiv:1803.02596, on add_or_remove_one; see the head of the
+    file on replace_one.
 
     Attributes:
-        x_bound: Largest L2 norm of a row, B.
-        y_bound: Largest absolute label, Y.
-        neighboring_relation: How neighbouring data sets differ.
+        x_bound: Largest L2 norm of a row, B, in the units of the rows; above 0.
+        y_bound: Largest absolute label, Y, in the units of the labels; above 0.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Raises:
-        ConfigError: a bound is not a positive number, or the relation is unknown.
+        ConfigError: A bound is not a positive number, or the relation is unknown.
+
+    Example:
+        >>> bounds = Bounds(1.0, 2.0, neighboring_relation="replace_one")
+        >>> bounds.xty_sensitivity
+        4.0
+        >>> rows, labels = np.array([[0.6, 0.9]]), np.array([1.0])
+        >>> bounds.check(rows, labels)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        dpsgd_explorer.errors.ConfigError: no row may exceed x_bound = 1; row 1 has ...
     """
 
     x_bound: float

@@ -75,7 +75,7 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The methods and settings of the notebook's figures.
+    """Errors of all methods on one table, many repetitions of each.
 
     Attributes:
         statistics: Of the data; its mse and trivial_mse are the two baselines.
@@ -88,6 +88,13 @@ class Comparison:
     statistics: Statistics
     sweeps: dict[str, Sweep]
     paths: dict[str, Path]
+
+    def __repr__(self) -> str:
+        budgets, repetitions = next(iter(self.sweeps.values())).mse.shape
+        return (
+            f"Comparison({self.statistics.n} records, {budgets} budgets, "
+            f"{len(self.paths)} descents, {repetitions} repetitions)"
+        )
 
 
 def compare(
@@ -104,27 +111,45 @@ def compare(
     rng: Any = None,
     neighboring_relation: str = "add_or_remove_one",
 ) -> Comparison:
-    """Return the errors of all methods on one table; not private.
+    """Returns the errors of all methods on one table; the errors are not private.
 
-    Shapes: X [n, d], y [n].
+    Source: Wang (2018), arXiv:1803.02596, on SSP and AdaSSP; Song, Chaudhuri and
+    Sarwate (2013) on noisy gradient descent.
 
     Args:
-        X: Rows of norm at most ``x_bound``.
-        y: Labels of size at most ``y_bound``.
-        delta: In (0, 1).
-        y_bound: Public; not from the data.
-        x_bound: Public; not from the data.
-        epsilons: Budgets of SSP and AdaSSP; descents spend the largest.
+        X: Rows ``(n, d)`` of L2 norm at most ``x_bound``.
+        y: Labels ``(n,)`` of size at most ``y_bound``.
+        delta: δ, above 0 and below 1.
+        y_bound: Largest absolute label; public, as in ``ssp``.
+        x_bound: Largest norm of a row; public, as in ``ssp``.
+        epsilons: Budgets ε of SSP and AdaSSP; descents spend the largest.
         repetitions: Number of releases of each method at each budget.
         variant: "tight" or "notebook".
         learning_rate: A number, "public", "released" or "notebook", as in
             noisy_gradient_descent; n counts as public here.
-        rng: A numpy Generator.
+        rng: A numpy Generator, as in ``ssp``.
         neighboring_relation: "add_or_remove_one" or "replace_one".
 
+    Returns:
+        Mean squared errors, in squared units of the labels.
+
     Raises:
-        ConfigError: an argument is outside its domain; a row beyond its bound is named.
+        ConfigError: An argument is outside its domain; a row beyond its bound is named.
         AccountingError: epsilon or delta is outside its domain.
+        DivergedError: A noisy X'X has no inverse.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-0.5, 0.5, size=(1000, 3))
+        >>> y = X @ [0.5, -0.2, 0.1]
+        >>> comparison = compare(
+        ...     X, y, delta=1e-6, y_bound=1.0, epsilons=[0.5, 2], repetitions=9, rng=rng
+        ... )
+        >>> comparison
+        Comparison(1000 records, 2 budgets, 4 descents, 9 repetitions)
+        >>> low, high = comparison.sweeps["ssp"].spreads  # one for each budget
+        >>> low.median > high.median
+        True
     """
     features, labels = checks.table(X, y)
     bounds = Bounds(x_bound, y_bound, neighboring_relation)

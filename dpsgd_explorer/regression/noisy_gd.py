@@ -39,20 +39,23 @@ BLOCK_VALUES = 1 << 19  # largest number of noise values drawn at once
 class Path:
     """The points of a descent and the ε spent up to each of them.
 
-    Shapes: theta [d] and mse [P], or [R, d] and [P, R] with repetitions.
+    Shapes: d features, P saved points, R repetitions.
 
     Attributes:
-        theta: After the last step; with repetitions each row alone spends epsilon.
+        theta: Coefficients after the last step, ``(d,)``.  With repetitions,
+            ``(R, d)``; each row alone spends epsilon.
         noise_multiplier: Noise multiplier of each step.
-        learning_rate: As a number; a released one with repetitions: [R].
-        steps: Number of steps at each saved point, [P].
-        epsilons: Exact ε at each saved point.
-        mse: Mean squared error there, from the data and not private; infinite after
-            divergence.
+        learning_rate: Learning rate as a number; ``(R,)`` if each repetition released
+            one.
+        steps: Number of steps at each saved point, P numbers.
+        epsilons: Exact ε at each saved point, P numbers.
+        mse: Mean squared error at each saved point, ``(P,)`` or ``(P, R)``.  It is
+            computed from the data and not private; infinite after divergence.
         delta: δ at which ε holds.
         neighboring_relation: "add_or_remove_one" or "replace_one".
-        rate_is_private: False if the learning rate was computed from the data.
-        rate_noise_multiplier: Of the released largest eigenvalue; None if none was.
+        rate_is_private: If False, the learning rate was computed from the data.
+        rate_noise_multiplier: Noise multiplier of the released largest eigenvalue; None
+            without such a release.
     """
 
     theta: Array
@@ -65,6 +68,14 @@ class Path:
     neighboring_relation: str
     rate_is_private: bool
     rate_noise_multiplier: float | None = None
+
+    def __repr__(self) -> str:
+        repetitions = f"{len(self.theta)} repetitions, " if self.theta.ndim > 1 else ""
+        return (
+            f"Path({repetitions}{self.steps[-1]} steps, epsilon={self.epsilon}, "
+            f"delta={self.delta}, {self.neighboring_relation}, "
+            f"{len(self.steps)} saved points)"
+        )
 
     @property
     def epsilon(self) -> float:
@@ -94,34 +105,59 @@ def noisy_gradient_descent(
     repetitions: int | None = None,
     keep_every: int | None = None,
 ) -> Path:
-    """Descend from zero; two of noise, steps and target determine what is spent.
+    """Releases coefficients by gradient descent from zero, with noise in every step.
 
-    Shapes: X [n, d], y [n].
+    Give two of ``noise_multiplier``, ``steps`` and ``target_epsilon``; the third
+    follows.
+
+    Source: Song, Chaudhuri and Sarwate (2013), "Stochastic gradient descent with
+    differentially private updates"; ε is exact for the Gaussian mechanism.
 
     Args:
-        X: Rows of norm at most ``x_bound``.
-        y: Labels of size at most ``y_bound``.
-        noise_multiplier: Of each step, greater than 0.
-        steps: T, at least 1.
-        target_epsilon: Of the whole path, a released learning rate included; gives
-            the missing one of the other two.
-        delta: Above 0 and below 1/n.
-        y_bound: Public; not from the data.
+        X: Rows ``(n, d)`` of L2 norm at most ``x_bound``.
+        y: Labels ``(n,)`` of size at most ``y_bound``.
+        noise_multiplier: Noise standard deviation of each step over the sensitivity of
+            its gradient, greater than 0.
+        steps: Number of steps T, at least 1.
+        target_epsilon: Largest ε of the whole path, a released learning rate included.
+        delta: δ, above 0 and below 1/n.
+        y_bound: Largest absolute label; public, as in ``ssp``.
         learning_rate: A number, "public" (None means this), "released" (from a noisy
             largest eigenvalue, paid for from the same budget) or "notebook" (from the
             data, not paid for: not private).
-        x_bound: Public; not from the data.
+        x_bound: Largest norm of a row; public, as in ``ssp``.
         rng: A numpy Generator, as in ``ssp``.
         public_size: n as far as it is public, for the rate "public".  Under
             replace_one n is public anyway.
         neighboring_relation: "add_or_remove_one" or "replace_one".
-        repetitions: How many independent descents, for experiments.
-        keep_every: Keeps steps 1, 1 + k, 1 + 2k, ... and the last; None: about 100,
-            evenly spread over ε.
+        repetitions: Number R of independent descents, for experiments; together they
+            spend more than epsilon.
+        keep_every: Number k of steps from one saved point to the next: steps 1, 1 + k,
+            1 + 2k, ... and the last are saved.  None saves about 100 points, evenly
+            spread over ε.
 
     Raises:
-        ConfigError: an argument is outside its domain; a row beyond its bound is named.
+        ConfigError: An argument is outside its domain; a row beyond its bound is named.
         AccountingError: epsilon or delta is outside its domain.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-0.5, 0.5, size=(1000, 3))
+        >>> y = X @ [0.5, -0.2, 0.1]
+        >>> path = noisy_gradient_descent(
+        ...     X,
+        ...     y,
+        ...     steps=50,
+        ...     target_epsilon=1.0,
+        ...     delta=1e-6,
+        ...     y_bound=1.0,
+        ...     public_size=1000,
+        ...     rng=rng,
+        ... )
+        >>> path.theta.shape, path.epsilon <= 1.0, path.steps[-1]
+        ((3,), True, 50)
+        >>> round(path.noise_multiplier, 2)  # from the target
+        29.87
     """
     x, labels = checks.table(X, y)
     bounds = Bounds(x_bound, y_bound, neighboring_relation)

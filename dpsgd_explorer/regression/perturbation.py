@@ -25,7 +25,7 @@ after Dwork, Talwar, Thakurta and Zhang (2014), "Analyze Gauss".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -151,11 +151,11 @@ class Perturbation:
 class Release:
     """Released coefficients and their ε.
 
-    Shapes: theta [d], or [R, d] if repetitions were asked for.
-
     Attributes:
-        theta: The coefficients; with repetitions each row alone spends epsilon.
-        noise_multipliers: Noise std over sensitivity, by released statistic.
+        theta: Coefficients ``(d,)``.  With R repetitions, ``(R, d)``; each row alone
+            spends epsilon.
+        noise_multipliers: Noise standard deviation over sensitivity, by released
+            statistic.
         epsilon: Exact ε.
         delta: δ at which ε holds.
         neighboring_relation: "add_or_remove_one" or "replace_one".
@@ -167,7 +167,7 @@ class Release:
     epsilon: float
     delta: float
     neighboring_relation: str
-    budget: Budget
+    budget: Budget = field(repr=False)
 
 
 def ssp(
@@ -184,28 +184,43 @@ def ssp(
     neighboring_relation: str = "add_or_remove_one",
     repetitions: int | None = None,
 ) -> Release:
-    """Release coefficients by sufficient-statistics perturbation.
+    """Releases coefficients by sufficient-statistics perturbation (SSP).
 
-    Shapes: X [n, d], y [n].
+    X'X and X'y get Gaussian noise, and the coefficients solve the noisy equations.
+
+    Source: Wang (2018), arXiv:1803.02596.
 
     Args:
-        X: Rows of norm at most ``x_bound``.
-        y: Labels of size at most ``y_bound``.
-        epsilon: Budget, greater than 0.
-        delta: Above 0 and below 1/n.
-        y_bound: Public; not from the data.
-        x_bound: Public; not from the data.
-        rng: A numpy Generator; None takes one seeded by the operating system.  It can
-            be repeated with its state, so keep that secret.
-        variant: "tight" or "notebook".
-        ridge: Added to the diagonal of X'X, public.
+        X: Rows ``(n, d)`` of L2 norm at most ``x_bound``.
+        y: Labels ``(n,)`` of size at most ``y_bound``.
+        epsilon: Budget ε, greater than 0.
+        delta: δ, above 0 and below 1/n.
+        y_bound: Largest absolute label, in the unit of the labels.  Public: do not
+            measure it on the data.
+        x_bound: Largest norm of a row, in the unit of the rows; public too.
+        rng: A numpy Generator; None takes one seeded by the operating system.  Anyone
+            who knows its state can subtract the noise: keep the state secret.
+        variant: "tight" or "notebook": equal ε, and less noise off the diagonal of X'X
+            with "tight".
+        ridge: Number added to the diagonal of X'X, in the units of X'X; public.
         neighboring_relation: "add_or_remove_one" or "replace_one".
-        repetitions: How many independent releases, for experiments; together they
+        repetitions: Number R of independent releases, for experiments; together they
             spend more than epsilon.
 
     Raises:
-        ConfigError: an argument is outside its domain; a row beyond its bound is named.
+        ConfigError: An argument is outside its domain; a row beyond its bound is named.
         AccountingError: epsilon or delta is outside its domain.
+        DivergedError: The noisy X'X has no inverse.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-0.5, 0.5, size=(1000, 3))
+        >>> y = X @ [0.5, -0.2, 0.1]
+        >>> release = ssp(X, y, epsilon=5.0, delta=1e-6, y_bound=1.0, rng=rng)
+        >>> release.theta.shape, release.epsilon <= 5.0
+        ((3,), True)
+        >>> {name: round(x, 3) for name, x in release.noise_multipliers.items()}
+        {'xtx': 1.178, 'xty': 1.767}
     """
     bounds = Bounds(x_bound, y_bound, neighboring_relation)
     method = Perturbation(method="ssp", bounds=bounds, variant=variant, ridge=ridge)
@@ -226,10 +241,40 @@ def adassp(
     neighboring_relation: str = "add_or_remove_one",
     repetitions: int | None = None,
 ) -> Release:
-    """Release coefficients by SSP with a ridge that adapts to the noise.
+    """Releases coefficients by SSP with a ridge that adapts to the noise (AdaSSP).
 
-    Arguments, shapes and errors are those of ``ssp``; ``ridge_factor`` scales the
-    ridge, see the head of the file.
+    The ridge is about as large as the noise of X'X, so the solution stays stable on
+    small data or at a small ε.
+
+    Source: Wang (2018), arXiv:1803.02596.
+
+    Args:
+        X: Rows ``(n, d)`` of L2 norm at most ``x_bound``.
+        y: Labels ``(n,)`` of size at most ``y_bound``.
+        epsilon: Budget ε, greater than 0.
+        delta: δ, above 0 and below 1/n.
+        y_bound: Largest absolute label; public, as in ``ssp``.
+        x_bound: Largest norm of a row; public, as in ``ssp``.
+        rng: A numpy Generator, as in ``ssp``.
+        variant: "tight" or "notebook"; "notebook" also releases the least eigenvalue of
+            X'X and lowers the ridge by it.
+        ridge_factor: Number c, at least 0, that scales the ridge; without a unit.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+        repetitions: Number R of independent releases, for experiments; together they
+            spend more than epsilon.
+
+    Raises:
+        ConfigError: An argument is outside its domain; a row beyond its bound is named.
+        AccountingError: epsilon or delta is outside its domain.
+        DivergedError: The noisy X'X has no inverse.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-0.5, 0.5, size=(1000, 3))
+        >>> y = X @ [0.5, -0.2, 0.1]
+        >>> release = adassp(X, y, epsilon=5.0, delta=1e-6, y_bound=1.0, rng=rng)
+        >>> release.theta.shape, release.epsilon <= 5.0
+        ((3,), True)
     """
     bounds = Bounds(x_bound, y_bound, neighboring_relation)
     method = Perturbation(

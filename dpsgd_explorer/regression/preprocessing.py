@@ -31,14 +31,14 @@ ROWS = ("normalize", "clip", "refuse")
 class Prepared:
     """A table that keeps the bounds.
 
-    Shapes: X [n, d], y [n].
+    Shapes: n rows, d features.
 
     Attributes:
-        X: Rows of norm at most B.
-        y: Labels in [-Y, Y].
-        shortened_rows: How many rows were longer than B; a count over private records,
-            for the data's owner only.
-        clipped_labels: How many labels were beyond Y; the same holds.
+        X: Rows of norm at most B, ``(n, d)``.
+        y: Labels in [-Y, Y], ``(n,)``.
+        shortened_rows: Number of rows that were longer than B.  It is not private: show
+            it to the owner of the data only.
+        clipped_labels: Number of labels that were beyond Y; not private either.
     """
 
     X: Array
@@ -46,19 +46,41 @@ class Prepared:
     shortened_rows: int
     clipped_labels: int
 
+    def __repr__(self) -> str:
+        rows, features = self.X.shape
+        return (
+            f"Prepared({rows} rows of {features} features, {self.shortened_rows} rows "
+            f"shortened, {self.clipped_labels} labels clipped)"
+        )
+
 
 @dataclass(frozen=True)
 class Preprocessing:
     """The step before any release; apply it to new rows too, before predicting.
 
+    A new row depends on the old row alone, so the step costs no privacy.
+
     Attributes:
-        feature_ranges: Each feature is divided by its own, all above 0.
-        x_bound: Norm that rows are brought to, B.
-        y_bound: Size that labels are clipped at, Y.
-        rows: "normalize", "clip" or "refuse".
+        feature_ranges: Range of each of the d features, in its unit and above 0; each
+            feature is divided by its range.  Public: do not measure it on the data.
+        x_bound: Largest norm of a row afterwards, B, above 0; without a unit.
+        y_bound: Size at which labels are clipped, Y, in the unit of the labels.
+        rows: "normalize" (every row gets norm B), "clip" (longer rows are shortened to
+            B) or "refuse" (a row or label beyond its bound is an error).
 
     Raises:
-        ConfigError: an argument is outside its domain.
+        ConfigError: An argument is outside its domain.
+
+    Example:
+        >>> step = Preprocessing(
+        ...     feature_ranges=(10.0, 200.0), x_bound=1.0, y_bound=5.0, rows="clip"
+        ... )
+        >>> prepared = step.apply([[3, 50], [9, 180]], [4.0, 7.5])
+        >>> prepared
+        Prepared(2 rows of 2 features, 1 rows shortened, 1 labels clipped)
+        >>> prepared.X.round(2)
+        array([[0.3 , 0.25],
+               [0.71, 0.71]])
     """
 
     feature_ranges: tuple[float, ...]
@@ -81,13 +103,15 @@ class Preprocessing:
         one_of("rows", self.rows, ROWS)
 
     def apply(self, features: Any, labels: Any) -> Prepared:
-        """Return the prepared table.
+        """Returns the prepared table.
 
-        Shapes: features [n, d], labels [n].
+        Args:
+            features: Rows in their units, ``(n, d)``.
+            labels: Labels, ``(n,)``.
 
         Raises:
-            ConfigError: shapes or values do not fit; with "refuse" also a row or label
-                beyond its bound, which is named.
+            ConfigError: Shapes or values do not fit.  With "refuse", also a row or
+                label beyond its bound; the message names the first.
         """
         x, y = checks.table(features, labels)
         if x.shape[1] != len(self.feature_ranges):
