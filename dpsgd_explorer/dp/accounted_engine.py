@@ -5,20 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from dpsgd_explorer.accounting import Odometer, Phase, Plan
-from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult
-from dpsgd_explorer.dp.engine_report import EngineReport
+from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult, Unscored
+from dpsgd_explorer.accounting.poisson_sizes import are_of_one_size
+from dpsgd_explorer.accounting.registry import ALL
+from dpsgd_explorer.dp.canaries.riders import Riders, why_apart
 from dpsgd_explorer.dp.engine_state import EngineState
+from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
+from dpsgd_explorer.dp.ledger.receipt import receipt, told
 from dpsgd_explorer.dp.options import Options
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.privacy_warning import warn
+
+#: Why no canary went through some steps; both continue "3 steps …".
+LOST = "lost before a resume"
+BEFORE_SUCH = "of engines before an engine with other canaries or none"
 
 
 class AccountedEngine:
     """Answers questions about a run; none of them changes it."""
 
     _state: EngineState
-    _report: EngineReport
     _unfinished_is_known = False
 
     def __repr__(self) -> str:
@@ -69,8 +76,8 @@ class AccountedEngine:
             PrivacyError: sampling or loss were neither checked nor vouched for, or
                 something else was done than the accountant was told.
         """
-        self._report.vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
-        return self._report.epsilon(delta)
+        self._vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
+        return self.odometer().epsilon(self._delta(delta), self.plan.accountant)
 
     def get_epsilons(
         self,
@@ -86,8 +93,8 @@ class AccountedEngine:
 
         Args and Raises: as ``get_epsilon``.
         """
-        self._report.vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
-        return self._report.epsilons(delta)
+        self._vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
+        return self.odometer().epsilons(self._delta(delta))
 
     def odometer(self) -> Odometer:
         """Return the steps done so far, to compose with other releases, and to store.
@@ -95,7 +102,13 @@ class AccountedEngine:
         Raises:
             PrivacyError: as ``get_epsilon`` does.
         """
-        return self._report.odometer()
+        odometer = Odometer()
+        for phase in self.phases():
+            if phase.steps:
+                odometer.add_dp_sgd(
+                    phase.sample_rate, phase.noise_multiplier, phase.steps
+                )
+        return odometer
 
     def phases(self) -> list[Phase]:
         """Return the steps done so far, after those of the earlier engines.
@@ -103,7 +116,7 @@ class AccountedEngine:
         Raises:
             PrivacyError: as ``get_epsilon`` does, for any of them.
         """
-        return self._report.phases()
+        return self._state.phases()
 
     def receipt(self) -> dict[str, Any]:
         """Return what the accountant was told next to what was done, as JSON values.
@@ -115,7 +128,7 @@ class AccountedEngine:
             PrivacyWarning: once, if planned steps are left, no epoch is running, and no
                 engine was made with ``after`` this one.
         """
-        receipt = self._report.receipt()
+        made = self._receipt()
         # A receipt is written when training has ended.  ``detach`` shows no such thing:
         # it comes after errors, and before another optimizer or engine.
         if self._state.is_between_epochs and not self._unfinished_is_known:
@@ -125,7 +138,7 @@ class AccountedEngine:
                 "end training here, plan fewer epochs or steps next time: the same "
                 "epsilon then needs less noise."
             )
-        return receipt
+        return made
 
     def audit(
         self, delta: float | None = None, confidence: float = CONFIDENCE
@@ -145,7 +158,14 @@ class AccountedEngine:
             ConfigError: a number is outside its domain.
             PrivacyError: the engine has no canaries.
         """
-        return self._report.audit(delta, confidence)
+        riders = self._state.riders
+        if riders is None:
+            raise PrivacyError(
+                "there is nothing to audit: the engine has no canaries. Pass "
+                "PrivacyEngine(..., audit=2000)."
+            )
+        unscored = _unscored(self._state, riders)
+        return riders.audit(self._delta(delta), confidence, unscored)
 
     def sensitivity(self, relation: str = "add_or_remove_one") -> float:
         """Return how far one record can move the clipped sum of the next step (L2).
@@ -168,3 +188,104 @@ class AccountedEngine:
         if self._state.diagnostics is None:
             raise PrivacyError("there are no diagnostics before the first step.")
         return self._state.diagnostics
+
+    def _delta(self, delta: float | None) -> float:
+        return self.plan.delta if delta is None else delta
+
+    def _vouch(self, *, poisson: bool, loss: bool) -> None:
+        """Remember for what the caller vouches; a vouch is never taken back."""
+        state = self._state
+        state.poisson_assumed |= poisson
+        state.loss_assumed |= loss
+        if poisson and _has_fixed_sizes(state):
+            warn(
+                f"epsilon assumes Poisson sampling, but {_fixed_sizes(state)}; with "
+                "Poisson sampling the probability of that is below one in a million. "
+                "Epsilon does not hold for batches of one size: use poisson_loader."
+            )
+
+    def _receipt(self) -> dict[str, Any]:
+        state = self._state
+        plan, ledger, riders = state.plan, state.ledger, state.riders
+        covered = state.poisson_is_covered and state.loss_is_covered
+        all_asked = covered and plan.accountant == ALL
+        state.check_as_planned()
+        return receipt(
+            told(plan, state.noise_plan, ledger.steps, open_ended=state.open_ended),
+            ledger,
+            options=state.options.as_data(),
+            seed=state.seed,
+            noise_note=state.noise.note,
+            sampling_note=_sampling_note(state),
+            loss_note=ledger.losses.note_text(state.loss_assumed),
+            epsilon=self.get_epsilon() if covered else None,
+            epsilons=self.get_epsilons() if all_asked else None,
+            chosen_bounds=state.bound.choices,
+            audit=None
+            if riders is None
+            else riders.receipt(plan.delta, _unscored(state, riders)),
+            world_size=state.ranks.size,
+            seen=_seen(state),
+        ) | {"earlier": phases.as_data(state.earlier_phases())}
+
+
+def _unscored(state: EngineState, riders: Riders) -> list[Unscored]:
+    """Return the steps that these canaries did not go through, earliest first."""
+    lost = state.ledger.lost_steps
+    found = [Unscored(lost, LOST)] if lost else []
+    earlier = state.earlier
+    if earlier is None:
+        return found
+    before = earlier.riders
+    reason = why_apart(riders.count, riders.relation, before)
+    if before is not None and not reason:
+        return [*_unscored(earlier, before), *found]
+    done = [Unscored(earlier.ledger.steps, reason)]
+    if earlier.earlier is not None:
+        steps = sum(phase.steps for phase in earlier.earlier_phases())
+        done.insert(0, Unscored(steps, BEFORE_SUCH))
+    return [*(x for x in done if x.steps), *found]
+
+
+def _sampling_note(state: EngineState) -> str:
+    if state.samples_itself:
+        return f"Poisson, by the engine's own sampler{state.partition.note}"
+    if state.poisson_assumed:
+        return "not checked; the caller vouched for Poisson sampling"
+    return "not checked; no epsilon"
+
+
+def _seen(state: EngineState) -> list[str]:
+    """Return what may make epsilon too small, in sentences."""
+    ledger = state.ledger
+    seen = []
+    if ledger.outside_writes:
+        seen.append(
+            f"parameters were changed {ledger.outside_writes} times outside the "
+            "optimizer's steps"
+        )
+    if ledger.shares_seed:
+        seen.append("another run in the same process used the same seed for its noise")
+    if state.poisson_assumed and _has_fixed_sizes(state):
+        seen.append(f"{_fixed_sizes(state)}, unlike Poisson samples")
+    return seen
+
+
+def _has_fixed_sizes(state: EngineState) -> bool:
+    """Return True if batches from elsewhere had too many equal sizes."""
+    plan, ledger = state.plan, state.ledger
+    return not state.samples_itself and are_of_one_size(
+        ledger.largest_batches,
+        ledger.batch_sizes.batches,
+        sample_size=plan.sample_size,
+        sample_rate=plan.sample_rate,
+    )
+
+
+def _fixed_sizes(state: EngineState) -> str:
+    ledger = state.ledger
+    sizes = ledger.batch_sizes
+    return (
+        f"{ledger.largest_batches} of {sizes.batches} batches had exactly "
+        f"{sizes.largest} samples"
+    )

@@ -31,7 +31,6 @@ from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.distributed.data_parallel import switch_off, unwrapped
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks, warn_without_group
-from dpsgd_explorer.dp.engine_report import EngineReport
 from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_choice import NormChoice
@@ -220,13 +219,11 @@ class PrivacyEngine(AccountedEngine):
             audit_relation,
             ranks,
             partition,
-            None if after is None else after._state.riders,
+            None if after is None else after._state,
         )
-        earlier: EngineReport | None = None if after is None else after._report
         if after is not None:  # whose plan ends here, by choice
             after._unfinished_is_known = True
-        self._report: EngineReport = EngineReport(self._state, earlier)
-        self._report.vouch(poisson=False, loss=assume_per_sample_loss)
+        self._state.loss_assumed = assume_per_sample_loss
         self.module = module
         self._example = example_inputs
         self._loss_fn = loss_fn
@@ -313,14 +310,15 @@ class PrivacyEngine(AccountedEngine):
                 self.module, own, self._state, self, self._loss_scale, self._part_size
             )
             undo.callback(attachment.undo)
-            attachment.loss_is_vouched = self._report.loss_assumed
+            attachment.loss_is_vouched = self._state.loss_assumed
             if self._example is not None and self._loss_fn is not None:
                 attachment.check_example(self._example, self._loss_fn)
             attachment.undo_too(switch_off(self._wrapper))
             if self._grad_scaler is not None:
                 attachment.undo_too(ScalerBinding(self._grad_scaler).release)
-            counted = self._report.writers()
-            spending.warn_of_uncounted(self.module, counted, attachment.dropped)
+            spending.warn_of_uncounted(
+                self.module, self._state.writers(), attachment.dropped
+            )
             undo.pop_all()
         self._attachment = attachment
 
@@ -373,7 +371,7 @@ class PrivacyEngine(AccountedEngine):
         """
         if self._attachment is not None:
             self._attachment.batch.refuse_in_flight("saved")
-        return self._state.as_data(self._report.earlier_phases())
+        return self._state.as_data()
 
     def load_state_dict(self, state: dict[str, Any], *, lost_steps: int = 0) -> None:
         """Continue from where ``state_dict`` was called.
@@ -396,7 +394,6 @@ class PrivacyEngine(AccountedEngine):
         if self._attachment is not None:
             self._attachment.batch.refuse_in_flight("restored")
         size = sum(p.numel() for p in self.module.parameters() if p.requires_grad)
-        earlier = self._report.earlier_phases()
-        self._state.restore(state, earlier, lost_steps, parameters=size)
+        self._state.restore(state, lost_steps, parameters=size)
         if self._attachment is not None:
             self._attachment.set_bound()

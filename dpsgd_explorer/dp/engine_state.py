@@ -10,12 +10,13 @@ from typing import Any
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
 from dpsgd_explorer.dp.canaries.gradients import UNIT
 from dpsgd_explorer.dp.canaries.riders import Riders, checked_count, why_apart
+from dpsgd_explorer.dp.checks.loss.reading import REMEDY
 from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.distributed.agreement import step_fingerprint
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.ledger import phases, seeds
-from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
+from dpsgd_explorer.dp.ledger.as_planned import check_as_planned, planned_release
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics, diagnose
 from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients, noisy_release
@@ -55,6 +56,9 @@ class EngineState:
         diagnostics: Statistics of the last step, not private and not saved.
         weights: The parameters as the last step left them; not saved.
         on_draw: Called for each part of a batch; None if nothing is attached.
+        earlier: State of the engine before this one, on the same records.
+        poisson_assumed: Whether the caller vouched for Poisson sampling; not saved.
+        loss_assumed: Whether the caller vouched for a per-sample loss; not saved.
     """
 
     plan: Plan
@@ -72,20 +76,75 @@ class EngineState:
     diagnostics: Diagnostics | None = None
     weights: WeightsWatch = dataclasses.field(default_factory=WeightsWatch)
     on_draw: OnDraw | None = None
+    earlier: EngineState | None = None
+    poisson_assumed: bool = False
+    loss_assumed: bool = False
     _noise_plan_of: tuple[Any, ...] = dataclasses.field(
         default=(None,), init=False, repr=False, compare=False
     )
     _noise_plan: NoisePlan = dataclasses.field(init=False, repr=False, compare=False)
 
     @property
-    def run(self) -> AccountedRun:
-        """What the accountant assumes of the run."""
-        return AccountedRun(
-            plan=self.plan,
-            noise=self.noise_plan,
-            poisson=self.options.sampling == "poisson",
-            open_ended=self.open_ended,
+    def samples_itself(self) -> bool:
+        """Whether the engine's own sampler draws the batches."""
+        return self.options.sampling == "poisson"
+
+    @property
+    def poisson_is_covered(self) -> bool:
+        """Whether batches are Poisson samples, checked or vouched for."""
+        return self.samples_itself or self.poisson_assumed
+
+    @property
+    def loss_is_covered(self) -> bool:
+        """Whether the losses are per-sample, checked or vouched for.
+
+        Or irrelevant: epsilon is infinite without noise, and 0 before the first step.
+        """
+        irrelevant = not self.plan.is_private or self.ledger.steps == 0
+        return irrelevant or not self.ledger.losses.refusal or self.loss_assumed
+
+    def phases(self) -> list[Phase]:
+        """Returns the steps done so far, after those of the earlier engines.
+
+        Raises:
+            PrivacyError: sampling or loss were neither checked nor vouched for, or a
+                step differs from the plan; here or in an earlier engine.
+        """
+        if not self.poisson_is_covered:
+            raise PrivacyError(
+                "epsilon assumes Poisson sampling, but this engine did not check the "
+                "sampling. Use poisson_loader, or vouch for Poisson sampling with "
+                "assume_poisson=True."
+            )
+        if not self.loss_is_covered:
+            raise PrivacyError(
+                "epsilon assumes a loss that is a mean or sum of one term per sample, "
+                "and the engine could not confirm that: "
+                f"{self.ledger.losses.refusal}. {REMEDY}"
+            )
+        self.check_as_planned()
+        schedule = self.options.noise_schedule
+        done = phases.phases_of(self.plan, self.ledger.steps, schedule)
+        return [*self.earlier_phases(), *done]
+
+    def earlier_phases(self) -> list[Phase]:
+        """Returns the steps of the earlier engines.
+
+        Raises:
+            PrivacyError: as ``phases`` does.
+        """
+        return [] if self.earlier is None else self.earlier.phases()
+
+    def check_as_planned(self) -> None:
+        """Raises PrivacyError if a step differs from the plan."""
+        check_as_planned(
+            self.ledger, self.plan, self.noise_plan, poisson=self.samples_itself
         )
+
+    def writers(self) -> set[str]:
+        """Returns the names of the ledgers whose steps ``phases`` counts."""
+        earlier = set() if self.earlier is None else self.earlier.writers()
+        return {self.ledger.writer, *self.ledger.released_by, *earlier}
 
     @property
     def progress(self) -> str:
@@ -99,7 +158,7 @@ class EngineState:
     def is_between_epochs(self) -> bool:
         """Whether the loader has begun, has batches left, and no iteration runs."""
         sampler = self.sampler
-        begun = self.options.sampling == "poisson" and self.ledger.steps > 0
+        begun = self.samples_itself and self.ledger.steps > 0
         is_left = sampler.steps is not None and sampler.position < sampler.steps
         return begun and is_left and sampler.running is None
 
@@ -225,18 +284,19 @@ class EngineState:
         """
         if self.seed is None or not self.plan.is_private:
             return False
-        run = f"{self._settings([])} {parameters} {self.ranks.size}"
+        settings = self._settings(earlier=[])
+        run = f"{settings} {parameters} {self.ranks.size}"
         self.ledger.shares_seed |= seeds.note(self.seed, run)
         return self.ledger.shares_seed
 
-    def as_data(self, earlier: Sequence[Phase]) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         """Return tensors and plain values from which ``restore`` continues the run.
 
-        Args:
-            earlier: Steps of the engines before this one.
+        Raises:
+            PrivacyError: as ``earlier_phases`` does.
         """
         return {
-            **self._settings(earlier),
+            **self._settings(self.earlier_phases()),
             "seed": self.seed,
             "world_size": self.ranks.size,
             "noise": self.noise.state(),
@@ -249,7 +309,6 @@ class EngineState:
     def restore(
         self,
         state: Mapping[str, Any],
-        earlier: Sequence[Phase],
         lost_steps: int,
         parameters: int,
     ) -> None:
@@ -257,7 +316,6 @@ class EngineState:
 
         Args:
             state: What ``as_data`` returned.
-            earlier: Steps of the engines before this one.
             lost_steps: Steps released after the state was saved, by any process.
             parameters: Entries of a gradient.
 
@@ -267,7 +325,7 @@ class EngineState:
             PrivacyError: this state is ahead of the saved one, and seeded noise would
                 be added to other gradients again.
         """
-        _check_same_run(state, self._settings(earlier))
+        _check_same_run(state, self._settings(self.earlier_phases()))
         _check_world_size(state, self.ranks.size, is_seeded=self.seed is not None)
         ledger = Ledger.from_data(state["ledger"], self.ledger.writer)
         released_by = self.ledger.released_by
@@ -296,7 +354,9 @@ class EngineState:
     def _record_lost(self, steps: int, parameters: int) -> None:
         self.bound.skip(steps)
         for _ in range(steps):
-            lost = self.run.release(parameters, 1, self.ledger.steps)
+            lost = planned_release(
+                self.plan, self.noise_plan, parameters, 1, self.ledger.steps
+            )
             self.ledger.record_lost(lost)
         self.sampler.position += steps
 
@@ -321,7 +381,7 @@ def new_state(
     audit_relation: str = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ranks: Ranks = ALONE,
     partition: str = "strided",
-    earlier: Riders | None = None,
+    earlier: EngineState | None = None,
 ) -> EngineState:
     """Return the state of a run before its first step.
 
@@ -335,7 +395,7 @@ def new_state(
         audit_relation: How a canary's two worlds differ.
         ranks: The processes that train together.
         partition: A key of PARTITIONS.
-        earlier: Canaries of the engine before this one.
+        earlier: State of the engine before this one.
 
     Raises:
         ConfigError: naming the argument at fault.
@@ -355,6 +415,7 @@ def new_state(
     relation = NeighboringRelation(one_of("audit_relation", audit_relation, relations))
     more = {"audit": audit, "audit_relation": audit_relation, "partition": partition}
     ranks.require_same({**settings, **options.as_data(), **more})
+    canaries_before = None if earlier is None else earlier.riders
     noise, generator, seed = generators(
         options.noise, seed, ranks, samples_alone=spread is Local
     )
@@ -378,11 +439,14 @@ def new_state(
                 seed,
                 relation,
                 ranks,
-                None if why_apart(audit, relation, earlier) else earlier,
+                None
+                if why_apart(audit, relation, canaries_before)
+                else canaries_before,
             )
             if audit
             else None
         ),
+        earlier=earlier,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.plan import Plan
+from dpsgd_explorer.accounting.poisson_sizes import is_likely_total
 from dpsgd_explorer.accounting.released_counts import (
     COUNT_SENSITIVITY,
     gradient_noise,
@@ -26,8 +27,6 @@ from dpsgd_explorer.errors import ConfigError, ReceiptError
 ADAPTIVE = "adaptive"
 #: Steps whose noise or bound changes by a schedule are compared one by one.
 MOST_SCHEDULED = 1_000_000
-#: Largest probability that batch sizes of true Poisson samples are refused.
-FALSE_ALARM = 1e-12
 CHOSEN_BY_RUN = (
     "the bound follows counts of gradients, which the receipt does not contain"
 )
@@ -298,7 +297,12 @@ def check_batch_sizes(
     findings.compare(f"{path}batches", sizes["batches"], drawn)
     low, high = sizes["smallest"], sizes["largest"]
     within = (low or 0) * drawn <= sizes["samples"] <= (high or 0) * drawn
-    likely = _is_likely(sizes["samples"], drawn * told["sample_size"], told)
+    likely = is_likely_total(
+        sizes["samples"],
+        drawn,
+        sample_size=told["sample_size"],
+        sample_rate=told["sample_rate"],
+    )
     findings.require(
         f"{path}samples",
         sizes["samples"],
@@ -310,16 +314,3 @@ def check_batch_sizes(
     findings.require(f"{path}empty", sizes["empty"], "consistent with smallest", fits)
     for name in ("samples", "smallest", "largest", "empty"):
         findings.leave(path + name, "the receipt does not contain single batches")
-
-
-def _is_likely(samples: int, trials: int, told: Mapping[str, Any]) -> bool:
-    """Whether Poisson sampling makes such a total with chance 1e-12, by Chernoff."""
-    q = told["sample_rate"]
-    if not trials or not 0 < q <= 1 or samples > trials:
-        return not trials and not samples
-    share = samples / trials
-    success = share * math.log(share / q) if share else 0.0
-    missing = 0.0
-    if share < 1:
-        missing = math.inf if q == 1 else (1 - share) * math.log((1 - share) / (1 - q))
-    return trials * (success + missing) <= math.log(2 / FALSE_ALARM)

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dpsgd_explorer.accounting import round_up
-from dpsgd_explorer.dp.ledger.accounted_run import AccountedRun
+from dpsgd_explorer.accounting import Plan, round_up
 from dpsgd_explorer.dp.ledger.ledger import Ledger
+from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 
 #: Version of the layout; ``audit.receipts`` checks receipts of this one.
 VERSION = 1
@@ -24,8 +24,35 @@ PROOF = "samples checked for independence on random batches before the first pas
 NO_PROOF = "no forward pass was run"
 
 
+def told(
+    plan: Plan, noise: NoisePlan, steps: int, *, open_ended: bool
+) -> dict[str, Any]:
+    """Returns what the accountant was told, as JSON values.
+
+    Args:
+        plan: Sizes, noise multiplier, delta and accountant.
+        noise: Noise, clipping bound and divisor of each step.
+        steps: Number of steps done.
+        open_ended: Whether the run has no length; the plan's is then one epoch.
+    """
+    return {
+        "sample_size": plan.sample_size,
+        "expected_batch_size": plan.expected_batch_size,
+        "sample_rate": plan.sample_rate,
+        "noise_multiplier": plan.noise_multiplier,
+        "max_grad_norm": noise.sensitivity,
+        "divisor": noise.divisor,
+        "steps": steps,
+        "planned_steps": None if open_ended else plan.steps,
+        "delta": plan.delta,
+        "accountant": plan.deciding_accountant,
+        "sampling": "Poisson",
+        "neighboring_relation": "add_or_remove_one",
+    }
+
+
 def receipt(
-    run: AccountedRun,
+    told: Mapping[str, Any],
     ledger: Ledger,
     *,
     options: Mapping[str, Any],
@@ -40,24 +67,20 @@ def receipt(
     world_size: int = 1,
     seen: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return what the accountant was told next to what was done, as JSON values.
+    """Return what the accountant was ``told`` next to what was done, as JSON values.
 
-    ``epsilon`` is null where there is no guarantee.  ``not_private`` holds what is
-    outside of it in any case.  ``epsilons`` holds the finite values by accountant, and
-    is null where one accountant alone was asked.  ``chosen_bounds`` holds pairs of a
-    step and the factor of the clipping bound from it on.  ``audit`` is null without
-    canaries; else it holds their scores and coins, what they prove at the run's delta,
-    and the promise of the same steps.  ``world_size`` is the number of processes that
-    trained together.  ``seen`` is what may make epsilon too small, in sentences; the
-    receipt has ``warnings`` only if there are any.
-
-    Raises:
-        PrivacyError: the two differ.
+    The two have been compared.  ``epsilon`` is null where there is no guarantee.
+    ``not_private`` holds what is outside of it in any case.  ``epsilons`` holds the
+    finite values by accountant, and is null where one accountant alone was asked.
+    ``chosen_bounds`` holds pairs of a step and the factor of the clipping bound from it
+    on.  ``audit`` is null without canaries; else it holds their scores and coins, what
+    they prove at the run's delta, and the promise of the same steps.  ``world_size`` is
+    the number of processes that trained together.  ``seen`` is what may make epsilon
+    too small, in sentences; the receipt has ``warnings`` only if there are any.
     """
-    run.check(ledger)
     return {
         "version": VERSION,
-        "told": run.as_data(ledger.steps),
+        "told": dict(told),
         "done": ledger.lines(),
         "lost_steps": ledger.lost_steps,
         "fresh_resumes": ledger.fresh_resumes,

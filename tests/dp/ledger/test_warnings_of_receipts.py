@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import optim
 
+from dpsgd_explorer.accounting.poisson_sizes import are_of_one_size
 from dpsgd_explorer.audit.receipts.verification import verify_receipt
 from dpsgd_explorer.dp import ParameterAverage, PrivacyEngine
 from dpsgd_explorer.dp.ledger import seeds
-from dpsgd_explorer.dp.ledger.accounted_run import are_of_one_size
 from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import PrivacyWarning
 from tests.dp.nets import POISSON, attached, backward, case, data, linear, step
@@ -228,7 +228,9 @@ def test_the_bound_on_equal_sizes_is_above_what_sampling_gives(equal):
     sizes = torch.distributions.Binomial(200, torch.tensor(0.1)).sample((20_000, 30))
     most = (sizes == sizes.mode(1).values[:, None]).sum(1)
     share = float((most >= equal).double().mean())
-    assert share < 1e-3 or not are_of_one_size(own.plan, 30, equal)
+    assert share < 1e-3 or not are_of_one_size(
+        equal, 30, sample_size=own.plan.sample_size, sample_rate=own.plan.sample_rate
+    )
 
 
 def test_a_warning_names_the_line_of_the_training_loop():

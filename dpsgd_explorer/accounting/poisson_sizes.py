@@ -1,0 +1,78 @@
+"""Checks whether batch sizes are those of Poisson sampling, which ε assumes.
+
+Both checks accuse an honest run with a stated small probability, by bounds that hold
+for all sizes: the total by Chernoff's bound, equal sizes by a union bound.
+"""
+
+from __future__ import annotations
+
+import math
+
+#: Largest probability that the total of true Poisson samples is refused.
+FALSE_ALARM = 1e-12
+#: Largest probability that true Poisson samples are said to be of one size.
+UNLIKELY = 1e-6
+
+
+def is_likely_total(
+    samples: int, batches: int, *, sample_size: int, sample_rate: float
+) -> bool:
+    """Returns whether Poisson samples have such a total, but for a chance of 1e-12.
+
+    The total of T batches is Binomial(T N, q).  By Chernoff's bound, a share a of T N
+    has a probability of at most exp(-T N KL(a || q)) on either side.
+
+    Args:
+        samples: Records of all batches together.
+        batches: T.
+        sample_size: N.
+        sample_rate: q.
+
+    Example:
+        >>> is_likely_total(4600, 50, sample_size=1000, sample_rate=0.1)
+        True
+        >>> is_likely_total(4000, 50, sample_size=1000, sample_rate=0.1)
+        False
+    """
+    trials, q = batches * sample_size, sample_rate
+    if not trials or not 0 < q <= 1 or samples > trials:
+        return not trials and not samples
+    share = samples / trials
+    divergence = share * math.log(share / q) if share else 0.0
+    if share < 1:
+        rest = 1 - share
+        divergence += math.inf if q == 1 else rest * math.log(rest / (1 - q))
+    return trials * divergence <= math.log(2 / FALSE_ALARM)
+
+
+def are_of_one_size(
+    equal: int, batches: int, *, sample_size: int, sample_rate: float
+) -> bool:
+    """Returns whether Poisson samples have so many equal sizes with chance below 1e-6.
+
+    The sizes of T batches are Binomial(N, q).  The probability that k of them are equal
+    is at most (N + 1) C(T, k) p^k, with p that of the likeliest size.
+
+    Args:
+        equal: k.
+        batches: T.
+        sample_size: N.
+        sample_rate: q.
+
+    Example:
+        Ten batches of exactly 20 out of 200 records: 201 * 0.094^10 = 1e-8.
+
+        >>> are_of_one_size(10, 10, sample_size=200, sample_rate=0.1)
+        True
+    """
+    n, q = sample_size, sample_rate
+    if not 0 < q < 1 or not equal:
+        return False
+    mode = min(n, math.floor((n + 1) * q))
+    log_mode = _log_choose(n, mode) + mode * math.log(q) + (n - mode) * math.log1p(-q)
+    chance = math.log(n + 1) + _log_choose(batches, equal) + equal * log_mode
+    return chance < math.log(UNLIKELY)
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -1,0 +1,90 @@
+"""Compares the steps that were made with those of the plan.
+
+The epsilon of a run is that of its plan only if every step was made as planned.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+
+from dpsgd_explorer.accounting import Plan
+from dpsgd_explorer.accounting.poisson_sizes import is_likely_total
+from dpsgd_explorer.dp.ledger.ledger import BatchSizes, Ledger, Release
+from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
+from dpsgd_explorer.errors import PrivacyError
+
+
+def planned_release(
+    plan: Plan, noise: NoisePlan, parameters: int, steps: int, first: int = 0
+) -> Release:
+    """Returns ``steps`` planned steps in a row, all with the settings of the first.
+
+    Args:
+        plan: Sample rate and noise multiplier.
+        noise: Noise, clipping bound and divisor of each step.
+        parameters: Entries of a gradient.
+        steps: Number of steps.
+        first: Number of the first one, from 0.
+    """
+    draws = steps if plan.is_private else 0
+    return Release(
+        sample_rate=plan.sample_rate,
+        noise_multiplier=noise.noise_multiplier_at(first),
+        noise_draws=draws,
+        noise_numbers=draws * parameters,
+        parameters=parameters,
+        max_grad_norm=noise.max_grad_norm_at(first),
+        divisor=noise.divisor,
+        steps=steps,
+        count_noise_multiplier=noise.count_noise,
+    )
+
+
+def check_as_planned(
+    ledger: Ledger, plan: Plan, noise: NoisePlan, *, poisson: bool
+) -> None:
+    """Compares the ledger's steps with the planned ones.
+
+    Args:
+        ledger: Record of the steps that were made.
+        plan: Sample size, sample rate and noise multiplier.
+        noise: Noise, clipping bound and divisor of each step.
+        poisson: Whether the engine's own sampler draws the batches.
+
+    Raises:
+        PrivacyError: a step differs from the plan, or the batch sizes are those of
+            no Poisson sampler.
+    """
+    first = 0
+    for release in ledger.releases:
+        # With a constant plan, the first step of a line has the settings of all.
+        distinct = 1 if noise.is_constant else release.steps
+        for step in range(first, first + min(distinct, release.steps)):
+            parameters, steps = release.parameters, release.steps
+            _compare(release, planned_release(plan, noise, parameters, steps, step))
+        first += release.steps
+    if poisson:
+        _check_batch_sizes(plan, ledger.batch_sizes)
+
+
+def _compare(release: Release, planned: Release) -> None:
+    done = asdict(release)
+    for name, value in asdict(planned).items():
+        if not math.isclose(done[name], value, rel_tol=1e-12):
+            raise PrivacyError(
+                f"{name} was {done[name]} in {release.steps} steps, but {value} in the "
+                "plan of the accountant, so this run has no epsilon. Do not change "
+                "plan, options or bound of an attached engine."
+            )
+
+
+def _check_batch_sizes(plan: Plan, sizes: BatchSizes) -> None:
+    n, q = plan.sample_size, plan.sample_rate
+    if not is_likely_total(sizes.samples, sizes.batches, sample_size=n, sample_rate=q):
+        raise PrivacyError(
+            f"{sizes.batches} batches must contain about {sizes.batches * n * q:.0f} "
+            f"samples in total if each of {n} records is drawn with rate {q:.6g}; "
+            f"they contained {sizes.samples}. Use every batch of poisson_loader, "
+            "unchanged."
+        )
