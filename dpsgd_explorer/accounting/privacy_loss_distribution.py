@@ -18,7 +18,6 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase_limits import DISTRIBUTION, check_count
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.rdp.curve import read_json
@@ -78,7 +77,6 @@ class PrivacyLossDistribution:
         relation = NeighboringRelation.of(neighboring_relation)
         ways = DIRECTIONS[relation]
         exact = ExactAccountant()
-        check_count([exact.work], phases, relation, **DISTRIBUTION)
         total = sum(phase.steps for phase in phases)
         top = 0.0
         if total:

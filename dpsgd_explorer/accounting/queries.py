@@ -17,7 +17,6 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     REPLACE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.fixed_size import fixed_size_interval
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_rdp_epsilon
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relation
@@ -277,7 +276,6 @@ def all_answers(
         for name, accountant in ACCOUNTANTS.items()
     }
     able = {name: ACCOUNTANTS[name] for name in reasons if not reasons[name]}
-    check_count([x.work for x in able.values()], phases, relation)
     total = [sum(phase.steps for phase in phases)]
     answers = {
         name: Answer(DOES_NOT_APPLY, reason=why) for name, why in reasons.items()

@@ -10,7 +10,6 @@ from typing import TypeVar
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
-from dpsgd_explorer.accounting.core.phase_limits import SEARCH, check_count
 from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
     least_noise,
@@ -61,10 +60,6 @@ class Target:
         terms = (validation.delta(delta), chosen, relation)
         return cls(epsilon, *terms, given=target_epsilon)
 
-    def check_count(self, phases: Sequence[Phase]) -> None:
-        """Refuse a search over more different phases than are answered at once."""
-        check_count([self.accountant.work], phases, self.relation, **SEARCH)
-
     def spent(
         self, accountant: Accountant, phases: Sequence[Phase], steps: int | None = None
     ) -> float:
@@ -98,10 +93,8 @@ class Target:
             quick: Search with bounds that take a few milliseconds.
 
         Raises:
-            AccountingError: no value meets it, or there are too many different phases,
-                or steps without noise.
+            AccountingError: no value meets it, or there are steps without noise.
         """
-        self.check_count(phases(start))
         _refuse_noiseless(phases(start))
 
         def find(searcher: Accountant) -> float:

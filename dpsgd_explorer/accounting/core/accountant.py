@@ -1,6 +1,6 @@
 """The interface of an accountant, which bounds the privacy loss of phases.
 
-The amount of work is checked before it begins, and many answers are split into parts.
+Many answers are split into parts, which bounds the memory that they take.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase import Phase, StepCounts, different
-from dpsgd_explorer.accounting.core.phase_limits import check_count
+from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
 from dpsgd_explorer.accounting.core.trade_off import largest_rates
 
 __all__ = ["Accountant", "Floats", "Phase", "Status"]  # types from one module
@@ -35,19 +34,14 @@ class Accountant(ABC):
         status: "exact", "bound" (never too small) or "approximation".
         note: One sentence on the accuracy of the answers.
         counts_truncated_batches: Whether it bounds truncated Poisson batches.
-        phase_work: CPU time of a different phase, per question and per answer, in
-            fifths of a millisecond.
         max_rows: Largest number of answers of one evaluation: bounds its memory.
-        delta_questions: Evaluations of ε that a δ takes.
     """
 
     label: ClassVar[str]
     status: ClassVar[Status]
     note: ClassVar[str]
     counts_truncated_batches: ClassVar[bool] = False
-    phase_work: ClassVar[tuple[float, float]] = (1.0, 0.2)
     max_rows: ClassVar[int] = 4096
-    delta_questions: ClassVar[int] = 1
 
     @abstractmethod
     def _epsilons(self, run: StepCounts, delta: float) -> Floats:
@@ -87,10 +81,8 @@ class Accountant(ABC):
         steps: npt.ArrayLike,
         relation: NeighboringRelation,
     ) -> StepCounts:
-        """Return the steps of each phase, unless there are too many answers."""
-        done = validation.step_counts(steps)
-        check_count([self.work], phases, relation, answers=done.size)
-        return StepCounts.along(phases, done, relation)
+        """Return the steps of each phase."""
+        return StepCounts.along(phases, validation.step_counts(steps), relation)
 
     def searchers(
         self, relation: NeighboringRelation, *, quick: bool = False
@@ -109,7 +101,6 @@ class Accountant(ABC):
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
         """Return the delta of all phases at this epsilon >= 0; 1 without noise."""
-        check_count([self.work], phases, relation, questions=self.delta_questions)
         loss = validation.epsilon(epsilon)
         return self._delta(StepCounts.whole(phases, relation), loss)
 
@@ -180,13 +171,6 @@ class Accountant(ABC):
         spent = self.bounds(phases, counts, delta, relation)
         found = Preview(counts, [x.value for x in spent], spent[-1])
         return found if most is None else found.raised_to(most)
-
-    def work(
-        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
-    ) -> float:
-        """Return about the CPU time of the answers, in fifths of a millisecond."""
-        question, answer = self.phase_work
-        return different(phases) * (question + answer * answers)
 
     def why_not(self, phases: Sequence[Phase]) -> str:
         """Return the reason why it does not apply to the phases, "" where it does.

@@ -37,12 +37,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase import StepCounts, different
-from dpsgd_explorer.accounting.core.phase_limits import (
-    MOST_ANSWERS,
-    TRADE_OFF,
-    check_count,
-)
+from dpsgd_explorer.accounting.core.phase import StepCounts
 from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
 from dpsgd_explorer.accounting.core.trade_off import DELTAS, SPREAD, enclosed_rates
 from dpsgd_explorer.accounting.exact.composition import Composition
@@ -60,7 +55,6 @@ from dpsgd_explorer.accounting.exact.phases import (
     merged,
     monotone_bounds,
     needs_composition,
-    phase_work,
     revealed_probability,
     single_sampled_step,
 )
@@ -73,7 +67,6 @@ PREVIEW_ROWS = 8  # of a preview, whose ε is computed by discretised PLDs
 QUICK_PREVIEW_ROWS = 3  # the same within a few milliseconds
 FAR_APART = 1e-3  # relative gap from which phases are bounded one by one
 MAX_ROWS_BY_PHASE = 1  # whose phases are bounded one by one, at up to a second each
-MAX_ROOTS = 200  # answers with a contour sum of their own; others are interpolated
 
 
 class ExactAccountant(Accountant):
@@ -86,7 +79,7 @@ class ExactAccountant(Accountant):
         "differ too much, the value is called a bound."
     )
     counts_truncated_batches = True
-    max_rows = MOST_ANSWERS + 1  # rows tighten each other: one evaluation
+    max_rows = 50_001  # rows tighten each other, so that few parts are better
 
     def __init__(
         self,
@@ -124,13 +117,6 @@ class ExactAccountant(Accountant):
     def _delta(self, run: StepCounts, epsilon: float) -> float:
         return float(self._delta_bounds(run, np.array([epsilon]))[1][0])
 
-    def work(
-        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
-    ) -> float:
-        question, answer = phase_work(phases)
-        roots = min(answers, MAX_ROOTS) + answers / MAX_ROOTS
-        return different(phases) * (question + answer * roots)
-
     def _intervals(self, run: StepCounts, delta: float) -> list[Interval]:
         return intervals(*self._epsilon_bounds(run, delta))
 
@@ -140,7 +126,6 @@ class ExactAccountant(Accountant):
         epsilons: Sequence[float],
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
-        check_count([self.work], phases, relation, answers=len(epsilons))
         run = StepCounts.whole(phases, relation)
         at = validation.numbers("epsilon", epsilons)
         return intervals(*self._delta_bounds(run, at))
@@ -160,7 +145,6 @@ class ExactAccountant(Accountant):
             reached = (revealed + (1 - revealed) * false_positive_rates).tolist()
             status: Status = "exact" if revealed == 1 else "bound"
             return [Interval(1.0, rate, 1.0, status) for rate in reached]
-        check_count([self.work], phases, relation, **TRADE_OFF)
         total = sum(phase.steps for phase in phases)
         top = float(self.epsilons(phases, [total], DELTAS[0], relation)[0])
         # δ at many ε costs little more than δ at one.
@@ -231,8 +215,6 @@ class ExactAccountant(Accountant):
             curves = [np.maximum(loss.deltas(at), 0.0) for loss in losses]
             return [(curve * (1 - TOLERANCES.closed_form), curve) for curve in curves]
         if not is_reached or not needs_composition(run)[0]:
-            reached = [phase for phase in phases if phase.steps]
-            check_count([self.work], reached, relation, answers=len(at))
             lower, upper = self._delta_bounds(run, at)
             # One step's larger direction says nothing about the other one from below.
             lower = lower if only is None else np.zeros_like(at)

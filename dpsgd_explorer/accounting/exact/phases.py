@@ -26,13 +26,6 @@ from dpsgd_explorer.accounting.exact.single_step import (
 LEAST_RATE = 1e-9  # sample rate, and its distance from 1
 LEAST_NOISE = 0.1  # noise multiplier
 
-# Work of a phase, by the expected number of steps that one record joins.
-RARE, FEW, MANY = 0.1, 30.0, 1000.0
-LITTLE_NOISE = 0.4  # noise multiplier below which up to MANY take longer
-# (per question, per answer), in fifths of a millisecond, as ``Accountant.phase_work``
-USUAL_WORK, FEW_WORK = (2.0, 1.0), (2.0, 1.5)
-LITTLE_NOISE_WORK, RARE_WORK = (40.0, 3.0), (70.0, 2.0)
-
 
 def merged(run: StepCounts) -> StepCounts:
     """Return the same rows of the phases that some row reaches, each setting once."""
@@ -131,21 +124,3 @@ def revealed_probability(phases: Sequence[Phase]) -> float:
     """Return the probability that a record joins a step without noise."""
     hidden = [(1 - p.sample_rate) ** p.steps for p in phases if p.noise_multiplier == 0]
     return 1 - math.prod(hidden)
-
-
-def phase_work(phases: Sequence[Phase]) -> tuple[float, float]:
-    """Return the work of one of the phases, per question and per answer.
-
-    It is larger the more rarely a record joins a step.  Then losses are rare and large:
-    contours need many frequencies, or do not serve at all.
-    """
-    sampled = [phase for phase in phases if phase.sample_rate < 1 and phase.steps]
-    expected = math.fsum(phase.sample_rate * phase.steps for phase in sampled)
-    least = min((phase.noise_multiplier for phase in sampled), default=math.inf)
-    if not sampled or expected >= MANY:
-        return USUAL_WORK
-    if expected < RARE:
-        return RARE_WORK
-    if least < LITTLE_NOISE:
-        return LITTLE_NOISE_WORK
-    return FEW_WORK if expected < FEW else USUAL_WORK

@@ -16,7 +16,7 @@ Notation: A orders, S numbers of steps, P phases.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -25,15 +25,11 @@ from dpsgd_explorer.accounting.core.accountant import Accountant, Floats, Status
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    NeighboringRelation,
 )
-from dpsgd_explorer.accounting.core.phase import Phase, StepCounts, different
+from dpsgd_explorer.accounting.core.phase import StepCounts
 from dpsgd_explorer.accounting.rdp.replaced_record import replaced_divergences
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS, renyi_divergences
 
-# Work of a phase, in fifths of a millisecond: of a sum, and of one step's divergences.
-SUM_WORK = 0.02
-STEP_WORK = {ADD_OR_REMOVE_ONE: 4.0, REPLACE_ONE: 60.0}
 StepDivergences = Callable[[float, float], Floats]  # of q and σ; [A]
 STEP_DIVERGENCES: Mapping[str, StepDivergences] = {
     ADD_OR_REMOVE_ONE: renyi_divergences,
@@ -50,11 +46,6 @@ class RdpAccountant(Accountant):
         "Never too small. Usually a little above the exact value, but several times "
         "larger for one step or a tiny sample rate."
     )
-
-    def work(
-        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
-    ) -> float:
-        return different(phases) * (STEP_WORK[relation] + SUM_WORK * answers)
 
     def _epsilons(self, run: StepCounts, delta: float) -> Floats:
         return self.to_epsilons(composed_divergences(run), delta)

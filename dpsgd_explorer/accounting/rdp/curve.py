@@ -30,9 +30,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase import StepCounts
-from dpsgd_explorer.accounting.core.phase_limits import check_count
 from dpsgd_explorer.accounting.rdp.accountant import (
-    RdpAccountant,
     composed_divergences,
     delta_from_rdp,
     epsilon_from_rdp,
@@ -81,7 +79,6 @@ class RdpCurve:
     ) -> Self:
         """Return the curve of all phases, at the orders of the Rényi accountant."""
         relation = NeighboringRelation.of(neighboring_relation)
-        check_count([RdpAccountant().work], phases, relation)
         total = sum(phase.steps for phase in phases)
         ascending = np.argsort(ORDERS)
         values = np.zeros(len(ORDERS))

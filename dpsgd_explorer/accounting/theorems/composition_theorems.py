@@ -34,21 +34,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Accountant, Floats, Status
-from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
-from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
+from dpsgd_explorer.accounting.core.phase import StepCounts
 from dpsgd_explorer.accounting.core.root_finding import first_safe
 from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
 from dpsgd_explorer.accounting.theorems.randomized_response import composed_epsilons
 
 SHARES = np.concatenate([np.geomspace(1e-4, 0.02, 8), np.arange(0.04, 0.99, 0.02)])
 LEAST_LOG_DELTA, LARGEST_LOG_DELTA = -700.0, math.log1p(-1e-15)  # of a search for δ
-RESPONSE_WORK = 2.5  # of randomized responses at all shares, as ``phase_work``
 
 
 class CompositionAccountant(Accountant):
@@ -60,9 +57,7 @@ class CompositionAccountant(Accountant):
 
     status: ClassVar[Status] = "bound"
     shares: ClassVar[Floats] = SHARES
-    phase_work = (6.0, 0.35)
     max_rows = 256
-    delta_questions = 15
 
     @abstractmethod
     def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
@@ -143,11 +138,6 @@ class OptimalAccountant(CompositionAccountant):
         "numbers show."
     )
     shares: ClassVar[Floats] = np.append(0.0, SHARES[8::2])  # 0: basic composition
-
-    def work(
-        self, phases: Sequence[Phase], answers: int, relation: NeighboringRelation
-    ) -> float:
-        return super().work(phases, answers, relation) + RESPONSE_WORK * answers
 
     def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
         steps = np.broadcast_to(counts.sum(axis=-1), losses.shape[:-1])

@@ -41,7 +41,6 @@ class GdpAccountant(Accountant):
         "Not a bound: it may be below the true ε, most of all for a single step. It is "
         "close for many steps with much noise."
     )
-    phase_work = (0.1, 0.05)
 
     def _epsilons(self, run: StepCounts, delta: float) -> Floats:
         return np.array(

@@ -19,6 +19,7 @@ from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.runs.store.records import StoredEvent
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.services import run_store
+from dpsgd_explorer.web.questions.limits import check_size
 from dpsgd_explorer.web.questions.privacy import (
     Curve,
     EnclosedEpsilon,
@@ -87,6 +88,7 @@ def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
         return _by_filter(budget, phases, steps, query.accountant)
     name = query.accountant or run.config.get("accountant", DEFAULT_ACCOUNTANT)
     releases = [releases_before(told) + step for step in steps]
+    check_size(name, phases, answers=len(releases))
     intervals = epsilon_intervals(phases, releases, delta, name)
     own = VIEWS[run.kind].terms(run.config)
     terms = {

@@ -30,6 +30,7 @@ from dpsgd_explorer.experiments.mid_run import (
 )
 from dpsgd_explorer.experiments.own_table import is_own, label_of
 from dpsgd_explorer.experiments.search_config import SearchConfig
+from dpsgd_explorer.web.questions.limits import check_size
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.run_phases import budget_of, phases_done, phases_of
 
@@ -38,6 +39,7 @@ COVERED = (  # the same words as static/js/runs/actions/changes.js
     "to it, and does not cover it if the loss or the gradients' lengths did."
 )
 TOTALS = 256
+EXACT, RENYI = "exact", "rdp"  # accountants of steps, and of steps beside searches
 Steps = frozenset[tuple[tuple[float, float], int]]  # rate and noise, and their steps
 DIGITS = 2  # of noise that is rounded down, where too many phases differ
 
@@ -217,7 +219,7 @@ def _spent(covered: Sequence[LookedAt], delta: float) -> Epsilon | None:
         return None
     if budgets and not searches:
         return Epsilon.spent(interval.value, PrivacyTerms.of_counter(FILTER, delta))
-    accountant = "rdp" if searches else "exact"
+    accountant = RENYI if searches else EXACT
     terms = PrivacyTerms.of(accountant, delta, status=interval.status)
     return Epsilon.spent(interval.value, terms)
 
@@ -234,6 +236,7 @@ def _together(
         return math.inf if spent is None else spent.value
 
     planned = [Phase(*rates, count) for rates, count in steps]
+    check_size(RENYI, planned)
     value = beside_steps(bounded, planned, delta, of_steps)
     return None if math.isinf(value) else Interval(value, None, value, "bound")
 
@@ -250,6 +253,7 @@ def composed(steps: Steps, delta: float) -> Interval | None:
         return Interval(0.0, 0.0, 0.0, "exact")
     phases = [Phase(*rates, count) for rates, count in sorted(steps)]
     try:
+        check_size(EXACT, phases)
         return epsilon_interval(phases, delta)
     except AccountingError:
         return _coarsely_composed(phases, delta)
@@ -262,6 +266,7 @@ def _coarsely_composed(phases: Sequence[Phase], delta: float) -> Interval | None
         steps[phase.sample_rate, _down(phase.noise_multiplier)] += phase.steps
     try:
         coarse = [Phase(*rates, count) for rates, count in steps.items()]
+        check_size(EXACT, coarse)
         value = epsilon_interval(coarse, delta).value
     except AccountingError:
         return None

@@ -30,6 +30,7 @@ from dpsgd_explorer.accounting import (
     NeighboringRelation,
     Phase,
 )
+from dpsgd_explorer.web.questions.limits import check_size
 from dpsgd_explorer.web.questions.rounding import certainty_limit
 
 THIS_RUN = "this run"
@@ -72,6 +73,7 @@ class Limits:
 @lru_cache(maxsize=256)
 def run_accuracy(phases: tuple[Phase, ...]) -> float:
     """Return the largest share of right guesses about this run, from 1/2 to 1."""
+    check_size("exact", phases)
     [at_zero] = EXACT.delta_bounds(phases, [0.0], RELATION)
     return (1 + at_zero.value) / 2
 

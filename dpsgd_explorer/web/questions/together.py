@@ -9,6 +9,7 @@ from functools import lru_cache
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.questions.limits import check_size
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 
@@ -38,6 +39,7 @@ def together(configs: Iterable[TrainingConfig]) -> Epsilon | None:
 def _composed(releases: tuple[tuple[Release, int], ...], delta: float) -> Epsilon:
     phases = [Phase(rate, noise, n * steps) for (rate, noise, steps), n in releases]
     total = sum(phase.steps for phase in phases)
+    check_size(DEFAULT_ACCOUNTANT, phases)
     [interval] = epsilon_intervals(phases, [total], delta, DEFAULT_ACCOUNTANT)
     terms = PrivacyTerms.of(DEFAULT_ACCOUNTANT, delta, status=interval.status)
     return Epsilon.spent(interval.value, terms)
