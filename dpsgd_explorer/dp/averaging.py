@@ -50,6 +50,12 @@ class ParameterAverage:
         self._averages = {n: p.detach().clone() for n, p in self._parameters.items()}
         self.updates = 0
 
+    def __repr__(self) -> str:
+        return (
+            f"ParameterAverage({len(self._averages)} parameters, decay={self._decay}, "
+            f"{self.updates} updates)"
+        )
+
     @torch.no_grad()
     def update(self) -> None:
         """Add the current parameters to the average."""

@@ -43,6 +43,9 @@ class Accountant(ABC):
     counts_truncated_batches: ClassVar[bool] = False
     max_rows: ClassVar[int] = 4096
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(status={self.status!r})"
+
     @abstractmethod
     def _epsilons(self, run: StepCounts, delta: float) -> Floats:
         """Return ε at delta of each row, [S]."""

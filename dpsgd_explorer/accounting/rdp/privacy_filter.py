@@ -91,6 +91,12 @@ class RenyiFilter:
                 field="order",
             )
 
+    def __repr__(self) -> str:
+        return (
+            f"RenyiFilter(epsilon={self.epsilon}, delta={self.delta}, "
+            f"order={self.order:.4g}; {self.spent:.4g} of {self.budget:.4g} spent)"
+        )
+
     @property
     def left(self) -> float:
         """The divergence that may still be spent."""

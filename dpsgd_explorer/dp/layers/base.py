@@ -63,6 +63,9 @@ class Rule(ABC, Generic[LayerT]):
     #: a layer cannot be sharded.
     reads_parameters: ClassVar[bool] = True
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def knows(self, layer: LayerT, name: str) -> bool:
         """Whether the rule covers the parameter of this name."""
         return name in self.parameter_names

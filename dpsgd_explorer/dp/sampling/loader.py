@@ -120,6 +120,9 @@ class PoissonLoader:
         self._part_size = physical_batch_size
         self._partition = partition
 
+    def __repr__(self) -> str:
+        return f"PoissonLoader({self.batch_sampler!r}, num_workers={self.num_workers})"
+
     def __len__(self) -> int:
         """Return the number of batches of the next iteration, or of a running one.
 

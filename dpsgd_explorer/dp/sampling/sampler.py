@@ -69,6 +69,13 @@ class PoissonSampler:
         self._prefetched_states: deque[Tensor] = deque()
         self._generator = generator
 
+    def __repr__(self) -> str:
+        steps = "" if self.steps is None else f" of {self.steps}"
+        return (
+            f"PoissonSampler({self.sample_size} records, "
+            f"sample_rate={self.sample_rate}, {self.position}{steps} batches drawn)"
+        )
+
     def __len__(self) -> int:
         """Return the number of batches of the next iteration, or of a running one.
 
