@@ -48,6 +48,7 @@ class Bounds:
         ConfigError: A bound is not a positive number, or the relation is unknown.
 
     Example:
+        >>> import numpy as np
         >>> bounds = Bounds(1.0, 2.0, neighboring_relation="replace_one")
         >>> bounds.xty_sensitivity
         4.0

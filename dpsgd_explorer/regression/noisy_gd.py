@@ -141,6 +141,7 @@ def noisy_gradient_descent(
         AccountingError: epsilon or delta is outside its domain.
 
     Example:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(-0.5, 0.5, size=(1000, 3))
         >>> y = X @ [0.5, -0.2, 0.1]

@@ -213,6 +213,7 @@ def ssp(
         DivergedError: The noisy X'X has no inverse.
 
     Example:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(-0.5, 0.5, size=(1000, 3))
         >>> y = X @ [0.5, -0.2, 0.1]
@@ -269,6 +270,7 @@ def adassp(
         DivergedError: The noisy X'X has no inverse.
 
     Example:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(-0.5, 0.5, size=(1000, 3))
         >>> y = X @ [0.5, -0.2, 0.1]

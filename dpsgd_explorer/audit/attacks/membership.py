@@ -49,6 +49,7 @@ class Signals:
             fewer than two shadow models or left out of fewer than two.
 
     Example:
+        >>> import numpy as np
         >>> Signals(
         ...     target=np.array([3.5, -0.5]),
         ...     shadows=np.array([[3.0, -1.0], [4.0, 0.0], [0.0, 2.0], [1.0, 3.0]]),
@@ -108,6 +109,7 @@ def loss_scores(signals: Signals) -> Floats:
         Scores ``(R,)`` in nats, at most 0; larger for members.
 
     Example:
+        >>> import numpy as np
         >>> loss_scores(
         ...     Signals(
         ...         target=np.array([3.0, 0.0]),
@@ -140,6 +142,7 @@ def likelihood_ratio_scores(signals: Signals) -> Floats:
     Example:
         The first record's logit, 3.5, is the mean of the shadow models with it.
 
+        >>> import numpy as np
         >>> likelihood_ratio_scores(
         ...     Signals(
         ...         target=np.array([3.5, -0.5]),
@@ -175,6 +178,7 @@ def relative_likelihood_scores(signals: Signals, gamma: float = GAMMA) -> Floats
         Scores ``(R,)`` from 0 to 1; larger for members.
 
     Example:
+        >>> import numpy as np
         >>> relative_likelihood_scores(
         ...     Signals(
         ...         target=np.array([3.0, 0.0]),

@@ -40,6 +40,7 @@ class Roc:
         members: Number of members.
 
     Example:
+        >>> import numpy as np
         >>> scores = np.array([5.0, 4.0, 4.0, 3.0, 2.0, 1.0])
         >>> joined = np.array([True, True, False, True, False, False])
         >>> roc = Roc.of(scores, joined)

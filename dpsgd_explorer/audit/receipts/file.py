@@ -35,12 +35,15 @@ def read_receipt(path: Path) -> dict[str, Any]:
 
     Example:
         >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "receipt.json"
-        ...     _ = path.write_text('{"version": 1, "epsilon": 0.9}')
-        ...     read_receipt(path)
+        >>> from pathlib import Path
+        >>> def read(text):
+        ...     with tempfile.TemporaryDirectory() as folder:
+        ...         path = Path(folder) / "receipt.json"
+        ...         path.write_text(text)
+        ...         return read_receipt(path)
+        >>> read('{"version": 1, "epsilon": 0.9}')
         {'version': 1, 'epsilon': 0.9}
-        >>> of_json(b'{"epsilon": NaN}')
+        >>> read('{"version": 1, "epsilon": NaN}')
         Traceback (most recent call last):
         ...
         dpsgd_explorer.errors.ReceiptError: file: must contain finite numbers, got NaN.
