@@ -22,8 +22,8 @@ from torch.func import functional_call, grad, vmap
 
 from benchmarks.models import Case
 from dpsgd_explorer.dp.backends.heap import HEAP, KEPT
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
-from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.training.cpu import kernels
 from dpsgd_explorer.training.timing import (
     CLIPPING_BOUND,

@@ -86,6 +86,7 @@ MOST_LINES = {"*.py": 400, "*.js": 250}
 EXPLAINED: dict[str, str] = {
     "benchmarks/report.py": "one function for each table, all alike",
     "tests/dp/safety/test_shared_draws.py": "one table of draws, read by all its tests",
+    "dpsgd_explorer/dp/config.py": "each argument, its domain and its message, once",
     "dpsgd_explorer/dp/engine.py": "one class; a third of it is help for its arguments",
     "dpsgd_explorer/dp/engine_state.py": "one run, saved and restored as a whole",
     "dpsgd_explorer/dp/safety/controlled_draws.py": "two ways to set what is drawn",

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp import PrivacyEngine
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES
 from dpsgd_explorer.dp.layers import RULES
 from dpsgd_explorer.dp.layers.linear import LinearRule
-from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import UnsupportedModuleError
 from dpsgd_explorer.web.content import engines as content
 from tests.dp.mutations.rules import RULES as BROKEN

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.models import CASES
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES, DEFAULT_MODE
-from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.training.timing import (
     machine,
     one_thread,

@@ -18,6 +18,7 @@ from dpsgd_explorer.dp.checks.loss.reading import REMEDY, LossReading
 from dpsgd_explorer.dp.checks.loss.watch import WATCH
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.clipping.sums import clipped_sum
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.distributed.agreement import refuse_unlike
 from dpsgd_explorer.dp.distributed.ranks import ALONE
 from dpsgd_explorer.dp.distributed.sharding import (
@@ -42,7 +43,6 @@ from dpsgd_explorer.dp.optimizer_hooks import (
     BackwardBinding,
     OptimizerBinding,
 )
-from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.dp.pending_gradients import PendingGradients, WaitingGradients
 from dpsgd_explorer.dp.safety.attach_check import PassCheck, likely_size
 from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any
+from typing import Any, Self
 
 import torch.distributed as dist
 from torch import nn
@@ -22,26 +22,39 @@ from torch.optim import Optimizer
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.schedules import Schedule
-from dpsgd_explorer.dp import argument_checks, choices
+from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.accounted_engine import AccountedEngine
 from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.backends.heap import HEAP
 from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
+from dpsgd_explorer.dp.config import (
+    Audit,
+    Clipping,
+    Config,
+    Execution,
+    Noise,
+    Sizes,
+    check_after,
+    check_example,
+    check_module,
+    check_parameter_lists,
+)
 from dpsgd_explorer.dp.distributed.data_parallel import switch_off, unwrapped
-from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks, warn_without_group
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engine_state import new_state
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_choice import NormChoice
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.optimizer_hooks import ScalerBinding, unwrapped_optimizer
-from dpsgd_explorer.dp.options import Options
-from dpsgd_explorer.dp.plan_arguments import PlanArguments
 from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.dp.sampling.loader import Collate, PoissonLoader, Records
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.validation import whole
+
+#: A batch (inputs, targets), and the loss of the training.
+Example = tuple[tuple[Any, Any], LossFunction]
 
 
 class PrivacyEngine(AccountedEngine):
@@ -54,8 +67,7 @@ class PrivacyEngine(AccountedEngine):
         sample_size: Records in the data set, N.
         target_epsilon: Epsilon of all steps together; the noise is chosen for it.
         target_delta: Delta, below 1/N; 1/(2N) if not given.
-        max_grad_norm: Clipping bound C on a sample's gradient (L2), shared equally by
-            the clipping groups; or the bound of each group.
+        max_grad_norm: Clipping bound C on a sample's gradient (L2); see ``Clipping``.
         epochs: Length of the run; or give ``steps``.  With ``noise_multiplier`` neither
             need be given: the run is then open-ended, and ``plan.steps`` is the number
             of batches of the first epoch.
@@ -66,27 +78,18 @@ class PrivacyEngine(AccountedEngine):
             sampling; the theorems "optimal", "advanced" and "basic"; or "all": the
             exact accountant decides, and the receipt holds the epsilon of each.
         named_params: For users of FastDP: must be all trainable parameters.
-        clipping_mode: How norms are computed; their values do not depend on it.
-            "MixOpt": by the cheaper method for each shape, gradients cached for the
-            sum; "MixGhostClip": the same, gradients computed again; "ghost": without
-            gradients; "instantiate": from gradients.  Or {layer's name: mode}.
-        clipping_fn: Factor of a gradient of norm n.  "automatic": C / (n + 0.01);
-            "Abadi": min(1, C / n); "global": C / Z up to Z, else 0.
-        clipping_style: Parameters that share a norm.  "all-layer": all of them;
-            "layer-wise": those of a layer; "param-wise": each alone.  Or names of the
-            layers at which a clipping group begins; or the groups, as lists of names.
-        clipping_threshold: With "global", longer gradients than this are left out;
-            ``max_grad_norm`` if not given.
+        clipping_mode: How norms are computed: "MixOpt", "MixGhostClip", "ghost" or
+            "instantiate", or {layer's name: mode}; see ``Execution``.
+        clipping_fn: "automatic", "Abadi" or "global"; ``fn`` of ``Clipping``.
+        clipping_style: "all-layer", "layer-wise" or "param-wise", or names of layers or
+            parameters; ``style`` of ``Clipping``.
+        clipping_threshold: ``threshold`` of ``Clipping``.
         origin_params: For users of FastDP; checked, and changes nothing.
         loss_reduction: "mean" or "sum": how the loss joins the samples.  As in other
             libraries, the gradient of a "sum" is not divided by the batch size.
-        noise: "secure": noise and batches are unpredictable and not repeatable.
-            "seeded": both repeat with the seed, and who knows it can remove the noise.
-        engine: How per-sample gradients are computed.  "hooks": from the inputs and
-            backprops of layers; "extending": the same, with gradients at the end of
-            backward; "vmap": by torch.func; "microbatch": one sample at a time.
-        physical_batch_size: Most samples per part in which ``poisson_loader`` yields a
-            batch.  The loop is the same; a step before the last part does nothing.
+        noise: "secure" or "seeded"; ``kind`` of ``Noise``.
+        engine: "hooks", "extending", "vmap" or "microbatch"; see ``Execution``.
+        physical_batch_size: See ``Execution``.
         sampling: "poisson": batches must come from ``poisson_loader``.  "unchecked":
             from anywhere, and epsilon is given only if the caller vouches for them.
         example_inputs: A batch ``(inputs, targets)`` as the loader yields it: the
@@ -96,33 +99,20 @@ class PrivacyEngine(AccountedEngine):
             ``example_inputs``.  A loss that the engine cannot read counts as measured
             if its operations are those of this function.
         steps: Length of the run; or give ``epochs``, or neither.
-        seed: Seed of seeded noise and of its batches; random if not given.
+        seed: See ``Noise``.
         plan: Instead of sizes, length, noise, delta and accountant.
-        noise_schedule: Change of the noise multiplier from step to step
-            (``dp.schedules``), 1 at the first; accounted step by step.
-        clipping_schedule: Change of the clipping bound: a schedule, or
-            ``AdaptiveClipping`` to follow a quantile of the norms.
+        noise_schedule: ``schedule`` of ``Noise``.
+        clipping_schedule: ``schedule`` of ``Clipping``.
         augmentation_multiplicity: Views per sample, next to each other in the batch; a
             sample's gradient is the mean over its views (``dp.views``).
-        grad_scaler: Scales the losses against underflow in half precision; the scale is
-            removed before clipping.  Needs ``engine="extending"``, since a scaler
-            expects gradients before the step.
+        grad_scaler: See ``Execution``.
         after: The engine of an earlier phase on the same records: ``get_epsilon`` then
             covers both, and as many canaries go on.  ``target_epsilon`` is that of this
             phase alone.
-        group: Processes of ``torch.distributed`` that train this model together: each
-            batch is shared among them, and noise is added once, to the sum over all.
-            All arguments, the model and the data set are the same on each rank, and
-            every rank makes every step.
-        partition: With a group, "strided": each rank has the whole data set, and works
-            on every W-th record of each batch.  "local": each has records that no
-            other rank has, possibly none, and samples them by itself; ``sample_size``
-            and ``batch_size`` are those of all ranks together.
-        audit: Number of canaries that go through every step, for ``audit()``.  They
-            change neither the training nor epsilon.
-        audit_relation: How a canary's two worlds differ: it is there or not
-            ("add_or_remove_one"), or another is there in its place ("replace_one").
-            The promise that ``audit()`` names is that of the relation.
+        group: See ``Execution``.
+        partition: "strided" or "local"; see ``Execution``.
+        audit: Number of canaries; ``canaries`` of ``Audit``.
+        audit_relation: "add_or_remove_one" or "replace_one"; ``relation`` of ``Audit``.
         assume_per_sample_loss: If True, the caller vouches that every loss is a mean or
             sum of a term for each sample, divided by nothing that depends on the batch.
 
@@ -172,64 +162,93 @@ class PrivacyEngine(AccountedEngine):
         partition: choices.Partition = "strided",
         assume_per_sample_loss: bool = False,
     ) -> None:
-        argument_checks.check_module(module)
-        argument_checks.check_after(after, PrivacyEngine)
-        settings = Options(
-            engine=engine,
-            clipping_mode=clipping_mode,
-            clipping_fn=clipping_fn,
-            clipping_style=clipping_style,
-            max_grad_norm=max_grad_norm,
-            clipping_threshold=clipping_threshold,
-            loss_reduction=loss_reduction,
-            noise=noise,
+        check_module(module)
+        check_after(after, PrivacyEngine)
+        config = Config.of(
+            Sizes(
+                batch_size=batch_size,
+                sample_size=sample_size,
+                steps=steps,
+                epochs=epochs,
+                noise_multiplier=noise_multiplier,
+                target_epsilon=target_epsilon,
+                target_delta=target_delta,
+            ),
+            clipping=Clipping(
+                max_grad_norm=max_grad_norm,
+                fn=clipping_fn,
+                style=clipping_style,
+                threshold=clipping_threshold,
+                schedule=clipping_schedule,
+            ),
+            noise=Noise(kind=noise, seed=seed, schedule=noise_schedule),
+            execution=Execution(
+                engine=engine,
+                clipping_mode=clipping_mode,
+                physical_batch_size=physical_batch_size,
+                grad_scaler=grad_scaler,
+                group=group,
+                partition=partition,
+            ),
+            audit=Audit(canaries=audit, relation=audit_relation),
+            plan=plan,
+            accounting_mode=accounting_mode,
             sampling=sampling,
-            noise_schedule=noise_schedule,
-            clipping_schedule=clipping_schedule,
+            loss_reduction=loss_reduction,
             augmentation_multiplicity=augmentation_multiplicity,
         )
-        ranks = group if isinstance(group, Ranks) else Ranks.of(group)
-        if ranks is ALONE:
-            warn_without_group()
-        self._wrapper, module = module, unwrapped(module, ranks)
-        argument_checks.check_grad_scaler(grad_scaler, engine)
-        physical_batch_size = argument_checks.physical_size(
-            physical_batch_size, sampling
-        )
-        argument_checks.check_parameter_lists(module, named_params, origin_params)
-        settings.clipper(clipping_groups(clipping_style, module))  # checks the names
-        if example_inputs is not None or loss_fn is not None:
-            argument_checks.check_example(example_inputs, loss_fn)
-        arguments = PlanArguments(
-            batch_size,
-            sample_size,
-            steps,
-            epochs,
-            noise_multiplier,
-            target_epsilon,
-            target_delta,
-        )
-        self._state = new_state(
-            settings,
-            arguments,
-            plan,
-            accounting_mode,
-            seed,
-            audit,
-            audit_relation,
-            ranks,
-            partition,
-            None if after is None else after._state,
-        )
+        inner = unwrapped(module, config.ranks)
+        check_parameter_lists(inner, named_params, origin_params)
+        example = _checked_example(example_inputs, loss_fn)
+        self._begin(module, config, example, after, assume_per_sample_loss)
+
+    @classmethod
+    def _of(
+        cls,
+        module: nn.Module,
+        config: Config,
+        *,
+        example: Example | None,
+        after: PrivacyEngine | None,
+        assume_per_sample_loss: bool,
+    ) -> Self:
+        """Return the engine of arguments that are checked already."""
+        check_module(module)
+        check_after(after, PrivacyEngine)
+        engine = cls.__new__(cls)
+        engine._begin(module, config, example, after, assume_per_sample_loss)
+        return engine
+
+    def _begin(
+        self,
+        module: nn.Module,
+        config: Config,
+        example: Example | None,
+        after: PrivacyEngine | None,
+        assume_per_sample_loss: bool,
+    ) -> None:
+        """Prepare the run, with nothing attached.
+
+        Args:
+            module: The model, or a wrapper of it.
+            config: The arguments of the run.
+            example: A batch, and the loss of the training.
+            after: The engine of an earlier phase.
+            assume_per_sample_loss: Whether the caller vouches for the loss.
+
+        Raises:
+            ConfigError: an argument does not fit the model.
+        """
+        self._wrapper, self.module = module, unwrapped(module, config.ranks)
+        options = config.options
+        # Names of layers are checked now, and not at attach.
+        options.clipper(clipping_groups(options.clipping_style, self.module))
+        self._state = new_state(config, None if after is None else after._state)
+        self._state.loss_assumed = assume_per_sample_loss
         if after is not None:  # whose plan ends here, by choice
             after._unfinished_is_known = True
-        self._state.loss_assumed = assume_per_sample_loss
-        self.module = module
-        self._example = example_inputs
-        self._loss_fn = loss_fn
-        self._part_size = physical_batch_size
-        self._grad_scaler = grad_scaler
-        self._loss_scale = grad_scaler.get_scale if grad_scaler else unit_loss_scale
+        self._example = example
+        self._execution = config.execution
         self._attachment: Attachment | None = None
 
     def poisson_loader(
@@ -268,7 +287,7 @@ class PrivacyEngine(AccountedEngine):
             sampler,
             self._state.note_draw,
             collate,
-            self._part_size,
+            self._execution.physical_batch_size,
             num_workers,
             self._state.partition,
         )
@@ -306,16 +325,22 @@ class PrivacyEngine(AccountedEngine):
             raise PrivacyError("the engine is already attached. Call detach() first.")
         own = [unwrapped_optimizer(each) for each in optimizers or (None,)]
         with ExitStack() as undo:
+            scaler = self._execution.grad_scaler
             attachment = Attachment(
-                self.module, own, self._state, self, self._loss_scale, self._part_size
+                self.module,
+                own,
+                self._state,
+                self,
+                unit_loss_scale if scaler is None else scaler.get_scale,
+                self._execution.physical_batch_size,
             )
             undo.callback(attachment.undo)
             attachment.loss_is_vouched = self._state.loss_assumed
-            if self._example is not None and self._loss_fn is not None:
-                attachment.check_example(self._example, self._loss_fn)
+            if self._example is not None:
+                attachment.check_example(*self._example)
             attachment.undo_too(switch_off(self._wrapper))
-            if self._grad_scaler is not None:
-                attachment.undo_too(ScalerBinding(self._grad_scaler).release)
+            if scaler is not None:
+                attachment.undo_too(ScalerBinding(scaler).release)
             spending.warn_of_uncounted(
                 self.module, self._state.writers(), attachment.dropped
             )
@@ -397,3 +422,15 @@ class PrivacyEngine(AccountedEngine):
         self._state.restore(state, lost_steps, parameters=size)
         if self._attachment is not None:
             self._attachment.set_bound()
+
+
+def _checked_example(
+    inputs: tuple[Any, Any] | None, loss_fn: LossFunction | None
+) -> Example | None:
+    """Return both, or None for neither; raise ConfigError unless they fit together."""
+    if inputs is None and loss_fn is None:
+        return None
+    check_example(inputs, loss_fn)
+    assert inputs is not None
+    assert loss_fn is not None
+    return inputs, loss_fn

@@ -9,10 +9,11 @@ from typing import Any
 
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
 from dpsgd_explorer.dp.canaries.gradients import UNIT
-from dpsgd_explorer.dp.canaries.riders import Riders, checked_count, why_apart
+from dpsgd_explorer.dp.canaries.riders import Riders, why_apart
 from dpsgd_explorer.dp.checks.loss.reading import REMEDY
 from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
+from dpsgd_explorer.dp.config import Config, Options
 from dpsgd_explorer.dp.distributed.agreement import step_fingerprint
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.ledger import phases, seeds
@@ -24,10 +25,8 @@ from dpsgd_explorer.dp.ledger.weights import WeightsWatch
 from dpsgd_explorer.dp.noise.base import NoiseSource
 from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
-from dpsgd_explorer.dp.options import Options
-from dpsgd_explorer.dp.plan_arguments import PlanArguments, refuse_schedules
 from dpsgd_explorer.dp.sampling.loader import OnDraw
-from dpsgd_explorer.dp.sampling.partition import PARTITIONS, Local, Strided
+from dpsgd_explorer.dp.sampling.partition import Local, Strided
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import one_of, positive
@@ -371,82 +370,50 @@ class EngineState:
         }
 
 
-def new_state(
-    options: Options,
-    arguments: PlanArguments,
-    plan: Plan | None,
-    accounting_mode: str,
-    seed: int | None,
-    audit: int = 0,
-    audit_relation: str = NeighboringRelation.ADD_OR_REMOVE_ONE,
-    ranks: Ranks = ALONE,
-    partition: str = "strided",
-    earlier: EngineState | None = None,
-) -> EngineState:
-    """Return the state of a run before its first step.
+def new_state(config: Config, earlier: EngineState | None = None) -> EngineState:
+    """Returns the state of a run before its first step.
 
     Args:
-        options: How gradients are clipped, noised and sampled.
-        arguments: Sizes, length, noise and delta, as the user gave them.
-        plan: Given by the user in place of the arguments.
-        accounting_mode: A key of ACCOUNTANTS, or "all".
-        seed: Seed of seeded noise; drawn if None.
-        audit: Number of canaries.
-        audit_relation: How a canary's two worlds differ.
-        ranks: The processes that train together.
-        partition: A key of PARTITIONS.
+        config: The arguments of the run.
         earlier: State of the engine before this one.
 
     Raises:
-        ConfigError: naming the argument at fault.
+        ConfigError: the seed is outside its domain, or given to secure noise.
     """
-    spread = PARTITIONS[one_of("partition", partition, list(PARTITIONS))]
-    plan = arguments.plan(plan, accounting_mode, options.noise_schedule)
-    options = dataclasses.replace(options, noise_schedule=plan.noise_schedule)
-    if arguments.open_ended:
-        refuse_schedules(
-            noise_schedule=options.noise_schedule,
-            clipping_schedule=options.clipping_schedule,
-        )
-    bound = bound_of(options.clipping_schedule, plan)
-    settings = {f"plan.{name}": value for name, value in vars(plan).items()}
-    audit = checked_count(audit, is_private=plan.is_private, sampling=options.sampling)
-    relations = list(NeighboringRelation)
-    relation = NeighboringRelation(one_of("audit_relation", audit_relation, relations))
-    more = {"audit": audit, "audit_relation": audit_relation, "partition": partition}
-    ranks.require_same({**settings, **options.as_data(), **more})
-    canaries_before = None if earlier is None else earlier.riders
+    plan, options, ranks = config.plan, config.options, config.ranks
     noise, generator, seed = generators(
-        options.noise, seed, ranks, samples_alone=spread is Local
+        options.noise, config.seed, ranks, samples_alone=config.spread is Local
     )
     return EngineState(
         plan=plan,
         options=options,
-        open_ended=arguments.open_ended,
-        steps_are_final=arguments.noise_multiplier is None,
+        open_ended=config.open_ended,
+        steps_are_final=config.steps_are_final,
         noise=noise,
         seed=seed,
-        sampler=PoissonSampler(plan, generator, open_ended=arguments.open_ended),
-        bound=bound,
+        sampler=PoissonSampler(plan, generator, open_ended=config.open_ended),
+        bound=bound_of(options.clipping_schedule, plan),
         ranks=ranks,
-        partition=spread(ranks),
-        riders=(
-            Riders(
-                audit,
-                plan,
-                options.whole_clipper(UNIT),
-                options.noise,
-                seed,
-                relation,
-                ranks,
-                None
-                if why_apart(audit, relation, canaries_before)
-                else canaries_before,
-            )
-            if audit
-            else None
-        ),
+        partition=config.spread(ranks),
+        riders=_riders(config, seed, None if earlier is None else earlier.riders),
         earlier=earlier,
+    )
+
+
+def _riders(config: Config, seed: int | None, earlier: Riders | None) -> Riders | None:
+    """Returns the canaries of a run, which go on with those before if they can."""
+    count, relation = config.canaries, config.relation
+    if not count:
+        return None
+    return Riders(
+        count,
+        config.plan,
+        config.options.whole_clipper(UNIT),
+        config.options.noise,
+        seed,
+        relation,
+        config.ranks,
+        None if why_apart(count, relation, earlier) else earlier,
     )
 
 

@@ -14,8 +14,17 @@ from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.dp import choices
-from dpsgd_explorer.dp.engine import PrivacyEngine
-from dpsgd_explorer.dp.option_groups import Audit, Clipping, Execution, Noise, group
+from dpsgd_explorer.dp.config import (
+    Audit,
+    Clipping,
+    Config,
+    Execution,
+    Noise,
+    Sizes,
+    check_example,
+    group,
+)
+from dpsgd_explorer.dp.engine import Example, PrivacyEngine
 from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.dp.sampling.loader import (
     Collate,
@@ -262,43 +271,32 @@ def make_private(
         >>> run.plan.steps
         100
     """
-    clipping = group("clipping", clipping, Clipping)
-    noise = group("noise", noise, Noise)
     execution = group("execution", execution, Execution)
-    audit = group("audit", audit, Audit)
     fetch, size = fetcher(dataset, collate or default_collate)
-    engine = PrivacyEngine(
-        model,
-        batch_size=batch_size,
-        sample_size=size if sample_size is None else sample_size,
-        epochs=epochs,
-        steps=steps,
-        target_epsilon=target_epsilon,
-        noise_multiplier=noise_multiplier,
-        target_delta=target_delta,
+    config = Config.of(
+        Sizes(
+            batch_size=batch_size,
+            sample_size=size if sample_size is None else sample_size,
+            epochs=epochs,
+            steps=steps,
+            target_epsilon=target_epsilon,
+            noise_multiplier=noise_multiplier,
+            target_delta=target_delta,
+        ),
+        clipping=group("clipping", clipping, Clipping),
+        noise=group("noise", noise, Noise),
+        execution=execution,
+        audit=group("audit", audit, Audit),
         accounting_mode=accounting_mode,
-        max_grad_norm=clipping.max_grad_norm,
-        clipping_fn=clipping.fn,
-        clipping_style=clipping.style,
-        clipping_threshold=clipping.threshold,
-        clipping_schedule=clipping.schedule,
-        noise=noise.kind,
-        seed=noise.seed,
-        noise_schedule=noise.schedule,
-        engine=execution.engine,
-        clipping_mode=execution.clipping_mode,
-        physical_batch_size=execution.physical_batch_size,
-        grad_scaler=execution.grad_scaler,
-        group=execution.group,
-        partition=execution.partition,
-        audit=audit.canaries,
-        audit_relation=audit.relation,
         loss_reduction=loss_reduction,
-        assume_per_sample_loss=assume_per_sample_loss,
         augmentation_multiplicity=augmentation_multiplicity,
-        example_inputs=None if loss_fn is None else _example(fetch, size),
-        loss_fn=loss_fn,
+    )
+    engine = PrivacyEngine._of(
+        model,
+        config,
+        example=_example(fetch, size, loss_fn),
         after=after.engine if isinstance(after, Run) else after,
+        assume_per_sample_loss=assume_per_sample_loss,
     )
     loader = engine.poisson_loader(
         dataset, collate=collate, num_workers=execution.num_workers
@@ -308,12 +306,14 @@ def make_private(
     return Run(engine, optimizers, loader)
 
 
-def _example(fetch: Fetch, size: int) -> tuple[Any, Any]:
-    """Return a batch of inputs and targets.
+def _example(fetch: Fetch, size: int, loss_fn: LossFunction | None) -> Example | None:
+    """Return a batch of inputs and targets, with the loss; None without a loss.
 
     Raises:
         ConfigError: a batch is something else.
     """
+    if loss_fn is None:
+        return None
     batch = fetch(torch.arange(min(EXAMPLE_RECORDS, size)))
     if not isinstance(batch, tuple | list) or len(batch) != 2:
         raise ConfigError(
@@ -321,5 +321,6 @@ def _example(fetch: Fetch, size: int) -> tuple[Any, Any]:
             "loss_fn must be left out unless a batch is a pair of inputs and targets, "
             f"got a batch of type {type(batch).__name__}.",
         )
+    check_example(batch, loss_fn)
     inputs, targets = batch
-    return inputs, targets
+    return (inputs, targets), loss_fn

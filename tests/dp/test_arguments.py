@@ -16,7 +16,7 @@ from dpsgd_explorer.dp import (
     choices,
     schedules,
 )
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.dp.sampling.partition import PARTITIONS
 from dpsgd_explorer.errors import ConfigError, ExplorerError
 from dpsgd_explorer.validation import shown

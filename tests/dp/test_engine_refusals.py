@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn, optim
 
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.errors import ExplorerError, PrivacyError, PrivacyWarning
 from tests.dp.nets import POISSON, attached, backward, case, data, linear, step, train
 

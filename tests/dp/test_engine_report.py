@@ -10,7 +10,7 @@ from torch import optim
 
 from dpsgd_explorer.accounting import Odometer, Plan
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
 from tests.dp.nets import (
     attached,

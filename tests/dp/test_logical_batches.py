@@ -9,7 +9,7 @@ from torch import nn, optim
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from tests.dp.nets import (
     CLASSES,

@@ -275,12 +275,31 @@ def test_several_optimizers_share_the_steps():
         ({"target_epsilon": 1.0}, "give exactly one of"),
         ({"after": "run"}, "after must be the engine of an earlier phase, got 'run'"),
         ({"target_delta": 0.5}, "target_delta must be above 0 and below 1/N"),
-        ({"clipping": dp.Clipping(fn="abadi")}, "clipping_fn"),
     ],
 )
 def test_arguments_at_fault_are_named(options, said):
     with pytest.raises(ConfigError, match=said):
         private(net(), **options)
+
+
+@pytest.mark.parametrize(
+    ("made", "field"),
+    [
+        (lambda: dp.Clipping(fn="abadi"), "clipping_fn"),
+        (lambda: dp.Clipping(max_grad_norm=0.0), "max_grad_norm"),
+        (lambda: dp.Clipping(threshold=1.0), "clipping_threshold"),
+        (lambda: dp.Clipping(schedule=dp.AdaptiveClipping()), "clipping_schedule"),
+        (lambda: dp.Noise(kind="normal"), "noise"),
+        (lambda: dp.Execution(engine="opacus"), "engine"),
+        (lambda: dp.Execution(physical_batch_size=0), "physical_batch_size"),
+        (lambda: dp.Execution(partition="shared"), "partition"),
+        (lambda: dp.Audit(relation="one"), "audit_relation"),
+    ],
+)
+def test_a_group_of_options_that_exists_is_valid(made, field):
+    with pytest.raises(ConfigError) as caught:
+        made()
+    assert caught.value.field == field
 
 
 def test_the_optimizer_must_train_the_model():

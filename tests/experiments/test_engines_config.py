@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpsgd_explorer.dp.options import ENGINES as MECHANISMS
+from dpsgd_explorer.dp.config import ENGINES as MECHANISMS
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.engines_config import (
     CONTENDERS,

@@ -15,7 +15,7 @@ from dpsgd_explorer.dp.clipping.clipper import (
     abadi_factors,
     automatic_factors,
 )
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.experiments import vocabulary
 from tests.dp.nets import NETS, attached, case, clipped_sum, step, total_norm
 

@@ -13,7 +13,7 @@ from dpsgd_explorer.dp.clipping.clipper import (
     global_factors,
 )
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.engines.test_engines_agree import EXACT, loop_gradients
 from tests.dp.nets import CLASSES, NETS, UNREAD, attached, case, clipped_sum, step

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from tests.dp.nets import NETS, SAMPLES, attached, backward, case, clipped_sum, step
 
 SLACK = 1 + 1e-6

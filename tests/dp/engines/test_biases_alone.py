@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import nn
 
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.normalization import LayerNormRule
-from dpsgd_explorer.dp.options import ENGINES
 from tests.dp.nets import moved_by_a_step, watched
 
 SAMPLES = 3

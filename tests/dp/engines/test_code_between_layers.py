@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from tests.dp.nets import attached, clipped_sum, linear
 
 SETTINGS = {"batch_size": 8, "sample_size": 40, "steps": 50, "noise_multiplier": 1.0}

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
-from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.engines.test_engines_agree import check_clipped_sum
 from tests.dp.nets import attached

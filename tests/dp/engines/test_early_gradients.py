@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.normalization import GroupNormRule, LayerNormRule
-from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import PrivacyError
 from tests.dp.nets import moved_by_a_step, watched
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from dpsgd_explorer.dp import per_sample_gradients
 from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from tests.dp.nets import NETS, case, clipped_sum, total_norm
 
 EXACT = {"rtol": 1e-10, "atol": 1e-13}

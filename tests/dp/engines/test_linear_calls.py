@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines import deferred_gradients
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.linear_calls import LinearCalls, together
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.recurrent_gates import GatesRule
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
-from dpsgd_explorer.dp.options import ENGINES
 from tests.dp.nets import moved_by_a_step
 
 SAMPLES = 7

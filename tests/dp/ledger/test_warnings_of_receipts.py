@@ -10,8 +10,8 @@ from torch import optim
 from dpsgd_explorer.accounting.poisson_sizes import are_of_one_size
 from dpsgd_explorer.audit.receipts.verification import verify_receipt
 from dpsgd_explorer.dp import ParameterAverage, PrivacyEngine
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.ledger import seeds
-from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import PrivacyWarning
 from tests.dp.nets import POISSON, attached, backward, case, data, linear, step
 

@@ -9,7 +9,7 @@ from torch.autograd import Variable
 
 from dpsgd_explorer.dp.backends.heap import HEAP
 from dpsgd_explorer.dp.checks.loss.watch import WATCH
-from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.errors import MixedLossError
 from tests.dp.nets import attached, case, step
 

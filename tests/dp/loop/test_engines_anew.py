@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.utils.data import TensorDataset
 
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from tests.dp.nets import case
 

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 import dpsgd_explorer.dp
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.errors import PrivacyError
 from tests.dp.nets import CLASSES, POISSON, attached, backward, clipped_sum, data
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn, optim
 
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.errors import PrivacyError
 from tests.dp.nets import attached, backward, case, data, linear, step
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp import per_sample_gradients
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.dp.modules.input_rows import InputRows
-from dpsgd_explorer.dp.options import CHOICES
 from tests.dp.nets import attached
 
 STEPS = 5

@@ -12,7 +12,7 @@ from dpsgd_explorer.dp import (
     make_private_ready,
     per_sample_gradients,
 )
-from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 from tests.dp.nets import POISSON, data, linear, mlp, step
 

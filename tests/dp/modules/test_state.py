@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp import make_private_ready
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.dp.modules.state import ModuleState, refuse_different
-from dpsgd_explorer.dp.options import CHOICES
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.nets import attached, step
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from tests.dp import laws
 from tests.dp.laws import ALARM
 from tests.dp.nets import attached, flat

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from dpsgd_explorer import dp
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.examination import ATTACHED, LOSS_NOT_RUN, NOT_RUN
-from dpsgd_explorer.dp.options import ENGINES
 from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.safety.gradient_parts import (
     chosen,
     differences,

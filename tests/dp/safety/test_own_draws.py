@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import distributions, nn
 
-from dpsgd_explorer.dp.options import ENGINES
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.safety.test_shared_draws import WIDTH, Coin, first_pass
 

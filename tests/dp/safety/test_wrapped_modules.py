@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.optim.swa_utils import AveragedModel
 
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.nets import attached, backward, case, mlp, step, train
 

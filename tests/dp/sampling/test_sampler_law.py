@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from tests.dp import laws
 from tests.dp.laws import ALARM
 from tests.dp.nets import data, linear

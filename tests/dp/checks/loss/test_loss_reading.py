@@ -11,7 +11,7 @@ from torch.autograd import Variable
 
 from dpsgd_explorer.dp import PrivacyEngine, per_sample_mean
 from dpsgd_explorer.dp.checks.loss.watch import LossWatch
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.errors import ConfigError, MixedLossError, PrivacyError
 from tests.dp.loss_cases import CLASSES, Tokens, token_classes
 from tests.dp.nets import POISSON, UNREAD, attached, data, linear, train

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from dpsgd_explorer.dp.options import CHOICES
+from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.errors import MixedLossError, PrivacyError
 from tests.dp.loss_cases import (
     ORDINARY,

@@ -1,0 +1,701 @@
+"""The arguments of a run: what each one means, its domain, and what is said outside it.
+
+``make_private`` takes them in groups: ``Clipping``, ``Noise``, ``Execution``,
+``Audit``.  ``PrivacyEngine`` takes the same under FastDP's flat names, by which
+messages, receipts and saved states call them.  Both make one ``Config``, with the plan
+that the sizes describe.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import torch.distributed as dist
+from torch import nn
+from torch.amp import GradScaler
+
+from dpsgd_explorer.accounting import NAMES, NeighboringRelation, Plan
+from dpsgd_explorer.accounting.schedules import Schedule
+from dpsgd_explorer.dp import choices
+from dpsgd_explorer.dp.canaries.riders import checked_count
+from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
+from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
+from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS, Clipper, equal_bounds
+from dpsgd_explorer.dp.clipping.groups import (
+    CLIPPING_STYLES,
+    ClippingGroups,
+    ClippingStyle,
+    check_form,
+)
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks, warn_without_group
+from dpsgd_explorer.dp.engines.base import LOSS_REDUCTIONS, GradientEngine
+from dpsgd_explorer.dp.engines.extending import ExtendingEngine
+from dpsgd_explorer.dp.engines.hooks import HooksEngine
+from dpsgd_explorer.dp.engines.microbatch import MicrobatchEngine
+from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES, ClippingMode
+from dpsgd_explorer.dp.engines.vmap import VmapEngine
+from dpsgd_explorer.dp.noise.seeded import NOISES
+from dpsgd_explorer.dp.sampling.partition import PARTITIONS, Strided
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.validation import finite, one_of, positive, shown, whole
+
+MAX_RECORDS = 2**53  # whole numbers up to it are exact in a float
+MAX_VIEWS = 2**20  # views of a sample; more than fit into memory
+
+ENGINES: dict[str, type[GradientEngine]] = {
+    "hooks": HooksEngine,
+    "extending": ExtendingEngine,
+    "vmap": VmapEngine,
+    "microbatch": MicrobatchEngine,
+}
+
+#: {argument of PrivacyEngine: its names}; ``choices`` has them as types.
+CHOICES: dict[str, Collection[str]] = {
+    "engine": ENGINES,
+    "clipping_mode": CLIPPING_MODES,
+    "clipping_fn": CLIPPING_FUNCTIONS,
+    "clipping_style": CLIPPING_STYLES,
+    "loss_reduction": LOSS_REDUCTIONS,
+    "noise": NOISES,
+    "sampling": ("poisson", "unchecked"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipping:
+    """How the gradient of a sample is clipped.
+
+    Attributes:
+        max_grad_norm: Bound C on a sample's gradient (L2), shared equally by the
+            clipping groups; or the bound of each group.
+        fn: Factor of a gradient of norm n.  "automatic": C / (n + 0.01); "Abadi":
+            min(1, C / n); "global": C / Z up to Z, else 0.
+        style: Parameters that share a norm.  "all-layer": all of them; "layer-wise":
+            those of a layer; "param-wise": each parameter has a norm of its own.  Or
+            names of the layers at which a clipping group begins; or the groups, as
+            lists of names.
+        threshold: Z of ``fn="global"``; ``max_grad_norm`` if not given.
+        schedule: Change of the bound: a schedule of ``dp.schedules``, or
+            ``AdaptiveClipping`` to follow a quantile of the norms.
+
+    Raises:
+        ConfigError: a value is outside its domain.
+
+    Example:
+        >>> Clipping(max_grad_norm=0.5, fn="Abadi").max_grad_norm
+        0.5
+    """
+
+    max_grad_norm: float | Sequence[float] = 1.0
+    fn: choices.ClippingFn = "automatic"
+    style: choices.ClippingStyle = "all-layer"
+    threshold: float | None = None
+    schedule: ClippingSchedule | None = None
+
+    def __post_init__(self) -> None:
+        """Check every value; numbers of numpy and torch become Python's own."""
+        check_form(self.style)
+        object.__setattr__(self, "max_grad_norm", _bounds(self.max_grad_norm))
+        if self.threshold is not None:
+            threshold = positive("clipping_threshold", self.threshold)
+            object.__setattr__(self, "threshold", threshold)
+        one_of("clipping_fn", self.fn, CLIPPING_FUNCTIONS)
+        kinds = Schedule | AdaptiveClipping
+        _require_kind("clipping_schedule", self.schedule, kinds)
+        is_adaptive = isinstance(self.schedule, AdaptiveClipping)
+        if is_adaptive and (self.fn != "Abadi" or self.style != "all-layer"):
+            raise ConfigError(
+                "clipping_schedule",
+                "clipping_schedule=AdaptiveClipping() needs one norm per sample, so "
+                "clipping_fn must be 'Abadi' and clipping_style 'all-layer', got "
+                f"{self.fn!r} and {self.style!r}.",
+            )
+        if self.threshold is not None and self.fn != "global":
+            raise ConfigError(
+                "clipping_threshold",
+                "clipping_threshold must be left out unless clipping_fn is 'global', "
+                f"got clipping_fn={self.fn!r}.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """How the noise of a step is drawn.  Its size is ``noise_multiplier``.
+
+    Attributes:
+        kind: "secure": noise and batches are unpredictable and cannot be repeated.
+            "seeded": both repeat with the seed, and anyone who knows the seed can
+            remove the noise.
+        seed: Seed of seeded noise and of its batches; random if not given.
+        schedule: Change of the noise multiplier from step to step (``dp.schedules``),
+            1 at the first; accounted step by step.
+
+    Raises:
+        ConfigError: a value is outside its domain.
+
+    Example:
+        >>> Noise(kind="seeded", seed=1).seed
+        1
+    """
+
+    kind: choices.Noise = "secure"
+    seed: int | None = None
+    schedule: Schedule | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the plan."""
+        one_of("noise", self.kind, NOISES)
+        _require_kind("noise_schedule", self.schedule, Schedule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How a step is computed.  Nothing here changes the private mechanism or epsilon.
+
+    Attributes:
+        engine: How per-sample gradients are computed.  "hooks": from the inputs and
+            backprops of layers; "extending": the same, with gradients at the end of
+            backward; "vmap": by torch.func; "microbatch": one sample at a time.
+        clipping_mode: How norms are computed; their values do not depend on it.
+            "MixOpt": by the cheaper method for each shape, gradients stored for the
+            sum; "MixGhostClip": the same, gradients computed again; "ghost": without
+            gradients; "instantiate": from gradients.  Or {layer's name: mode}.
+        physical_batch_size: Most samples in memory at a time: the loader yields a
+            larger batch in parts.  The loop stays the same, and a step before the last
+            part does nothing.
+        num_workers: Processes that fetch records ahead.
+        grad_scaler: Scales the losses against underflow in half precision; the scale is
+            removed before clipping.  Needs ``engine="extending"``, since a scaler
+            expects gradients before the step.
+        group: Processes of ``torch.distributed`` that train the model together: each
+            batch is shared among them, and noise is added once, to the sum over all.
+            All arguments, the model and the data set are the same on each rank, and
+            every rank makes every step.
+        partition: With a group, "strided": each rank has the whole data set, and works
+            on every W-th record of each batch.  "local": each has records that no
+            other rank has, possibly none, and samples them by itself; ``sample_size``
+            and ``batch_size`` are those of all ranks together.
+
+    Raises:
+        ConfigError: a value is outside its domain.
+
+    Example:
+        >>> Execution(physical_batch_size=64).engine
+        'hooks'
+    """
+
+    engine: choices.Engine = "hooks"
+    clipping_mode: choices.ClippingMode = "MixOpt"
+    physical_batch_size: int | None = None
+    num_workers: int = 0
+    grad_scaler: GradScaler | None = None
+    group: dist.ProcessGroup | Ranks = ALONE
+    partition: choices.Partition = "strided"
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the model."""
+        one_of("engine", self.engine, ENGINES)
+        mode = self.clipping_mode
+        for value in mode.values() if isinstance(mode, Mapping) else [mode]:
+            one_of("clipping_mode", value, CLIPPING_MODES)
+        one_of("partition", self.partition, list(PARTITIONS))
+        releases_in_backward = ENGINES[self.engine].releases_in_backward
+        if self.grad_scaler is not None and not releases_in_backward:
+            raise ConfigError(
+                "grad_scaler",
+                "grad_scaler must be given with engine='extending', because only that "
+                f"engine has gradients before the step, got engine={self.engine!r}.",
+            )
+        size, name = self.physical_batch_size, "physical_batch_size"
+        if size is not None:
+            object.__setattr__(self, name, whole(name, size, 1, MAX_RECORDS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """Canaries that measure a lower bound on epsilon while the model trains.
+
+    Attributes:
+        canaries: Number of canaries that go through every step; 0 for no audit.  They
+            change neither the training nor epsilon.
+        relation: How a canary's two worlds differ: it is there or not
+            ("add_or_remove_one"), or another is there in its place ("replace_one").
+            The promise that ``audit()`` names is that of the relation.
+
+    Raises:
+        ConfigError: there is no such relation.
+
+    Example:
+        >>> Audit(canaries=2000).relation
+        'add_or_remove_one'
+    """
+
+    canaries: int = 0
+    relation: choices.AuditRelation = "add_or_remove_one"
+
+    def __post_init__(self) -> None:
+        """Check the relation; the number of canaries depends on the plan."""
+        one_of("audit_relation", self.relation, list(NeighboringRelation))
+
+
+Group = TypeVar("Group", Clipping, Noise, Execution, Audit)
+
+
+def group(name: str, given: Group | None, kind: type[Group]) -> Group:
+    """Return the options given, or the default ones.
+
+    Raises:
+        ConfigError: something else was given, such as the name of an option.
+    """
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise ConfigError(
+            name, f"{name} must be a dp.{kind.__name__}(...), got {given!r}."
+        )
+    return given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How gradients are clipped, noised and sampled, under PrivacyEngine's names."""
+
+    engine: str
+    clipping_mode: ClippingMode
+    clipping_fn: str
+    clipping_style: ClippingStyle
+    max_grad_norm: float | Sequence[float]
+    clipping_threshold: float | None
+    loss_reduction: str
+    noise: str
+    sampling: str
+    noise_schedule: Schedule | None = None
+    clipping_schedule: ClippingSchedule | None = None
+    augmentation_multiplicity: int = 1
+
+    def __post_init__(self) -> None:
+        """Check what is in no group; views become a plain number."""
+        one_of("loss_reduction", self.loss_reduction, LOSS_REDUCTIONS)
+        one_of("sampling", self.sampling, CHOICES["sampling"])
+        name = "augmentation_multiplicity"
+        views = whole(name, self.augmentation_multiplicity, 1, MAX_VIEWS)
+        object.__setattr__(self, name, views)
+        if views > 1 and self.engine == "microbatch":
+            raise ConfigError(
+                name,
+                "augmentation_multiplicity must be 1 with engine='microbatch', which "
+                f"runs one row at a time, got {views}. Use another engine.",
+            )
+
+    @property
+    def _bounds(self) -> list[Any]:
+        bounds = self.max_grad_norm
+        return list(bounds) if isinstance(bounds, Sequence) else [bounds]
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """Largest L2 norm that one record adds to the clipped sum, sqrt(sum R_g^2)."""
+        return math.hypot(*self._bounds)
+
+    def clipper(self, clipping_groups: ClippingGroups) -> Clipper:
+        """Return the clipper of these groups.
+
+        Raises:
+            ConfigError: max_grad_norm has bounds for another number of groups.
+        """
+        groups = clipping_groups.groups
+        count, bounds = len(groups), self._bounds
+        if not isinstance(self.max_grad_norm, Sequence):
+            bounds = equal_bounds(self.max_grad_norm, count)
+        if len(bounds) != count:
+            raise ConfigError(
+                "max_grad_norm",
+                "max_grad_norm must be one number, or one number for each of the "
+                f"{count} groups of clipping_style, got {len(bounds)} numbers.",
+            )
+        return Clipper(
+            self.clipping_fn, groups, bounds, threshold_ratio=self._threshold_ratio
+        )
+
+    def whole_clipper(self, unit: str) -> Clipper:
+        """Return a clipper of one group, this unit, with the whole gradient's bound."""
+        bounds = [self.sensitivity]
+        return Clipper(
+            self.clipping_fn, [[unit]], bounds, threshold_ratio=self._threshold_ratio
+        )
+
+    @property
+    def _threshold_ratio(self) -> float:
+        return (self.clipping_threshold or self.sensitivity) / self.sensitivity
+
+    def as_data(self) -> dict[str, Any]:
+        """Return JSON values by name, without fields that have their default."""
+        defaults = {field.name: field.default for field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: _plain(value)
+            for name, value in values.items()
+            if defaults[name] is MISSING or value != defaults[name]
+        }
+
+
+class Sizes(NamedTuple):
+    """What a user says of a run's sizes, length, noise and delta; see PrivacyEngine."""
+
+    batch_size: int | None = None
+    sample_size: int | None = None
+    steps: int | None = None
+    epochs: float | None = None
+    noise_multiplier: float | None = None
+    target_epsilon: float | None = None
+    target_delta: float | None = None
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether noise is given and no length."""
+        no_length = self.steps is None and self.epochs is None
+        return no_length and self.noise_multiplier is not None
+
+    def plan(
+        self, plan: Plan | None, accounting_mode: str, schedule: Schedule | None
+    ) -> Plan:
+        """Return the plan of the run.
+
+        Args:
+            plan: Given by the user in place of all sizes.
+            accounting_mode: A key of ACCOUNTANTS, or "all".
+            schedule: Schedule of the noise; a target is met by all its steps together.
+
+        Raises:
+            ConfigError: a size is given next to a plan, is missing or is outside its
+                domain.
+        """
+        if plan is None:
+            return self._created(accounting_mode, schedule)
+        self._refuse_any()
+        if schedule is None or schedule == plan.noise_schedule:
+            return plan
+        if plan.noise_schedule is not None:
+            raise ConfigError(
+                "noise_schedule",
+                "noise_schedule must not be given together with a plan that has one, "
+                f"got {schedule} and {plan.noise_schedule}. Leave noise_schedule out.",
+            )
+        return dataclasses.replace(plan, noise_schedule=schedule)
+
+    def _refuse_any(self) -> None:
+        for name, value in self._asdict().items():
+            if value is not None:
+                raise ConfigError(
+                    name,
+                    f"{name} must not be given together with plan, which already "
+                    f"contains it. Leave {name} out.",
+                )
+
+    def _created(self, accounting_mode: str, schedule: Schedule | None) -> Plan:
+        if self.batch_size is None or self.sample_size is None:
+            raise ConfigError(
+                "batch_size" if self.batch_size is None else "sample_size",
+                "batch_size and sample_size must be given, or a plan that contains "
+                "them.",
+            )
+        sample_size = whole("sample_size", self.sample_size, 1, MAX_RECORDS)
+        batch_size = whole("batch_size", self.batch_size, 1, MAX_RECORDS)
+        epochs = 1 if self.open_ended else self.epochs
+        _require_one(epochs=epochs, steps=self.steps)
+        _require_one(
+            target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier
+        )
+        one_of("accounting_mode", accounting_mode, NAMES)
+        if batch_size > sample_size:
+            raise ConfigError(
+                "batch_size",
+                f"batch_size must be from 1 to sample_size = {sample_size}, got "
+                f"{batch_size}.",
+            )
+        return Plan.create(
+            sample_size=sample_size,
+            expected_batch_size=batch_size,
+            steps=self.steps,
+            epochs=epochs,
+            noise_multiplier=self.noise_multiplier,
+            target_epsilon=self.target_epsilon,
+            delta=self._delta(sample_size),
+            accountant=accounting_mode,
+            noise_schedule=schedule,
+        )
+
+    def _delta(self, sample_size: int) -> float:
+        """Return the delta given, or 1/(2N)."""
+        if self.target_delta is None:
+            return 1 / (2 * sample_size)
+        delta = finite("target_delta", self.target_delta)
+        if not 0 < delta < 1 / sample_size:
+            raise ConfigError(
+                "target_delta",
+                f"target_delta must be above 0 and below 1/N = 1/{sample_size}, "
+                f"got {shown(self.target_delta)}.",
+            )
+        return delta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """All arguments of a run; an instance that exists is valid.
+
+    Attributes:
+        plan: Sizes, steps, noise multiplier, delta and accountant.
+        options: How gradients are clipped, noised and sampled.
+        open_ended: Whether the run has no length; the plan's is then one epoch.
+        steps_are_final: Whether more steps than the plan's are refused.
+        seed: Seed of seeded noise; drawn if None.
+        execution: How a step is computed.
+        canaries: Number of canaries.
+        relation: How a canary's two worlds differ.
+        ranks: The processes that train together.
+        spread: The kind of partition of the records among them.
+    """
+
+    plan: Plan
+    options: Options
+    open_ended: bool
+    steps_are_final: bool
+    seed: int | None
+    execution: Execution
+    canaries: int
+    relation: NeighboringRelation
+    ranks: Ranks
+    spread: type[Strided]
+
+    @classmethod
+    def of(
+        cls,
+        sizes: Sizes,
+        *,
+        clipping: Clipping,
+        noise: Noise,
+        execution: Execution,
+        audit: Audit,
+        plan: Plan | None = None,
+        accounting_mode: str = "exact",
+        sampling: str = "poisson",
+        loss_reduction: str = "mean",
+        augmentation_multiplicity: int = 1,
+    ) -> Config:
+        """Return the arguments, checked against each other.
+
+        Args:
+            sizes: Sizes, length, noise and delta, as the user gave them.
+            clipping: How gradients are clipped.
+            noise: How noise is drawn.
+            execution: How a step is computed.
+            audit: Canaries.
+            plan: Given by the user in place of the sizes.
+            accounting_mode: A key of ACCOUNTANTS, or "all".
+            sampling: A key of CHOICES["sampling"].
+            loss_reduction: A key of LOSS_REDUCTIONS.
+            augmentation_multiplicity: Views per sample.
+
+        Raises:
+            ConfigError: naming the argument at fault.
+        """
+        options = Options(
+            engine=execution.engine,
+            clipping_mode=execution.clipping_mode,
+            clipping_fn=clipping.fn,
+            clipping_style=clipping.style,
+            max_grad_norm=clipping.max_grad_norm,
+            clipping_threshold=clipping.threshold,
+            clipping_schedule=clipping.schedule,
+            noise=noise.kind,
+            noise_schedule=noise.schedule,
+            sampling=sampling,
+            loss_reduction=loss_reduction,
+            augmentation_multiplicity=augmentation_multiplicity,
+        )
+        _refuse_parts(execution.physical_batch_size, sampling)
+        given = execution.group
+        ranks = given if isinstance(given, Ranks) else Ranks.of(given)
+        if ranks is ALONE:
+            warn_without_group()
+        plan = sizes.plan(plan, accounting_mode, noise.schedule)
+        options = dataclasses.replace(options, noise_schedule=plan.noise_schedule)
+        if sizes.open_ended:
+            _refuse_schedules(options)
+        config = cls(
+            plan=plan,
+            options=options,
+            open_ended=sizes.open_ended,
+            steps_are_final=sizes.noise_multiplier is None,
+            seed=noise.seed,
+            execution=execution,
+            canaries=checked_count(
+                audit.canaries, is_private=plan.is_private, sampling=sampling
+            ),
+            relation=NeighboringRelation(audit.relation),
+            ranks=ranks,
+            spread=PARTITIONS[execution.partition],
+        )
+        config._require_same()
+        return config
+
+    def _require_same(self) -> None:
+        """Raise ConfigError if another rank has other arguments."""
+        of_plan = {f"plan.{name}": value for name, value in vars(self.plan).items()}
+        more = {
+            "audit": self.canaries,
+            "audit_relation": str(self.relation),
+            "partition": self.execution.partition,
+        }
+        self.ranks.require_same({**of_plan, **self.options.as_data(), **more})
+
+
+def check_module(module: object) -> None:
+    """Raise ConfigError unless this is a module, as its class and None are not."""
+    if not isinstance(module, nn.Module):
+        is_class = isinstance(module, type)
+        kind = f"the class {module.__name__}" if is_class else type(module).__name__  # type: ignore[attr-defined]
+        remedy = " Create an instance of it first." if is_class else ""
+        raise ConfigError(
+            "module", f"module must be a torch.nn.Module, got {kind}.{remedy}"
+        )
+
+
+def check_after(after: object, kind: type) -> None:
+    """Raise ConfigError unless the earlier phase is an engine, or none."""
+    if after is not None and not isinstance(after, kind):
+        raise ConfigError(
+            "after", f"after must be the engine of an earlier phase, got {after!r}."
+        )
+
+
+def check_parameter_lists(
+    module: nn.Module,
+    named_params: Sequence[tuple[str, nn.Parameter]] | None,
+    origin_params: Sequence[str] | None,
+) -> None:
+    """Check what users of FastDP pass to choose parameters.
+
+    ``named_params`` must be all trainable parameters.  ``origin_params`` must be parts
+    of parameter names; it saves nothing here, since autograd is never asked for a
+    parameter's gradient.
+
+    Raises:
+        ConfigError: naming the argument at fault.
+    """
+    names = {id(p): name for name, p in module.named_parameters()}
+    trainable = {id(p): names[id(p)] for p in module.parameters() if p.requires_grad}
+    if named_params is not None:
+        _check_same(trainable, {id(p): name for name, p in named_params})
+    for origin in origin_params or ():
+        if not any(origin in name for name in names.values()):
+            raise ConfigError(
+                "origin_params",
+                f"origin_params must contain parts of parameter names, got {origin!r}. "
+                f"The model has {', '.join(names.values())}.",
+            )
+
+
+def check_example(example_inputs: object, loss_fn: object) -> None:
+    """Raise ConfigError unless these are a pair, and a function that is its loss."""
+    if loss_fn is not None and (not callable(loss_fn) or isinstance(loss_fn, type)):
+        remedy = (
+            f"Pass an instance, loss_fn={loss_fn.__name__}()."
+            if isinstance(loss_fn, type)
+            else "Pass for example torch.nn.functional.mse_loss."
+        )
+        raise ConfigError(
+            "loss_fn",
+            "loss_fn must be a function of outputs and targets, got "
+            f"{loss_fn!r:.100}. {remedy}",
+        )
+    if not isinstance(example_inputs, tuple | list) or len(example_inputs) != 2:
+        kind = type(example_inputs).__name__
+        if isinstance(example_inputs, tuple | list):
+            kind += f" of {len(example_inputs)}"
+        raise ConfigError(
+            "example_inputs",
+            "example_inputs must be a pair (inputs, targets), given together with "
+            f"loss_fn, got {kind}.",
+        )
+    if loss_fn is None:
+        raise ConfigError(
+            "loss_fn",
+            "loss_fn must be a function of outputs and targets, given together with "
+            "example_inputs, got None.",
+        )
+
+
+def _bounds(bounds: Any) -> Any:
+    """Return a bound, or the list of them, as plain numbers."""
+    if getattr(bounds, "ndim", 0) == 1:  # an array or a tensor
+        bounds = bounds.tolist()
+    if isinstance(bounds, Sequence) and not isinstance(bounds, str):
+        return [positive("max_grad_norm", bound) for bound in bounds or [math.nan]]
+    return positive("max_grad_norm", bounds)
+
+
+def _refuse_parts(size: int | None, sampling: str) -> None:
+    if size is not None and sampling != "poisson":
+        raise ConfigError(
+            "physical_batch_size",
+            f"physical_batch_size must not be given with sampling={sampling!r}, got "
+            f"{size}: it splits the batches of poisson_loader. Split the batch and "
+            "call backward once for each part, then step once.",
+        )
+
+
+def _refuse_schedules(options: Options) -> None:
+    """Raise ConfigError if a schedule is given to a run without a length."""
+    for name in ("noise_schedule", "clipping_schedule"):
+        if isinstance(getattr(options, name), Schedule):
+            raise ConfigError(
+                name,
+                f"{name} changes during the run, so the length of the run must be "
+                "given. Pass epochs or steps.",
+            )
+
+
+def _check_same(trainable: Mapping[int, str], listed: Mapping[int, str]) -> None:
+    odd = [name for key, name in trainable.items() if key not in listed]
+    odd += [name for key, name in listed.items() if key not in trainable]
+    if odd:
+        raise ConfigError(
+            "named_params",
+            "named_params must list all trainable parameters of the module and no "
+            f"others; the differences are {', '.join(odd)}. Freeze parameters that you "
+            "do not want to train with requires_grad_(False).",
+        )
+
+
+def _require_one(**values: object) -> None:
+    given = [name for name, value in values.items() if value is not None]
+    if len(given) != 1:
+        arguments = " and ".join(given) or "neither"
+        raise ConfigError(
+            next(iter(values)),
+            f"give exactly one of {' and '.join(values)}, got {arguments}.",
+        )
+
+
+def _require_kind(field: str, value: object, kind: Any) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(
+            field, f"{field} must be a schedule (dp.schedules), got {value!r}."
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Return the JSON value of an option."""
+    if isinstance(value, Schedule | AdaptiveClipping):
+        return value.as_data()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
