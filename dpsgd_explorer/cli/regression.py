@@ -16,7 +16,6 @@ from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ON
 from dpsgd_explorer.cli.flags import DELTA_HELP, number, seed, whole_number
 from dpsgd_explorer.cli.table_file import Table, read_table
 from dpsgd_explorer.errors import DivergedError
-from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.regression import checks, noisy_gradient_descent
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.regression.perturbation import RIDGE_FACTOR, adassp, ssp
@@ -88,8 +87,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--y-bound",
         type=number,
-        help="maximum absolute value of a label, required with --csv (default: "
-        f"{housing.NOTEBOOK.y_bound:g} for the built-in data)",
+        help="maximum absolute value of a label, required with --csv (the "
+        "built-in data has its own)",
     )
     data.add_argument(
         "--rows",
@@ -214,6 +213,8 @@ def _data(options: argparse.Namespace) -> tuple[Table, Preprocessing]:
     ranges: tuple[float, ...] = ()
     y_bound: float | None = None
     if options.csv is None:
+        from dpsgd_explorer.experiments.california_housing import housing
+
         table = Table(*housing.load(), housing.FEATURES, housing.LABEL)
         ranges, y_bound, rows = housing.RANGES, housing.NOTEBOOK.y_bound, "normalize"
     else:
@@ -328,6 +329,8 @@ def _descended(
 def _public_size(options: argparse.Namespace) -> int | None:
     """Return the number of rows that a learning rate may depend on."""
     if options.csv is None and options.public_size is None:
+        from dpsgd_explorer.experiments.california_housing import housing
+
         return housing.SIZE
     size: int | None = options.public_size
     return size
