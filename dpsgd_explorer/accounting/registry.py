@@ -17,15 +17,18 @@ from dpsgd_explorer.accounting.theorems.gdp import GdpAccountant
 from dpsgd_explorer.accounting.theorems.zcdp import ZcdpAccountant
 
 ACCOUNTANTS: dict[str, Accountant] = {
-    "exact": ExactAccountant(),
-    "rdp": RdpAccountant(),
-    "glw": GlwAccountant(),
-    "moments": MomentsAccountant(),
-    "gdp": GdpAccountant(),
-    "zcdp": ZcdpAccountant(),
-    "optimal": OptimalAccountant(),
-    "advanced": AdvancedAccountant(),
-    "basic": BasicAccountant(),
+    accountant.name: accountant
+    for accountant in (
+        ExactAccountant(),
+        RdpAccountant(),
+        GlwAccountant(),
+        MomentsAccountant(),
+        GdpAccountant(),
+        ZcdpAccountant(),
+        OptimalAccountant(),
+        AdvancedAccountant(),
+        BasicAccountant(),
+    )
 }
 ALL = "all"
 DECIDING = "exact"  # accountant whose ε counts for "all"

@@ -54,12 +54,12 @@ def why_not(
     if sampling == FIXED_SIZE:
         return (
             "accountant must be 'exact' or 'rdp' for batches of fixed size, because "
-            f"only these have bounds for replaced records, got {accountant.label!r}."
+            f"only these have bounds for replaced records, got {accountant.name!r}."
         )
     if sampling == TRUNCATED_POISSON and not accountant.counts_truncated_batches:
         return (
             "accountant must be 'exact' for Poisson batches with a maximum size, got "
-            f"{accountant.label!r}."
+            f"{accountant.name!r}."
         )
     if sampling == TRUNCATED_POISSON:
         return (

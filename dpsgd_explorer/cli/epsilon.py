@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import ACCOUNTANTS, NAMES, SAMPLINGS, Phase, round_up
+from dpsgd_explorer.accounting import NAMES, SAMPLINGS, Phase, round_up
 from dpsgd_explorer.accounting.batches import (
     Batches,
     batches_answers,
@@ -21,11 +21,11 @@ from dpsgd_explorer.accounting.core.intervals import APPROXIMATION, Interval, St
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
+    NeighboringRelation,
 )
 from dpsgd_explorer.accounting.queries import DOES_NOT_APPLY, Answer
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.accounting.sampling_schemes import POISSON, TRUNCATED_POISSON
-from dpsgd_explorer.accounting.terms import RELATIONS, claim, terms_of
 from dpsgd_explorer.cli.flags import DELTA_HELP, number, whole_number
 
 SIGMA_DIGITS = 4
@@ -102,7 +102,9 @@ def sample_rate(text: str) -> float:
 
 def carry_out(options: argparse.Namespace) -> int:
     """Print ε, or the noise for a target; return 0 if there is an answer."""
-    validation.one_of("neighboring_relation", options.relation, RELATIONS)
+    validation.one_of(
+        "neighboring_relation", options.relation, tuple(NeighboringRelation)
+    )
     noise = options.noise_multiplier
     sigma = _noise(options) if noise is None else noise
     run = Phase(options.sample_rate, sigma, options.steps)
@@ -156,6 +158,8 @@ def _text(
     run: Phase, answers: dict[str, Interval | str], options: argparse.Namespace
 ) -> str:
     """Return the answers for a person: one with its terms, or all below each other."""
+    from dpsgd_explorer.experiments.accountant_words import claim, terms_of
+
     head = f"σ = {run.noise_multiplier}, {run.steps} steps:"
     terms = terms_of(run.sample_rate, options.delta, options.relation, options.sampling)
     if options.accountant == ALL:
@@ -168,8 +172,10 @@ def _text(
 
 
 def _line(name: str, answer: Interval | str) -> str:
+    from dpsgd_explorer.experiments.accountant_words import LABELS, claim
+
     if isinstance(answer, str):
-        return f"ε = {'–':>12}  {ACCOUNTANTS[name].label}: {DOES_NOT_APPLY}; {answer}"
+        return f"ε = {'–':>12}  {LABELS[name]}: {DOES_NOT_APPLY}; {answer}"
     shown = round_up(answer.value, EPSILON_DIGITS)
     return f"ε = {shown:>12}  {claim(name, answer.status)}"
 

@@ -12,7 +12,7 @@ from typing import Any
 from dpsgd_explorer.accounting import Phase, round_up
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.accounting.sampling_schemes import FULL_BATCH
-from dpsgd_explorer.accounting.terms import claim, terms_of
+from dpsgd_explorer.experiments.accountant_words import claim, terms_of
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.search_config import SearchConfig

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import Field
 
-from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.registry import ALL
+from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.fields.attack_settings import ATTACK_SETTINGS
 from dpsgd_explorer.experiments.fields.setting import Setting
@@ -181,8 +181,7 @@ SETTINGS: dict[str, Setting] = {
     "accountant": Setting(
         label="Accountant",
         help="Method that computes ε.",
-        choices={name: entry.label for name, entry in ACCOUNTANTS.items()}
-        | {ALL: "All; the exact one decides"},
+        choices=LABELS | {ALL: "All; the exact one decides"},
     ),
     "neighboring_relation": Setting(
         label="Neighbours",

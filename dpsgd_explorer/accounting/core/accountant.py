@@ -30,16 +30,14 @@ class Accountant(ABC):
     Callers check the arguments, as ``queries`` does.
 
     Attributes:
-        label: Name on pages.
+        name: Value of the argument ``accountant`` that chooses it.
         status: "exact", "bound" (never too small) or "approximation".
-        note: One sentence on the accuracy of the answers.
         counts_truncated_batches: Whether it bounds truncated Poisson batches.
         max_rows: Largest number of answers of one evaluation: bounds its memory.
     """
 
-    label: ClassVar[str]
+    name: ClassVar[str]
     status: ClassVar[Status]
-    note: ClassVar[str]
     counts_truncated_batches: ClassVar[bool] = False
     max_rows: ClassVar[int] = 4096
 

@@ -72,12 +72,8 @@ MAX_ROWS_BY_PHASE = 1  # whose phases are bounded one by one, at up to a second 
 class ExactAccountant(Accountant):
     """Evaluates the privacy curve of the composition itself, with error bounds."""
 
-    label = "Exact"
+    name = "exact"
     status: ClassVar[Status] = "exact"
-    note = (
-        "The true value, rounded up, with a lower and an upper bound. If the bounds "
-        "differ too much, the value is called a bound."
-    )
     counts_truncated_batches = True
     max_rows = 50_001  # rows tighten each other, so that few parts are better
 
@@ -344,12 +340,8 @@ class GlwAccountant(ExactAccountant):
     Privacy", arXiv:2106.02848v3.
     """
 
-    label = "Numerical (GLW)"
+    name = "glw"
     status: ClassVar[Status] = "bound"
-    note = (
-        "Never too small. Another name for the upper bound of the exact accountant, "
-        "which is tighter than this method."
-    )
     counts_truncated_batches = False
     # One-sided intervals.
     _intervals, delta_bounds = Accountant._intervals, Accountant.delta_bounds

@@ -40,12 +40,8 @@ STEP_DIVERGENCES: Mapping[str, StepDivergences] = {
 class RdpAccountant(Accountant):
     """Adds up Rényi divergences and converts the order that gives the least ε."""
 
-    label = "Rényi (RDP)"
+    name = "rdp"
     status: ClassVar[Status] = "bound"
-    note = (
-        "Never too small. Usually a little above the exact value, but several times "
-        "larger for one step or a tiny sample rate."
-    )
 
     def _epsilons(self, run: StepCounts, delta: float) -> Floats:
         return self.to_epsilons(composed_divergences(run), delta)

@@ -28,11 +28,7 @@ MOMENTS = ORDERS[USED] - 1  # λ
 class MomentsAccountant(RdpAccountant):
     """Adds up the log moments of the steps, as the paper of 2016 does."""
 
-    label = "Moments (2016)"
-    note = (
-        "Never too small. It uses orders up to 32 and the old conversion, so it is "
-        "above Rényi (RDP) and never below log(1/δ)/32."
-    )
+    name = "moments"
 
     def to_epsilons(self, rdp: Floats, delta: float) -> Floats:
         epsilons = (rdp[:, USED] - math.log(delta) / MOMENTS).min(axis=1)

@@ -102,11 +102,7 @@ class CompositionAccountant(Accountant):
 class BasicAccountant(CompositionAccountant):
     """Adds up ε and δ of all steps."""
 
-    label = "Basic composition"
-    note = (
-        "Never too small. It adds up the ε of all steps, amplified by sampling, so it "
-        "grows with T, while the true ε grows with √T."
-    )
+    name = "basic"
     shares: ClassVar[Floats] = np.zeros(1)
 
     def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
@@ -116,11 +112,7 @@ class BasicAccountant(CompositionAccountant):
 class AdvancedAccountant(CompositionAccountant):
     """Applies the theorem of Dwork, Rothblum and Vadhan: the first with √T."""
 
-    label = "Advanced composition"
-    note = (
-        "Never too small. It grows with √T, but its second term makes it worse than "
-        "basic composition if a single step spends much."
-    )
+    name = "advanced"
 
     def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
         variance = 2 * (counts * losses**2).sum(axis=-1)  # [S, H]
@@ -131,12 +123,7 @@ class AdvancedAccountant(CompositionAccountant):
 class OptimalAccountant(CompositionAccountant):
     """Composes steps like randomized responses with their ε₀, the worst case."""
 
-    label = "Optimal composition"
-    note = (
-        "Never too small. It is the smallest ε that follows from ε and δ of a step "
-        "alone. The true ε is lower because a step has more structure than these two "
-        "numbers show."
-    )
+    name = "optimal"
     shares: ClassVar[Floats] = np.append(0.0, SHARES[8::2])  # 0: basic composition
 
     def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:

@@ -35,12 +35,8 @@ from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT
 class GdpAccountant(Accountant):
     """Takes ε of the Gaussian to which the steps tend."""
 
-    label = "Central limit (GDP)"
+    name = "gdp"
     status: ClassVar[Status] = "approximation"
-    note = (
-        "Not a bound: it may be below the true ε, most of all for a single step. It is "
-        "close for many steps with much noise."
-    )
 
     def _epsilons(self, run: StepCounts, delta: float) -> Floats:
         return np.array(

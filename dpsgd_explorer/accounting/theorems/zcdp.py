@@ -31,12 +31,8 @@ LARGEST_ORDER = 1e150  # whose square is a float; any order gives a bound
 class ZcdpAccountant(Accountant):
     """Adds up ρ of steps on all records, and converts them at the best order."""
 
-    label = "zCDP"
+    name = "zcdp"
     status: ClassVar[Status] = "bound"
-    note = (
-        "Never too small. It works only for steps on all records, because it does not "
-        "cover sampling."
-    )
 
     def why_not(self, phases: Sequence[Phase]) -> str:
         sampled = [phase.sample_rate for phase in phases if phase.sample_rate < 1]

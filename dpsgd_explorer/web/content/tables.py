@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
+from dpsgd_explorer.experiments.accountant_words import ACCURACY, LABELS
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content import engines
@@ -60,7 +61,9 @@ def sampling_factor() -> str:
 
 def accountants() -> Rows:
     """Return each accountant's name, what kind its answer is, and what it is worth."""
-    return [(one.label, one.status, one.note) for one in ACCOUNTANTS.values()]
+    return [
+        (LABELS[name], one.status, ACCURACY[name]) for name, one in ACCOUNTANTS.items()
+    ]
 
 
 def targets() -> Rows:

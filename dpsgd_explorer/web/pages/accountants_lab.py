@@ -11,6 +11,7 @@ from flask import Response, render_template, request
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
+from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.forms.fields import form_fields, script_fields
@@ -82,7 +83,7 @@ class Surprise:
     def note(self) -> str:
         """What the two accountants say at the end of the race."""
         return "; ".join(
-            f"{ACCOUNTANTS[name].label}: {_text(_spent(self.address, name))}"
+            f"{LABELS[name]}: {_text(_spent(self.address, name))}"
             for name in self.shown
         )
 

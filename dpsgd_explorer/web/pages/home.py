@@ -7,7 +7,7 @@ from functools import cache
 from flask import Blueprint, Response, render_template
 from markupsafe import Markup
 
-from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.numbers import small
@@ -52,7 +52,7 @@ def _page() -> str:
         default_model=default_model_picture(),
         results=results(run, twin),
         noise_slider=noise_slider(),
-        accountant=ACCOUNTANTS[run.config.accountant],
+        accountant=LABELS[run.config.accountant],
         model=MODELS[run.config.model],
         behind_at_first=any(
             other < own

@@ -22,7 +22,7 @@ from flask import (
 from markupsafe import Markup, escape
 from werkzeug.wrappers import Response as WerkzeugResponse
 
-from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.api.answer_cache import cached_page
@@ -171,7 +171,7 @@ def parts() -> dict[str, Any]:
         "two_worlds": two_worlds,
         "fair": rare_class,
         "group": group_privacy,
-        "accountants": ACCOUNTANTS,
+        "accountants": LABELS,
         "clipping": clip_histogram,
         "classic": budget.classic_plan(),
         "compare": compare,

@@ -7,8 +7,8 @@ from typing import Any
 
 from flask import Response, render_template, request
 
-from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.api.budget import BudgetAnswer, answer_to
@@ -42,7 +42,7 @@ def _page() -> str:
         solve=form.texts["solve"] if form.texts["solve"] in SOLVABLE else "",
         answer=answer,
         results=result_texts(answer),
-        accountant=ACCOUNTANTS[DEFAULT_ACCOUNTANT],
+        accountant=LABELS[DEFAULT_ACCOUNTANT],
         sizes={data.label: data.train_size for data in DATA_SETS.values()},
         page_data={
             "fields": [field.for_script() for field in fields.values()],

@@ -8,6 +8,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS, Accountant, Phase
 from dpsgd_explorer.accounting.core.intervals import common_status
 from dpsgd_explorer.accounting.queries import epsilon_intervals
 from dpsgd_explorer.errors import AccountingError
+from dpsgd_explorer.experiments.accountant_words import ACCURACY, LABELS
 from dpsgd_explorer.web.questions.privacy import Curve, CurvesAnswer, Racer
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS, CurvesQuestion
 from dpsgd_explorer.web.questions.rounding import significant_limit
@@ -45,7 +46,6 @@ def significant(epsilon: float) -> float | None:
 
 
 def _racer(name: str, run: Phase, steps: list[int], delta: float) -> Racer:
-    accountant = ACCOUNTANTS[name]
     status, reason, values = SILENT, "", list[float]()
     try:
         intervals = epsilon_intervals([run], steps, delta, name)
@@ -54,9 +54,9 @@ def _racer(name: str, run: Phase, steps: list[int], delta: float) -> Racer:
         reason = str(error)
     return Racer(
         accountant=name,
-        label=accountant.label,
+        label=LABELS[name],
         status=status,
-        note=accountant.note,
+        note=ACCURACY[name],
         reason=reason,
         epsilon=[significant(value) for value in values],
     )

@@ -16,6 +16,7 @@ from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.queries import Answer, all_answers
 from dpsgd_explorer.accounting.registry import ALL, deciding
 from dpsgd_explorer.accounting.spending import FILTER
+from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS
 from dpsgd_explorer.web.questions.rounding import limit
 
@@ -292,7 +293,7 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
 
 def counter_label(name: str) -> str:
     """Return the name of an accountant, or of the filter, for people."""
-    return FILTER_LABEL if name == FILTER else ACCOUNTANTS[deciding(name)].label
+    return FILTER_LABEL if name == FILTER else LABELS[deciding(name)]
 
 
 def claim_words(accountant: str, status: str) -> str:

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.web.questions.accountant_race import racers
 from tests.browser.trainer import REFUSED, focus, settings_in
 
@@ -27,7 +28,7 @@ def lines(page):
 
 def row(page, name):
     rows = page.locator("[data-ranking] tr")
-    return rows.filter(has_text=ACCOUNTANTS[name].label).first
+    return rows.filter(has_text=LABELS[name]).first
 
 
 @pytest.mark.long("more journeys")

@@ -7,7 +7,7 @@ rows.  Numbers are computed here by another way than the page's.
 import math
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.figures import sgd_steps
 
@@ -160,7 +160,7 @@ STATEMENTS = {
     "one-name-for-each-accountant": (
         learn("privacy-accounting"),
         "Gaussian DP, central limit",
-        " ".join(one.label for one in [ACCOUNTANTS["gdp"]]) + ", an approximation",
+        LABELS["gdp"] + ", an approximation",
     ),
     "minimiser-needs-two-statistics": (
         learn("private-linear-regression"),

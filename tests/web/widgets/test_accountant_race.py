@@ -7,6 +7,7 @@ import pytest
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS
+from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.web.forms.form import parse_texts
 from dpsgd_explorer.web.pages.accountants_lab import RaceQuestion
 from dpsgd_explorer.web.widgets import accountant_race as widget
@@ -45,9 +46,7 @@ def test_the_chapter_asks_about_what_the_picture_says():
         said = widget.said(accountant)
         spent = accounting.epsilon(**run, accountant=accountant)
         assert said == accounting.round_up(spent)
-        assert (said,) in {
-            row[2:] for row in end.rows if row[0] == ACCOUNTANTS[accountant].label
-        }
+        assert (said,) in {row[2:] for row in end.rows if row[0] == LABELS[accountant]}
     assert float(widget.said("gdp")) < float(widget.said("exact"))
     assert float(widget.said("exact")) < float(widget.said("rdp"))
     assert f"ε = {widget.said('exact')} exactly" in end.title
