@@ -2,18 +2,15 @@
 
 from dpsgd_explorer.accounting import schedules
 from dpsgd_explorer.dp import choices
-from dpsgd_explorer.dp.augmentation import views
-from dpsgd_explorer.dp.averaging import ParameterAverage
 from dpsgd_explorer.dp.checks.loss import per_sample_mean
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.config import Audit, Clipping, Execution, Noise
-from dpsgd_explorer.dp.engine import PrivacyEngine
+from dpsgd_explorer.dp.engine import PrivacyEngine, Run, make_private
 from dpsgd_explorer.dp.examination import examine
-from dpsgd_explorer.dp.functional import per_sample_gradients
+from dpsgd_explorer.dp.functional import ParameterAverage, per_sample_gradients, views
 from dpsgd_explorer.dp.layers import register_rule
 from dpsgd_explorer.dp.layers.base import LayerRule
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
-from dpsgd_explorer.dp.private_run import Run, make_private
 from dpsgd_explorer.dp.safety.repairs import make_private_ready
 from dpsgd_explorer.dp.sampling.loader import PoissonLoader
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler

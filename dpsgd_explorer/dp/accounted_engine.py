@@ -10,10 +10,10 @@ from dpsgd_explorer.accounting.poisson_sizes import are_of_one_size
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.dp.canaries.riders import Riders, why_apart
 from dpsgd_explorer.dp.config import Options
-from dpsgd_explorer.dp.engine_state import EngineState
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
 from dpsgd_explorer.dp.ledger.receipt import receipt, told
+from dpsgd_explorer.dp.state import EngineState
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.privacy_warning import warn
 

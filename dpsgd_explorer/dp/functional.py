@@ -1,15 +1,34 @@
-"""Per-sample gradients as a plain function."""
+"""What users call beside an engine: per-sample gradients, views, averages.
+
+The views of a sample (augmentation multiplicity) are averaged before clipping: a
+sample's gradient is the mean over its K views, so that a record is clipped once and its
+influence is bounded as before; more views cost time and no privacy.  The average of
+noisy models has less noise than the last of them; it is post-processing of released
+parameters and costs no privacy.
+
+Source: De et al. (2022), arXiv:2204.13650, sections 3.2 and 3.3.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.engines.base import PerSampleGradients
+from dpsgd_explorer.dp.backends.sample_rows import add_weighted_rows
+from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
+from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
+from dpsgd_explorer.dp.engines.deferred_gradients import CHUNK_BYTES
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
+from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.modules.refused import refuse_uninitialized
 from dpsgd_explorer.dp.safety.passes import LossFunction, compare_sizes, undisturbed
+from dpsgd_explorer.errors import ConfigError, PrivacyError
+from dpsgd_explorer.validation import finite, shown
 
 
 def per_sample_gradients(
@@ -63,3 +82,178 @@ def _learn_batch_dims(gradient_engine: HooksEngine, x: Tensor) -> None:
         gradient_engine.module.eval()
         rows = torch.arange(SAMPLES, device=x.device) % len(x)
         compare_sizes(gradient_engine, ((x[rows],), {}), ((x[rows[:-1]],), {}))
+
+
+def views(
+    batch: Tensor, multiplicity: int, augment: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
+    """Return each row ``multiplicity`` times, next to each other, each augmented.
+
+    Shapes: [B, ...] -> [B K, ...].
+
+    Args:
+        batch: Inputs or targets.
+        multiplicity: Views per row, K.
+        augment: Called with [B K, ...]; must treat each row independently of the
+            others.
+    """
+    rows = batch.repeat_interleave(multiplicity, dim=0)
+    return rows if augment is None else augment(rows)
+
+
+class AveragedViews(PerSampleGradients):
+    """Samples whose gradients are means over views.
+
+    Args:
+        rows: Gradients of all B K views, with those of one sample next to each other.
+        multiplicity: Views per sample, K.
+        parameters: {unit: {local name: parameter}}, as norms are reported.
+
+    Raises:
+        PrivacyError: the number of rows is not a multiple of K.
+    """
+
+    def __init__(
+        self, rows: PerSampleGradients, multiplicity: int, parameters: Parameters
+    ) -> None:
+        if len(rows) % multiplicity:
+            raise PrivacyError(
+                f"a batch must contain {multiplicity} views of each sample "
+                f"(augmentation_multiplicity), got {len(rows)} rows. Create the views "
+                "with dp.views."
+            )
+        self._rows, self._views, self._parameters = rows, multiplicity, parameters
+        self._means: dict[str, Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows) // self._views
+
+    def squared_norms(self) -> dict[str, Tensor]:
+        means = self._means = self.materialize()
+        norms = {}
+        for unit, parameters in self._parameters.items():
+            names = [full_name(unit, local) for local in parameters]
+            gradients = {name: means[name] for name in names if name in means}
+            if gradients:  # the layer ran
+                norms[unit] = gradient_squared_norms(gradients)
+        return norms
+
+    def add_weighted_gradients(
+        self, weights: Mapping[str, Tensor], sums: GradientSums
+    ) -> None:
+        """Add the means over views, the same tensors that the norms were taken of."""
+        means = self._means or self.materialize()
+        for unit, parameters in self._parameters.items():
+            for local in parameters:
+                name = full_name(unit, local)
+                if name in means:
+                    add_weighted_rows(means[name], weights[unit], sums[unit][local])
+
+    def materialize(self) -> dict[str, Tensor]:
+        return {
+            name: rows.reshape(len(self), self._views, *rows.shape[1:]).mean(1)
+            for name, rows in self._rows.materialize().items()
+        }
+
+    def take(self, index: Tensor | slice) -> Self:
+        samples = torch.arange(len(self))[index]
+        rows = samples.unsqueeze(1) * self._views + torch.arange(self._views)
+        taken = self._rows.take(rows.flatten())
+        views = type(self)(taken, self._views, self._parameters)
+        views._means = {name: g[index] for name, g in self._means.items()}
+        return views
+
+    def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
+        return None, self._pieces()
+
+    def _pieces(self) -> Iterator[Self]:
+        """Yield the samples in pieces, whose views' gradients fit in memory."""
+        units = self._parameters.values()
+        flat = [p for unit in units for p in unit.values()]
+        sample_bytes = self._views * sum(p.numel() * p.element_size() for p in flat)
+        size = max(1, CHUNK_BYTES // max(1, sample_bytes))
+        if len(self) <= size:
+            yield self
+            return
+        for start in range(0, len(self), size):
+            yield self.take(slice(start, start + size))
+
+
+class ParameterAverage:
+    """A running average of a module's trainable parameters.
+
+    After t updates the decay is (1 + t) / (10 + t), and ``decay`` once that is smaller:
+    parameters of the start lose their weight early.
+
+    Args:
+        module: The model; call ``update`` after each step that changed it.
+        decay: Weight of the previous average, in (0, 1).
+
+    Attributes:
+        updates: Number of updates so far.
+
+    Raises:
+        ConfigError: the decay is outside its domain.
+        UnsupportedModuleError: a lazy layer had no forward pass yet.
+    """
+
+    def __init__(self, module: nn.Module, decay: float = 0.9999) -> None:
+        refuse_uninitialized(module)
+        came, decay = shown(decay), finite("decay", decay)
+        if not 0 < decay < 1:
+            raise ConfigError("decay", f"decay must be between 0 and 1, got {came}.")
+        self._parameters = {
+            name: p for name, p in module.named_parameters() if p.requires_grad
+        }
+        self._decay = decay
+        self._averages = {n: p.detach().clone() for n, p in self._parameters.items()}
+        self.updates = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"ParameterAverage({len(self._averages)} parameters, decay={self._decay}, "
+            f"{self.updates} updates)"
+        )
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Add the current parameters to the average."""
+        decay = min(self._decay, (1 + self.updates) / (10 + self.updates))
+        for name, parameter in self._parameters.items():
+            self._averages[name].lerp_(parameter, 1 - decay)
+        self.updates += 1
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Put the averages into the module, to evaluate or save it, for the context."""
+        current = {name: p.detach().clone() for name, p in self._parameters.items()}
+        self._put(self._averages)
+        try:
+            yield
+        finally:
+            self._put(current)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return tensors and numbers, for ``load_state_dict``."""
+        averages = {name: value.clone() for name, value in self._averages.items()}
+        return {"updates": self.updates, "averages": averages}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a saved average.
+
+        Raises:
+            ConfigError: the state belongs to other parameters.
+        """
+        if state["averages"].keys() != self._averages.keys():
+            raise ConfigError(
+                "averages",
+                "the saved averages must belong to this module's trainable parameters, "
+                f"{', '.join(self._averages)}, got {', '.join(state['averages'])}.",
+            )
+        self.updates = state["updates"]
+        self._averages = {n: value.clone() for n, value in state["averages"].items()}
+
+    @torch.no_grad()
+    def _put(self, values: dict[str, Tensor]) -> None:
+        for name, parameter in self._parameters.items():
+            parameter.copy_(values[name])

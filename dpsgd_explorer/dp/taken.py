@@ -15,7 +15,7 @@ from dpsgd_explorer.errors import PrivacyError
 
 
 class Holder(Protocol):
-    """An attachment, as those that come after it see it."""
+    """A session, as those that come after it see it."""
 
     @property
     def is_dropped(self) -> bool:
@@ -36,13 +36,13 @@ _HOLDERS: WeakKeyDictionary[nn.Module | Optimizer, ReferenceType[Holder]] = (
 
 
 def take(holder: Holder, things: Iterable[nn.Module | Optimizer]) -> None:
-    """Record that an attachment holds modules and optimizers."""
+    """Record that a session holds modules and optimizers."""
     for each in things:
         _HOLDERS[each] = ref(holder)
 
 
 def give_back(things: Iterable[nn.Module | Optimizer]) -> None:
-    """Record that no attachment holds them any more."""
+    """Record that no session holds them any more."""
     for each in things:
         _HOLDERS.pop(each, None)
 

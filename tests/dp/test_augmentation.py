@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from dpsgd_explorer.dp.augmentation import AveragedViews, views
 from dpsgd_explorer.dp.clipping.groups import CLIPPING_STYLES
+from dpsgd_explorer.dp.functional import AveragedViews, views
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from tests.dp.engines.test_engines_agree import EXACT, loop_gradients
 from tests.dp.nets import NETS, attached, case, step
@@ -58,7 +58,7 @@ def test_the_mean_over_views_is_clipped(name, engine):
 @pytest.mark.parametrize("name", NETS)
 def test_samples_in_small_chunks_give_the_same_sum(name, monkeypatch):
     net, x, y = augmented(name)
-    monkeypatch.setattr("dpsgd_explorer.dp.augmentation.CHUNK_BYTES", 1)
+    monkeypatch.setattr("dpsgd_explorer.dp.functional.CHUNK_BYTES", 1)
     own, taken = AveragedViews.take, []
     monkeypatch.setattr(
         AveragedViews, "take", lambda each, index: taken.append(1) or own(each, index)

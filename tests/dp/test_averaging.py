@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.averaging import ParameterAverage
+from dpsgd_explorer.dp.functional import ParameterAverage
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.nets import linear
 

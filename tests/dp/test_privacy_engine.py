@@ -10,7 +10,7 @@ from torch import optim
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.config import ENGINES
-from dpsgd_explorer.dp.pending_gradients import PendingGradient
+from dpsgd_explorer.dp.optimizers import PendingGradient
 from dpsgd_explorer.errors import PrivacyError
 from tests.dp.nets import POISSON, attached, backward, case, data, flat, linear, step
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from dpsgd_explorer.dp.augmentation import AveragedViews
 from dpsgd_explorer.dp.backends.full_precision import full_precision
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
@@ -22,6 +21,7 @@ from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.engines.microbatch import MicrobatchEngine
 from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES
 from dpsgd_explorer.dp.engines.vmap import VmapEngine
+from dpsgd_explorer.dp.functional import AveragedViews
 from dpsgd_explorer.dp.layers import register_rule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.noise.secure import MARGIN

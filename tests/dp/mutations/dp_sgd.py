@@ -11,7 +11,6 @@ import dataclasses
 import torch
 
 from dpsgd_explorer.accounting import Odometer
-from dpsgd_explorer.dp.attachment import Attachment
 from dpsgd_explorer.dp.clipping import clipped_sum
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import abadi_factors, equal_bounds
@@ -26,6 +25,7 @@ from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.noise.secure import SecureNoise
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.dp.session import Session
 from dpsgd_explorer.training.planted_bugs.catalogue import LOOPS
 from tests.dp.mutations.planting import Altered, alter, bug, wrap
 
@@ -74,14 +74,14 @@ def fixed_batches(real, sampler):
     return torch.arange(start, start + size)
 
 
-def evaluation_mode(real, attachment, module, *args, **kwargs):
-    real(attachment, module, *args, **kwargs)
+def evaluation_mode(real, session, module, *args, **kwargs):
+    real(session, module, *args, **kwargs)
     module.eval()
 
 
-def no_gradient(real, attachment):
-    real(attachment)
-    for parameter in attachment._parameters:
+def no_gradient(real, session):
+    real(session)
+    for parameter in session._parameters:
         if parameter.grad is not None:
             parameter.grad = 0 * parameter.grad
 
@@ -186,12 +186,12 @@ OTHERS = [
     bug(
         "dropout off while training",
         f"{BETWEEN}test_dropout_stays_on_while_training",
-        wrap(Attachment.__init__, evaluation_mode),
+        wrap(Session.__init__, evaluation_mode),
     ),
     bug(
         "momentum made of gradients without noise",
         "noise/test_noise_law.py::test_momentum_is_made_of_noisy_gradients",
-        wrap(Attachment._make_step, no_gradient),
+        wrap(Session._make_step, no_gradient),
     ),
     bug("noise drawn twice", NOISE, wrap(Meter.add_to, twice)),
     bug(

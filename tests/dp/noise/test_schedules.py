@@ -121,7 +121,7 @@ def test_another_bound_than_scheduled_gives_no_epsilon():
     engine, optimizer = attached(
         net, noise_multiplier=1.0, clipping_schedule=Exponential(0.9)
     )
-    engine._attachment._clipper.rescale(1.1)
+    engine._session._clipper.rescale(1.1)
     backward(net, *data())
     optimizer.step()
     with pytest.raises(PrivacyError, match=r"noise_multiplier was|max_grad_norm was"):

@@ -82,7 +82,7 @@ def test_torch_is_left_as_it_was():
 
 def test_the_watch_ends_with_the_last_engine(monkeypatch):
     watch = LossWatch()
-    monkeypatch.setattr("dpsgd_explorer.dp.attachment.WATCH", watch)
+    monkeypatch.setattr("dpsgd_explorer.dp.session.WATCH", watch)
     own = Variable._execution_engine
     engines = [attached(linear())[0] for _ in range(2)]
     for engine in engines:
