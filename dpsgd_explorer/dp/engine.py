@@ -383,7 +383,21 @@ class PrivacyEngine(AccountedEngine):
         return self._session
 
     def choose_max_grad_norm(self, max_grad_norm: float) -> None:
-        """Clip at this bound from the next step on; see ``Session.choose_bound``."""
+        """Clip at this bound from the next step on.
+
+        The noise is a multiple of the bound, so epsilon does not change.  The choice
+        may depend on what was released, such as earlier parameters; where it depends on
+        records in another way, as on gradient norms, epsilon does not cover it.
+
+        Args:
+            max_grad_norm: Bound on a sample's whole gradient; clipping groups keep
+                their shares.
+
+        Raises:
+            ConfigError: it is no bound, or the bound follows the gradients.
+            PrivacyError: no optimizer is attached; or a batch was drawn, and its step
+                is not made yet.
+        """
         self._attached("choose a bound for").choose_bound(max_grad_norm)
 
     def explain(self) -> list[NormChoice]:

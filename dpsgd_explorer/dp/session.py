@@ -218,20 +218,7 @@ class Session:
             vars(parameter).pop("private_grad", None)
 
     def choose_bound(self, max_grad_norm: float) -> None:
-        """Clip at this bound from the next step on.
-
-        The noise is a multiple of the bound, so epsilon does not change.  The choice
-        may depend on what was released, such as earlier parameters; where it depends on
-        records in another way, as on gradient norms, epsilon does not cover it.
-
-        Args:
-            max_grad_norm: Bound on a sample's whole gradient; clipping groups keep
-                their shares.
-
-        Raises:
-            ConfigError: it is no bound, or the bound follows the gradients.
-            PrivacyError: a batch was drawn, and its step is not made yet.
-        """
+        """Clips at this bound from the next step on."""
         if self.batch.is_in_flight:
             raise PrivacyError(
                 "max_grad_norm must not change between the draw of a batch and its "
