@@ -86,6 +86,10 @@ MOST_LINES = {"*.py": 400, "*.js": 250}
 EXPLAINED: dict[str, str] = {
     "benchmarks/report.py": "one function for each table, all alike",
     "tests/dp/safety/test_shared_draws.py": "one table of draws, read by all its tests",
+    "dpsgd_explorer/dp/checks/loss/autograd_nodes.py": (
+        "every private name of autograd, and all access to them"
+    ),
+    "dpsgd_explorer/dp/checks/loss/operations.py": "one handler for each operation",
     "dpsgd_explorer/dp/config.py": "each argument, its domain and its message, once",
     "dpsgd_explorer/dp/engine.py": "the public door; a third is help for arguments",
     "dpsgd_explorer/dp/session.py": "one attached run, followed from draw to step",

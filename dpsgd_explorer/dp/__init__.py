@@ -2,12 +2,16 @@
 
 from dpsgd_explorer.accounting import schedules
 from dpsgd_explorer.dp import choices
-from dpsgd_explorer.dp.checks.loss import per_sample_mean
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.config import Audit, Clipping, Execution, Noise
 from dpsgd_explorer.dp.engine import PrivacyEngine, Run, make_private
 from dpsgd_explorer.dp.examination import examine
-from dpsgd_explorer.dp.functional import ParameterAverage, per_sample_gradients, views
+from dpsgd_explorer.dp.functional import (
+    ParameterAverage,
+    per_sample_gradients,
+    per_sample_mean,
+    views,
+)
 from dpsgd_explorer.dp.layers import register_rule
 from dpsgd_explorer.dp.layers.base import LayerRule
 from dpsgd_explorer.dp.ledger.receipt import receipt_text

@@ -1,4 +1,4 @@
-"""What users call beside an engine: per-sample gradients, views, averages.
+"""What users call beside an engine: per-sample gradients and means, views, averages.
 
 The views of a sample (augmentation multiplicity) are averaged before clipping: a
 sample's gradient is the mean over its K views, so that a record is clipped once and its
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends.sample_rows import add_weighted_rows
+from dpsgd_explorer.dp.checks.loss.marks import mark_mean
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
 from dpsgd_explorer.dp.engines.deferred_gradients import CHUNK_BYTES
@@ -72,6 +73,48 @@ def per_sample_gradients(
         for name, p in model.named_parameters()
         if p.requires_grad
     }
+
+
+def per_sample_mean(losses: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Returns the mean over samples of each sample's mean over its own tokens.
+
+    sum_i (sum_t mask_it losses_it / sum_t mask_it) / B.  A mean over all tokens of the
+    batch divides by the tokens of the other samples too, so no clipping bounds the
+    influence of one sample on it; this one divides by B and by the sample's own count.
+    A sample without tokens adds 0.
+
+    Args:
+        losses: [B] or [B, T, ...], as a loss with ``reduction="none"`` returns them.
+        mask: Tokens that count, in the shape of the losses: bool, or weights >= 0.
+
+    Raises:
+        ConfigError: the shapes differ, or there is no dimension of samples.
+    """
+    if losses.dim() == 0:
+        raise ConfigError(
+            "losses",
+            "losses must have one row for each sample, [B] or [B, T], got a single "
+            'number. Compute them with reduction="none".',
+        )
+    if mask is not None and mask.shape != losses.shape:
+        raise ConfigError(
+            "mask",
+            f"mask must have the shape of the losses, {list(losses.shape)}, got "
+            f"{list(mask.shape)}.",
+        )
+    loss = _mean_of_samples(losses, mask)
+    mark_mean(loss, losses)
+    return loss
+
+
+def _mean_of_samples(losses: Tensor, mask: Tensor | None) -> Tensor:
+    weights = torch.ones_like(losses) if mask is None else mask.detach().to(losses)
+    weights = weights.flatten(1) if losses.dim() > 1 else weights[:, None]
+    total = weights.sum(1, keepdim=True)
+    share = weights / torch.where(total > 0, total, 1) / max(len(losses), 1)
+    # Not a product alone: 0 times a masked loss that is not finite would be NaN.
+    counted = torch.where(share > 0, losses.reshape(share.shape), 0)
+    return (counted * share).sum()
 
 
 def _learn_batch_dims(gradient_engine: HooksEngine, x: Tensor) -> None:

@@ -18,8 +18,8 @@ from torch.optim import Optimizer
 
 from dpsgd_explorer.dp import taken
 from dpsgd_explorer.dp.backends.heap import HEAP, KEPT
-from dpsgd_explorer.dp.checks.loss.measured import MeasuredLoss
 from dpsgd_explorer.dp.checks.loss.reading import REMEDY, LossReading
+from dpsgd_explorer.dp.checks.loss.target import MeasuredLoss
 from dpsgd_explorer.dp.checks.loss.watch import WATCH
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.groups import clipping_groups

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from dpsgd_explorer.dp.checks.loss.target_check import TargetCheck
+from dpsgd_explorer.dp.checks.loss.target import TargetCheck
 from dpsgd_explorer.dp.distributed.sharding import (
     gradients_of,
     is_sharded,

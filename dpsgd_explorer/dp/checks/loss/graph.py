@@ -1,146 +1,184 @@
 """Reads the graph of a loss, from its root back to the outputs of a module.
 
-Every node between them must be known to keep records apart, or to sum over records with
+Every node between them must be known to keep samples apart, or to sum over samples with
 one public factor.  Then the loss is a mean or a sum of one term per sample, whatever
 the data.  An unknown operation is not refused but reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
 
-from torch.autograd.graph import Node
-
-from dpsgd_explorer.dp.checks.loss.marks import (
-    ModulePass,
-    is_marked,
-    mean_at,
-    outputs_at,
+from dpsgd_explorer.dp.checks.loss.autograd_nodes import (
+    Edge,
+    GraphView,
+    Question,
+    operation_name,
 )
-from dpsgd_explorer.dp.checks.loss.operation import Operation
-from dpsgd_explorer.dp.checks.loss.reading import LateCondition, LossReading, Number
-from dpsgd_explorer.dp.checks.loss.states import (
-    NotPerRecordError,
+from dpsgd_explorer.dp.checks.loss.marks import ModulePass, outputs_at
+from dpsgd_explorer.dp.checks.loss.operations import (
+    HANDLERS,
+    Notes,
+    Operation,
     Records,
     Reduced,
     State,
-    UnknownOperationError,
     joined,
+    state_of,
 )
-from dpsgd_explorer.dp.checks.loss.table import HANDLERS
-from dpsgd_explorer.dp.checks.loss.targets import holds_loss, targets_of
+from dpsgd_explorer.dp.checks.loss.patterns import targets_of
+from dpsgd_explorer.dp.checks.loss.reading import (
+    LossReading,
+    NotPerRecordError,
+    UnknownOperationError,
+)
 
-Edge = tuple[Node, int]
+#: Number of operations between the outputs and the loss that are read.
+MAX_OPERATIONS = 500
+#: Number of nested operations that are read: Python's own limit is 1,000 frames.
+MAX_DEPTH = 200
+#: Number of readings that are stored, each of about 3 kB.  Poisson batches of up to
+#: 16,000 expected samples have fewer than 1,000 different sizes.
+MAX_READINGS = 1_000
 
-#: Most operations between the outputs and the loss that are read.
-MOST_OPERATIONS = 500
-#: Deepest recursion, in operations: Python's own limit is 1,000 frames.
-DEEPEST = 200
-#: Most operations searched for the pass that an unknown loss belongs to.
-FARTHEST = 200
+
+@dataclass(slots=True)
+class _Branch:
+    """The next question about a graph, and the reading or question by the answer."""
+
+    question: Question
+    answers: dict[Hashable, _Branch | LossReading] = field(default_factory=dict)
 
 
-class Reader:
-    """Reads one graph once.
+class KnownReadings:
+    """Readings of earlier graphs, found again by the answers that led to them.
+
+    A reading is a function of the answers that its ``GraphView`` gave.  A graph with
+    equal answers therefore has an equal reading, and one other answer, as another
+    operation, shape or number, leads to no reading.
 
     Attributes:
-        passes: The passes of the modules whose outputs the loss was computed from.
+        count: Number of readings that are stored.
     """
 
     def __init__(self) -> None:
-        self.passes: list[ModulePass] = []
-        self._states: dict[Edge, State] = {}
-        self._operations: list[str] = []
-        self._numbers: list[Number] = []
-        self._weighs = False
-        self._ranges: list[tuple[float, float]] = []
-        self._targets: set[Node] = set()
-        self._late: list[LateCondition] = []
-        self._depth = 0
+        self._first: dict[Hashable, _Branch | LossReading] = {}
+        self.count = 0
 
-    def read(self, roots: Sequence[Edge]) -> LossReading:
-        """Return the reading of the sum of the roots.
+    def find(self, view: GraphView) -> LossReading | None:
+        """Returns the reading of an equal graph, or None.
 
         Raises:
             MixedLossError: a mean is weighted by the batch.
         """
-        form = ""
+        known = self._first.get(view.roots)
         try:
-            refusal = self._mismatch(self._sum_of(roots))
-        except UnknownOperationError as error:
-            refusal, form = str(error), form_of(roots)
-        except NotPerRecordError as error:
-            refusal = str(error)
-        if refusal:
-            return LossReading(refusal, late=tuple(self._late), form=form)
-        graph = " ".join(self._operations)
-        return LossReading(
+            while isinstance(known, _Branch):
+                question, number, argument = known.question
+                # As view.ask, without its call: each steady step comes here.
+                answer = question(view, view.nodes[number], argument)
+                view.answers[known.question] = answer
+                known = known.answers.get(answer)
+        except NotPerRecordError:
+            return None  # the reading raises it again, and explains it
+        return known
+
+    def add(self, view: GraphView, reading: LossReading) -> None:
+        """Adds the reading of a graph."""
+        if self.count >= MAX_READINGS:
+            self._first, self.count = {}, 0
+        answers = self._first
+        answer: Hashable = view.roots
+        for question, next_answer in view.answers.items():
+            branch = answers.setdefault(answer, _Branch(question))
+            if not isinstance(branch, _Branch) or branch.question != question:
+                return
+            answers, answer = branch.answers, next_answer
+        answers[answer] = reading
+        self.count += 1
+
+
+KNOWN_READINGS = KnownReadings()
+
+
+def read(roots: Sequence[Edge]) -> tuple[LossReading, list[ModulePass]]:
+    """Returns the reading of the sum of some losses, and the passes they come from.
+
+    Raises:
+        MixedLossError: a mean is weighted by the batch.
+    """
+    view = GraphView(roots)
+    passes, form = view.passes, ""
+    try:
+        reading = KNOWN_READINGS.find(view) or _Reader(view).read()
+    except NotPerRecordError as error:
+        form, passes = outline(roots)
+        is_unknown = isinstance(error, UnknownOperationError)
+        reading = LossReading(str(error), form=form if is_unknown else "")
+    return (replace(reading, late=tuple(view.late)) if view.late else reading), passes
+
+
+class _Reader:
+    """Reads one graph once."""
+
+    def __init__(self, view: GraphView) -> None:
+        self._view = view
+        self._notes = Notes(view)
+        self._states: dict[tuple[int, int], State] = {}
+        self._depth = 0
+
+    def read(self) -> LossReading:
+        """Returns the reading of the sum of the roots.
+
+        Raises:
+            NotPerRecordError: the loss is not known to keep the samples apart.
+            MixedLossError: a mean is weighted by the batch.
+        """
+        self._check_reduction(self._sum_of_roots())
+        notes = self._notes
+        reading = LossReading(
             "",
-            graph,
-            tuple(self._numbers),
-            tuple(self._ranges),
-            self._weighs or bool(self._ranges),
-            tuple(self._late),
+            " ".join(notes.names),
+            tuple(notes.numbers),
+            tuple(notes.ranges),
+            notes.weighs or bool(notes.ranges),
         )
+        if self._view.is_repeatable:
+            KNOWN_READINGS.add(self._view, reading)
+        return reading
 
-    def add_number(self, value: Number, *, weighs: bool) -> None:
-        self._numbers.append(value)
-        self._weighs |= weighs
-
-    def add_range(self, least: float, largest: float) -> None:
-        self._ranges.append((least, largest))
-
-    def is_target(self, node: Node) -> bool:
-        return node in self._targets
-
-    def add_late(self, condition: LateCondition) -> None:
-        self._late.append(condition)
-
-    def is_count(self, source: State, divisor: float) -> bool:
-        if not isinstance(source, Reduced) or source.divided:
-            return False
-        if self.passes[-1].loss_reduction != "mean":
-            return False
-        for count, name in source.counts.items():
-            if count == divisor:
-                self._operations.append(name)
-                return True
-        return False
-
-    def is_loss_scale(self, value: float) -> bool:
-        scales = [module_pass.user_loss_scale() for module_pass in self.passes]
-        return value != 1.0 and value in scales
-
-    def _sum_of(self, roots: Sequence[Edge]) -> Reduced:
+    def _sum_of_roots(self) -> Reduced:
         total: Reduced | None = None
-        for node, result in roots:
+        for node, result in self._view.roots:
             state = self._state(node, result, inside=False)
             if not isinstance(state, Reduced):
                 raise NotPerRecordError("it is not one number for the batch")
             total = state if total is None else joined(total, state)
-        if total is None or len(self.passes) != 1:
+        if total is None or len(self._view.passes) != 1:
             raise NotPerRecordError(
                 "it is not computed from the outputs of one module alone"
             )
         return total
 
-    def _mismatch(self, total: Reduced) -> str:
-        """Return why a known loss is not reduced as ``loss_reduction``; "" if it is."""
-        (module_pass,) = self.passes
+    def _check_reduction(self, total: Reduced) -> None:
+        (module_pass,) = self._view.passes
         reduction = "mean" if total.divided else "sum"
         expected = module_pass.loss_reduction
-        if reduction == expected:
-            return ""
-        return f"it is a {reduction} over samples, but loss_reduction is {expected!r}"
+        if reduction != expected:
+            raise NotPerRecordError(
+                f"it is a {reduction} over samples, but loss_reduction is {expected!r}"
+            )
 
-    def _state(self, node: Node, result: int, inside: bool) -> State:
+    def _state(self, node: int, result: int, inside: bool) -> State:
         state = self._states.get((node, result))
         if state is None:
             self._depth += 1
-            if self._depth > DEEPEST or len(self._states) > MOST_OPERATIONS:
+            if self._depth > MAX_DEPTH or len(self._states) > MAX_OPERATIONS:
                 raise UnknownOperationError("it has too many operations to check")
             try:
-                state = self._marked(node, result, inside) if is_marked(node) else None
+                if self._view.is_marked(node):
+                    state = self._marked(node, result, inside)
                 if state is None:
                     state = self._computed(node, result, inside)
             finally:
@@ -148,91 +186,78 @@ class Reader:
             self._states[node, result] = state
         return state
 
-    def _marked(self, node: Node, result: int, inside: bool) -> State | None:
-        mark = outputs_at(node)
-        if mark is None or result not in mark.shapes:
+    def _marked(self, node: int, result: int, inside: bool) -> State | None:
+        outputs = self._view.outputs(node, result)
+        if outputs is None:
             return self._mean(node, inside)
-        module_pass, shape = mark.module_pass, mark.shapes[result]
-        if module_pass not in self.passes:
-            self.passes.append(module_pass)
+        size, shape = outputs
         if shape:
             # Of losses that the module returns, a factor may be a weight.
-            is_loss = holds_loss(node)
-            return Records(
-                module_pass.size, shape, affine=not is_loss, targeted=is_loss
-            )
+            is_loss = self._view.is_loss(node)
+            return Records(size, shape, affine=not is_loss, targeted=is_loss)
         # A loss inside the module.
         return self._mean(node, True) or self._computed(node, result, inside=True)
 
-    def _mean(self, node: Node, inside: bool) -> State | None:
-        losses = mean_at(node)
+    def _mean(self, node: int, inside: bool) -> State | None:
+        losses = self._view.averaged(node)
         if losses is None:
             return None
         source = self._state(*losses, inside)
         if not isinstance(source, Records) or (source.dim, source.repeats) != (0, 1):
             raise NotPerRecordError("per_sample_mean did not get one row per sample")
-        self._operations.append("per_sample_mean")
+        self._notes.names.append("per_sample_mean")
         return Reduced(divided=True)
 
-    def _computed(self, node: Node, result: int, inside: bool) -> State:
-        operation = Operation(node, result, [], self)
+    def _computed(self, node: int, result: int, inside: bool) -> State:
+        operation = Operation(node, result, [], self._notes)
         try:
-            name = node.name()
-            handler = HANDLERS.get(name)
-            if handler is None:
+            name = self._view.name(node)
+            if name not in HANDLERS:
                 raise UnknownOperationError(
-                    f"{operation.name} is not known to keep samples independent"
+                    f"{operation_name(name)} is not known to keep samples independent"
                 )
-            self._targets.update(targets_of(node))
-            for source, number in node.next_functions:
+            self._notes.targets.update(targets_of(self._view, node))
+            for source, number in self._view.sources(node):
                 known = None if source is None else self._state(source, number, inside)
                 operation.sources.append(known)
-            self._operations.append(name)
-            return handler(operation)
+            self._notes.names.append(name)
+            return state_of(operation)
         except NotPerRecordError:
-            # The loss was computed inside the module.  What is unknown there is judged
-            # by its shape: a row per record that mixes records fails the safety check.
-            size = self.passes[-1].size if inside else 0
+            # The loss was computed inside the module.  An unknown operation there is
+            # judged by its shape: a row per sample that mixes samples fails the check
+            # of the module.
+            size = self._view.passes[-1].size if inside else 0
             if not inside or operation.shape[:1] != (size,):
                 raise
             return Records(size, operation.shape)
 
 
-def form_of(roots: Sequence[Edge]) -> str:
-    """Return the operations from the roots to outputs of modules, in one string.
+def outline(roots: Sequence[Edge]) -> tuple[str, list[ModulePass]]:
+    """Returns the form of a loss, and the passes of the modules closest to it.
 
-    "" if there are too many.  Losses of one function have one form.
+    The form is the text of all operations from the roots to outputs of modules.  Losses
+    that one function computes have one form.  It is "" if there are more than
+    ``MAX_OPERATIONS``.
     """
-    order: dict[Node, int] = {}
-    form, waiting = [], [node for node, _ in roots]
-    while waiting:
-        node = waiting.pop()
-        if node in order:
-            continue
-        order[node] = len(order)
-        if len(order) > MOST_OPERATIONS:
-            return ""
-        if is_marked(node) and outputs_at(node) is not None:
-            form.append("outputs")
-            continue
-        sources = [source for source, _ in node.next_functions]
-        known = [order.get(source, "new") for source in sources if source is not None]
-        form.append(f"{node.name()}{known}{sources.count(None)}")
-        waiting += [source for source in sources if source is not None]
-    return " ".join(form)
-
-
-def passes_of(roots: Sequence[Edge]) -> list[ModulePass]:
-    """Return the passes nearest to the roots, through any operations."""
+    form: list[str] = []
     passes: list[ModulePass] = []
-    seen, waiting = set(roots), list(roots)
-    while waiting and len(seen) < FARTHEST:
-        node, result = waiting.pop(0)
+    order = {edge: number for number, edge in enumerate(roots)}
+    waiting = list(roots)
+    for node, result in waiting:
         mark = outputs_at(node)
         if mark is not None and result in mark.shapes:
             passes.append(mark.module_pass)
+            form.append("outputs")
             continue
-        sources = {(n, i) for n, i in node.next_functions if n is not None} - seen
-        seen |= sources
-        waiting += sources
-    return passes
+        sources = [
+            (source, n) for source, n in node.next_functions if source is not None
+        ]
+        for edge in sources:
+            if edge not in order:
+                order[edge] = len(waiting)
+                waiting.append(edge)
+        missing = len(node.next_functions) - len(sources)
+        form.append(f"{node.name()}{[order[edge] for edge in sources]}{missing}")
+        if len(waiting) > MAX_OPERATIONS:
+            return "", passes
+    return " ".join(form), passes

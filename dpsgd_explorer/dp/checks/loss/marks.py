@@ -1,6 +1,6 @@
 """Marks on the nodes of autograd's graph: a module's outputs, and per-sample means.
 
-A mark is an entry of the node's metadata, so it lives as long as the graph.
+A mark is an entry of the node's metadata, so it exists as long as the graph.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from dpsgd_explorer.dp.checks.loss.reading import UNREAD, LossReading
-from dpsgd_explorer.dp.checks.loss.states import Shape
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 
+#: Keys in the metadata of a node.
 OUTPUTS, MEAN = "dpsgd_explorer.outputs", "dpsgd_explorer.per_sample_mean"
 
 
@@ -24,13 +24,13 @@ class ModulePass:
     """One recorded forward pass of a module, until its backward.
 
     Attributes:
-        size: Records, B.
-        loss_reduction: "mean" or "sum": how the user's loss should combine them.
+        size: Number of samples, B.
+        loss_reduction: "mean" or "sum": how the user's loss combines the samples.
         user_loss_scale: Returns the factor on the user's losses, as of a GradScaler.
-        on_failure: Called with the pass when its backward ends with an exception.
+        on_failure: Called with the pass if its backward ends with an exception.
         reading: The reading of the loss's graph, set when backward begins.
-        is_trained: If False, backward was asked for gradients of other tensors alone,
-            as ``torch.autograd.grad`` is, and adds nothing to the step.
+        is_trained: If False, backward computes gradients of other tensors alone, as
+            ``torch.autograd.grad`` does, and adds nothing to the step.
         is_done: If True, a backward of the pass has ended.
     """
 
@@ -43,26 +43,26 @@ class ModulePass:
     is_done: bool = False
 
     def fail(self) -> None:
-        """Report that backward ended with an exception."""
+        """Reports that backward ended with an exception."""
         if not self.is_done:
             self.on_failure(self)
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """A mark: the node's results are outputs of a module.
+    """A mark: results of the node are outputs of a module.
 
     Attributes:
-        module_pass: The pass.
+        module_pass: The pass that computed them.
         shapes: {number of the result: its shape}.
     """
 
     module_pass: ModulePass
-    shapes: dict[int, Shape] = field(default_factory=dict)
+    shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 def mark_outputs(outputs: Any, module_pass: ModulePass) -> None:
-    """Mark the outputs of a pass that have one row per sample, and its scalars."""
+    """Marks the outputs of a pass that have one row per sample, and its scalars."""
     for leaf in tensors_of(outputs):
         node, shape = leaf.grad_fn, tuple(leaf.shape)
         if node is None or (shape and shape[0] != module_pass.size):
@@ -75,23 +75,18 @@ def mark_outputs(outputs: Any, module_pass: ModulePass) -> None:
 
 
 def mark_mean(loss: Tensor, losses: Tensor) -> None:
-    """Mark a loss as the mean over samples of losses [B, ...]."""
+    """Marks a loss as the mean over samples of losses ``(B, ...)``."""
     if loss.grad_fn is not None and losses.grad_fn is not None:
         _metadata(loss.grad_fn)[MEAN] = losses.grad_fn, losses.output_nr
 
 
-def is_marked(node: Node) -> bool:
-    """Whether the node has a mark of either kind; few have."""
-    return bool(node.metadata)
-
-
 def outputs_at(node: Node) -> Outputs | None:
-    """Return the mark of a node whose results are a module's outputs, or None."""
+    """Returns the mark of a node whose results are a module's outputs, or None."""
     return _metadata(node).get(OUTPUTS)
 
 
 def mean_at(node: Node) -> tuple[Node, int] | None:
-    """Return (node, result number) of the losses that a node averages, or None."""
+    """Returns (node, result's number) of the losses that a node averages, or None."""
     return _metadata(node).get(MEAN)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from dpsgd_explorer.dp.backends.triton.asynchronous import LateFlag
 from dpsgd_explorer.errors import MixedLossError
 
-#: Most different graphs of losses in one run; a run with more gets no epsilon.
-MOST_GRAPHS = 100
+#: Number of different graphs of losses in one run; a run with more gets no epsilon.
+MAX_GRAPHS = 100
 
 #: Advice for a loss that cannot be read.
 REMEDY = (
@@ -20,6 +20,17 @@ REMEDY = (
 )
 
 Number = float | tuple[float, ...]
+
+
+class NotPerRecordError(Exception):
+    """An operation is not known to keep the samples of a batch apart."""
+
+
+class UnknownOperationError(NotPerRecordError):
+    """An operation cannot be judged by the graph; a measurement may judge it.
+
+    Other reasons are evidence that samples are mixed, or not reduced as declared.
+    """
 
 
 @dataclass(frozen=True)
@@ -117,7 +128,7 @@ class LossRecord:
         known = self._numbers.setdefault(reading.graph, list(reading.numbers))
         if known != list(reading.numbers) or not self._ranges_meet(reading):
             self._refusal = "it contains a number that changes from batch to batch"
-        elif len(self._numbers) > MOST_GRAPHS:
+        elif len(self._numbers) > MAX_GRAPHS:
             self._refusal = "its graph changes from batch to batch"
         elif reading.weights:
             sizes = self._sizes.setdefault(reading.graph, [])

@@ -1,8 +1,9 @@
 """Measures a loss function on random outputs, with rare targets.
 
-A class with a weight, an ignored target, a mask with zeros: a loss may mix samples for
-these alone.  The module is not needed to see it, so every class can be tried, and one
-sample changed at a time.
+A loss may mix samples only for some targets: a class with a weight, an ignored target,
+a mask with zeros.  The module is not needed to see it, so the check tries every class
+and changes one sample at a time.  For a module that returns its own loss, it first
+finds the labels among the module's inputs.
 """
 
 from __future__ import annotations
@@ -13,23 +14,34 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from dpsgd_explorer.dp.checks.loss.graph import Reader
+from dpsgd_explorer.dp.checks.loss.autograd_nodes import likelihood_targets
+from dpsgd_explorer.dp.checks.loss.graph import outline, read
 from dpsgd_explorer.dp.checks.loss.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.modules import probe_inputs
-from dpsgd_explorer.dp.modules.probe_inputs import NUMBERS, SAMPLES, SEED
+from dpsgd_explorer.dp.modules.input_rows import called
+from dpsgd_explorer.dp.modules.probe_inputs import (
+    NUMBERS,
+    SAMPLES,
+    SEED,
+    has_rows,
+    smallest_table,
+)
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.seeding import seed_draws
-from dpsgd_explorer.errors import MixedLossError
+from dpsgd_explorer.errors import ConfigError, MixedLossError
 
 LossFunction = Callable[[Any, Any], Tensor]
 
-#: Most draws of targets: of more classes than they hold, some are not tried.
-MOST_DRAWS = 64
-#: Most entries of outputs in all draws together; it bounds the time.
-MOST_NUMBERS = 10**7
+#: Number of draws of targets.  If there are more classes than all draws hold, some
+#: classes are not tried.
+MAX_DRAWS = 64
+#: Number of entries of outputs in all draws together; it bounds the time.
+MAX_ENTRIES = 10**7
+#: Number of operations before a scalar output among which a likelihood is searched.
+MAX_LIKELIHOOD_DISTANCE = 50
 
 
 class TargetCheck:
@@ -63,7 +75,7 @@ class TargetCheck:
         self._tolerance = tolerance
 
     def run(self) -> None:
-        """Raise MixedLossError if a sample moves the gradient of another's outputs."""
+        """Raises MixedLossError if a sample moves the gradient of another's outputs."""
         if not self._entries():
             return  # the module returns its loss, which is measured with it
         draws = [self._draw(number) for number in range(self._draws())]
@@ -80,9 +92,9 @@ class TargetCheck:
         return sum(leaf.numel() for leaf in leaves if _is_compared(leaf))
 
     def _draws(self) -> int:
-        """Return the number of draws of targets: enough for all classes, if allowed."""
+        """Returns the number of draws: enough for all classes, within the limits."""
         example = self._example, self._size, self._outputs
-        most = min(MOST_DRAWS, MOST_NUMBERS // self._entries())
+        most = min(MAX_DRAWS, MAX_ENTRIES // self._entries())
         return max(2, min(most, probe_inputs.draws_of_all_classes(*example)))
 
     def _draw(self, number: int, numbers: str = NUMBERS[0]) -> Any:
@@ -90,7 +102,7 @@ class TargetCheck:
         return probe_inputs.random_targets(*example, number, numbers)
 
     def _compare_numbers(self, numbers: str) -> None:
-        """Compare with targets of 0 and 1, or of both signs, if the loss takes them.
+        """Compares with targets of 0 and 1, or of both signs, if the loss takes them.
 
         A weight by the share of positive targets is 1 for all targets in (0, 1).
         """
@@ -107,7 +119,7 @@ class TargetCheck:
             self._compare(targets, others)
 
     def _compare_ignored(self, targets: Any) -> None:
-        """Compare with some targets ignored, if the loss takes such targets."""
+        """Compares with some targets ignored, if the loss takes such targets."""
         some = probe_inputs.with_ignored(targets)
         try:
             self._gradients(self._outputs, some)
@@ -143,7 +155,7 @@ class TargetCheck:
             )
 
     def _gradients(self, outputs: Any, targets: Any) -> list[Tensor]:
-        """Return the loss's gradients with respect to the outputs.
+        """Returns the loss's gradients with respect to the outputs.
 
         Raises:
             MixedLossError: its graph shows that it mixes the samples.
@@ -155,23 +167,111 @@ class TargetCheck:
         loss = self._loss_fn(outputs, targets)
         if loss.grad_fn is None:
             return [torch.zeros_like(entry) for entry in inputs]
-        Reader().read([(loss.grad_fn, loss.output_nr)]).settle()
+        read([(loss.grad_fn, loss.output_nr)])[0].settle()
         gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
         pairs = zip(gradients, inputs, strict=True)
         return [torch.zeros_like(x) if g is None else g for g, x in pairs]
 
 
 def _is_number(leaf: Tensor, size: int) -> bool:
-    return probe_inputs.has_rows(leaf, size) and leaf.is_floating_point()
+    return has_rows(leaf, size) and leaf.is_floating_point()
 
 
 def _is_compared(leaf: Tensor) -> bool:
-    rows = probe_inputs.has_rows(leaf, SAMPLES)
+    rows = has_rows(leaf, SAMPLES)
     return rows and leaf.is_floating_point() and leaf.numel() > 0
 
 
 def _as_input(leaf: Any) -> Any:
-    """Return a tensor that a loss may differentiate and change in place."""
+    """Returns a tensor that a loss may differentiate and change in place."""
     if not isinstance(leaf, Tensor) or not _is_compared(leaf):
         return leaf
     return leaf.detach().requires_grad_().clone()
+
+
+class MeasuredLoss:
+    """Calls a loss function and stores the form of each loss.
+
+    Args:
+        loss_fn: ``loss_fn(outputs, targets)``.
+
+    Attributes:
+        forms: Operations of each loss, from its outputs on.
+    """
+
+    def __init__(self, loss_fn: Callable[[Any, Any], Tensor]) -> None:
+        self._loss_fn = loss_fn
+        self.forms: set[str] = set()
+
+    def __call__(self, outputs: Any, targets: Any) -> Tensor:
+        """Returns the loss.
+
+        Raises:
+            ConfigError: the loss function returned something else than a tensor.
+        """
+        loss: object = self._loss_fn(outputs, targets)
+        if not isinstance(loss, Tensor):
+            raise ConfigError(
+                "loss_fn",
+                "loss_fn must return a tensor of one number, got "
+                f"{type(loss).__name__}.",
+            )
+        if loss.grad_fn is not None:
+            form, _ = outline([(loss.grad_fn, loss.output_nr)])
+            self.forms |= {form} - {""}
+        return loss
+
+
+def labels_of(module: nn.Module, call: Any, size: int) -> dict[int, int]:
+    """Returns {leaf of the call: number of classes} of the labels in it.
+
+    The module runs on inputs of ones, then with zeros in one input after the other: a
+    label is an input that changes the targets of a likelihood.  A one is valid as id,
+    as class and as length.
+
+    Args:
+        module: The model, without an engine's hooks.
+        call: (args, kwargs); shapes and dtypes are used.
+        size: Its number of samples.
+    """
+    leaves, spec = tree_flatten(call)
+    ones = [_ones(leaf, size, module) for leaf in leaves]
+    places = [i for i, leaf in enumerate(ones) if _may_be_labels(leaf)]
+    rows = [leaf for leaf in ones if has_rows(leaf, SAMPLES)]
+    if not places or len(rows) < 2:
+        return {}
+    before = _targets(module, tree_unflatten(ones, spec))
+    labels: dict[int, int] = {}
+    for place in places if before else []:
+        changed = list(ones)
+        changed[place] = torch.zeros_like(ones[place])
+        for (classes, old), (_, new) in zip(
+            before, _targets(module, tree_unflatten(changed, spec)), strict=False
+        ):
+            if not torch.equal(old, new):
+                labels[place] = min(classes, labels.get(place, classes))
+    return labels
+
+
+def _ones(leaf: Any, size: int, module: nn.Module) -> Any:
+    if not has_rows(leaf, size):
+        return leaf
+    ones = leaf.new_ones((SAMPLES, *leaf.shape[1:]))
+    return ones * min(1, smallest_table(module) - 1) if _may_be_labels(ones) else ones
+
+
+def _may_be_labels(leaf: Any) -> bool:
+    return has_rows(leaf, SAMPLES) and leaf.dtype == torch.int64
+
+
+def _targets(module: nn.Module, call: Any) -> list[tuple[int, Tensor]]:
+    """Returns (classes, targets) of each likelihood near a scalar output."""
+    try:
+        outputs = called(module, call)
+    except (RuntimeError, LookupError, ValueError, TypeError, AssertionError):
+        return []  # lengths of 0, for one; the check reports the error itself
+    likelihoods: list[tuple[int, Tensor]] = []
+    for leaf in tensors_of(outputs):
+        if leaf.dim() == 0 and leaf.grad_fn is not None:
+            likelihoods += likelihood_targets(leaf.grad_fn, MAX_LIKELIHOOD_DISTANCE)
+    return likelihoods

@@ -1,0 +1,418 @@
+"""Private names of torch's autograd, and access to a loss's graph by these names.
+
+Torch promises neither the names of its operations nor the values that they save.  Every
+private name on which a reading depends is in this file.  A loss whose operation lacks a
+name is not confirmed, so the run gets no epsilon; ``missing_names`` lists such names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Variable
+from torch.autograd.graph import Node
+
+from dpsgd_explorer.dp.checks.loss.marks import ModulePass, mean_at, outputs_at
+from dpsgd_explorer.dp.checks.loss.reading import (
+    LateCondition,
+    NotPerRecordError,
+    UnknownOperationError,
+)
+from dpsgd_explorer.errors import PrivacyError
+
+Edge = tuple[Node, int]
+
+#: Beginning of the names of the values that an operation saves for its backward.
+PREFIX = "_saved_"
+#: {family: operations that are read alike, each with the saved values that are read}.
+#: An operation in no family is reported as unknown.
+FAMILIES: Mapping[str, str] = {
+    "nonlinear": (
+        "Exp0:result Expm10 Log0:self Log1P0:self Log20:self Log100:self "
+        "Sigmoid0:result LogSigmoid0:self Tanh0 Relu0 Gelu0:self Silu0:self "
+        "Softplus0:beta,threshold,self Elu0:alpha,self LeakyRelu0:negative_slope,self "
+        "Hardtanh0:min_val,max_val,self Sqrt0:result Rsqrt0 Reciprocal0 Sin0:self "
+        "Cos0:self Erf0:self Cosh0:self Sinh0:self Clamp1:min,max,self "
+        "ClampMin0:min,self ClampMax0:max,self NanToNum0:self Abs0:self "
+        "Pow0:exponent,self"
+    ),
+    "linear": "Neg0 Clone0 ToCopy0 Alias0 Add1 Sub1 Rsub1:alpha",
+    "softmax": "LogSoftmax0:dim Softmax0:dim,result",
+    "add": "Add0:alpha Sub0:alpha Rsub0:alpha",
+    "multiply": "Mul0:self,other",
+    "divide": "Div0:self,other",
+    "scale": "Mul1:other Div1:other",
+    "larger": "Maximum0:self,other Minimum0:self,other",
+    "fill": "MaskedFill0:mask",
+    "choose": "Where0:condition",
+    "inner_product": "Bmm0:self,mat2",
+    "gather": "Gather0:dim",
+    "index": "Index0:indices",
+    "reshape": (
+        "View0 UnsafeView0 ReshapeAlias0 Unsqueeze0 Squeeze0 Squeeze1 Squeeze2"
+    ),
+    "permute": "Transpose0:dim0,dim1 T0 Permute0:dims",
+    "cut": "Slice0:dim Select0:dim Split0:dim SplitWithSizes0:dim Unbind0:dim",
+    "total": "Sum0 Mean0",
+    "partial_total": "Sum1:dim,keepdim Mean1:dim",
+    "fold": (
+        "Logsumexp0:dim,self Amax0:dim,self Amin0:dim,self Max0:dim Min0:dim "
+        "Norm1:dim,p,self,result LinalgVectorNorm0:dim,ord,self,result"
+    ),
+    "expand": "Expand0",
+    "stack": "Stack0:dim Cat0:dim",
+    "regression": (
+        "MseLoss0:reduction BinaryCrossEntropy0:reduction,weight "
+        "BinaryCrossEntropyWithLogits0:reduction,weight,pos_weight "
+        "SmoothL1Loss0:reduction,beta HuberLoss0:reduction,delta "
+        "SoftMarginLoss0:reduction"
+    ),
+    "multi_class": (
+        "MultiMarginLoss0:reduction,p,margin,weight MultilabelMarginLoss0:reduction"
+    ),
+    "negative_log_likelihood": (
+        "NllLoss0:reduction,weight,target,ignore_index,total_weight,self "
+        "NllLoss2D0:reduction,weight,target,ignore_index,total_weight,self"
+    ),
+    "connectionist": "CtcLoss0:target_lengths",
+}
+
+
+def _full(name: str) -> str:
+    """Returns the name that torch gives the node of an operation."""
+    return f"{name[:-1]}Backward{name[-1]}"
+
+
+def _entries() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yields the family, the node's name and the saved values of each operation."""
+    for family, operations in FAMILIES.items():
+        for operation in operations.split():
+            name, _, values = operation.partition(":")
+            yield family, _full(name), tuple(values.split(",")) if values else ()
+
+
+#: {node's name: family}.
+FAMILY_OF = {name: family for family, name, _ in _entries()}
+#: {node's name: saved values that a reading uses}.
+VALUES_OF = {name: values for _, name, values in _entries()}
+
+# Names by which patterns of operations are recognized.
+ADD, SUBTRACT, ADD_NUMBER = _full("Add0"), _full("Sub0"), _full("Add1")
+MULTIPLY, DIVIDE, CHOOSE = _full("Mul0"), _full("Div0"), _full("Where0")
+SUM, POWER, LOG, CLAMP_MIN = map(_full, ("Sum1", "Pow0", "Log0", "ClampMin0"))
+ABSOLUTE, COSH, SQUARE_ROOT, EXP = map(_full, ("Abs0", "Cosh0", "Sqrt0", "Exp0"))
+NORMS = _full("Norm1"), _full("LinalgVectorNorm0")
+LIKELIHOOD, CTC = _full("NllLoss0"), _full("CtcLoss0")
+CHANCES = _full("Sigmoid0"), _full("Softmax0")
+VIEWS = _full("View0"), _full("UnsafeView0"), _full("ReshapeAlias0")
+#: Beginnings of the names of torch's own losses.
+LOSSES = (
+    "NllLoss", "MseLoss", "BinaryCrossEntropy", "SmoothL1Loss", "HuberLoss",
+    "SoftMarginLoss", "MultiMarginLoss", "MultilabelMarginLoss", "CtcLoss",
+)  # fmt: skip
+
+
+#: Values of an answer that identify it; a reading depends on nothing else of them.
+_PLAIN = (int, float, str, type(None))
+
+
+def signed(index: int) -> int:
+    """Returns an index, which autograd shows as an unsigned number of 64 bits."""
+    return index - 2**64 if index >= 2**63 else index
+
+
+def operation_name(name: str) -> str:
+    """Returns the name of an operation in messages, from the name of its node."""
+    return name.rpartition("::")[2].rstrip("0123456789").removesuffix("Backward")
+
+
+def saved_value(node: Node, value: str) -> Any:
+    """Returns a value that the operation saved for its backward.
+
+    Raises:
+        UnknownOperationError: the installed torch does not show the value.
+    """
+    try:
+        return getattr(node, PREFIX + value)
+    except AttributeError:
+        raise UnknownOperationError(_missing(node.name(), PREFIX + value)) from None
+
+
+def _missing(name: str, attribute: str) -> str:
+    return (
+        f"torch {torch.__version__} does not show {attribute} of the operation "
+        f"{operation_name(name)}, without which the loss cannot be checked"
+    )
+
+
+def missing_names() -> list[str]:
+    """Returns a sentence for each private name that the installed torch lacks."""
+    classes = torch._C._functions
+    found = []
+    for name, values in VALUES_OF.items():
+        node = getattr(classes, name, None)
+        if node is None:
+            found.append(f"torch {torch.__version__} has no operation {name}")
+            continue
+        attributes = [*(PREFIX + value for value in values), "_input_metadata"]
+        found += [
+            _missing(name, each) for each in attributes if not hasattr(node, each)
+        ]
+    if not hasattr(Variable, "_execution_engine"):
+        found.append(_no_engine())
+    return found
+
+
+def _no_engine() -> str:
+    return (
+        f"torch {torch.__version__} has no Variable._execution_engine, through which "
+        "losses are read when backward begins"
+    )
+
+
+def execution_engine() -> Any:
+    """Returns the object through which Python begins every backward.
+
+    Raises:
+        PrivacyError: the installed torch has no such object.
+    """
+    try:
+        return Variable._execution_engine
+    except AttributeError:
+        raise PrivacyError(f"{_no_engine()}. Install torch 2.13.") from None
+
+
+def set_execution_engine(engine: Any) -> None:
+    """Begins every backward through another object from now on."""
+    Variable._execution_engine = engine
+
+
+def edge_of(root: Any) -> Edge | None:
+    """Returns the node and the result's number of a root, a tensor or an edge."""
+    node = getattr(root, "node", None)
+    if node is None:
+        node = root.grad_fn
+    return None if node is None else (node, root.output_nr)
+
+
+def likelihood_targets(root: Node, max_nodes: int) -> list[tuple[int, Tensor]]:
+    """Returns (number of classes, targets) of each likelihood close to a loss.
+
+    Args:
+        root: The node of the loss.
+        max_nodes: Number of nodes after which the search ends.
+    """
+    likelihoods: list[tuple[int, Tensor]] = []
+    waiting = [root]
+    for node in waiting:
+        if node.name().startswith("NllLoss"):
+            targets = saved_value(node, "target").clone()
+            likelihoods.append((saved_value(node, "self").shape[1], targets))
+        elif len(waiting) < max_nodes:
+            waiting += {n for n, _ in node.next_functions if n is not None} - {*waiting}
+    return likelihoods
+
+
+def label_lengths(division: Node) -> Tensor:
+    """Returns the lengths of the label sequences whose losses are divided."""
+    node: Any = division.next_functions[0][0]
+    if node.name() == CHOOSE:
+        node = node.next_functions[1][0]
+    return torch.as_tensor(saved_value(node, "target_lengths"))
+
+
+#: Number of operations before an output among which a loss is searched.
+MAX_LOSS_DISTANCE = 8
+
+#: Answers a question about a node; the last argument refines the question.
+Ask = Callable[["GraphView", Node, Any], Hashable]
+Question = tuple[Ask, int, Any]
+
+
+class GraphView:
+    """Access to one graph, with a record of all answers on which a reading depends.
+
+    Nodes are numbered in the order in which they appear.  The reading of a graph is a
+    function of the answers, so it is also the reading of every graph with equal answers
+    (see ``graph.KnownReadings``).
+
+    Attributes:
+        nodes: The nodes by their numbers.
+        roots: (node's number, result's number) of each loss.
+        passes: Passes of the modules whose outputs were reached, in order.
+        answers: {question: answer}, in the order of the questions.
+        late: Conditions that a device is still computing.
+        is_repeatable: If False, the values of tensors were used in another way.
+    """
+
+    def __init__(self, roots: Sequence[Edge]) -> None:
+        self.nodes: list[Node] = []
+        self._numbers: dict[Node, int] = {}
+        self.passes: list[ModulePass] = []
+        self.answers: dict[Question, Hashable] = {}
+        self.late: list[LateCondition] = []
+        self.is_repeatable = True
+        self.roots: tuple[tuple[int, int], ...] = ()
+        for node, result in roots:
+            self.roots += ((self.number(node), result),)
+
+    def number(self, node: Node) -> int:
+        """Returns the number of a node; a new node gets the next one."""
+        number = self._numbers.setdefault(node, len(self.nodes))
+        if number == len(self.nodes):
+            self.nodes.append(node)
+        return number
+
+    def ask(self, question: Ask, number: int, argument: Any = None) -> Any:
+        """Returns the answer to a question about a node, and records it.
+
+        Args:
+            question: ``question(view, node, argument)``.  Its answer is hashable and
+                contains all that a reading learns about the values of tensors.
+            number: The number of the node.
+            argument: Equal arguments make equal questions.
+        """
+        key = question, number, argument
+        if key in self.answers:
+            return self.answers[key]
+        try:
+            answer = question(self, self.nodes[number], argument)
+        except NotPerRecordError:
+            self.is_repeatable = False  # a loss inside the module may be read anyway
+            raise
+        self.answers[key] = answer
+        return answer
+
+    def name(self, number: int) -> str:
+        """Returns the name of a node."""
+        name: str = self.ask(_node, number)[0]
+        return name
+
+    def sources(self, number: int) -> tuple[tuple[int | None, int], ...]:
+        """Returns (node's number, result's number) of each input.
+
+        The node of an input that requires no gradient is None.
+        """
+        sources: tuple[tuple[int | None, int], ...] = self.ask(_node, number)[1]
+        return sources
+
+    def source(self, number: int) -> int:
+        """Returns the first input that requires a gradient."""
+        return next(node for node, _ in self.sources(number) if node is not None)
+
+    def is_marked(self, number: int) -> bool:
+        """Returns whether the node has a mark; few nodes have one."""
+        is_marked: bool = self.ask(_node, number)[2]
+        return is_marked
+
+    def shape(self, number: int, result: int) -> tuple[int, ...]:
+        """Returns the shape of a result of the node."""
+        shape: tuple[int, ...] = self.ask(_shape, number, result)
+        return shape
+
+    def outputs(self, number: int, result: int) -> tuple[int, tuple[int, ...]] | None:
+        """Returns (B, shape) if the result is an output of a module, or None."""
+        mark = self.ask(_outputs, number, result)
+        return None if mark is None else (mark[1], mark[3])
+
+    def averaged(self, number: int) -> tuple[int, int] | None:
+        """Returns the edge of the losses whose mean the node is, or None."""
+        losses: tuple[int, int] | None = self.ask(_averaged, number)
+        return losses
+
+    def is_loss(self, number: int) -> bool:
+        """Returns whether the node is a loss of torch, or is computed from one."""
+        is_loss: bool = self.ask(_is_loss, number)
+        return is_loss
+
+    def values(self, number: int) -> tuple[str, ...]:
+        """Returns the names of the saved values that are read of the node."""
+        return VALUES_OF[self.name(number)]
+
+    def saved(self, number: int, value: str) -> Any:
+        """Returns a saved number, string or sequence of numbers."""
+        return self.ask(_saved, number, value)
+
+    def tensor(self, number: int, value: str) -> Tensor | None:
+        """Returns a saved tensor; a reading that uses it is not repeatable."""
+        # None is an answer like a number: the operation has no such input.
+        if self.ask(_is_absent, number, value):
+            return None
+        self.is_repeatable = False
+        tensor: Tensor = saved_value(self.nodes[number], value)
+        return tensor
+
+    def given(self, number: int, value: str) -> Tensor:
+        """Returns a saved tensor that every such operation has."""
+        tensor = self.tensor(number, value)
+        if tensor is None:
+            name = operation_name(self.name(number))
+            raise UnknownOperationError(f"{name} has no {value}")
+        return tensor
+
+
+def _node(
+    view: GraphView, node: Node, _: Any
+) -> tuple[str, tuple[tuple[int | None, int], ...], bool]:
+    sources: tuple[tuple[int | None, int], ...] = ()
+    for source, result in node.next_functions:
+        sources += ((None if source is None else view.number(source), result),)
+    return node.name(), sources, bool(node.metadata)
+
+
+def _shape(_: GraphView, node: Node, result: int) -> tuple[int, ...]:
+    try:
+        metadata: Any = node._input_metadata
+    except AttributeError:
+        raise UnknownOperationError(_missing(node.name(), "_input_metadata")) from None
+    return tuple(metadata[result].shape)
+
+
+def _outputs(
+    view: GraphView, node: Node, result: int
+) -> tuple[int, int, str, tuple[int, ...]] | None:
+    mark = outputs_at(node)
+    if mark is None or result not in mark.shapes:
+        return None
+    module_pass = mark.module_pass
+    if module_pass not in view.passes:
+        view.passes.append(module_pass)
+    number = view.passes.index(module_pass)
+    reduction = module_pass.loss_reduction
+    return number, module_pass.size, reduction, mark.shapes[result]
+
+
+def _averaged(view: GraphView, node: Node, _: Any) -> tuple[int, int] | None:
+    losses = mean_at(node)
+    return None if losses is None else (view.number(losses[0]), losses[1])
+
+
+def _is_loss(_: GraphView, node: Node, __: Any) -> bool:
+    waiting = [node]
+    for each in waiting:
+        if each.name().startswith(LOSSES):
+            return True
+        if len(waiting) < MAX_LOSS_DISTANCE:
+            for source, _number in each.next_functions:
+                if source is not None and source not in waiting:
+                    waiting.append(source)
+    return False
+
+
+def _saved(_: GraphView, node: Node, value: str) -> Hashable:
+    saved = saved_value(node, value)
+    if isinstance(saved, list | tuple):
+        return tuple(saved)
+    if not isinstance(saved, _PLAIN):
+        raise UnknownOperationError(
+            f"{operation_name(node.name())} has a {value} of another type than a "
+            f"number: {type(saved).__name__}"
+        )
+    return saved
+
+
+def _is_absent(_: GraphView, node: Node, value: str) -> bool:
+    return saved_value(node, value) is None
