@@ -19,6 +19,7 @@ from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.registry import accountant_for, deciding
 from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
 from dpsgd_explorer.errors import AccountingError, ConfigError
+from dpsgd_explorer.validation import shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +265,7 @@ def _check_one_of(**values: float | None) -> None:
     given = [name for name, value in values.items() if value is not None]
     if len(given) != 1:
         names = " or ".join(values)
-        come = " and ".join(f"{name} = {values[name]!r}" for name in given)
+        come = " and ".join(f"{name} = {shown(values[name])}" for name in given)
         raise AccountingError(
             f"give exactly one of {names}, got {come or 'neither'}.",
             field=next(iter(values)),

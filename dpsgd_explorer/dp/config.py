@@ -407,10 +407,6 @@ class Sizes(NamedTuple):
         sample_size = whole("sample_size", self.sample_size, 1, MAX_RECORDS)
         batch_size = whole("batch_size", self.batch_size, 1, MAX_RECORDS)
         epochs = 1 if self.open_ended else self.epochs
-        _require_one(epochs=epochs, steps=self.steps)
-        _require_one(
-            target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier
-        )
         one_of("accounting_mode", accounting_mode, NAMES)
         if batch_size > sample_size:
             raise ConfigError(
@@ -670,16 +666,6 @@ def _check_same(trainable: Mapping[int, str], listed: Mapping[int, str]) -> None
             "named_params must list all trainable parameters of the module and no "
             f"others; the differences are {', '.join(odd)}. Freeze parameters that you "
             "do not want to train with requires_grad_(False).",
-        )
-
-
-def _require_one(**values: object) -> None:
-    given = [name for name, value in values.items() if value is not None]
-    if len(given) != 1:
-        arguments = " and ".join(given) or "neither"
-        raise ConfigError(
-            next(iter(values)),
-            f"give exactly one of {' and '.join(values)}, got {arguments}.",
         )
 
 

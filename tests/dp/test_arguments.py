@@ -186,6 +186,21 @@ def test_a_wrong_number_of_another_class_is_refused_by_its_own_name(value):
         assert caught.value.field == argument
 
 
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        ({"epochs": 2}, "got steps = 3 and epochs = 2"),
+        ({"steps": None, "target_epsilon": 2.0, "noise_multiplier": None}, "neither"),
+        ({"steps": 10**5000, "epochs": 2}, "over 4300 digits and epochs = 2"),
+        ({"target_epsilon": 2.0}, "noise_multiplier = 1.0 and target_epsilon = 2.0"),
+        ({"noise_multiplier": None}, "neither"),
+    ],
+)
+def test_two_arguments_that_say_the_same_are_both_shown(options, given):
+    with pytest.raises(ConfigError, match=f"exactly one of .*{given}"):
+        made(**options)
+
+
 @pytest.mark.parametrize("module", [nn.Linear, None, "linear", linear().parameters()])
 def test_what_is_no_module_is_refused(module):
     with pytest.raises(
