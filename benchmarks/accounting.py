@@ -33,7 +33,9 @@ Epsilon = Callable[[float, float, int, float], float]
 
 def ours(name: str) -> Epsilon:
     """Return epsilon of one of our accountants."""
-    return lambda q, sigma, t, delta: accounting.epsilon(q, sigma, t, delta, name)
+    return lambda q, sigma, t, delta: accounting.epsilon(
+        sample_rate=q, noise_multiplier=sigma, steps=t, delta=delta, accountant=name
+    )
 
 
 def dp_accounting(family: str, accountant: str, **options: float) -> Epsilon:
@@ -165,16 +167,27 @@ def questions() -> dict[str, float]:
     return {
         f"{name}_ms": 1000 * cpu_seconds(work, long_s=LONG)
         for name, work in {
-            "epsilon": lambda: accounting.epsilon(q, sigma, t, delta),
+            "epsilon": lambda: accounting.epsilon(
+                sample_rate=q, noise_multiplier=sigma, steps=t, delta=delta
+            ),
             "epsilon_curve_of_1000_points": lambda: accounting.epsilon_curve(
-                q, sigma, delta, steps=CURVE_STEPS
+                sample_rate=q, noise_multiplier=sigma, delta=delta, steps=CURVE_STEPS
             ),
-            "delta": lambda: accounting.delta(q, sigma, t, 2.0),
+            "delta": lambda: accounting.delta(
+                sample_rate=q, noise_multiplier=sigma, steps=t, epsilon=2.0
+            ),
             "noise_multiplier": lambda: accounting.noise_multiplier(
-                target, rate, steps, delta
+                target_epsilon=target, sample_rate=rate, steps=steps, delta=delta
             ),
-            "steps": lambda: accounting.steps(target, rate, 2.0, delta),
-            "sample_rate": lambda: accounting.sample_rate(target, 2.0, steps, delta),
+            "steps": lambda: accounting.steps(
+                target_epsilon=target,
+                sample_rate=rate,
+                noise_multiplier=2.0,
+                delta=delta,
+            ),
+            "sample_rate": lambda: accounting.sample_rate(
+                target_epsilon=target, noise_multiplier=2.0, steps=steps, delta=delta
+            ),
         }.items()
     } | {"import_ms": 1000 * import_seconds()}
 

@@ -106,6 +106,7 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/web/questions": "a module for each kind of question",
     "static/js/pages/train.js": "one page: all that it draws follows from one store",
     "tests": "one module for each tool and for each promise of the whole tree",
+    "tests/accounting/exact/test_accountant.py": "the promises of one class",
     "tests/accounting/core/test_numbers.py": "one call of every public function",
     "tests/dp/loss_cases.py": "one list of honest and dishonest losses",
 }

@@ -18,6 +18,7 @@ PACKAGES = sorted(
 def test_no_export_hides_a_module(package):
     folder = ROOT.joinpath(*package.split("."))
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
     found = vars(importlib.import_module(package))
     hidden = [n for n in modules & set(found) if not hasattr(found[n], "__spec__")]
     assert hidden == []

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
@@ -90,11 +90,11 @@ def batches_interval(
     if batches.sampling == TRUNCATED_POISSON and chosen.counts_truncated_batches:
         return _truncated(run, delta, relation, batches)
     if (batches.sampling, relation) == (FIXED_SIZE, REPLACE_ONE):
-        terms = (run.sample_rate, run.noise_multiplier, run.steps, delta)
+        settings = asdict(run)
         if deciding(accountant) == DECIDING:
-            return fixed_size_interval(*terms)
+            return fixed_size_interval(**settings, delta=delta)
         if deciding(accountant) == "rdp":
-            return Interval.one_sided(fixed_size_rdp_epsilon(*terms))
+            return Interval.one_sided(fixed_size_rdp_epsilon(**settings, delta=delta))
     if reason := why_not(chosen, [run], batches.sampling, relation):
         raise AccountingError(reason, field=reason.split(" ", 1)[0])
     return epsilon_interval([run], delta, accountant, relation)
@@ -112,10 +112,10 @@ def batches_answers(
         AccountingError: an argument is outside its domain.
     """
     answers = all_epsilons(
-        run.sample_rate,
-        run.noise_multiplier,
-        run.steps,
-        delta,
+        sample_rate=run.sample_rate,
+        noise_multiplier=run.noise_multiplier,
+        steps=run.steps,
+        delta=delta,
         sampling=batches.sampling,
         neighboring_relation=neighboring_relation,
     )
@@ -129,10 +129,10 @@ def _truncated(run: Phase, delta: float, relation: str, batches: Batches) -> Int
     assert batches.sample_size is not None
     assert batches.max_batch_size is not None
     return truncated_poisson_epsilon(
-        run.sample_rate,
-        run.noise_multiplier,
-        run.steps,
-        delta,
+        sample_rate=run.sample_rate,
+        noise_multiplier=run.noise_multiplier,
+        steps=run.steps,
+        delta=delta,
         sample_size=batches.sample_size,
         max_batch_size=batches.max_batch_size,
         neighboring_relation=relation,

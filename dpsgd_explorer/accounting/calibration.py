@@ -22,13 +22,13 @@ LEAST_RATE = 1e-9  # of the sample rates that a search returns
 
 
 def noise_multiplier(
+    *,
     target_epsilon: float,
     sample_rate: float,
     steps: int,
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
-    *,
     quick: bool = False,
     before: Sequence[Phase] = (),
 ) -> float:
@@ -68,12 +68,12 @@ def noise_multiplier(
 
 
 def noise_scale(
+    *,
     target_epsilon: float,
     phases: Sequence[Phase],
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
-    *,
     quick: bool = False,
     before: Sequence[Phase] = (),
 ) -> float:
@@ -110,13 +110,13 @@ def noise_scale(
 
 
 def steps(
+    *,
     target_epsilon: float,
     sample_rate: float,
     noise_multiplier: float,
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
-    *,
     quick: bool = False,
     most: int = MAX_STEPS,
     before: Sequence[Phase] = (),
@@ -171,13 +171,13 @@ def steps(
 
 
 def sample_rate(
+    *,
     target_epsilon: float,
     noise_multiplier: float,
     steps: int,
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
-    *,
     before: Sequence[Phase] = (),
 ) -> float:
     """Return the largest sample rate with which all steps spend at most the target.

@@ -27,24 +27,33 @@ MAX_LATTICE_STEPS = 50_000  # beyond, a lattice of fitting size takes too long
 
 
 def fixed_size_epsilon(
-    sample_rate: float, noise_multiplier: float, steps: int, delta: float
+    *, sample_rate: float, noise_multiplier: float, steps: int, delta: float
 ) -> float:
     """Return a bound on ε of steps on batches of fixed size, for a replaced record.
 
     Args and Raises: as ``fixed_size_interval``, whose upper side this is.
     """
-    return float(fixed_size_interval(sample_rate, noise_multiplier, steps, delta))
+    return float(
+        fixed_size_interval(
+            sample_rate=sample_rate,
+            noise_multiplier=noise_multiplier,
+            steps=steps,
+            delta=delta,
+        )
+    )
 
 
 def fixed_size_interval(
-    sample_rate: float, noise_multiplier: float, steps: int, delta: float
+    *, sample_rate: float, noise_multiplier: float, steps: int, delta: float
 ) -> Interval:
     """Return the interval of ε on batches of fixed size, for a replaced record.
 
     Batches of 20 of 1,000; Rényi's bound alone is 4.15, and Poisson sampling spends
     0.83:
 
-    >>> spent = fixed_size_interval(0.02, 1.5, 50, 1e-6)
+    >>> spent = fixed_size_interval(
+    ...     sample_rate=0.02, noise_multiplier=1.5, steps=50, delta=1e-6
+    ... )
     >>> spent.status, round(spent.lower, 2), round(float(spent), 2)
     ('bound', 3.32, 3.41)
 

@@ -213,9 +213,15 @@ class Odometer:
             AccountingError: an argument is outside its domain, or no noise reaches the
                 target, as where the entries exceed it alone.
         """
-        target = (target_epsilon, sample_rate, steps, delta)
-        terms = (accountant, neighboring_relation)
-        return calibration.noise_multiplier(*target, *terms, before=self.phases)
+        return calibration.noise_multiplier(
+            target_epsilon=target_epsilon,
+            sample_rate=sample_rate,
+            steps=steps,
+            delta=delta,
+            accountant=accountant,
+            neighboring_relation=neighboring_relation,
+            before=self.phases,
+        )
 
     def sample_rate(
         self,
@@ -231,9 +237,15 @@ class Odometer:
         Raises:
             AccountingError: as ``noise_multiplier``.
         """
-        target = (target_epsilon, noise_multiplier, steps, delta)
-        terms = (accountant, neighboring_relation)
-        return calibration.sample_rate(*target, *terms, before=self.phases)
+        return calibration.sample_rate(
+            target_epsilon=target_epsilon,
+            noise_multiplier=noise_multiplier,
+            steps=steps,
+            delta=delta,
+            accountant=accountant,
+            neighboring_relation=neighboring_relation,
+            before=self.phases,
+        )
 
     def steps(
         self,
@@ -249,9 +261,15 @@ class Odometer:
         Raises:
             AccountingError: an argument is outside its domain.
         """
-        target = (target_epsilon, sample_rate, noise_multiplier, delta)
-        terms = (accountant, neighboring_relation)
-        return calibration.steps(*target, *terms, before=self.phases)
+        return calibration.steps(
+            target_epsilon=target_epsilon,
+            sample_rate=sample_rate,
+            noise_multiplier=noise_multiplier,
+            delta=delta,
+            accountant=accountant,
+            neighboring_relation=neighboring_relation,
+            before=self.phases,
+        )
 
     def privacy_loss_distribution(
         self,

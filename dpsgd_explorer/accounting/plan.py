@@ -191,9 +191,9 @@ class Plan:
             found = accountant.epsilons(self.phases, counts, self.delta)
             return [float(x) for x in found]
         return queries.epsilon_curve(
-            self.sample_rate,
-            self.noise_multiplier,
-            self.delta,
+            sample_rate=self.sample_rate,
+            noise_multiplier=self.noise_multiplier,
+            delta=self.delta,
             steps=steps,
             accountant=self.accountant,
         )
@@ -207,11 +207,11 @@ class Plan:
         if self.noise_schedule is not None:
             return bisect_right(range(1, self.steps + 1), target, key=self.epsilon)
         return calibration.steps(
-            target,
-            self.sample_rate,
-            self.noise_multiplier,
-            self.delta,
-            self.accountant,
+            target_epsilon=target,
+            sample_rate=self.sample_rate,
+            noise_multiplier=self.noise_multiplier,
+            delta=self.delta,
+            accountant=self.accountant,
             quick=quick,
             most=self.steps,
         )
@@ -247,11 +247,21 @@ def _calibrated(
 ) -> float:
     """Return the least noise multiplier of the first step that meets the target."""
     if schedule is None:
-        terms = (sample_rate, steps, delta, accountant)
-        return calibration.noise_multiplier(target_epsilon, *terms, quick=quick)
+        return calibration.noise_multiplier(
+            target_epsilon=target_epsilon,
+            sample_rate=sample_rate,
+            steps=steps,
+            delta=delta,
+            accountant=accountant,
+            quick=quick,
+        )
     phases = scheduled_phases(sample_rate, 1.0, _factors(schedule, steps))
     return calibration.noise_scale(
-        target_epsilon, phases, delta, accountant, quick=quick
+        target_epsilon=target_epsilon,
+        phases=phases,
+        delta=delta,
+        accountant=accountant,
+        quick=quick,
     )
 
 

@@ -7,7 +7,7 @@ with unchanging settings; those with ``phases`` for a sequence of such runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
@@ -41,6 +41,7 @@ class Answer:
 
 
 def epsilon(
+    *,
     sample_rate: float,
     noise_multiplier: float,
     steps: int,
@@ -68,10 +69,10 @@ def epsilon(
 
 
 def epsilon_curve(
+    *,
     sample_rate: float,
     noise_multiplier: float,
     delta: float,
-    *,
     steps: Sequence[int],
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
@@ -88,6 +89,7 @@ def epsilon_curve(
 
 
 def delta(
+    *,
     sample_rate: float,
     noise_multiplier: float,
     steps: int,
@@ -226,11 +228,11 @@ def preview(
 
 
 def all_epsilons(
+    *,
     sample_rate: float,
     noise_multiplier: float,
     steps: int,
     delta: float,
-    *,
     sampling: str = POISSON,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> dict[str, Answer]:
@@ -252,10 +254,12 @@ def all_epsilons(
     delta = validation.delta(delta)
     answers = all_answers([run], delta, sampling, neighboring_relation)
     if (sampling, neighboring_relation) == (FIXED_SIZE, REPLACE_ONE):
-        terms = (run.sample_rate, run.noise_multiplier, run.steps, delta)
-        found = fixed_size_interval(*terms)
+        settings = asdict(run)
+        found = fixed_size_interval(**settings, delta=delta)
         answers["exact"] = Answer(found.status, found.value)
-        answers["rdp"] = Answer("bound", fixed_size_rdp_epsilon(*terms))
+        answers["rdp"] = Answer(
+            "bound", fixed_size_rdp_epsilon(**settings, delta=delta)
+        )
     return answers
 
 

@@ -18,10 +18,10 @@ from dpsgd_explorer.accounting.registry import accountant_and_relation
 
 
 def trade_off(
+    *,
     sample_rate: float,
     noise_multiplier: float,
     steps: int,
-    *,
     false_positive_rates: Sequence[float] | float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,

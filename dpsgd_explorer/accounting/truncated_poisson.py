@@ -64,11 +64,11 @@ TOLERANCE = 1e-5  # relative, of the noise: each value may take milliseconds
 
 
 def truncated_poisson_epsilon(
+    *,
     sample_rate: float,
     noise_multiplier: float,
     steps: int,
     delta: float,
-    *,
     sample_size: int,
     max_batch_size: int,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
@@ -102,11 +102,11 @@ def truncated_poisson_epsilon(
 
 
 def truncated_poisson_noise_multiplier(
+    *,
     target_epsilon: float,
     sample_rate: float,
     steps: int,
     delta: float,
-    *,
     sample_size: int,
     max_batch_size: int,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
@@ -156,10 +156,10 @@ def truncated_poisson_noise_multiplier(
 
 
 def truncated_poisson_trade_off(
+    *,
     sample_rate: float,
     noise_multiplier: float,
     steps: int,
-    *,
     false_positive_rates: Sequence[float] | float,
     sample_size: int,
     max_batch_size: int,

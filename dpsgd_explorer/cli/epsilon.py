@@ -121,12 +121,12 @@ def _noise(options: argparse.Namespace) -> float:
     if options.sampling != POISSON:
         validation.refuse("sampling", f"{POISSON!r} for a target", options.sampling)
     least = accounting.noise_multiplier(
-        options.target_epsilon,
-        options.sample_rate,
-        options.steps,
-        options.delta,
-        options.accountant,
-        options.relation,
+        target_epsilon=options.target_epsilon,
+        sample_rate=options.sample_rate,
+        steps=options.steps,
+        delta=options.delta,
+        accountant=options.accountant,
+        neighboring_relation=options.relation,
     )
     digits: int = 10**SIGMA_DIGITS
     return math.ceil(least * digits) / digits

@@ -190,7 +190,9 @@ class SearchConfig(TrainingConfig):
         """
         try:
             trial = RdpCurve.of(self.plan.phases)
-            return padded_selection(trial, self.mean_trials, self.delta)
+            return padded_selection(
+                trial, mean_trials=self.mean_trials, delta=self.delta
+            )
         except AccountingError as error:
             field = error.field if error.field in type(self).model_fields else "steps"
             raise ConfigError(field, str(error)) from error

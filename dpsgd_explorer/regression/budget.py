@@ -103,9 +103,9 @@ def _scaled(
 
     def spent(scale: float) -> float:
         precision = math.fsum((scale * ratio) ** -2 for ratio in ratios)
-        return gaussian_epsilon(delta, 1 / math.sqrt(precision))
+        return gaussian_epsilon(delta=delta, noise_multiplier=1 / math.sqrt(precision))
 
-    single = exact_noise_multiplier(epsilon, delta)
+    single = exact_noise_multiplier(epsilon=epsilon, delta=delta)
     scale = single * math.sqrt(math.fsum(ratio**-2 for ratio in ratios))
     scale = grown(scale, spent, epsilon)
     return spent(scale), scale
@@ -117,8 +117,12 @@ def noise_for(target_epsilon: float, delta: float, steps: int) -> float:
     Raises:
         AccountingError: an argument is outside its domain.
     """
-    noise = gaussian_noise_multiplier(target_epsilon, delta, steps)
-    return grown(noise, lambda x: gaussian_epsilon(delta, x, steps), target_epsilon)
+    noise = gaussian_noise_multiplier(epsilon=target_epsilon, delta=delta, steps=steps)
+    return grown(
+        noise,
+        lambda x: gaussian_epsilon(delta=delta, noise_multiplier=x, steps=steps),
+        target_epsilon,
+    )
 
 
 def grown(noise: float, spent: Callable[[float], float], target: float) -> float:

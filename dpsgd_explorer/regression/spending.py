@@ -83,7 +83,8 @@ def steps_within(
         ConfigError: not even one does, or more than 1,000,000 would.
         AccountingError: the target or delta is outside its domain.
     """
-    room = (noise_multiplier / exact_noise_multiplier(target_epsilon, delta)) ** 2
+    single = exact_noise_multiplier(epsilon=target_epsilon, delta=delta)
+    room = (noise_multiplier / single) ** 2
     room *= _share_of_steps(releases_rate)
     steps = math.floor(min(room, MAX_STEPS + 1)) + 1
     while steps and _all(noise_multiplier, steps, delta, releases_rate) > (
@@ -142,9 +143,11 @@ def spent(
         AccountingError: an argument is outside its domain.
     """
     if rate_noise_multiplier is None:
-        return gaussian_epsilon(delta, noise_multiplier, steps)
+        return gaussian_epsilon(
+            delta=delta, noise_multiplier=noise_multiplier, steps=steps
+        )
     mu = math.hypot(math.sqrt(steps) / noise_multiplier, 1 / rate_noise_multiplier)
-    return gaussian_epsilon(delta, (1 - ROUNDING) / mu)
+    return gaussian_epsilon(delta=delta, noise_multiplier=(1 - ROUNDING) / mu)
 
 
 def _all(noise: float, steps: int, delta: float, releases_rate: bool) -> float:

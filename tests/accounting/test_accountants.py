@@ -57,7 +57,9 @@ def tight(name, q, sigma, t, at_delta):
     """Tell whether a search, which makes haste, gets the accountant's best answer."""
     last = ACCOUNTANTS[name].searchers("add_or_remove_one")[-1]
     hasty = last.epsilons([Phase(q, sigma, t)], [t], at_delta)[0]
-    return hasty <= epsilon(q, sigma, t, at_delta, name) * (1 + 1e-6)
+    return hasty <= epsilon(
+        sample_rate=q, noise_multiplier=sigma, steps=t, delta=at_delta, accountant=name
+    ) * (1 + 1e-6)
 
 
 @every_accountant
@@ -72,7 +74,16 @@ def test_it_says_what_it_is_worth(name):
 @given(runs(), FACTORS)
 def test_epsilon_falls_with_noise_and_delta(name, run, factor):
     q, sigma, t, at_delta = run_of(name, run)
-    here = epsilon(q, sigma, t, at_delta, name) * NOISE_OF_ROUNDING
+    here = (
+        epsilon(
+            sample_rate=q,
+            noise_multiplier=sigma,
+            steps=t,
+            delta=at_delta,
+            accountant=name,
+        )
+        * NOISE_OF_ROUNDING
+    )
     assert least(name, q, sigma * factor, t, at_delta) <= here
     assert least(name, q, sigma, t, at_delta * factor) <= here
 
@@ -83,8 +94,26 @@ def test_epsilon_falls_with_noise_and_delta(name, run, factor):
 def test_epsilon_rises_with_sample_rate_and_steps(name, run, factor):
     q, sigma, t, at_delta = run_of(name, run)
     here = least(name, q, sigma, t, at_delta) / NOISE_OF_ROUNDING
-    assert epsilon(min(q * factor, 1.0), sigma, t, at_delta, name) >= here
-    assert epsilon(q, sigma, math.ceil(t * factor), at_delta, name) >= here
+    assert (
+        epsilon(
+            sample_rate=min(q * factor, 1.0),
+            noise_multiplier=sigma,
+            steps=t,
+            delta=at_delta,
+            accountant=name,
+        )
+        >= here
+    )
+    assert (
+        epsilon(
+            sample_rate=q,
+            noise_multiplier=sigma,
+            steps=math.ceil(t * factor),
+            delta=at_delta,
+            accountant=name,
+        )
+        >= here
+    )
 
 
 @every_bound
@@ -94,9 +123,23 @@ def test_a_bound_is_never_below_one_exact_step(name, run):
     # One step, "remove": δ(ε) = q δ_Gaussian(ε') with e^ε = 1 + q (e^ε' - 1); more
     # steps tell no less.
     q, sigma, t, at_delta = run_of(name, run)
-    inner = gaussian_epsilon(at_delta / q, sigma) if at_delta < q else 0.0
+    inner = (
+        gaussian_epsilon(delta=at_delta / q, noise_multiplier=sigma)
+        if at_delta < q
+        else 0.0
+    )
     least = math.log1p(q * math.expm1(inner))
-    assert epsilon(q, sigma, t, at_delta, name) * NOISE_OF_ROUNDING >= least
+    assert (
+        epsilon(
+            sample_rate=q,
+            noise_multiplier=sigma,
+            steps=t,
+            delta=at_delta,
+            accountant=name,
+        )
+        * NOISE_OF_ROUNDING
+        >= least
+    )
 
 
 @every_bound
@@ -104,7 +147,13 @@ def test_a_bound_is_never_below_the_exact_golden_value(name, golden):
     for label, run in golden["settings"].items():
         if ACCOUNTANTS[name].why_not([Phase(run["q"], run["sigma"], 1)]):
             continue
-        ours = epsilon(run["q"], run["sigma"], run["steps"], run["delta"], name)
+        ours = epsilon(
+            sample_rate=run["q"],
+            noise_multiplier=run["sigma"],
+            steps=run["steps"],
+            delta=run["delta"],
+            accountant=name,
+        )
         assert ours * (1 + 1e-6) >= run["eps"], label
 
 
@@ -113,14 +162,24 @@ def test_a_bound_is_never_below_the_exact_golden_value(name, golden):
 @given(runs())
 def test_delta_and_epsilon_invert_each_other(name, run):
     q, sigma, t, at_delta = run_of(name, run)
-    spent = epsilon(q, sigma, t, at_delta, name)
+    spent = epsilon(
+        sample_rate=q, noise_multiplier=sigma, steps=t, delta=at_delta, accountant=name
+    )
     if 0 < spent < math.inf:
         above = spent * (1 + 1e-6)  # both answers are limits, as close as that
-        back = delta(q, sigma, t, above, name)
+        back = delta(
+            sample_rate=q,
+            noise_multiplier=sigma,
+            steps=t,
+            epsilon=above,
+            accountant=name,
+        )
         if least(name, q, sigma, t, at_delta) < spent * (1 - 1e-6):
             assume(False)  # two bounds, of which neither inverts the other
         assert back <= at_delta * (1 + 1e-6)
-        assert epsilon(q, sigma, t, back, name) <= above * (1 + 1e-6)
+        assert epsilon(
+            sample_rate=q, noise_multiplier=sigma, steps=t, delta=back, accountant=name
+        ) <= above * (1 + 1e-6)
 
 
 @every_accountant
@@ -131,7 +190,16 @@ def test_a_run_in_two_parts_is_the_same_run(name, run, first):
     first = min(first, t)
     parts = [Phase(q, sigma, first), Phase(q, sigma, t - first)]
     composed = ACCOUNTANTS[name].epsilons(parts, [t], at_delta)[0]
-    assert composed == pytest.approx(epsilon(q, sigma, t, at_delta, name), rel=1e-4)
+    assert composed == pytest.approx(
+        epsilon(
+            sample_rate=q,
+            noise_multiplier=sigma,
+            steps=t,
+            delta=at_delta,
+            accountant=name,
+        ),
+        rel=1e-4,
+    )
 
 
 @every_accountant
@@ -154,25 +222,71 @@ def test_a_second_phase_adds_and_the_order_does_not_matter(name, one, two):
 @every_accountant
 def test_a_curve_is_the_values_at_its_points_in_the_order_asked(name):
     points, q = [500, 0, 1, 10_000], asked(name, 0.01)
-    curve = epsilon_curve(q, 1.1, 1e-5, steps=points, accountant=name)
-    alone = [epsilon(q, 1.1, t, 1e-5, name) for t in points]
+    curve = epsilon_curve(
+        sample_rate=q, noise_multiplier=1.1, delta=1e-5, steps=points, accountant=name
+    )
+    alone = [
+        epsilon(
+            sample_rate=q, noise_multiplier=1.1, steps=t, delta=1e-5, accountant=name
+        )
+        for t in points
+    ]
     assert curve == pytest.approx(alone, rel=1e-7)
     assert curve[1] == 0
-    assert epsilon_curve(q, 1.1, 1e-5, steps=[], accountant=name) == []
+    assert (
+        epsilon_curve(
+            sample_rate=q, noise_multiplier=1.1, delta=1e-5, steps=[], accountant=name
+        )
+        == []
+    )
 
 
 @every_accountant
 def test_nothing_done_spends_nothing_and_no_noise_spends_everything(name):
     q = asked(name, 0.01)
-    assert epsilon(q, 1.0, 0, 1e-5, name) == 0
-    assert epsilon(q, 0.0, 0, 1e-5, name) == 0
-    assert delta(q, 1.0, 0, 1.0, name) == 0
-    assert epsilon(q, 0.0, 1, 1e-5, name) == math.inf
-    assert delta(q, 0.0, 1, 1.0, name) == 1
+    assert (
+        epsilon(
+            sample_rate=q, noise_multiplier=1.0, steps=0, delta=1e-5, accountant=name
+        )
+        == 0
+    )
+    assert (
+        epsilon(
+            sample_rate=q, noise_multiplier=0.0, steps=0, delta=1e-5, accountant=name
+        )
+        == 0
+    )
+    assert (
+        delta(
+            sample_rate=q, noise_multiplier=1.0, steps=0, epsilon=1.0, accountant=name
+        )
+        == 0
+    )
+    assert (
+        epsilon(
+            sample_rate=q, noise_multiplier=0.0, steps=1, delta=1e-5, accountant=name
+        )
+        == math.inf
+    )
+    assert (
+        delta(
+            sample_rate=q, noise_multiplier=0.0, steps=1, epsilon=1.0, accountant=name
+        )
+        == 1
+    )
     mixed = [Phase(q, 1.0, 5), Phase(q, 0.0, 5)]
     assert math.isfinite(ACCOUNTANTS[name].epsilons(mixed, [5], 1e-5)[0])
     assert ACCOUNTANTS[name].epsilons(mixed, [6], 1e-5)[0] == math.inf
-    assert steps(1.0, q, 0.0, 1e-5, name) == 0
+    assert (
+        steps(
+            target_epsilon=1.0,
+            sample_rate=q,
+            noise_multiplier=0.0,
+            delta=1e-5,
+            accountant=name,
+        )
+        == 0
+    )
 
 
 @every_accountant
@@ -182,14 +296,40 @@ def test_nothing_done_spends_nothing_and_no_noise_spends_everything(name):
 def test_noise_meets_its_target_and_a_thousandth_less_does_not(name, run, log_target):
     q, _, t, at_delta = run_of(name, run)
     target = math.exp(log_target)
-    nearest = epsilon(asked(name, 0.5), MAX_NOISE_MULTIPLIER, 1, at_delta, name)
+    nearest = epsilon(
+        sample_rate=asked(name, 0.5),
+        noise_multiplier=MAX_NOISE_MULTIPLIER,
+        steps=1,
+        delta=at_delta,
+        accountant=name,
+    )
     assume(target > 1.01 * nearest)
-    noise = noise_multiplier(target, q, t, at_delta, name)
-    assert epsilon(q, noise, t, at_delta, name) <= target
+    noise = noise_multiplier(
+        target_epsilon=target, sample_rate=q, steps=t, delta=at_delta, accountant=name
+    )
+    assert (
+        epsilon(
+            sample_rate=q,
+            noise_multiplier=noise,
+            steps=t,
+            delta=at_delta,
+            accountant=name,
+        )
+        <= target
+    )
     assume(tight(name, q, noise, t, at_delta))
     assume(tight(name, q, 0.999 * noise, t, at_delta))
     assume(noise > 1.01 / MAX_NOISE_MULTIPLIER)  # below it, any noise is enough
-    assert epsilon(q, 0.999 * noise, t, at_delta, name) > target
+    assert (
+        epsilon(
+            sample_rate=q,
+            noise_multiplier=0.999 * noise,
+            steps=t,
+            delta=at_delta,
+            accountant=name,
+        )
+        > target
+    )
 
 
 @every_accountant
@@ -198,10 +338,34 @@ def test_noise_meets_its_target_and_a_thousandth_less_does_not(name, run, log_ta
 def test_steps_are_the_most_that_stay_within_the_target(name, run, log_target):
     q, sigma, _, at_delta = run_of(name, run)
     target = math.exp(log_target)
-    most = steps(target, q, sigma, at_delta, name)
-    assert epsilon(q, sigma, most, at_delta, name) <= target
+    most = steps(
+        target_epsilon=target,
+        sample_rate=q,
+        noise_multiplier=sigma,
+        delta=at_delta,
+        accountant=name,
+    )
+    assert (
+        epsilon(
+            sample_rate=q,
+            noise_multiplier=sigma,
+            steps=most,
+            delta=at_delta,
+            accountant=name,
+        )
+        <= target
+    )
     if most < 10**9 and tight(name, q, sigma, most + 1, at_delta):
-        assert epsilon(q, sigma, most + 1, at_delta, name) > target
+        assert (
+            epsilon(
+                sample_rate=q,
+                noise_multiplier=sigma,
+                steps=most + 1,
+                delta=at_delta,
+                accountant=name,
+            )
+            > target
+        )
 
 
 @every_accountant
@@ -216,5 +380,20 @@ def test_steps_are_the_most_that_stay_within_the_target(name, run, log_target):
 )
 def test_the_corners_of_the_domain_give_a_number(name, q, sigma, t, at_delta):
     q = asked(name, q)
-    assert epsilon(q, sigma, t, at_delta, name) >= 0
-    assert 0 <= delta(q, sigma, t, 1.0, name) <= 1
+    assert (
+        epsilon(
+            sample_rate=q,
+            noise_multiplier=sigma,
+            steps=t,
+            delta=at_delta,
+            accountant=name,
+        )
+        >= 0
+    )
+    assert (
+        0
+        <= delta(
+            sample_rate=q, noise_multiplier=sigma, steps=t, epsilon=1.0, accountant=name
+        )
+        <= 1
+    )

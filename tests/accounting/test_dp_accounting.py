@@ -34,7 +34,13 @@ def peer(phases, orders):
 def test_epsilon_is_theirs_on_integer_orders_or_better(q, sigma, steps, at_delta):
     theirs = peer([(q, sigma, steps)], [int(order) for order in INTEGER_ORDERS])
     bound = theirs.get_epsilon(at_delta)
-    ours = epsilon(q, sigma, steps, at_delta, "rdp")
+    ours = epsilon(
+        sample_rate=q,
+        noise_multiplier=sigma,
+        steps=steps,
+        delta=at_delta,
+        accountant="rdp",
+    )
     assert bound * 0.97 <= ours <= bound * (1 + 1e-12)
 
 
@@ -60,5 +66,11 @@ def test_two_phases_compose_as_theirs():
 def test_delta_is_theirs_or_better(loss):
     orders = [int(order) for order in INTEGER_ORDERS if order < 100]
     theirs = peer([(0.01, 1.5, 2000)], orders).get_delta(loss)
-    ours = delta(0.01, 1.5, 2000, loss, "rdp")
+    ours = delta(
+        sample_rate=0.01,
+        noise_multiplier=1.5,
+        steps=2000,
+        epsilon=loss,
+        accountant="rdp",
+    )
     assert theirs * 0.8 <= ours <= theirs * (1 + 1e-12)

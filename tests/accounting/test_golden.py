@@ -12,6 +12,7 @@ from dpsgd_explorer.accounting import (
     gaussian_noise_multiplier,
     noise_multiplier,
 )
+from tests.in_order import in_order
 
 # Opacus 1.6.0, accountant "rdp" with its default orders (none above 63), rounded to
 # four decimals; measured with the same inputs as the golden file.
@@ -44,7 +45,11 @@ OPACUS = {
 
 def ask(setting):
     return epsilon(
-        setting["q"], setting["sigma"], setting["steps"], setting["delta"], "rdp"
+        sample_rate=setting["q"],
+        noise_multiplier=setting["sigma"],
+        steps=setting["steps"],
+        delta=setting["delta"],
+        accountant="rdp",
     )
 
 
@@ -87,14 +92,18 @@ def test_exact_gaussian_of_full_batch_runs(golden):
     runs = [s for s in golden["settings"].values() if s["q"] == 1]
     assert len(runs) == 4
     for run in runs:
-        exact = gaussian_epsilon(run["delta"], run["sigma"], run["steps"])
+        exact = gaussian_epsilon(
+            delta=run["delta"], noise_multiplier=run["sigma"], steps=run["steps"]
+        )
         assert exact == pytest.approx(run["eps"], rel=1e-11)
 
 
 def test_exact_gaussian_gives_one_subsampled_step(golden):
     # Remove: δ(ε) = q δ_Gaussian(ε'), with e^ε = 1 + q (e^ε' - 1).
     step = golden["settings"]["onestep_q.01"]
-    inner = gaussian_epsilon(step["delta"] / step["q"], step["sigma"])
+    inner = gaussian_epsilon(
+        delta=step["delta"] / step["q"], noise_multiplier=step["sigma"]
+    )
     outer = math.log1p(step["q"] * math.expm1(inner))
     assert outer == pytest.approx(step["eps"], rel=1e-10)
 
@@ -103,33 +112,43 @@ def test_exact_noise_of_one_gaussian(golden):
     cases = golden["composition_comparison"]["one_gaussian"]
     assert len(cases) == 5
     for case in cases:
-        noise = gaussian_noise_multiplier(case["eps"], case["delta"])
+        noise = gaussian_noise_multiplier(epsilon=case["eps"], delta=case["delta"])
         assert noise == pytest.approx(case["sigma_analytic_exact"], rel=1e-10)
-        loss = gaussian_epsilon(case["delta"], case["sigma_classical"])
+        loss = gaussian_epsilon(
+            delta=case["delta"], noise_multiplier=case["sigma_classical"]
+        )
         assert loss == pytest.approx(case["eps_exact_at_classical_sigma"], rel=1e-9)
 
 
 def test_rdp_curve_lies_above_the_exact_one(golden):
     curve = golden["curve"]["curve"]
     run = (curve["q"], curve["sigma"], curve["delta"])
-    ours = epsilon_curve(*run, steps=curve["t"], accountant="rdp")
+    ours = in_order(epsilon_curve, *run, steps=curve["t"], accountant="rdp")
     assert all(a >= b for a, b in zip(ours, curve["eps"], strict=True))
 
 
 def test_rdp_asks_for_more_noise_than_the_exact_calibration(golden):
     for case in golden["curve"]["calibration"]:
         run = (case["q"], case["steps"], case["delta"])
-        ours = noise_multiplier(case["eps"], *run, "rdp")
+        ours = in_order(noise_multiplier, case["eps"], *run, "rdp")
         assert case["sigma"] < ours < 1.12 * case["sigma"]
 
 
 def test_rdp_noise_is_that_of_dp_accounting():
     # dp-accounting 0.6.0, calibrate_dp_mechanism with its RdpAccountant: 2.278059.
-    ours = noise_multiplier(2, 0.01, 10_000, 1e-5, "rdp")
+    ours = noise_multiplier(
+        target_epsilon=2, sample_rate=0.01, steps=10_000, delta=1e-5, accountant="rdp"
+    )
     assert ours == pytest.approx(2.278059, rel=2e-6)
 
 
 def test_rdp_delta_lies_above_the_exact_one(golden):
     for case in golden["curve"]["delta_at_eps"]:
-        ours = delta(case["q"], case["sigma"], case["steps"], case["eps"], "rdp")
+        ours = delta(
+            sample_rate=case["q"],
+            noise_multiplier=case["sigma"],
+            steps=case["steps"],
+            epsilon=case["eps"],
+            accountant="rdp",
+        )
         assert ours >= max(case["delta_remove"], case["delta_add"])

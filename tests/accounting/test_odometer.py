@@ -21,6 +21,7 @@ from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.errors import AccountingError
 from tests.accounting.curves import arrays
+from tests.in_order import in_order
 
 DELTA = 1e-5
 ALARMS = [0.0, 0.001, 0.1, 0.5, 1.0]
@@ -74,7 +75,7 @@ def test_after_nothing_the_answers_are_those_of_one_run():
         (fresh.sample_rate, sample_rate, (1.1, 1000)),
         (fresh.steps, steps, (0.01, 1.1)),
     ):
-        assert ask(2.0, *setting, DELTA) == alone(2.0, *setting, DELTA)
+        assert ask(2.0, *setting, DELTA) == in_order(alone, 2.0, *setting, DELTA)
     assert arrays(fresh.trade_off(ALARMS)).values.tolist() == ALARMS
 
 
@@ -91,15 +92,20 @@ def test_a_budget_that_is_spent_leaves_nothing(busy):
 
 def test_a_schedule_of_noise_is_scaled_as_a_whole():
     phases = [Phase(0.01, 1 + i / 5, 100) for i in range(5)]
-    factor = noise_scale(1.5, phases, DELTA)
+    factor = noise_scale(target_epsilon=1.5, phases=phases, delta=DELTA)
 
     def spent_at(scale):
         scaled = [Phase(p.sample_rate, p.noise_multiplier * scale, 100) for p in phases]
         return epsilon_interval(scaled, DELTA).value
 
     assert spent_at(factor) <= 1.5 < spent_at(factor * (1 - 1e-6))
-    single = noise_scale(1.5, [Phase(0.01, 1.0, 500)], DELTA)
-    assert single == pytest.approx(noise_multiplier(1.5, 0.01, 500, DELTA), rel=1e-8)
+    single = noise_scale(
+        target_epsilon=1.5, phases=[Phase(0.01, 1.0, 500)], delta=DELTA
+    )
+    assert single == pytest.approx(
+        noise_multiplier(target_epsilon=1.5, sample_rate=0.01, steps=500, delta=DELTA),
+        rel=1e-8,
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,13 +113,15 @@ def test_a_schedule_of_noise_is_scaled_as_a_whole():
 )
 def test_there_must_be_noise_to_scale(phases):
     with pytest.raises(AccountingError, match="phases must be"):
-        noise_scale(1.0, phases, DELTA)
+        noise_scale(target_epsilon=1.0, phases=phases, delta=DELTA)
 
 
 def test_the_attackers_curve_of_several_phases_is_that_of_one_that_equals_them():
     split = after((0.01, 1.1, 400), (0.01, 1.1, 600))
     split.add_gaussian(1e9)  # keeps the entries apart, and tells nothing
-    whole = trade_off(0.01, 1.1, 1000, false_positive_rates=ALARMS)
+    whole = trade_off(
+        sample_rate=0.01, noise_multiplier=1.1, steps=1000, false_positive_rates=ALARMS
+    )
     assert arrays(split.trade_off(ALARMS)).values == pytest.approx(whole, rel=1e-4)
 
 
@@ -134,11 +142,17 @@ def test_two_gaussian_queries_are_one():
     odometer.add_gaussians([3.0, 4.0], "both")
     one = 1 / math.hypot(1 / 3, 1 / 4)
     loss = odometer.epsilon(DELTA)
-    assert gaussian_delta(loss, one) == pytest.approx(DELTA, rel=1e-6)
+    assert gaussian_delta(epsilon=loss, noise_multiplier=one) == pytest.approx(
+        DELTA, rel=1e-6
+    )
     found = arrays(odometer.trade_off(ALARMS))
-    single = trade_off(1.0, one, 1, false_positive_rates=ALARMS)
+    single = trade_off(
+        sample_rate=1.0, noise_multiplier=one, steps=1, false_positive_rates=ALARMS
+    )
     assert found.values == pytest.approx(single, rel=1e-6)
-    assert epsilon(1.0, one, 1, DELTA) == pytest.approx(loss, rel=1e-9)
+    assert epsilon(
+        sample_rate=1.0, noise_multiplier=one, steps=1, delta=DELTA
+    ) == pytest.approx(loss, rel=1e-9)
 
 
 # They were counted with those before, and "steps must be from 0 to 1000000000".
@@ -154,13 +168,20 @@ def test_an_odometer_composes_different_mechanisms():
     odometer.add_gaussians([5.0, 12.0], "SSP")
     odometer.add_gaussian(10.0)
     one = 1 / math.hypot(1 / 5, 1 / 12, 1 / 10)
-    assert odometer.epsilon(DELTA) == pytest.approx(gaussian_epsilon(DELTA, one))
+    assert odometer.epsilon(DELTA) == pytest.approx(
+        gaussian_epsilon(delta=DELTA, noise_multiplier=one)
+    )
     odometer.add_dp_sgd(0.01, 4.0, 6_000)
     odometer.add_dp_sgd(0.01, 4.0, 4_000)
     assert len(odometer.entries) == 4
-    queries = gaussian_epsilon(DELTA, one)
-    assert max(queries, epsilon(0.01, 4.0, 10_000, DELTA)) < odometer.epsilon(DELTA)
-    assert odometer.epsilon(DELTA) < queries + epsilon(0.01, 4.0, 10_000, DELTA)
+    queries = gaussian_epsilon(delta=DELTA, noise_multiplier=one)
+    assert max(
+        queries,
+        epsilon(sample_rate=0.01, noise_multiplier=4.0, steps=10_000, delta=DELTA),
+    ) < odometer.epsilon(DELTA)
+    assert odometer.epsilon(DELTA) < queries + epsilon(
+        sample_rate=0.01, noise_multiplier=4.0, steps=10_000, delta=DELTA
+    )
 
 
 def test_an_odometer_goes_on_from_its_checkpoint():

@@ -17,8 +17,12 @@ def plan(**changes):
 def test_a_plan_asks_the_accountant_for_its_own_run():
     run = plan()
     assert run.sample_rate == 256 / 60_000
-    assert run.epsilon() == epsilon(256 / 60_000, 1.1, 1000, 1e-5)
-    assert run.epsilon(10) == epsilon(256 / 60_000, 1.1, 10, 1e-5)
+    assert run.epsilon() == epsilon(
+        sample_rate=256 / 60_000, noise_multiplier=1.1, steps=1000, delta=1e-5
+    )
+    assert run.epsilon(10) == epsilon(
+        sample_rate=256 / 60_000, noise_multiplier=1.1, steps=10, delta=1e-5
+    )
     curve = [0, run.epsilon(10), run.epsilon()]
     assert run.epsilons([0, 10, 1000]) == pytest.approx(curve, rel=1e-6)
 

@@ -14,6 +14,7 @@ from dpsgd_explorer.accounting.exact.discretized_pld import DiscretizedPlds
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
 from dpsgd_explorer.accounting.queries import epsilon_interval, preview
 from tests.accounting.curves import arrays
+from tests.in_order import in_order
 
 SMALL = [(7 / 32_561, 0.4071, 300), (64 / 60_000, 0.5337, 20), (1 / 60_000, 1.1, 300)]
 USUAL = [(2048 / 32_561, 4.2135, 300), (4096 / 60_000, 1.8624, 300), (1.0, 8.0, 40)]
@@ -82,7 +83,9 @@ def test_a_small_contour_is_not_tried_for_each_step_where_it_serves_none(
 
 @pytest.mark.parametrize("batch", [7, 64, 2048])
 def test_a_target_that_is_met_is_met_in_the_preview(batch):
-    noise = noise_multiplier(3.0, batch / 32_561, 300, 1e-5)
+    noise = noise_multiplier(
+        target_epsilon=3.0, sample_rate=batch / 32_561, steps=300, delta=1e-5
+    )
     found = preview([Phase(batch / 32_561, noise, 300)], steps_of(300), 1e-5)
     assert found.spent.value <= 3.0
     assert max(found.epsilons) <= 3.0
@@ -119,7 +122,10 @@ TARGETS = [(1, 20, 0.5), (7, 300, 8.0), (64, 20, 0.5), (1, 3000, 3.0), (2048, 30
 @pytest.mark.parametrize(("batch", "steps", "target"), TARGETS)
 def test_quickly_found_noise_keeps_the_target_and_is_never_less(batch, steps, target):
     asked = (target, batch / 32_561, steps, 1e-5)
-    quick, least = noise_multiplier(*asked, quick=True), noise_multiplier(*asked)
+    quick, least = (
+        in_order(noise_multiplier, *asked, quick=True),
+        in_order(noise_multiplier, *asked),
+    )
     assert least * (1 - 1e-9) <= quick <= least * (1 + 1e-3)
     spent = arrays(
         ACCOUNTANTS["exact"].bounds([Phase(asked[1], quick, steps)], [steps], 1e-5)
@@ -133,7 +139,9 @@ GUESSED = [(1, 20, 0.5), (7, 300, 8.0), (1, 3000, 3.0), (64, 3000, 0.5), (64, 30
 @pytest.mark.parametrize(("batch", "steps", "target"), GUESSED)
 def test_searches_on_tiny_samples_begin_near_their_ends(batch, steps, target):
     rate, relation = batch / 32_561, "add_or_remove_one"
-    noise = noise_multiplier(target, rate, steps, 1e-5)
+    noise = noise_multiplier(
+        target_epsilon=target, sample_rate=rate, steps=steps, delta=1e-5
+    )
     start, steepness = noise_start(target, rate, steps, 1e-5, relation)
     assert start == pytest.approx(noise, rel=0.05)
     less = ACCOUNTANTS["exact"].epsilons(
@@ -147,7 +155,9 @@ def test_searches_on_tiny_samples_begin_near_their_ends(batch, steps, target):
 
 def test_noise_for_many_steps_on_tiny_samples_spends_the_target():
     """A line served for some noise only: 0.86 were spent where 3 were allowed."""
-    noise = noise_multiplier(3.0, 1 / 32_561, 3000, 1e-5)
+    noise = noise_multiplier(
+        target_epsilon=3.0, sample_rate=1 / 32_561, steps=3000, delta=1e-5
+    )
     found = arrays(
         ACCOUNTANTS["exact"].bounds([Phase(1 / 32_561, noise, 3000)], [3000], 1e-5)
     )
@@ -158,9 +168,29 @@ def test_noise_for_many_steps_on_tiny_samples_spends_the_target():
 def test_quickly_found_steps_keep_the_target(setting):
     rate, noise, steps = setting
     target = 0.8 * preview([Phase(*setting)], [steps], 1e-5).spent.value
-    quick = most_steps(target, rate, noise, 1e-5, quick=True, most=steps)
-    assert quick <= most_steps(target, rate, noise, 1e-5, most=steps) <= steps
-    assert epsilon(rate, noise, quick, 1e-5) <= target
+    quick = most_steps(
+        target_epsilon=target,
+        sample_rate=rate,
+        noise_multiplier=noise,
+        delta=1e-5,
+        quick=True,
+        most=steps,
+    )
+    assert (
+        quick
+        <= most_steps(
+            target_epsilon=target,
+            sample_rate=rate,
+            noise_multiplier=noise,
+            delta=1e-5,
+            most=steps,
+        )
+        <= steps
+    )
+    assert (
+        epsilon(sample_rate=rate, noise_multiplier=noise, steps=quick, delta=1e-5)
+        <= target
+    )
 
 
 @pytest.mark.parametrize("accountant", ["exact", "rdp"])

@@ -19,32 +19,127 @@ from dpsgd_explorer.errors import AccountingError
 @pytest.mark.parametrize(
     ("call", "field"),
     [
-        (lambda: epsilon(0, 1, 1, 1e-5), "sample_rate"),
-        (lambda: epsilon(1.5, 1, 1, 1e-5), "sample_rate"),
-        (lambda: epsilon(math.nan, 1, 1, 1e-5), "sample_rate"),
-        (lambda: epsilon("0.1", 1, 1, 1e-5), "sample_rate"),
-        (lambda: epsilon(True, 1, 1, 1e-5), "sample_rate"),
-        (lambda: epsilon(0.1, -1, 1, 1e-5), "noise_multiplier"),
-        (lambda: epsilon(0.1, math.inf, 1, 1e-5), "noise_multiplier"),
-        (lambda: epsilon(0.1, 1e13, 1, 1e-5), "noise_multiplier"),
-        (lambda: epsilon(0.1, 1, -1, 1e-5), "steps"),
-        (lambda: epsilon(0.1, 1, 1.5, 1e-5), "steps"),
-        (lambda: epsilon(0.1, 1, True, 1e-5), "steps"),
-        (lambda: epsilon(0.1, 1, 10**9 + 1, 1e-5), "steps"),
-        (lambda: epsilon(0.1, 1, 1, 0), "delta"),
-        (lambda: epsilon(0.1, 1, 1, 1), "delta"),
-        (lambda: epsilon(0.1, 1, 1, math.nan), "delta"),
+        (
+            lambda: epsilon(sample_rate=0, noise_multiplier=1, steps=1, delta=1e-5),
+            "sample_rate",
+        ),
+        (
+            lambda: epsilon(sample_rate=1.5, noise_multiplier=1, steps=1, delta=1e-5),
+            "sample_rate",
+        ),
+        (
+            lambda: epsilon(
+                sample_rate=math.nan, noise_multiplier=1, steps=1, delta=1e-5
+            ),
+            "sample_rate",
+        ),
+        (
+            lambda: epsilon(sample_rate="0.1", noise_multiplier=1, steps=1, delta=1e-5),
+            "sample_rate",
+        ),
+        (
+            lambda: epsilon(sample_rate=True, noise_multiplier=1, steps=1, delta=1e-5),
+            "sample_rate",
+        ),
+        (
+            lambda: epsilon(sample_rate=0.1, noise_multiplier=-1, steps=1, delta=1e-5),
+            "noise_multiplier",
+        ),
+        (
+            lambda: epsilon(
+                sample_rate=0.1, noise_multiplier=math.inf, steps=1, delta=1e-5
+            ),
+            "noise_multiplier",
+        ),
+        (
+            lambda: epsilon(
+                sample_rate=0.1, noise_multiplier=1e13, steps=1, delta=1e-5
+            ),
+            "noise_multiplier",
+        ),
+        (
+            lambda: epsilon(sample_rate=0.1, noise_multiplier=1, steps=-1, delta=1e-5),
+            "steps",
+        ),
+        (
+            lambda: epsilon(sample_rate=0.1, noise_multiplier=1, steps=1.5, delta=1e-5),
+            "steps",
+        ),
+        (
+            lambda: epsilon(
+                sample_rate=0.1, noise_multiplier=1, steps=True, delta=1e-5
+            ),
+            "steps",
+        ),
+        (
+            lambda: epsilon(
+                sample_rate=0.1, noise_multiplier=1, steps=10**9 + 1, delta=1e-5
+            ),
+            "steps",
+        ),
+        (
+            lambda: epsilon(sample_rate=0.1, noise_multiplier=1, steps=1, delta=0),
+            "delta",
+        ),
+        (
+            lambda: epsilon(sample_rate=0.1, noise_multiplier=1, steps=1, delta=1),
+            "delta",
+        ),
+        (
+            lambda: epsilon(
+                sample_rate=0.1, noise_multiplier=1, steps=1, delta=math.nan
+            ),
+            "delta",
+        ),
         (lambda: epsilon_interval([Phase(0.1, 1, 1)], 0), "delta"),
         (lambda: epsilon_interval([Phase(0.1, 1, 1)], 1), "delta"),
         (lambda: epsilon_interval([Phase(0.1, 1, 1)], math.nan), "delta"),
-        (lambda: epsilon_curve(0.1, 1, 1e-5, steps=[1, -1]), "steps"),
-        (lambda: delta(0.1, 1, 1, -0.5), "epsilon"),
-        (lambda: delta(0.1, 1, 1, math.inf), "epsilon"),
-        (lambda: noise_multiplier(0, 0.1, 1, 1e-5), "target_epsilon"),
-        (lambda: noise_multiplier(1, 0.1, 0, 1e-5), "steps"),
-        (lambda: noise_multiplier(1e-9, 1, 10**9, 1e-20), "target_epsilon"),
-        (lambda: steps(math.inf, 0.1, 1, 1e-5), "target_epsilon"),
-        (lambda: steps(1, 2, 1, 1e-5), "sample_rate"),
+        (
+            lambda: epsilon_curve(
+                sample_rate=0.1, noise_multiplier=1, delta=1e-5, steps=[1, -1]
+            ),
+            "steps",
+        ),
+        (
+            lambda: delta(sample_rate=0.1, noise_multiplier=1, steps=1, epsilon=-0.5),
+            "epsilon",
+        ),
+        (
+            lambda: delta(
+                sample_rate=0.1, noise_multiplier=1, steps=1, epsilon=math.inf
+            ),
+            "epsilon",
+        ),
+        (
+            lambda: noise_multiplier(
+                target_epsilon=0, sample_rate=0.1, steps=1, delta=1e-5
+            ),
+            "target_epsilon",
+        ),
+        (
+            lambda: noise_multiplier(
+                target_epsilon=1, sample_rate=0.1, steps=0, delta=1e-5
+            ),
+            "steps",
+        ),
+        (
+            lambda: noise_multiplier(
+                target_epsilon=1e-9, sample_rate=1, steps=10**9, delta=1e-20
+            ),
+            "target_epsilon",
+        ),
+        (
+            lambda: steps(
+                target_epsilon=math.inf, sample_rate=0.1, noise_multiplier=1, delta=1e-5
+            ),
+            "target_epsilon",
+        ),
+        (
+            lambda: steps(
+                target_epsilon=1, sample_rate=2, noise_multiplier=1, delta=1e-5
+            ),
+            "sample_rate",
+        ),
         (lambda: Phase(0.1, None, 1), "noise_multiplier"),
     ],
 )
@@ -59,7 +154,9 @@ def test_errors_name_argument_rule_and_what_came(call, field):
 def test_an_accountant_that_is_not_there_is_refused_by_what_is():
     assert "pld" not in ACCOUNTANTS
     with pytest.raises(AccountingError) as caught:
-        epsilon(0.1, 1, 1, 1e-5, accountant="pld")
+        epsilon(
+            sample_rate=0.1, noise_multiplier=1, steps=1, delta=1e-5, accountant="pld"
+        )
     assert caught.value.field == "accountant"
     assert all(name in str(caught.value) for name in ACCOUNTANTS)
     assert "'pld'" in str(caught.value)
@@ -67,19 +164,39 @@ def test_an_accountant_that_is_not_there_is_refused_by_what_is():
 
 def test_a_relation_that_is_not_there_is_refused_by_what_is():
     with pytest.raises(AccountingError, match=r"add_or_remove_one.*'swap'") as caught:
-        epsilon(0.1, 1, 1, 1e-5, neighboring_relation="swap")
+        epsilon(
+            sample_rate=0.1,
+            noise_multiplier=1,
+            steps=1,
+            delta=1e-5,
+            neighboring_relation="swap",
+        )
     assert caught.value.field == "neighboring_relation"
 
 
 def test_a_target_that_no_noise_reaches_is_answered_by_the_nearest_that_one_does():
     with pytest.raises(AccountingError, match=r"at least \S+,") as caught:
-        noise_multiplier(1e-9, 1, 10**9, 1e-20)
+        noise_multiplier(target_epsilon=1e-9, sample_rate=1, steps=10**9, delta=1e-20)
     nearest = float(str(caught.value).split("at least ")[1].split(",")[0])
-    assert math.isfinite(noise_multiplier(nearest, 1, 10**9, 1e-20))
+    assert math.isfinite(
+        noise_multiplier(
+            target_epsilon=nearest, sample_rate=1, steps=10**9, delta=1e-20
+        )
+    )
     with pytest.raises(AccountingError):
-        noise_multiplier(0.99 * nearest, 1, 10**9, 1e-20)
+        noise_multiplier(
+            target_epsilon=0.99 * nearest, sample_rate=1, steps=10**9, delta=1e-20
+        )
 
 
 def test_numbers_of_numpy_are_numbers():
-    plain = epsilon(0.01, 1.1, 100, 1e-5)
-    assert epsilon(np.float64(0.01), np.float64(1.1), np.int64(100), 1e-5) == plain
+    plain = epsilon(sample_rate=0.01, noise_multiplier=1.1, steps=100, delta=1e-5)
+    assert (
+        epsilon(
+            sample_rate=np.float64(0.01),
+            noise_multiplier=np.float64(1.1),
+            steps=np.int64(100),
+            delta=1e-5,
+        )
+        == plain
+    )

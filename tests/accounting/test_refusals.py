@@ -25,7 +25,14 @@ def test_optimal_composition_is_never_above_basic(steps, sigma, delta):
     """39.4328 was "optimal" where adding up gave 39.3910."""
     for rate in (0.01, 1.0):
         best, plain = (
-            spent(rate, sigma, steps, delta, name) for name in ("optimal", "basic")
+            spent(
+                sample_rate=rate,
+                noise_multiplier=sigma,
+                steps=steps,
+                delta=delta,
+                accountant=name,
+            )
+            for name in ("optimal", "basic")
         )
         assert best <= plain * (1 + 1e-12)
 
@@ -38,7 +45,12 @@ def test_without_noise_every_record_that_takes_part_is_found():
     assert some.lower == pytest.approx(0.19 + 0.81 * np.array(alarms))
     assert some.upper.tolist() == [1.0] * 3
     assert (full.status, some.status) == ("exact", "bound")
-    assert trade_off(1.0, 0.0, 1, false_positive_rates=alarms) == [1.0] * 3
+    assert (
+        trade_off(
+            sample_rate=1.0, noise_multiplier=0.0, steps=1, false_positive_rates=alarms
+        )
+        == [1.0] * 3
+    )
 
 
 def of_different_noise(count, times=1):
@@ -80,4 +92,9 @@ def test_a_target_far_below_a_jump_of_epsilon_is_searched_for_no_longer():
 def test_a_schedule_of_a_hundred_groups_has_a_curve_and_a_search():
     phases = several(99)
     assert epsilon_intervals(phases, [50, 9900], 1e-5)[-1].upper > 0
-    assert noise_multiplier(9.0, 0.01, 10, 1e-5, before=phases) > 0
+    assert (
+        noise_multiplier(
+            target_epsilon=9.0, sample_rate=0.01, steps=10, delta=1e-5, before=phases
+        )
+        > 0
+    )

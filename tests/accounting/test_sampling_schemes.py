@@ -18,69 +18,115 @@ from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
 from tests.accounting.curves import arrays
+from tests.in_order import in_order
 
 RUN = (0.01, 4.0, 10_000, 1e-5)
 
 
 def test_all_of_them_say_what_they_are_worth():
-    answers = all_epsilons(*RUN)
+    answers = in_order(all_epsilons, *RUN)
     assert list(answers) == list(ACCOUNTANTS)
     assert answers.pop("zcdp").status == "does not apply"
     for name, answer in answers.items():
         assert answer.status == ACCOUNTANTS[name].status
-        assert answer.epsilon == epsilon(*RUN, name)
+        assert answer.epsilon == in_order(epsilon, *RUN, name)
 
 
 def test_of_shuffled_batches_nobody_speaks_and_each_says_why():
-    for answer in all_epsilons(*RUN, sampling="shuffled").values():
+    for answer in in_order(all_epsilons, *RUN, sampling="shuffled").values():
         assert (answer.status, answer.epsilon) == ("does not apply", None)
         assert "Chua et al. 2024" in answer.reason
         assert "Use Poisson sampling" in answer.reason
 
 
 def test_batches_of_fixed_size_have_an_exact_and_a_renyi_answer():
-    told = all_epsilons(*RUN, sampling="fixed_size", neighboring_relation="replace_one")
+    told = in_order(
+        all_epsilons, *RUN, sampling="fixed_size", neighboring_relation="replace_one"
+    )
     assert {name for name, one in told.items() if one.epsilon} == {"exact", "rdp"}
-    assert told["exact"].epsilon == fixed_size_epsilon(*RUN)
+    assert told["exact"].epsilon == in_order(fixed_size_epsilon, *RUN)
     assert told["exact"].epsilon < told["rdp"].epsilon < 1.3 * told["exact"].epsilon
-    told = all_epsilons(*RUN, sampling="fixed_size")
+    told = in_order(all_epsilons, *RUN, sampling="fixed_size")
     rule = "neighboring_relation must be 'replace_one'"
     assert all(one.reason.startswith(rule) for one in told.values())
 
 
 def test_a_full_batch_is_every_record():
-    told = all_epsilons(*RUN, sampling="full_batch")
+    told = in_order(all_epsilons, *RUN, sampling="full_batch")
     assert all("sample_rate must be 1" in one.reason for one in told.values())
-    told = all_epsilons(1.0, 10.0, 100, 1e-5, sampling="full_batch")
-    assert told["exact"].epsilon == gaussian_epsilon(1e-5, 10.0, 100)
+    told = all_epsilons(
+        sample_rate=1.0,
+        noise_multiplier=10.0,
+        steps=100,
+        delta=1e-5,
+        sampling="full_batch",
+    )
+    assert told["exact"].epsilon == gaussian_epsilon(
+        delta=1e-5, noise_multiplier=10.0, steps=100
+    )
     assert told["zcdp"].status == "bound"
 
 
 def test_a_sampling_that_is_not_there_is_refused_by_what_is():
     with pytest.raises(AccountingError, match="'dealt'") as caught:
-        all_epsilons(*RUN, sampling="dealt")
+        in_order(all_epsilons, *RUN, sampling="dealt")
     assert all(name in str(caught.value) for name in SAMPLINGS)
 
 
 @pytest.mark.parametrize("name", ["exact", "rdp", "gdp", "basic"])
 def test_the_sample_rate_is_the_largest_that_keeps_the_target(name):
-    most = sample_rate(2.0, 1.1, 14_062, 1e-5, name)
-    assert epsilon(most, 1.1, 14_062, 1e-5, name) <= 2.0
-    assert epsilon(1.001 * most, 1.1, 14_062, 1e-5, name) > 2.0
+    most = sample_rate(
+        target_epsilon=2.0,
+        noise_multiplier=1.1,
+        steps=14_062,
+        delta=1e-5,
+        accountant=name,
+    )
+    assert (
+        epsilon(
+            sample_rate=most,
+            noise_multiplier=1.1,
+            steps=14_062,
+            delta=1e-5,
+            accountant=name,
+        )
+        <= 2.0
+    )
+    assert (
+        epsilon(
+            sample_rate=1.001 * most,
+            noise_multiplier=1.1,
+            steps=14_062,
+            delta=1e-5,
+            accountant=name,
+        )
+        > 2.0
+    )
 
 
 def test_the_ends_of_the_sample_rate():
-    assert sample_rate(1.0, 1000.0, 1, 1e-5) == 1.0
+    assert (
+        sample_rate(target_epsilon=1.0, noise_multiplier=1000.0, steps=1, delta=1e-5)
+        == 1.0
+    )
     for name in ("rdp", "exact"):
         with pytest.raises(AccountingError, match="any sample rate reaches"):
-            sample_rate(1e-12, 0.5, 10**9, 1e-15, name)
+            sample_rate(
+                target_epsilon=1e-12,
+                noise_multiplier=0.5,
+                steps=10**9,
+                delta=1e-15,
+                accountant=name,
+            )
 
 
 def test_the_trade_off_of_a_gaussian_is_that_of_two_normals():
     # TPR = Φ(μ - Φ⁻¹(1 - α)), tables of the normal distribution, μ = 1.
     alarms = [0.0013499, 0.0227501, 0.1586553, 0.5, 0.8413447]
     powers = [0.0227501, 0.1586553, 0.5, 0.8413447, 0.9772499]
-    ours = trade_off(1.0, 1.0, 1, false_positive_rates=alarms)
+    ours = trade_off(
+        sample_rate=1.0, noise_multiplier=1.0, steps=1, false_positive_rates=alarms
+    )
     assert all(a >= b - 1e-6 for a, b in zip(ours, powers, strict=True))
     assert ours == pytest.approx(powers, abs=4e-3)
 
@@ -121,7 +167,19 @@ def test_an_approximation_encloses_no_test():
 
 def test_the_ends_of_the_trade_off():
     alarms = [0.0, 0.25, 1.0]
-    assert trade_off(0.1, 1.0, 0, false_positive_rates=alarms) == alarms
-    assert trade_off(0.1, 0.0, 1, false_positive_rates=alarms) == [1.0] * 3
+    assert (
+        trade_off(
+            sample_rate=0.1, noise_multiplier=1.0, steps=0, false_positive_rates=alarms
+        )
+        == alarms
+    )
+    assert (
+        trade_off(
+            sample_rate=0.1, noise_multiplier=0.0, steps=1, false_positive_rates=alarms
+        )
+        == [1.0] * 3
+    )
     with pytest.raises(AccountingError, match="from 0 to 1"):
-        trade_off(0.1, 1.0, 1, false_positive_rates=[1.5])
+        trade_off(
+            sample_rate=0.1, noise_multiplier=1.0, steps=1, false_positive_rates=[1.5]
+        )

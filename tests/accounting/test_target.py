@@ -40,18 +40,43 @@ ZEROS = [0, 0.0, -0.0, np.float64(-0.0), np.float32(0)]
 @pytest.mark.parametrize("before", [[], [Phase(0.01, 1.0, 10)]])
 def test_no_sample_rate_makes_up_for_missing_noise(zero, before):
     with pytest.raises(AccountingError, match="greater than 0, got") as caught:
-        sample_rate(1.0, zero, 100, 1e-5, before=before)
+        sample_rate(
+            target_epsilon=1.0,
+            noise_multiplier=zero,
+            steps=100,
+            delta=1e-5,
+            before=before,
+        )
     assert caught.value.field == "noise_multiplier"
-    assert steps(1.0, 0.01, zero, 1e-5, before=before) == 0
+    assert (
+        steps(
+            target_epsilon=1.0,
+            sample_rate=0.01,
+            noise_multiplier=zero,
+            delta=1e-5,
+            before=before,
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize("zero", ZEROS)
 @pytest.mark.parametrize(
     "search",
     [
-        lambda before: noise_multiplier(1.0, 0.01, 10, 1e-5, before=before),
-        lambda before: noise_scale(1.0, [Phase(0.01, 1.0, 9)], 1e-5, before=before),
-        lambda before: sample_rate(1.0, 1.0, 10, 1e-5, before=before),
+        lambda before: noise_multiplier(
+            target_epsilon=1.0, sample_rate=0.01, steps=10, delta=1e-5, before=before
+        ),
+        lambda before: noise_scale(
+            target_epsilon=1.0, phases=[Phase(0.01, 1.0, 9)], delta=1e-5, before=before
+        ),
+        lambda before: sample_rate(
+            target_epsilon=1.0,
+            noise_multiplier=1.0,
+            steps=10,
+            delta=1e-5,
+            before=before,
+        ),
     ],
 )
 def test_nothing_makes_up_for_earlier_steps_without_noise(search, zero):
@@ -63,5 +88,7 @@ def test_nothing_makes_up_for_earlier_steps_without_noise(search, zero):
 @pytest.mark.parametrize("noise", [1e-100, 1e-30, 1e-3])
 def test_a_target_out_of_reach_is_never_told_to_be_infinite(noise):
     with pytest.raises(AccountingError) as caught:
-        sample_rate(1.0, noise, 10**6, 1e-15)
+        sample_rate(
+            target_epsilon=1.0, noise_multiplier=noise, steps=10**6, delta=1e-15
+        )
     assert "Infinity" not in str(caught.value)

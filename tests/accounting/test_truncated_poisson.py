@@ -31,6 +31,7 @@ from dpsgd_explorer.accounting.exact.truncated_poisson import (
 )
 from dpsgd_explorer.errors import AccountingError
 from tests.accounting.curves import arrays
+from tests.in_order import in_order
 
 RELATIONS = ["add_or_remove_one", "replace_one"]
 DATA = {"sample_size": 1000, "max_batch_size": 75}
@@ -41,17 +42,19 @@ SIZE = 60_000
 
 
 def asked(cap, run=RUN, size=SIZE, **terms):
-    return truncated_poisson_epsilon(
-        *run, sample_size=size, max_batch_size=cap, **terms
+    return in_order(
+        truncated_poisson_epsilon, *run, sample_size=size, max_batch_size=cap, **terms
     )
 
 
 def test_a_cap_far_above_the_batch_loses_nothing():
     found = asked(400)
     assert found.status == "exact"
-    assert found.value == found.upper == pytest.approx(epsilon(*RUN), rel=1e-6)
-    assert found.lower <= epsilon(*RUN) <= found.upper
-    assert asked(SIZE).upper == pytest.approx(epsilon(*RUN), rel=1e-6)
+    assert (
+        found.value == found.upper == pytest.approx(in_order(epsilon, *RUN), rel=1e-6)
+    )
+    assert found.lower <= in_order(epsilon, *RUN) <= found.upper
+    assert asked(SIZE).upper == pytest.approx(in_order(epsilon, *RUN), rel=1e-6)
 
 
 # What dp-accounting 0.6 answers with the same cap, rounded up in the last digit.
@@ -60,7 +63,7 @@ def test_a_cap_far_above_the_batch_loses_nothing():
 )
 def test_a_near_cap_costs_no_more_than_dp_accounting_says(cap, theirs):
     found = asked(cap)
-    assert found.lower < epsilon(*RUN) < found.upper <= theirs
+    assert found.lower < in_order(epsilon, *RUN) < found.upper <= theirs
     assert found.status == ("exact" if cap == 350 else "bound")
 
 
@@ -72,7 +75,7 @@ def test_epsilon_falls_with_a_cap_above_the_batch(relation):
     lower = [found.lower for found in spent]
     assert upper == sorted(upper, reverse=True)
     assert lower == sorted(lower)
-    whole = epsilon(*run, neighboring_relation=relation)
+    whole = in_order(epsilon, *run, neighboring_relation=relation)
     assert all(low <= whole <= high for low, high in zip(lower, upper, strict=True))
 
 
@@ -147,7 +150,12 @@ def test_two_steps_are_what_one_convolved_with_itself_is(relation):
 def test_much_less_noise_costs_what_an_excess_may():
     q, sigma, steps, at_delta = 256 / 60_000, 0.19, 3, 1e-5
     near, far = (asked(cap, (q, sigma, steps, at_delta)) for cap in (410, 430))
-    assert near.upper > far.upper >= epsilon(q, sigma, steps, at_delta) > near.lower
+    assert (
+        near.upper
+        > far.upper
+        >= epsilon(sample_rate=q, noise_multiplier=sigma, steps=steps, delta=at_delta)
+        > near.lower
+    )
     excess = steps * sum(
         math.exp(
             math.lgamma(SIZE + 1)
@@ -158,7 +166,9 @@ def test_much_less_noise_costs_what_an_excess_may():
         )
         for k in range(411, 700)
     )
-    spent = delta(q, sigma, steps, near.upper) + excess * (1 + math.exp(near.upper))
+    spent = delta(
+        sample_rate=q, noise_multiplier=sigma, steps=steps, epsilon=near.upper
+    ) + excess * (1 + math.exp(near.upper))
     assert spent <= at_delta
     assert spent == pytest.approx(at_delta, rel=1e-3)
 
@@ -172,14 +182,18 @@ def test_it_is_dp_accountings_analysis_or_tighter(cap):
     theirs = accountant.get_epsilon(at_delta)
     found = asked(cap, (q, sigma, steps, at_delta), 1000)
     assert 0.8 * theirs <= found.upper <= theirs
-    assert found.lower <= epsilon(q, sigma, steps, at_delta) <= found.upper * (1 + 1e-9)
+    assert (
+        found.lower
+        <= epsilon(sample_rate=q, noise_multiplier=sigma, steps=steps, delta=at_delta)
+        <= found.upper * (1 + 1e-9)
+    )
 
 
 def test_replaced_records_and_runs_without_noise_or_steps():
     run = (0.01, 4.0, 1000, 1e-5)
     found = asked(300, run, 10_000, neighboring_relation="replace_one")
     assert found.upper == pytest.approx(
-        epsilon(*run, neighboring_relation="replace_one"), rel=1e-6
+        in_order(epsilon, *run, neighboring_relation="replace_one"), rel=1e-6
     )
     assert asked(300, (0.01, 0.0, 10, 1e-5)).value == math.inf
     assert asked(300, (0.01, 1.0, 0, 1e-5)).value == 0
@@ -234,10 +248,12 @@ def test_a_binomial_tail_is_never_too_small(size, rate, cap):
 def test_data_sets_beyond_32_bits_spend_what_they_spend(size):
     run = (0.1, 1.0, 1000, 1e-5)
     single = asked(1, run, size)  # a record is in it about once in 2³¹ steps
-    assert single.upper <= epsilon(1e-9, 0.5, 1000, 1e-5)
+    assert single.upper <= epsilon(
+        sample_rate=1e-9, noise_multiplier=0.5, steps=1000, delta=1e-5
+    )
     wide = asked(int(0.1001 * size) + 200_000, run, size)
-    assert wide.lower <= epsilon(*run) * (1 + 1e-9)
-    assert wide.upper == pytest.approx(epsilon(*run), rel=1e-6)
+    assert wide.lower <= in_order(epsilon, *run) * (1 + 1e-9)
+    assert wide.upper == pytest.approx(in_order(epsilon, *run), rel=1e-6)
 
 
 @pytest.mark.parametrize("at_delta", [math.nan, 0.0, -1e-9, 1.0, 2.0, math.inf])
@@ -250,35 +266,54 @@ def test_no_epsilon_belongs_to_a_delta_that_is_none(at_delta):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_noise_for_a_target_keeps_it_and_hardly_less_does_not(relation):
     run, terms = (0.05, 100, 1e-5), DATA | {"neighboring_relation": relation}
-    noise = truncated_poisson_noise_multiplier(2.0, *run, **terms)
+    noise = in_order(truncated_poisson_noise_multiplier, 2.0, *run, **terms)
 
     def spent(sigma):
-        return truncated_poisson_epsilon(0.05, sigma, 100, 1e-5, **terms).value
+        return truncated_poisson_epsilon(
+            sample_rate=0.05, noise_multiplier=sigma, steps=100, delta=1e-5, **terms
+        ).value
 
     assert spent(noise) <= 2.0 < spent(noise * (1 - 1e-4))
-    assert noise > noise_multiplier(2.0, *run, "exact", relation)
+    assert noise > in_order(noise_multiplier, 2.0, *run, "exact", relation)
 
 
 def test_a_wide_cap_needs_the_noise_of_uncut_batches():
     for cap in (150, 1000, 5000):
         wide = DATA | {"max_batch_size": cap}
-        noise = truncated_poisson_noise_multiplier(2.0, 0.05, 100, 1e-5, **wide)
-        uncut = noise_multiplier(2.0, 0.05, 100, 1e-5)
+        noise = truncated_poisson_noise_multiplier(
+            target_epsilon=2.0, sample_rate=0.05, steps=100, delta=1e-5, **wide
+        )
+        uncut = noise_multiplier(
+            target_epsilon=2.0, sample_rate=0.05, steps=100, delta=1e-5
+        )
         assert noise == pytest.approx(uncut, rel=1e-4)
 
 
 def test_where_the_bound_jumps_the_noise_is_above_the_jump():
     data = {"sample_size": 1000, "max_batch_size": 600}
-    noise = truncated_poisson_noise_multiplier(200.0, 0.5, 5, 1e-5, **data)
+    noise = truncated_poisson_noise_multiplier(
+        target_epsilon=200.0, sample_rate=0.5, steps=5, delta=1e-5, **data
+    )
     assert noise == 0.2
-    assert truncated_poisson_epsilon(0.5, noise, 5, 1e-5, **data).value <= 200
+    assert (
+        truncated_poisson_epsilon(
+            sample_rate=0.5, noise_multiplier=noise, steps=5, delta=1e-5, **data
+        ).value
+        <= 200
+    )
     with pytest.raises(AccountingError, match="max_batch_size"):
-        truncated_poisson_epsilon(0.5, 0.1999, 5, 1e-5, **data)
+        truncated_poisson_epsilon(
+            sample_rate=0.5, noise_multiplier=0.1999, steps=5, delta=1e-5, **data
+        )
 
 
 def test_little_noise_may_be_enough_though_less_has_no_answer():
-    noise = truncated_poisson_noise_multiplier(60.0, 0.05, 1, 1e-5, **DATA)
-    found = truncated_poisson_epsilon(0.05, noise, 1, 1e-5, **DATA)
+    noise = truncated_poisson_noise_multiplier(
+        target_epsilon=60.0, sample_rate=0.05, steps=1, delta=1e-5, **DATA
+    )
+    found = truncated_poisson_epsilon(
+        sample_rate=0.05, noise_multiplier=noise, steps=1, delta=1e-5, **DATA
+    )
     assert found.value <= 60.0
 
 
@@ -287,9 +322,9 @@ def test_little_noise_may_be_enough_though_less_has_no_answer():
 def test_the_curve_lies_between_its_sides_and_above_the_uncut_one(cap, relation):
     run, terms = (0.05, 1.5, 100), {"sample_size": 1000, "max_batch_size": cap}
     rates = {"false_positive_rates": ALARMS, "neighboring_relation": relation}
-    found = arrays(truncated_poisson_trade_off(*run, **rates, **terms))
+    found = arrays(in_order(truncated_poisson_trade_off, *run, **rates, **terms))
     low, high = found.lower, found.upper
-    uncut = np.array(trade_off(*run, **rates))
+    uncut = np.array(in_order(trade_off, *run, **rates))
     assert np.all(low <= high)
     assert np.all(low <= uncut + 1e-9)
     assert np.all(high >= uncut - 5e-3)  # from fewer pairs of ε and δ
@@ -302,16 +337,26 @@ def test_the_curve_lies_between_its_sides_and_above_the_uncut_one(cap, relation)
 
 def test_the_ends_of_a_curve():
     rates = {"false_positive_rates": ALARMS, **DATA}
-    still = arrays(truncated_poisson_trade_off(0.05, 1.0, 0, **rates))
+    still = arrays(
+        truncated_poisson_trade_off(
+            sample_rate=0.05, noise_multiplier=1.0, steps=0, **rates
+        )
+    )
     assert still.lower.tolist() == ALARMS
     assert still.upper == pytest.approx(ALARMS, abs=1e-8)
-    open_ = arrays(truncated_poisson_trade_off(0.05, 0.0, 5, **rates))
+    open_ = arrays(
+        truncated_poisson_trade_off(
+            sample_rate=0.05, noise_multiplier=0.0, steps=5, **rates
+        )
+    )
     assert open_.upper.tolist() == [1.0] * len(ALARMS)
 
 
 def test_a_target_that_no_noise_reaches_is_refused():
     with pytest.raises(AccountingError, match="target_epsilon must be at least"):
-        truncated_poisson_noise_multiplier(1e-12, 1.0, 10**6, 1e-15, **DATA)
+        truncated_poisson_noise_multiplier(
+            target_epsilon=1e-12, sample_rate=1.0, steps=10**6, delta=1e-15, **DATA
+        )
 
 
 # Each of 37 values of δ refined its discrete losses to the last: 2 to 6 seconds.
@@ -326,7 +371,13 @@ def test_a_curve_of_two_cut_batches_takes_no_fine_grids(monkeypatch):
     monkeypatch.setattr(DiscretizedPlds, "__init__", counted)
     few = {"sample_size": 26_130, "max_batch_size": 18}
     found = arrays(
-        truncated_poisson_trade_off(3e-5, 0.42, 3, false_positive_rates=[0.01], **few)
+        truncated_poisson_trade_off(
+            sample_rate=3e-5,
+            noise_multiplier=0.42,
+            steps=3,
+            false_positive_rates=[0.01],
+            **few,
+        )
     )
     assert found.lower[0] <= found.upper[0]
     assert FFT_SIZES[0] <= max(sizes) <= FFT_SIZES[1]

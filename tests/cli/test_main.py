@@ -177,7 +177,9 @@ def test_batches_of_fixed_size_have_their_own_bound(capsys):
     options = ["--noise-multiplier", "2", *RUN_OPTIONS, "--sampling", "fixed_size"]
     replaced = ["--relation", "replace_one", "--accountant", "exact"]
     told = said(capsys, "epsilon", *options, *replaced)
-    epsilon = accounting.fixed_size_epsilon(0.01, 2.0, 1000, 1e-5)
+    epsilon = accounting.fixed_size_epsilon(
+        sample_rate=0.01, noise_multiplier=2.0, steps=1000, delta=1e-5
+    )
     assert f"ε = {accounting.round_up(epsilon, 4)}\n" in told
     assert "replacing one record, batches of fixed size" in told
 

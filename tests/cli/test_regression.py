@@ -69,7 +69,9 @@ def test_noise_steps_and_epsilon_follow_from_each_other(
         answer["descent"][name]
         for name in ("noise_multiplier", "steps", "rate_noise_multiplier")
     )
-    whole = gaussian_epsilon(1e-5, (steps / noise**2 + rate**-2) ** -0.5)
+    whole = gaussian_epsilon(
+        delta=1e-5, noise_multiplier=(steps / noise**2 + rate**-2) ** -0.5
+    )
     assert answer["epsilon"] == pytest.approx(whole, rel=1e-9)
     if follows != "epsilon":
         assert answer["epsilon"] <= 1

@@ -35,8 +35,15 @@ def test_steps_and_target_give_the_least_noise_that_is_safe():
     config = RegressionConfig.parse({"steps": 100, "target_epsilon": 0.5})
     noise, steps = config.schedule
     assert steps == 100
-    assert gaussian_epsilon(config.delta, noise, 100) <= 0.5
-    assert gaussian_epsilon(config.delta, noise * (1 - 1e-6), 100) > 0.5
+    assert (
+        gaussian_epsilon(delta=config.delta, noise_multiplier=noise, steps=100) <= 0.5
+    )
+    assert (
+        gaussian_epsilon(
+            delta=config.delta, noise_multiplier=noise * (1 - 1e-6), steps=100
+        )
+        > 0.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,9 +58,13 @@ def test_steps_and_target_give_the_least_noise_that_is_safe():
 def test_a_released_rate_is_part_of_what_the_run_spends(given):
     config = RegressionConfig.parse(given | {"learning_rate": "released"})
     noise, steps = config.schedule
-    assert config.epsilon > gaussian_epsilon(config.delta, noise, steps)
+    assert config.epsilon > gaussian_epsilon(
+        delta=config.delta, noise_multiplier=noise, steps=steps
+    )
     assert config.epsilon <= given.get("target_epsilon", math.inf)
-    alone = gaussian_epsilon(config.delta, config.rate_noise_multiplier)
+    alone = gaussian_epsilon(
+        delta=config.delta, noise_multiplier=config.rate_noise_multiplier
+    )
     assert config.spent(0) == pytest.approx(alone, rel=1e-9)
     assert not config.uses_private_rate
     public = RegressionConfig.parse(given)

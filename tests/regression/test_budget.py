@@ -39,7 +39,7 @@ RATIOS = {"xtx": 2, "xty": 3}
 def test_what_is_spent_stays_within_the_target_by_a_hair(method, epsilon):
     budget = notebook(method).budget(epsilon, DELTA)
     precision = math.fsum(s**-2 for s in budget.noise_multipliers.values())
-    spent = gaussian_epsilon(DELTA, precision**-0.5)
+    spent = gaussian_epsilon(delta=DELTA, noise_multiplier=precision**-0.5)
     assert spent == pytest.approx(budget.epsilon, rel=1e-14)
     assert epsilon * (1 - 1e-9) <= spent
     assert budget.epsilon <= epsilon

@@ -66,8 +66,8 @@ def test_each_repetition_has_the_sensitivity_of_its_own_theta(statistics):
 def test_the_steps_within_a_budget_are_the_golden_ones(golden, noise, steps):
     wanted = golden["noisygd"][f"niter_sigma{noise:.0f}"]
     assert steps_within(2.0, noise, DELTA) == steps == wanted["niter_exact"]
-    assert gaussian_epsilon(DELTA, noise, steps) <= 2.0
-    assert gaussian_epsilon(DELTA, noise, steps + 1) > 2.0
+    assert gaussian_epsilon(delta=DELTA, noise_multiplier=noise, steps=steps) <= 2.0
+    assert gaussian_epsilon(delta=DELTA, noise_multiplier=noise, steps=steps + 1) > 2.0
 
 
 def test_the_notebooks_rates_are_the_golden_ones(golden, statistics):
@@ -106,7 +106,7 @@ def test_large_noise_ends_where_the_golden_descents_do(golden, statistics):
 
 def test_two_of_three_say_what_is_spent():
     noise, steps = schedule(None, 100, 1.0, DELTA)
-    spent = gaussian_epsilon(DELTA, noise, steps)
+    spent = gaussian_epsilon(delta=DELTA, noise_multiplier=noise, steps=steps)
     assert steps == 100
     assert 1 - 1e-9 < spent <= 1.0
     assert schedule(20.0, 7, None, DELTA) == (20.0, 7)
@@ -164,7 +164,12 @@ def test_a_path_keeps_its_first_and_last_step_and_few_between(steps):
     assert (kept[0], kept[-1]) == (1, steps)
     assert len(kept) <= 102
     assert list(kept) == sorted(set(kept))
-    spent = [gaussian_epsilon(DELTA, 500.0, step) for step in kept]
+    spent = [
+        gaussian_epsilon(delta=DELTA, noise_multiplier=500.0, steps=step)
+        for step in kept
+    ]
     jumps = np.diff([0.0, *spent])
-    least = gaussian_epsilon(DELTA, 500.0, 1)  # of one step
+    least = gaussian_epsilon(
+        delta=DELTA, noise_multiplier=500.0, steps=1
+    )  # of one step
     assert jumps.max() <= max(0.03 * spent[-1], 1.01 * least)

@@ -95,9 +95,11 @@ def test_the_release_is_paid_for_from_the_budget_of_the_descent(prepared, given)
     )
     steps, noise = path.steps[-1], path.noise_multiplier
     precision = steps / noise**2 + path.rate_noise_multiplier**-2
-    whole = gaussian_epsilon(DELTA, precision**-0.5)
+    whole = gaussian_epsilon(delta=DELTA, noise_multiplier=precision**-0.5)
     assert path.epsilon == pytest.approx(whole, rel=1e-9)
-    assert path.epsilon > gaussian_epsilon(DELTA, noise, steps)
+    assert path.epsilon > gaussian_epsilon(
+        delta=DELTA, noise_multiplier=noise, steps=steps
+    )
     assert path.epsilon <= given.get("target_epsilon", np.inf)
     assert path.rate_noise_multiplier**-2 == pytest.approx(RELEASE_SHARE * precision)
     assert path.rate_is_private

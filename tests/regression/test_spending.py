@@ -24,11 +24,11 @@ def test_a_released_rate_and_its_steps_are_one_gaussian(noise, steps):
     rate = rate_noise(noise, steps)
     precision = steps / noise**2 + 1 / rate**2
     assert 1 / rate**2 == pytest.approx(RELEASE_SHARE * precision)
-    together = gaussian_epsilon(DELTA, 1 / math.sqrt(precision))
+    together = gaussian_epsilon(delta=DELTA, noise_multiplier=1 / math.sqrt(precision))
     found = spent(noise, steps, DELTA, rate)
     assert found == pytest.approx(together, rel=1e-9)
     assert found > spent(noise, steps, DELTA) > 0
-    alone = gaussian_epsilon(DELTA, rate)
+    alone = gaussian_epsilon(delta=DELTA, noise_multiplier=rate)
     assert spent(noise, 0, DELTA, rate) == pytest.approx(alone, rel=1e-9)
 
 
@@ -37,7 +37,9 @@ def test_what_is_spent_is_never_below_the_composition(noise, steps):
     """As a sum of the same Gaussian: r = s / 3 is nine steps more."""
     for count in (0, 1, steps):
         found = spent(noise, count, DELTA, noise / 3)
-        assert gaussian_delta(found, noise, count + 9) <= DELTA * (1 + 1e-9)
+        assert gaussian_delta(
+            epsilon=found, noise_multiplier=noise, steps=count + 9
+        ) <= DELTA * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("releases_rate", [False, True])

@@ -63,7 +63,8 @@ def test_each_event_says_what_was_spent_by_then_exactly():
     points = told(config, "evaluation")
     assert [point["step"] for point in points] == config.evaluation_steps
     assert [point["epsilon"] for point in points] == [
-        gaussian_epsilon(config.delta, 50.0, step) for step in config.evaluation_steps
+        gaussian_epsilon(delta=config.delta, noise_multiplier=50.0, steps=step)
+        for step in config.evaluation_steps
     ]
     assert [step["step"] for step in told(config, "step")] == config.evaluation_steps
 
@@ -85,7 +86,7 @@ def test_a_released_rate_is_paid_for_from_the_first_step_on():
     assert rate == config.rate_noise_multiplier
     for point in told(config, "evaluation"):
         precision = point["step"] / 50.0**2 + rate**-2
-        whole = gaussian_epsilon(config.delta, precision**-0.5)
+        whole = gaussian_epsilon(delta=config.delta, noise_multiplier=precision**-0.5)
         assert point["epsilon"] == pytest.approx(whole, rel=1e-9)
     assert (phase["status"], phase["learning_rate_is_private"]) == ("exact", True)
     assert told(configuration(), "phase")[0]["rate_noise_multiplier"] is None

@@ -32,7 +32,7 @@ SMALL_MU = 1e-5  # below it -μ M'(x + μ/2) has more true digits than M(x) - M(
 CERTAIN = 10.0  # 1 - Φ(-10) < 1e-23: an x below -CERTAIN gives δ = 1
 
 
-def gaussian_delta(epsilon: float, noise_multiplier: float, steps: int = 1) -> float:
+def gaussian_delta(*, epsilon: float, noise_multiplier: float, steps: int = 1) -> float:
     """Return the exact delta of Gaussian steps on all records.
 
     Args:
@@ -76,7 +76,7 @@ def deltas_of_mu(
     )
 
 
-def gaussian_epsilon(delta: float, noise_multiplier: float, steps: int = 1) -> float:
+def gaussian_epsilon(*, delta: float, noise_multiplier: float, steps: int = 1) -> float:
     """Return the exact epsilon of Gaussian steps on all records, rounded up.
 
     Args:
@@ -102,7 +102,7 @@ def epsilon_of_mu(target: float, mu: float) -> float:
     return mu * (x + mu / 2)
 
 
-def gaussian_noise_multiplier(epsilon: float, delta: float, steps: int = 1) -> float:
+def gaussian_noise_multiplier(*, epsilon: float, delta: float, steps: int = 1) -> float:
     """Return the least noise multiplier of Gaussian steps on all records, rounded up.
 
     Args:
@@ -125,7 +125,12 @@ def gaussian_noise_multiplier(epsilon: float, delta: float, steps: int = 1) -> f
 
     noise = least_noise(excess)
     if math.isinf(noise):
-        raise unreachable(epsilon, gaussian_epsilon(delta, MAX_NOISE_MULTIPLIER, steps))
+        raise unreachable(
+            epsilon,
+            gaussian_epsilon(
+                delta=delta, noise_multiplier=MAX_NOISE_MULTIPLIER, steps=steps
+            ),
+        )
     return noise
 
 

@@ -41,7 +41,7 @@ def steps_guess(
 
 def _mu(epsilon: float, delta: float) -> float:
     try:
-        return 1 / gaussian_noise_multiplier(epsilon, delta)
+        return 1 / gaussian_noise_multiplier(epsilon=epsilon, delta=delta)
     except AccountingError:  # no noise that is allowed keeps it
         return 1 / MAX_NOISE_MULTIPLIER
 

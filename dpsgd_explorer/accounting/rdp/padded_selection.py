@@ -58,7 +58,7 @@ class PaddedSelection:
 
 
 def padded_selection(
-    trial: RdpCurve, mean_trials: float, delta: float
+    trial: RdpCurve, *, mean_trials: float, delta: float
 ) -> PaddedSelection:
     """Return the price of the best of a Poisson number of trials, cut at M.
 
@@ -71,7 +71,7 @@ def padded_selection(
         AccountingError: an argument is outside its domain, or no M will do.
     """
     whole, mean = domains.delta(delta), checked_mean(mean_trials)
-    best = best_of_trials(trial, mean, math.inf)
+    best = best_of_trials(trial, mean_trials=mean, shape=math.inf)
     epsilon = best.epsilon((1 - SHARE) * whole)
     log_allowed = math.log(SHARE * whole) - float(np.logaddexp(0, epsilon))
     if log_allowed < math.log(SMALLEST_TAIL):

@@ -41,7 +41,9 @@ HALVINGS = 200  # of the bracket of log γ
 NEAR_ZERO = 1e-8  # shape below which the logarithmic distribution is taken
 
 
-def best_of_trials(trial: RdpCurve, mean_trials: float, shape: float = 1.0) -> RdpCurve:
+def best_of_trials(
+    trial: RdpCurve, *, mean_trials: float, shape: float = 1.0
+) -> RdpCurve:
     """Return the divergences of the best of a random number of trials, a bound.
 
     Args:
@@ -69,7 +71,7 @@ def best_of_trials(trial: RdpCurve, mean_trials: float, shape: float = 1.0) -> R
     return RdpCurve(orders, least, trial.neighboring_relation)
 
 
-def best_of_pure_trials(epsilon: float, shape: float = 1.0) -> float:
+def best_of_pure_trials(*, epsilon: float, shape: float = 1.0) -> float:
     """Return ε of the best of a random number of trials that are ε-private, δ = 0.
 
     Args:

@@ -108,7 +108,7 @@ def check_selection(
 
     def price() -> dict[str, float]:
         mean, delta = selection["mean_trials"], selection["delta"]
-        paid = padded_selection(RdpCurve.of(trial), mean, delta)
+        paid = padded_selection(RdpCurve.of(trial), mean_trials=mean, delta=delta)
         return {"epsilon": paid.epsilon, "trainings": paid.trainings}
 
     stated = {name: selection[name] for name in ("epsilon", "trainings")}

@@ -197,7 +197,7 @@ def selection(query: SelectionQuestion) -> SelectionAnswer:
     run = Phase(query.sample_rate, query.noise_multiplier, query.steps)
     trial = RdpCurve.of([run], query.neighboring_relation)
     shape = math.inf if query.poisson else query.shape
-    best = best_of_trials(trial, query.mean_trials, shape)
+    best = best_of_trials(trial, mean_trials=query.mean_trials, shape=shape)
     terms = PrivacyTerms.of(RENYI, query.delta, query.neighboring_relation)
     return SelectionAnswer(
         **Epsilon.spent(best.epsilon(query.delta), terms).model_dump(),

@@ -146,4 +146,12 @@ LIBRARIES = (
 def epsilon_of_rho(rho: float, delta: float = RHO_DELTA) -> str:
     """Return a bound on ε of ρ-zCDP: ε of one Gaussian release with ρ = 1/(2σ²)."""
     sigma = 1 / math.sqrt(2 * rho)
-    return limit(accounting.epsilon(1.0, sigma, 1, delta, "zcdp"))
+    return limit(
+        accounting.epsilon(
+            sample_rate=1.0,
+            noise_multiplier=sigma,
+            steps=1,
+            delta=delta,
+            accountant="zcdp",
+        )
+    )

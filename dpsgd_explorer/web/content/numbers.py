@@ -57,7 +57,13 @@ def counted_epsilon(
     sample_rate: float, noise_multiplier: float, steps: int, accountant: str
 ) -> float:
     """Return what an accountant says that a run spends."""
-    return accounting.epsilon(sample_rate, noise_multiplier, steps, DELTA, accountant)
+    return accounting.epsilon(
+        sample_rate=sample_rate,
+        noise_multiplier=noise_multiplier,
+        steps=steps,
+        delta=DELTA,
+        accountant=accountant,
+    )
 
 
 def sampled_epsilon(sample_rate: float, noise_multiplier: float, steps: int) -> float:
@@ -81,12 +87,16 @@ def epsilon_of_run(
 
 def epsilon_of_sum(sensitivity: float, noise_std: float) -> float:
     """Return the exact ε of one sum with Gaussian noise of a standard deviation."""
-    return accounting.gaussian_epsilon(DELTA, noise_std / sensitivity)
+    return accounting.gaussian_epsilon(
+        delta=DELTA, noise_multiplier=noise_std / sensitivity
+    )
 
 
 def inner_epsilon(sample_rate: float, noise_multiplier: float) -> float:
     """Return the ε of one Gaussian release for the records of its batch, at δ/q."""
-    return accounting.gaussian_epsilon(DELTA / sample_rate, noise_multiplier)
+    return accounting.gaussian_epsilon(
+        delta=DELTA / sample_rate, noise_multiplier=noise_multiplier
+    )
 
 
 def epsilon_of_step(sample_rate: float, noise_multiplier: float) -> float:
@@ -104,7 +114,13 @@ def noise_factor(
     """Return how much more noise a smaller target asks for."""
     rate = expected_batch_size / default_run().sample_size
     large, small = (
-        accounting.noise_multiplier(target, rate, steps, DELTA, ACCOUNTANT)
+        accounting.noise_multiplier(
+            target_epsilon=target,
+            sample_rate=rate,
+            steps=steps,
+            delta=DELTA,
+            accountant=ACCOUNTANT,
+        )
         for target in (epsilon, epsilon / divided_by)
     )
     return small / large
@@ -120,7 +136,13 @@ def allowed_steps(
 ) -> int:
     """Return how many steps on MNIST a target allows."""
     rate = expected_batch_size / budget.SAMPLE_SIZE
-    return accounting.steps(epsilon, rate, noise_multiplier, DELTA, ACCOUNTANT)
+    return accounting.steps(
+        target_epsilon=epsilon,
+        sample_rate=rate,
+        noise_multiplier=noise_multiplier,
+        delta=DELTA,
+        accountant=ACCOUNTANT,
+    )
 
 
 # As they are printed.
@@ -128,17 +150,28 @@ def allowed_steps(
 
 def gaussian_epsilon(noise_multiplier: float, steps: int = 1) -> str:
     """Return the exact ε of full-batch Gaussian releases."""
-    return limit(accounting.gaussian_epsilon(DELTA, noise_multiplier, steps))
+    return limit(
+        accounting.gaussian_epsilon(
+            delta=DELTA, noise_multiplier=noise_multiplier, steps=steps
+        )
+    )
 
 
 def summed_epsilon(noise_multiplier: float, steps: int) -> str:
     """Return the ε of the same releases, added up one by one at δ / steps."""
-    return limit(steps * accounting.gaussian_epsilon(DELTA / steps, noise_multiplier))
+    return limit(
+        steps
+        * accounting.gaussian_epsilon(
+            delta=DELTA / steps, noise_multiplier=noise_multiplier
+        )
+    )
 
 
 def gaussian_delta(epsilon: float, noise_multiplier: float) -> str:
     """Return the exact δ of one full-batch Gaussian release."""
-    return limit(accounting.gaussian_delta(epsilon, noise_multiplier), 3)
+    return limit(
+        accounting.gaussian_delta(epsilon=epsilon, noise_multiplier=noise_multiplier), 3
+    )
 
 
 def beyond_the_band(epsilon: float, noise_multiplier: float) -> str:
@@ -153,7 +186,7 @@ def beyond_the_band(epsilon: float, noise_multiplier: float) -> str:
 
 def gaussian_noise(epsilon: float) -> str:
     """Return the exact noise multiplier of one Gaussian release for ε."""
-    return need(accounting.gaussian_noise_multiplier(epsilon, DELTA))
+    return need(accounting.gaussian_noise_multiplier(epsilon=epsilon, delta=DELTA))
 
 
 def classical_noise(epsilon: float) -> str:

@@ -61,9 +61,9 @@ def growth(steps: tuple[int, ...]) -> tuple[Growth, ...]:
     """
     plan = classic_plan()
     sampled = epsilon_curve(
-        plan.sample_rate,
-        plan.noise_multiplier,
-        DELTA,
+        sample_rate=plan.sample_rate,
+        noise_multiplier=plan.noise_multiplier,
+        delta=DELTA,
         steps=list(steps),
         accountant=plan.accountant,
     )
@@ -71,8 +71,8 @@ def growth(steps: tuple[int, ...]) -> tuple[Growth, ...]:
     return tuple(
         Growth(
             t,
-            t * gaussian_epsilon(DELTA / t, sigma),
-            gaussian_epsilon(DELTA, sigma, t),
+            t * gaussian_epsilon(delta=DELTA / t, noise_multiplier=sigma),
+            gaussian_epsilon(delta=DELTA, noise_multiplier=sigma, steps=t),
             value,
         )
         for t, value in zip(steps, sampled, strict=True)

@@ -19,5 +19,9 @@ def noise_for(target_epsilon: float, steps: int) -> float:
     """Return the noise multiplier of the default run for another target or length."""
     plan = default_plan()
     return noise_multiplier(
-        target_epsilon, plan.sample_rate, steps, plan.delta, plan.accountant
+        target_epsilon=target_epsilon,
+        sample_rate=plan.sample_rate,
+        steps=steps,
+        delta=plan.delta,
+        accountant=plan.accountant,
     )

@@ -34,9 +34,12 @@ def density(x: float, mean: float, sigma: float = SIGMA) -> float:
 @cache
 def tail_picture() -> Picture:
     """Return the two worlds at σ = 1 with the area beyond the band at ε = 1."""
-    area = gaussian_delta(EPSILON, SIGMA)
-    needed = limit(gaussian_epsilon(DELTA, SIGMA))
-    rows = [(f"{e:g}", limit(gaussian_delta(e, SIGMA), 4)) for e in SHOWN]
+    area = gaussian_delta(epsilon=EPSILON, noise_multiplier=SIGMA)
+    needed = limit(gaussian_epsilon(delta=DELTA, noise_multiplier=SIGMA))
+    rows = [
+        (f"{e:g}", limit(gaussian_delta(epsilon=e, noise_multiplier=SIGMA), 4))
+        for e in SHOWN
+    ]
     return Picture(
         title=(
             f"δ is the area beyond the ε-band: {limit(area, 3)} at ε = {EPSILON:g}, "
@@ -99,4 +102,4 @@ def _scaled(x: float) -> float:
 
 
 def _delta() -> float:
-    return gaussian_delta(EPSILON, SIGMA)
+    return gaussian_delta(epsilon=EPSILON, noise_multiplier=SIGMA)

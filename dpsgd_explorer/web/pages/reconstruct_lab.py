@@ -70,5 +70,7 @@ def epsilons() -> list[dict[str, Any]]:
 def _spent(sample_rate: float, noise_multiplier: float) -> str:
     if noise_multiplier == 0:
         return "∞"
-    value = epsilon(sample_rate, noise_multiplier, 1, DELTA)
+    value = epsilon(
+        sample_rate=sample_rate, noise_multiplier=noise_multiplier, steps=1, delta=DELTA
+    )
     return f"{math.ceil(value):,}" if value >= WHOLE_FROM else limit(value)

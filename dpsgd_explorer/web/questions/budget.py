@@ -125,10 +125,10 @@ def _given(question: BudgetQuestion) -> Budget:
 
 def _for_delta(given: Budget, _: BudgetQuestion) -> Budget:
     delta = accounting.delta(
-        given.sample_rate,
-        given.noise_multiplier,
-        given.steps,
-        given.epsilon,
+        sample_rate=given.sample_rate,
+        noise_multiplier=given.noise_multiplier,
+        steps=given.steps,
+        epsilon=given.epsilon,
         accountant=DEFAULT_ACCOUNTANT,
     )
     return replace(given, delta=max(delta, LEAST_DELTA))
@@ -136,10 +136,10 @@ def _for_delta(given: Budget, _: BudgetQuestion) -> Budget:
 
 def _for_noise(given: Budget, _: BudgetQuestion) -> Budget:
     noise = accounting.noise_multiplier(
-        given.epsilon,
-        given.sample_rate,
-        given.steps,
-        given.delta,
+        target_epsilon=given.epsilon,
+        sample_rate=given.sample_rate,
+        steps=given.steps,
+        delta=given.delta,
         accountant=DEFAULT_ACCOUNTANT,
     )
     return replace(given, noise_multiplier=noise)
@@ -147,10 +147,10 @@ def _for_noise(given: Budget, _: BudgetQuestion) -> Budget:
 
 def _for_epochs(given: Budget, _: BudgetQuestion) -> Budget:
     steps = accounting.steps(
-        given.epsilon,
-        given.sample_rate,
-        given.noise_multiplier,
-        given.delta,
+        target_epsilon=given.epsilon,
+        sample_rate=given.sample_rate,
+        noise_multiplier=given.noise_multiplier,
+        delta=given.delta,
         accountant=DEFAULT_ACCOUNTANT,
     )
     if steps == 0:

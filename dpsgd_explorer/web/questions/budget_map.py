@@ -132,7 +132,11 @@ def _log_epsilons(sample_size: int, batch: int, delta: float) -> Floats:
     rate = batch / sample_size
     values = [
         epsilon_curve(
-            rate, float(noise), delta, steps=steps, accountant=DEFAULT_ACCOUNTANT
+            sample_rate=rate,
+            noise_multiplier=float(noise),
+            delta=delta,
+            steps=steps,
+            accountant=DEFAULT_ACCOUNTANT,
         )
         for noise in noise_axis()
     ]

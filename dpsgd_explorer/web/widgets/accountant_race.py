@@ -71,7 +71,13 @@ def counted_epsilon(
     accountant: str,
 ) -> float:
     """Return what an accountant says that a run spends."""
-    return accounting.epsilon(sample_rate, noise_multiplier, steps, delta, accountant)
+    return accounting.epsilon(
+        sample_rate=sample_rate,
+        noise_multiplier=noise_multiplier,
+        steps=steps,
+        delta=delta,
+        accountant=accountant,
+    )
 
 
 @cache

@@ -72,7 +72,7 @@ class Entry:
 def phase(kind: str) -> Phase:
     """Return a run or a sum as the accountant sees it."""
     if kind == SUM:
-        noise = accounting.gaussian_noise_multiplier(ALONE[SUM], DELTA)
+        noise = accounting.gaussian_noise_multiplier(epsilon=ALONE[SUM], delta=DELTA)
         return Phase(1.0, noise, 1)
     plan = default_plan()
     return Phase(plan.sample_rate, noise_for(ALONE[RUN], plan.steps), plan.steps)
@@ -110,10 +110,15 @@ def added_up(counts: Counts) -> float:
     spent = tables * ALONE[COUNT]
     if runs:
         spent += runs * accounting.epsilon(
-            run.sample_rate, run.noise_multiplier, run.steps, share
+            sample_rate=run.sample_rate,
+            noise_multiplier=run.noise_multiplier,
+            steps=run.steps,
+            delta=share,
         )
     if sums:
-        spent += sums * accounting.gaussian_epsilon(share, one.noise_multiplier)
+        spent += sums * accounting.gaussian_epsilon(
+            delta=share, noise_multiplier=one.noise_multiplier
+        )
     return spent
 
 

@@ -61,7 +61,12 @@ class Level:
     def epsilon(self) -> float:
         """What the run spends."""
         plan = self.config.plan
-        return epsilon(plan.sample_rate, plan.noise_multiplier, plan.steps, plan.delta)
+        return epsilon(
+            sample_rate=plan.sample_rate,
+            noise_multiplier=plan.noise_multiplier,
+            steps=plan.steps,
+            delta=plan.delta,
+        )
 
     @property
     def limits(self) -> Limits:

@@ -85,7 +85,11 @@ def promises() -> tuple[dict[str, str], ...]:
     steps = [STEPS_PER_EPOCH * epoch for epoch in range(1, EPOCHS + 1)]
     added, replaced = (
         epsilon_curve(
-            rate, NOISE_MULTIPLIER, DELTA, steps=steps, neighboring_relation=relation
+            sample_rate=rate,
+            noise_multiplier=NOISE_MULTIPLIER,
+            delta=DELTA,
+            steps=steps,
+            neighboring_relation=relation,
         )
         for relation in (ADD_OR_REMOVE_ONE, REPLACE_ONE)
     )
@@ -93,8 +97,19 @@ def promises() -> tuple[dict[str, str], ...]:
         {
             "poisson": limit(added[i]),
             "replaced": limit(replaced[i]),
-            "fixed": limit(fixed_size_epsilon(rate, NOISE_MULTIPLIER, count, DELTA)),
-            "shuffled": limit(gaussian_epsilon(DELTA, NOISE_MULTIPLIER / 2, i + 1)),
+            "fixed": limit(
+                fixed_size_epsilon(
+                    sample_rate=rate,
+                    noise_multiplier=NOISE_MULTIPLIER,
+                    steps=count,
+                    delta=DELTA,
+                )
+            ),
+            "shuffled": limit(
+                gaussian_epsilon(
+                    delta=DELTA, noise_multiplier=NOISE_MULTIPLIER / 2, steps=i + 1
+                )
+            ),
         }
         for i, count in enumerate(steps)
     )

@@ -61,7 +61,7 @@ SEED = 14
 @cache
 def spent(rate: float, noise: float) -> float:
     """Return ε of the whole training at ``DELTA``."""
-    return epsilon(rate, noise, STEPS, DELTA)
+    return epsilon(sample_rate=rate, noise_multiplier=noise, steps=STEPS, delta=DELTA)
 
 
 def limit_lines(rate: float, noise: float) -> list[tuple[float, float]]:

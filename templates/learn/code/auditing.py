@@ -8,7 +8,7 @@ from scipy.stats import beta
 from dpsgd_explorer.accounting import gaussian_noise_multiplier, round_up
 
 delta, promised, bound, trials = 1e-5, 1.0, 10.0, 20_000
-sigma = gaussian_noise_multiplier(promised, delta)
+sigma = gaussian_noise_multiplier(epsilon=promised, delta=delta)
 
 
 def release(is_in: bool, scale: float, rng: np.random.Generator) -> np.ndarray:

@@ -7,11 +7,12 @@ from dpsgd_explorer.accounting import (
     round_up,
 )
 
-sigma = gaussian_noise_multiplier(1.0, delta=1e-5)  # the least noise for epsilon = 1
-left = gaussian_delta(1.0, sigma)
+# the least noise for epsilon = 1
+sigma = gaussian_noise_multiplier(epsilon=1.0, delta=1e-5)
+left = gaussian_delta(epsilon=1.0, noise_multiplier=sigma)
 print(f"sigma {round_up(sigma, 4)}: delta at epsilon 1 is {left:.2e}")
 
 for steps in (1, 10, 100):  # composed exactly, and added up
-    composed = gaussian_epsilon(1e-5, sigma, steps)
-    added = steps * gaussian_epsilon(1e-5 / steps, sigma)
+    composed = gaussian_epsilon(delta=1e-5, noise_multiplier=sigma, steps=steps)
+    added = steps * gaussian_epsilon(delta=1e-5 / steps, noise_multiplier=sigma)
     print(f"{steps:4} releases: {round_up(composed)} composed, {round_up(added)} added")

@@ -26,7 +26,9 @@ while purse.affords(sample_rate, noise):
     noise = max(1.5, 0.99 * noise)  # may depend on all that was released
 print(f"the filter stops after {done} steps")
 
-sigma = noise_multiplier(1.0, sample_rate, steps, delta)
+sigma = noise_multiplier(
+    target_epsilon=1.0, sample_rate=sample_rate, steps=steps, delta=delta
+)
 run = RdpCurve.of([Phase(sample_rate, sigma, steps)])
 best = best_of_trials(run, mean_trials=20).epsilon(delta)
 print(f"best of about 20 runs at epsilon 1: epsilon {round_up(best)}")

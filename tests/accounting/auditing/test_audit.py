@@ -8,7 +8,11 @@ from dpsgd_explorer.accounting.core.neighboring_relation import REPLACE_ONE
 from tests.accounting.auditing.canaries import gaussian, simulated, simulated_run
 
 DELTA = 1e-5
-RUN = Phase(0.1, noise_multiplier(4.0, 0.1, 60, DELTA), 60)
+RUN = Phase(
+    0.1,
+    noise_multiplier(target_epsilon=4.0, sample_rate=0.1, steps=60, delta=DELTA),
+    60,
+)
 
 
 def test_it_says_what_was_proven_of_which_steps():

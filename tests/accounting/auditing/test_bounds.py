@@ -66,7 +66,7 @@ BOUNDS = {
 def test_bounds_are_about_those_of_an_independent_simulation(
     true_epsilon, canaries, expected
 ):
-    mu = 1 / gaussian_noise_multiplier(true_epsilon, DELTA)
+    mu = 1 / gaussian_noise_multiplier(epsilon=true_epsilon, delta=DELTA)
     runs = [gaussian(mu, canaries // 2, canaries // 2, seed) for seed in range(4)]
     names = ("one run", "f-DP, one run", "Gaussian DP", "Gaussian pair")
     for name, other in zip(names, expected, strict=True):
@@ -191,7 +191,9 @@ def test_guesses_are_made_at_both_ends_and_ties_lose():
 def test_the_exact_family_proves_most_of_what_was_promised(
     q, steps, true_epsilon, share
 ):
-    sigma = noise_multiplier(true_epsilon, q, steps, DELTA)
+    sigma = noise_multiplier(
+        target_epsilon=true_epsilon, sample_rate=q, steps=steps, delta=DELTA
+    )
     phase = Phase(q, sigma, steps)
     found = [
         exact_family_epsilon(
@@ -210,7 +212,13 @@ def test_the_exact_family_proves_most_of_what_was_promised(
 
 def test_replaced_records_are_told_apart_twice_as_far():
     phase = Phase(0.2, 3.0, 60)
-    promised = epsilon(0.2, 3.0, 60, DELTA, neighboring_relation="replace_one")
+    promised = epsilon(
+        sample_rate=0.2,
+        noise_multiplier=3.0,
+        steps=60,
+        delta=DELTA,
+        neighboring_relation="replace_one",
+    )
     scores = simulated(phase, 10_000, 3, relation=REPLACE_ONE)
     laid = usual_thresholds([phase], REPLACE_ONE)
     found = exact_family_epsilon(scores, laid, [phase], DELTA, ERROR, REPLACE_ONE)
@@ -222,13 +230,15 @@ def test_replaced_records_are_told_apart_twice_as_far():
 )
 def test_missing_noise_is_proven_where_the_promise_is_exceeded(noise):
     phase = Phase(0.2, 2.0, 60)
-    promised = epsilon(0.2, 2.0, 60, DELTA)
+    promised = epsilon(sample_rate=0.2, noise_multiplier=2.0, steps=60, delta=DELTA)
     scores = simulated(phase, 10_000, 4, noise=noise)
     proven = exact_family_epsilon(
         scores, usual_thresholds([phase]), [phase], DELTA, ERROR
     )
     assert proven > promised
-    assert proven < epsilon(0.2, noise * 2.0, 60, DELTA)
+    assert proven < epsilon(
+        sample_rate=0.2, noise_multiplier=noise * 2.0, steps=60, delta=DELTA
+    )
 
 
 @LONG

@@ -63,7 +63,7 @@ def test_the_expected_excess_of_the_loss_is_delta():
     """E[(1 - e^(ε - L))+] over members is δ(ε), for "remove" of a single step."""
     q, sigma = 0.2, 1.0
     delta = 1e-3
-    eps = epsilon(q, sigma, 1, delta)
+    eps = epsilon(sample_rate=q, noise_multiplier=sigma, steps=1, delta=delta)
 
     def excess(x):
         members, _ = densities(x, q, sigma, 1.0, ADD_OR_REMOVE_ONE)

@@ -15,11 +15,17 @@ from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_
 
 @pytest.mark.parametrize("target", [0.5, 2.0, 8.0])
 def test_guesses_of_a_long_run_are_near_the_answers(target):
-    sigma = noise_multiplier(target, 0.02, 5_000, 1e-5)
+    sigma = noise_multiplier(
+        target_epsilon=target, sample_rate=0.02, steps=5_000, delta=1e-5
+    )
     assert noise_guess(target, 0.02, 5_000, 1e-5) == pytest.approx(sigma, rel=0.05)
-    rate = sample_rate(target, sigma, 5_000, 1e-5)
+    rate = sample_rate(
+        target_epsilon=target, noise_multiplier=sigma, steps=5_000, delta=1e-5
+    )
     assert rate_guess(target, sigma, 5_000, 1e-5) == pytest.approx(rate, rel=0.05)
-    count = steps(target, 0.02, sigma, 1e-5)
+    count = steps(
+        target_epsilon=target, sample_rate=0.02, noise_multiplier=sigma, delta=1e-5
+    )
     assert steps_guess(target, 0.02, sigma, 1e-5) == pytest.approx(count, rel=0.1)
 
 
@@ -32,4 +38,9 @@ def test_guesses_are_finite_and_in_their_domain(target, sigma):
 
 
 def test_steps_on_the_least_samples_are_as_many_as_may_be():
-    assert steps(1e-34, 1e-295, 66.0, 1e-5) == MAX_STEPS
+    assert (
+        steps(
+            target_epsilon=1e-34, sample_rate=1e-295, noise_multiplier=66.0, delta=1e-5
+        )
+        == MAX_STEPS
+    )

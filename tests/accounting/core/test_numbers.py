@@ -35,6 +35,7 @@ from dpsgd_explorer.accounting.queries import (
 from dpsgd_explorer.accounting.schedules import Cosine, Exponential, Staged, Stairs
 from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError, ConfigError
+from tests.in_order import in_order
 
 NUMPY_WHOLE = [np.int8, np.int16, np.int32, np.int64]
 NUMPY_WHOLE += [np.uint8, np.uint16, np.uint32, np.uint64]
@@ -216,7 +217,10 @@ def questions(steps, epsilon, delta, false_positive_rates, most):
         preview(phases, [1, steps], delta, most=most),
         trade_off_intervals(phases, [0.5, false_positive_rates]),
         accounting.trade_off(
-            1 / 16, 1.5, 120, false_positive_rates=[false_positive_rates]
+            sample_rate=1 / 16,
+            noise_multiplier=1.5,
+            steps=120,
+            false_positive_rates=[false_positive_rates],
         ),
     )
 
@@ -230,11 +234,11 @@ def truncated(
     **sizes,
 ):
     run = (sample_rate, noise_multiplier, steps)
-    spent = accounting.truncated_poisson_epsilon(*run, delta, **sizes)
+    spent = in_order(accounting.truncated_poisson_epsilon, *run, delta, **sizes)
     rates = {"false_positive_rates": [false_positive_rates], **sizes}
     return (
         spent,
-        accounting.truncated_poisson_trade_off(*run, **rates),
+        in_order(accounting.truncated_poisson_trade_off, *run, **rates),
         batches_interval(
             Phase(*run), delta, "exact", batches=Batches("truncated_poisson", **sizes)
         ),
@@ -511,28 +515,49 @@ NO_ROWS += [{}, {0.5: 1}, {0.5}, torch.ones(1, 1), None]
 def test_what_is_no_row_of_numbers_is_rejected_by_name(row):
     """Bytes are no rates, and a set or a table has no order of its numbers."""
     with pytest.raises(AccountingError, match="must be a list of numbers") as caught:
-        accounting.trade_off(1 / 16, 1.5, 120, false_positive_rates=row)
+        accounting.trade_off(
+            sample_rate=1 / 16,
+            noise_multiplier=1.5,
+            steps=120,
+            false_positive_rates=row,
+        )
     assert caught.value.field == "false_positive_rates"
     with pytest.raises(AccountingError, match="steps must be a list of numbers"):
-        accounting.epsilon_curve(1 / 16, 1.5, 1e-5, steps=row)
+        accounting.epsilon_curve(
+            sample_rate=1 / 16, noise_multiplier=1.5, delta=1e-5, steps=row
+        )
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor, iter])
 def test_rows_of_numbers_are_read_alike(kind):
     rates = [0.25, 0.5]
-    given_so = accounting.trade_off(1 / 16, 1.5, 120, false_positive_rates=kind(rates))
+    given_so = accounting.trade_off(
+        sample_rate=1 / 16,
+        noise_multiplier=1.5,
+        steps=120,
+        false_positive_rates=kind(rates),
+    )
     assert given_so == accounting.trade_off(
-        1 / 16, 1.5, 120, false_positive_rates=rates
+        sample_rate=1 / 16, noise_multiplier=1.5, steps=120, false_positive_rates=rates
     )
 
 
 def test_masked_values_of_a_row_are_missing():
     masked = np.ma.array([100, 120], mask=[False, True])
     with pytest.raises(AccountingError, match="steps must be"):
-        accounting.epsilon_curve(1 / 16, 1.5, 1e-5, steps=masked)
+        accounting.epsilon_curve(
+            sample_rate=1 / 16, noise_multiplier=1.5, delta=1e-5, steps=masked
+        )
     whole = np.ma.array([100, 120], mask=False)
-    plain_curve = accounting.epsilon_curve(1 / 16, 1.5, 1e-5, steps=[100, 120])
-    assert accounting.epsilon_curve(1 / 16, 1.5, 1e-5, steps=whole) == plain_curve
+    plain_curve = accounting.epsilon_curve(
+        sample_rate=1 / 16, noise_multiplier=1.5, delta=1e-5, steps=[100, 120]
+    )
+    assert (
+        accounting.epsilon_curve(
+            sample_rate=1 / 16, noise_multiplier=1.5, delta=1e-5, steps=whole
+        )
+        == plain_curve
+    )
     joined = np.array([True, False])
     with pytest.raises(AccountingError, match="scores must be numbers"):
         error_rates.Scores.of(masked, joined)

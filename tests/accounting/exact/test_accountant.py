@@ -32,6 +32,7 @@ from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 from tests.accounting.curves import arrays
 from tests.accounting.runs import PROPERTY, runs
+from tests.in_order import in_order
 
 EXACT = ACCOUNTANTS["exact"]
 
@@ -131,21 +132,44 @@ def test_both_directions_of_the_golden_settings(golden, direction):
 def test_golden_curve(golden):
     # Its values below t = 50 are up to 1.2e-4 off; those are checked by integration.
     curve = golden["curve"]["curve"]
-    ours = epsilon_curve(curve["q"], curve["sigma"], curve["delta"], steps=curve["t"])
+    ours = epsilon_curve(
+        sample_rate=curve["q"],
+        noise_multiplier=curve["sigma"],
+        delta=curve["delta"],
+        steps=curve["t"],
+    )
     for t, mine, theirs in zip(curve["t"], ours, curve["eps"], strict=True):
         assert mine == pytest.approx(theirs, rel=1e-6 if t >= 50 or t == 1 else 2e-4)
 
 
 def test_golden_noise(golden):
     for case in golden["curve"]["calibration"]:
-        ours = noise_multiplier(case["eps"], case["q"], case["steps"], case["delta"])
+        ours = noise_multiplier(
+            target_epsilon=case["eps"],
+            sample_rate=case["q"],
+            steps=case["steps"],
+            delta=case["delta"],
+        )
         assert ours == pytest.approx(case["sigma"], rel=1e-9)
-        assert epsilon(case["q"], ours, case["steps"], case["delta"]) <= case["eps"]
+        assert (
+            epsilon(
+                sample_rate=case["q"],
+                noise_multiplier=ours,
+                steps=case["steps"],
+                delta=case["delta"],
+            )
+            <= case["eps"]
+        )
 
 
 def test_golden_deltas(golden):
     for case in golden["curve"]["delta_at_eps"]:
-        ours = delta(case["q"], case["sigma"], case["steps"], case["eps"])
+        ours = delta(
+            sample_rate=case["q"],
+            noise_multiplier=case["sigma"],
+            steps=case["steps"],
+            epsilon=case["eps"],
+        )
         theirs = max(case["delta_remove"], case["delta_add"])
         # The golden value at q = 1e-5 is 1.1 % high: see the test with forty digits.
         exact = 1e-7 if case["q"] > 1e-5 else 0.011
@@ -213,10 +237,26 @@ def _one_step(q, sigma, losses):
 
 @pytest.mark.parametrize("t", [1, 7])
 def test_replacing_one_record_on_all_is_a_gaussian_of_half_the_noise(t):
-    ours = epsilon(1.0, 3.0, t, 1e-5, neighboring_relation="replace_one")
-    assert gaussian_delta(ours, 1.5, t) == pytest.approx(1e-5, rel=1e-9)
-    assert epsilon(1.0, 1.0, 1, 1e-5) == pytest.approx(4.377178, abs=1e-6)
-    one = epsilon(1.0, 1.0, 1, 1e-5, neighboring_relation="replace_one")
+    ours = epsilon(
+        sample_rate=1.0,
+        noise_multiplier=3.0,
+        steps=t,
+        delta=1e-5,
+        neighboring_relation="replace_one",
+    )
+    assert gaussian_delta(epsilon=ours, noise_multiplier=1.5, steps=t) == pytest.approx(
+        1e-5, rel=1e-9
+    )
+    assert epsilon(
+        sample_rate=1.0, noise_multiplier=1.0, steps=1, delta=1e-5
+    ) == pytest.approx(4.377178, abs=1e-6)
+    one = epsilon(
+        sample_rate=1.0,
+        noise_multiplier=1.0,
+        steps=1,
+        delta=1e-5,
+        neighboring_relation="replace_one",
+    )
     assert one == pytest.approx(9.997, abs=1e-3)
 
 
@@ -246,10 +286,16 @@ def test_both_sides_lie_below_renyi_and_meet_or_say_so(run):
     sides = arrays(EXACT.bounds([Phase(*run[:3])], [t], slack))
     lower, upper = float(sides.lower[0]), float(sides.upper[0])
     assert 0 <= lower <= upper
-    assert upper <= epsilon(q, sigma, t, slack, "rdp") * (1 + 1e-9)
+    assert upper <= epsilon(
+        sample_rate=q, noise_multiplier=sigma, steps=t, delta=slack, accountant="rdp"
+    ) * (1 + 1e-9)
     # One of the steps alone tells less; all of them on a full batch tell more.
-    assert epsilon(q, sigma, 1, slack) * (1 - 1e-9) <= upper
-    assert lower <= gaussian_epsilon(slack, sigma, t)
+    assert (
+        epsilon(sample_rate=q, noise_multiplier=sigma, steps=1, delta=slack)
+        * (1 - 1e-9)
+        <= upper
+    )
+    assert lower <= gaussian_epsilon(delta=slack, noise_multiplier=sigma, steps=t)
     assert (sides.status == "exact") == (upper - lower <= 1e-4 * upper)
 
 
@@ -257,12 +303,22 @@ def test_unusual_settings_get_a_bound_that_says_so():
     sides = arrays(EXACT.bounds([Phase(2.45e-5, 0.51, 26)], [26], 4.6e-11))
     assert sides.status == "bound"
     assert sides.lower[0] < sides.upper[0] < math.inf
-    assert sides.upper[0] <= epsilon(2.45e-5, 0.51, 26, 4.6e-11, "rdp")
+    assert sides.upper[0] <= epsilon(
+        sample_rate=2.45e-5,
+        noise_multiplier=0.51,
+        steps=26,
+        delta=4.6e-11,
+        accountant="rdp",
+    )
 
 
 def test_steps_are_the_last_within_the_target():
-    most = steps(2.0, 0.01, 2.0, 1e-5)
-    assert epsilon(0.01, 2.0, most, 1e-5) <= 2.0 < epsilon(0.01, 2.0, most + 1, 1e-5)
+    most = steps(target_epsilon=2.0, sample_rate=0.01, noise_multiplier=2.0, delta=1e-5)
+    assert (
+        epsilon(sample_rate=0.01, noise_multiplier=2.0, steps=most, delta=1e-5)
+        <= 2.0
+        < epsilon(sample_rate=0.01, noise_multiplier=2.0, steps=most + 1, delta=1e-5)
+    )
 
 
 def test_phases_with_the_same_settings_are_one():
@@ -277,10 +333,28 @@ def test_phases_with_the_same_settings_are_one():
 def test_settings_out_of_reach_still_get_a_bound_for_their_relation(relation):
     # σ below LEAST_NOISE: no less than one step in closed form, no more than Gaussian.
     run = (0.3, 0.05, 4, 1e-5)
-    spent = epsilon(*run, neighboring_relation=relation)
-    assert spent >= epsilon(0.3, 0.05, 1, 1e-5, neighboring_relation=relation)
-    assert spent <= 1.1 * epsilon(1.0, 0.05, 4, 1e-5, neighboring_relation=relation)
-    left = delta(0.3, 0.05, 4, spent, neighboring_relation=relation)
+    spent = in_order(epsilon, *run, neighboring_relation=relation)
+    assert spent >= epsilon(
+        sample_rate=0.3,
+        noise_multiplier=0.05,
+        steps=1,
+        delta=1e-5,
+        neighboring_relation=relation,
+    )
+    assert spent <= 1.1 * epsilon(
+        sample_rate=1.0,
+        noise_multiplier=0.05,
+        steps=4,
+        delta=1e-5,
+        neighboring_relation=relation,
+    )
+    left = delta(
+        sample_rate=0.3,
+        noise_multiplier=0.05,
+        steps=4,
+        epsilon=spent,
+        neighboring_relation=relation,
+    )
     assert left <= 1.01e-5
 
 
@@ -308,11 +382,19 @@ def test_one_step_is_its_integral_and_add_is_smaller(q, loss):
         np.maximum(one - math.exp(loss) * other, 0).sum() * scale
         for one, other in pairs
     )
-    ours = delta(q, sigma, 1, loss)
+    ours = delta(sample_rate=q, noise_multiplier=sigma, steps=1, epsilon=loss)
     assert ours == pytest.approx(remove, rel=1e-7)
     assert add < ours
-    assert epsilon(q, sigma, 1, ours) == pytest.approx(loss, rel=1e-9)
-    replaced = delta(q, sigma, 1, loss, neighboring_relation="replace_one")
+    assert epsilon(
+        sample_rate=q, noise_multiplier=sigma, steps=1, delta=ours
+    ) == pytest.approx(loss, rel=1e-9)
+    replaced = delta(
+        sample_rate=q,
+        noise_multiplier=sigma,
+        steps=1,
+        epsilon=loss,
+        neighboring_relation="replace_one",
+    )
     assert replaced == pytest.approx(replace, rel=1e-7)
 
 
@@ -355,6 +437,25 @@ def test_a_rough_sum_is_too_large_by_what_it_says_at_most(golden, direction):
 def test_epsilon_is_zero_where_total_variation_is_within_delta_and_not_before(
     q, sigma, steps
 ):
-    assert epsilon(q, sigma, steps, 0.99 * delta(q, sigma, steps, 0.0)) > 0
-    variation = steps * delta(q, sigma, 1, 0.0)
-    assert epsilon(q, sigma, steps, variation * (1 + 1e-9)) == 0
+    assert (
+        epsilon(
+            sample_rate=q,
+            noise_multiplier=sigma,
+            steps=steps,
+            delta=0.99
+            * delta(sample_rate=q, noise_multiplier=sigma, steps=steps, epsilon=0.0),
+        )
+        > 0
+    )
+    variation = steps * delta(
+        sample_rate=q, noise_multiplier=sigma, steps=1, epsilon=0.0
+    )
+    assert (
+        epsilon(
+            sample_rate=q,
+            noise_multiplier=sigma,
+            steps=steps,
+            delta=variation * (1 + 1e-9),
+        )
+        == 0
+    )

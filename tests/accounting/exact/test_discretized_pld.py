@@ -264,5 +264,11 @@ def test_a_search_for_steps_evaluates_the_moments_of_a_step_once(monkeypatch):
 
     monkeypatch.setattr(SubsampledGaussianLoss, "cumulants", counted)
     phases = [Phase(1.3e-7, 3 + i / 5, 2) for i in range(5)]
-    most_steps(1e-3, 1.3e-7, 3.0, 1e-12, before=phases)
+    most_steps(
+        target_epsilon=1e-3,
+        sample_rate=1.3e-7,
+        noise_multiplier=3.0,
+        delta=1e-12,
+        before=phases,
+    )
     assert len(seen) == len(set(seen)) > len(phases)

@@ -20,6 +20,7 @@ from dpsgd_explorer.accounting.rdp.fixed_size import (
     fixed_size_rdp_epsilon,
 )
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
+from tests.in_order import in_order
 
 #: (q, σ, T, δ): ε of the largest curve, and that which some data reach; computed by an
 #: implementation of its own, on another lattice.
@@ -34,26 +35,29 @@ TRUE = [
 
 @pytest.mark.parametrize(("run", "upper", "lower"), TRUE)
 def test_both_sides_are_those_of_another_implementation(run, upper, lower):
-    found = fixed_size_interval(*run)
+    found = in_order(fixed_size_interval, *run)
     assert found.upper == pytest.approx(upper, abs=6e-4)
     assert found.lower == pytest.approx(lower, abs=6e-4)
     assert found.status == "bound"
-    assert fixed_size_epsilon(*run) == found.upper
+    assert in_order(fixed_size_epsilon, *run) == found.upper
     assert found.upper < fixed_size_rdp_epsilon(*run)
     q, sigma, steps, delta = run
-    assert found.lower == pytest.approx(epsilon(q, sigma / 2, steps, delta), rel=1e-6)
+    assert found.lower == pytest.approx(
+        epsilon(sample_rate=q, noise_multiplier=sigma / 2, steps=steps, delta=delta),
+        rel=1e-6,
+    )
 
 
 @pytest.mark.parametrize("run", [(0.1, 6.0, 32, 1e-6), (0.02, 1.5, 16, 1e-5)])
 def test_the_upper_side_is_that_of_convolutions_one_by_one(run):
     """Connect-the-dots losses, convolved directly: above, by the square of a grid."""
     q, sigma, steps, delta = run
-    width = fixed_size_epsilon(*run) / 2000
+    width = in_order(fixed_size_epsilon, *run) / 2000
     losses = width * np.arange(6000)
     curve = FixedSizeLoss(q, sigma).deltas(losses)
     single = LossDistribution.two_tailed(width, curve, curve)
     direct = repeated(single, steps, 1e-16).epsilon(delta)
-    assert fixed_size_epsilon(*run) == pytest.approx(direct, rel=2e-3)
+    assert in_order(fixed_size_epsilon, *run) == pytest.approx(direct, rel=2e-3)
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.3, 2.0])
@@ -83,12 +87,30 @@ def test_cumulants_are_renyis_moments_and_their_derivatives(q, sigma):
 
 
 def test_ends_of_the_domain():
-    assert fixed_size_interval(0.1, 0.0, 1, 1e-5).value == math.inf
-    assert fixed_size_interval(0.1, 1.0, 0, 1e-5).value == 0
-    full = fixed_size_interval(1.0, 3.0, 10, 1e-5)
+    assert (
+        fixed_size_interval(
+            sample_rate=0.1, noise_multiplier=0.0, steps=1, delta=1e-5
+        ).value
+        == math.inf
+    )
+    assert (
+        fixed_size_interval(
+            sample_rate=0.1, noise_multiplier=1.0, steps=0, delta=1e-5
+        ).value
+        == 0
+    )
+    full = fixed_size_interval(
+        sample_rate=1.0, noise_multiplier=3.0, steps=10, delta=1e-5
+    )
     assert full.status == "exact"
-    assert full.value == pytest.approx(gaussian_epsilon(1e-5, 1.5, 10))
-    one = fixed_size_interval(0.1, 1.0, 1, 1e-5)
+    assert full.value == pytest.approx(
+        gaussian_epsilon(delta=1e-5, noise_multiplier=1.5, steps=10)
+    )
+    one = fixed_size_interval(
+        sample_rate=0.1, noise_multiplier=1.0, steps=1, delta=1e-5
+    )
     assert one.status == "exact"
-    little = fixed_size_interval(0.1, 0.15, 5, 1e-5)
+    little = fixed_size_interval(
+        sample_rate=0.1, noise_multiplier=0.15, steps=5, delta=1e-5
+    )
     assert little.lower <= little.upper == fixed_size_rdp_epsilon(0.1, 0.15, 5, 1e-5)

@@ -21,6 +21,7 @@ from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussi
 from dpsgd_explorer.accounting.queries import epsilon_interval, epsilon_intervals
 from dpsgd_explorer.errors import AccountingError
 from tests.accounting.curves import arrays
+from tests.in_order import in_order
 
 REPLACED = ("exact", "replace_one")
 
@@ -54,28 +55,49 @@ def test_a_replaced_record_costs_what_its_definition_says(q, sigma, share):
 
 @pytest.mark.parametrize("sigma", [0.05, 0.0367, 0.03, 0.01, 1e-3])
 def test_a_replaced_record_is_accounted_with_little_noise(sigma):
-    spent = epsilon(0.01, sigma, 1, 1e-5, *REPLACED)
+    spent = in_order(epsilon, 0.01, sigma, 1, 1e-5, *REPLACED)
     tight = replaced(0.01, sigma, spent * (1 - 1e-8))
     assert replaced(0.01, sigma, spent) <= 1e-5 * (1 + 1e-9) < tight
-    assert spent < epsilon(0.01, sigma, 2, 1e-5, *REPLACED) < math.inf
+    assert spent < in_order(epsilon, 0.01, sigma, 2, 1e-5, *REPLACED) < math.inf
 
 
 def test_noise_for_a_replaced_record_is_found_from_below():
-    noise = noise_multiplier(60.0, 0.001, 10, 1e-5, *REPLACED)
-    assert epsilon(0.001, noise, 10, 1e-5, *REPLACED) <= 60
-    assert epsilon(0.001, noise * (1 - 1e-3), 10, 1e-5, *REPLACED) > 60
+    noise = in_order(noise_multiplier, 60.0, 0.001, 10, 1e-5, *REPLACED)
+    assert in_order(epsilon, 0.001, noise, 10, 1e-5, *REPLACED) <= 60
+    assert in_order(epsilon, 0.001, noise * (1 - 1e-3), 10, 1e-5, *REPLACED) > 60
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
 def test_the_bounds_beyond_the_integrals_begin_where_these_end(relation):
     terms = (100, 1e-5, "exact", relation)
-    inside, outside = (epsilon(0.01, sigma, *terms) for sigma in (0.1, 0.0999))
-    renyi = epsilon(0.01, 0.1, 100, 1e-5, "rdp", relation)
+    inside, outside = (
+        in_order(epsilon, 0.01, sigma, *terms) for sigma in (0.1, 0.0999)
+    )
+    renyi = epsilon(
+        sample_rate=0.01,
+        noise_multiplier=0.1,
+        steps=100,
+        delta=1e-5,
+        accountant="rdp",
+        neighboring_relation=relation,
+    )
     assert inside < outside <= 1.005 * renyi
-    full = epsilon(1.0, 0.5, *terms)
-    assert epsilon(1 - 1e-9, 0.5, *terms) <= full
-    assert delta(1 - 1e-9, 0.5, 100, 96.0, "exact", relation) <= delta(
-        1.0, 0.5, 100, 96.0, "exact", relation
+    full = in_order(epsilon, 1.0, 0.5, *terms)
+    assert in_order(epsilon, 1 - 1e-9, 0.5, *terms) <= full
+    assert delta(
+        sample_rate=1 - 1e-9,
+        noise_multiplier=0.5,
+        steps=100,
+        epsilon=96.0,
+        accountant="exact",
+        neighboring_relation=relation,
+    ) <= delta(
+        sample_rate=1.0,
+        noise_multiplier=0.5,
+        steps=100,
+        epsilon=96.0,
+        accountant="exact",
+        neighboring_relation=relation,
     )
 
 
@@ -85,7 +107,9 @@ def test_no_lower_side_is_above_what_the_steps_spend_added_up(slack):
     q, sigma, steps = 1e-5, 2.2351457416453653, 10
     sides = epsilon_interval([Phase(q, sigma, steps)], slack, *REPLACED)
     assert sides.lower <= sides.upper
-    assert sides.lower <= steps * epsilon(q, sigma, 1, slack / steps, *REPLACED)
+    assert sides.lower <= steps * in_order(
+        epsilon, q, sigma, 1, slack / steps, *REPLACED
+    )
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
@@ -95,7 +119,14 @@ def test_a_curve_goes_on_into_steps_without_noise(relation, sigma):
     before, after = arrays(
         epsilon_intervals(run, [5, 12], 1e-5, "exact", relation)
     ).values
-    assert before == epsilon(0.1, sigma, 5, 1e-5, "exact", relation)
+    assert before == epsilon(
+        sample_rate=0.1,
+        noise_multiplier=sigma,
+        steps=5,
+        delta=1e-5,
+        accountant="exact",
+        neighboring_relation=relation,
+    )
     assert after == math.inf
 
 
@@ -124,7 +155,7 @@ def test_large_losses_of_tiny_samples_keep_their_delta(loss):
 )
 def test_numbers_whose_inverse_is_no_float_are_refused(name, field, run):
     with pytest.raises(AccountingError, match=f"{field} must be .*at least") as caught:
-        epsilon(*run, name)
+        in_order(epsilon, *run, name)
     assert caught.value.field == field
 
 
@@ -135,20 +166,46 @@ def test_numbers_whose_inverse_is_no_float_are_refused(name, field, run):
 def test_the_least_and_largest_numbers_that_are_accepted_have_an_answer(
     name, sigma, slack, steps
 ):
-    spent = epsilon(1.0, sigma, steps, slack, name)
+    spent = epsilon(
+        sample_rate=1.0,
+        noise_multiplier=sigma,
+        steps=steps,
+        delta=slack,
+        accountant=name,
+    )
     assert spent >= 0
-    assert 0 <= delta(1.0, sigma, steps, min(spent, 1e100), name) <= 1
+    assert (
+        0
+        <= delta(
+            sample_rate=1.0,
+            noise_multiplier=sigma,
+            steps=steps,
+            epsilon=min(spent, 1e100),
+            accountant=name,
+        )
+        <= 1
+    )
 
 
 @pytest.mark.parametrize("name", sorted(ACCOUNTANTS))
 @pytest.mark.parametrize("loss", [1e3, 1e100, 1e300])
 def test_delta_at_any_epsilon_is_a_probability(name, loss):
-    assert 0 <= delta(1.0, 1e6, 3, loss, name) <= 1
+    assert (
+        0
+        <= delta(
+            sample_rate=1.0,
+            noise_multiplier=1e6,
+            steps=3,
+            epsilon=loss,
+            accountant=name,
+        )
+        <= 1
+    )
 
 
 def test_a_target_that_is_hardly_a_float_is_refused():
     with pytest.raises(AccountingError, match="target_epsilon must be at least"):
-        noise_multiplier(5e-324, 0.1, 1, 1e-5)
+        noise_multiplier(target_epsilon=5e-324, sample_rate=0.1, steps=1, delta=1e-5)
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])

@@ -52,11 +52,23 @@ def test_total_variation_is_never_below_that_of_two_gaussians():
 
 def test_a_long_curve_is_cut_into_parts_that_fit_together():
     steps = list(range(2 * RdpAccountant.max_rows + 7))
-    curve = epsilon_curve(0.01, 1.1, 1e-5, steps=steps, accountant="rdp")
+    curve = epsilon_curve(
+        sample_rate=0.01,
+        noise_multiplier=1.1,
+        delta=1e-5,
+        steps=steps,
+        accountant="rdp",
+    )
     assert len(curve) == len(steps)
     assert curve == sorted(curve)
     second = RdpAccountant.max_rows + 1
-    assert curve[second] == epsilon(0.01, 1.1, second, 1e-5, "rdp")
+    assert curve[second] == epsilon(
+        sample_rate=0.01,
+        noise_multiplier=1.1,
+        steps=second,
+        delta=1e-5,
+        accountant="rdp",
+    )
 
 
 def test_it_calls_itself_a_bound():

@@ -50,7 +50,11 @@ def test_what_is_counted_grows_to_the_budget_and_is_no_less_than_exact(budget):
     counted = budget.counted(run, [0, 1, steps // 2, steps])
     assert counted[0] == 0.0
     assert counted == sorted(counted)
-    assert epsilon(0.07, 3.0, steps, DELTA) <= counted[-1] <= 3.0
+    assert (
+        epsilon(sample_rate=0.07, noise_multiplier=3.0, steps=steps, delta=DELTA)
+        <= counted[-1]
+        <= 3.0
+    )
     assert counted[-1] > 2.95
 
 

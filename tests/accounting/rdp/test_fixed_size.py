@@ -100,7 +100,7 @@ def test_no_data_spend_more(others, size):
 def test_all_records_in_each_batch_are_a_gaussian():
     divergences = fixed_size_divergences(1.0, 3.0)
     np.testing.assert_allclose(divergences, 2 * ORDERS / 9, rtol=1e-6)
-    exact = gaussian_epsilon(SLACK, 1.5, 10)
+    exact = gaussian_epsilon(delta=SLACK, noise_multiplier=1.5, steps=10)
     assert exact <= fixed_size_rdp_epsilon(1.0, 3.0, 10, SLACK) <= 1.2 * exact
 
 

@@ -56,8 +56,8 @@ def test_the_tail_is_that_of_the_formula_and_not_below(mean, most):
 @pytest.mark.parametrize("mean", [1.0, 10.0, 40.0])
 @pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-10])
 def test_no_fewer_trainings_would_keep_within_delta(mean, delta):
-    price = padded_selection(TRIAL, mean, delta)
-    whole = best_of_trials(TRIAL, mean, math.inf)
+    price = padded_selection(TRIAL, mean_trials=mean, delta=delta)
+    whole = best_of_trials(TRIAL, mean_trials=mean, shape=math.inf)
     assert price.epsilon == whole.epsilon((1 - SHARE) * delta)
     weight = 1 + math.exp(price.epsilon)
     spent = (1 - SHARE) * delta + weight * tail(mean, price.trainings)
@@ -68,8 +68,8 @@ def test_no_fewer_trainings_would_keep_within_delta(mean, delta):
 
 
 def test_a_search_costs_more_than_a_trial_and_than_an_uncut_one():
-    price = padded_selection(TRIAL, 10.0, 1e-5)
-    uncut = best_of_trials(TRIAL, 10.0, math.inf).epsilon(1e-5)
+    price = padded_selection(TRIAL, mean_trials=10.0, delta=1e-5)
+    uncut = best_of_trials(TRIAL, mean_trials=10.0, shape=math.inf).epsilon(1e-5)
     assert TRIAL.epsilon(1e-5) < uncut < price.epsilon < 1.01 * uncut
 
 
@@ -85,5 +85,5 @@ def test_a_search_costs_more_than_a_trial_and_than_an_uncut_one():
 )
 def test_what_cannot_be_priced_is_refused_by_name(trial, mean, delta, field):
     with pytest.raises(AccountingError) as refusal:
-        padded_selection(trial, mean, delta)
+        padded_selection(trial, mean_trials=mean, delta=delta)
     assert refusal.value.field == field

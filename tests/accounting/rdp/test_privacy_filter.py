@@ -39,9 +39,15 @@ def test_steps_are_counted_until_the_budget_is_spent(relation):
 def test_a_filter_costs_no_less_than_the_exact_count_of_the_same_steps():
     budget = RenyiFilter(2.0, SLACK)
     left = budget.steps_left(1.0, 30.0)
-    spent = epsilon(1.0, 30.0, left, SLACK)
+    spent = epsilon(sample_rate=1.0, noise_multiplier=30.0, steps=left, delta=SLACK)
     assert 1.7 < spent <= 2.0
-    renyi = epsilon(1.0, 30.0, left, SLACK, "rdp")
+    renyi = epsilon(
+        sample_rate=1.0,
+        noise_multiplier=30.0,
+        steps=left,
+        delta=SLACK,
+        accountant="rdp",
+    )
     assert 1.98 < renyi <= 2.0  # the order unless given is the best of Gaussians
 
 

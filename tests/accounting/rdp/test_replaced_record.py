@@ -18,6 +18,7 @@ from dpsgd_explorer.accounting.rdp.replaced_record import (
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import LEAST_NOISE, ORDERS
 from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
 from tests.accounting.curves import arrays
+from tests.in_order import in_order
 
 RUNS = [  # sample rate, noise multiplier, steps, delta
     (256 / 60_000, 1.1, 14_062, 1e-5),
@@ -40,12 +41,26 @@ BOUNDS = [
 @pytest.mark.parametrize("steps", [1, 100])
 def test_without_sampling_the_sensitivity_is_twice_as_large(name, steps):
     run = (steps, 1e-5, name)
-    assert epsilon(1.0, 20.0, *run, REPLACE_ONE) == pytest.approx(
-        epsilon(1.0, 10.0, *run), rel=1e-9
+    assert in_order(epsilon, 1.0, 20.0, *run, REPLACE_ONE) == pytest.approx(
+        in_order(epsilon, 1.0, 10.0, *run), rel=1e-9
     )
-    loss = epsilon(1.0, 10.0, *run)
-    assert delta(1.0, 20.0, steps, loss, name, REPLACE_ONE) == pytest.approx(
-        delta(1.0, 10.0, steps, loss, name), rel=1e-9
+    loss = in_order(epsilon, 1.0, 10.0, *run)
+    assert delta(
+        sample_rate=1.0,
+        noise_multiplier=20.0,
+        steps=steps,
+        epsilon=loss,
+        accountant=name,
+        neighboring_relation=REPLACE_ONE,
+    ) == pytest.approx(
+        delta(
+            sample_rate=1.0,
+            noise_multiplier=10.0,
+            steps=steps,
+            epsilon=loss,
+            accountant=name,
+        ),
+        rel=1e-9,
     )
 
 
@@ -57,25 +72,34 @@ def test_a_bound_is_never_below_the_exact_lower_side(name, run):
     truth = arrays(
         ExactAccountant().bounds([phase], [steps], slack, REPLACE_ONE)
     ).lower[0]
-    spent = epsilon(*run, name, REPLACE_ONE)
+    spent = in_order(epsilon, *run, name, REPLACE_ONE)
     assert spent >= truth
-    assert spent >= epsilon(*run, name) * (1 - 1e-9)
+    assert spent >= in_order(epsilon, *run, name) * (1 - 1e-9)
     if 0 < spent < math.inf:
-        back = delta(q, sigma, steps, spent, name, REPLACE_ONE)
+        back = delta(
+            sample_rate=q,
+            noise_multiplier=sigma,
+            steps=steps,
+            epsilon=spent,
+            accountant=name,
+            neighboring_relation=REPLACE_ONE,
+        )
         assert back <= slack * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("run", RUNS[:2])
 def test_renyi_is_as_near_to_the_exact_value_as_for_an_added_record(run):
-    exact = epsilon(*run, "exact", REPLACE_ONE)
-    assert exact <= epsilon(*run, "rdp", REPLACE_ONE) <= 1.1 * exact
-    assert epsilon(*run, "rdp", REPLACE_ONE) < epsilon(*run, "moments", REPLACE_ONE)
+    exact = in_order(epsilon, *run, "exact", REPLACE_ONE)
+    assert exact <= in_order(epsilon, *run, "rdp", REPLACE_ONE) <= 1.1 * exact
+    assert in_order(epsilon, *run, "rdp", REPLACE_ONE) < in_order(
+        epsilon, *run, "moments", REPLACE_ONE
+    )
 
 
 def test_the_central_limit_is_near_the_exact_value_of_many_steps():
     run = (0.001, 1.0, 10**6, 1e-5)
-    exact = epsilon(*run, "exact", REPLACE_ONE)
-    assert epsilon(*run, "gdp", REPLACE_ONE) == pytest.approx(exact, rel=0.01)
+    exact = in_order(epsilon, *run, "exact", REPLACE_ONE)
+    assert in_order(epsilon, *run, "gdp", REPLACE_ONE) == pytest.approx(exact, rel=0.01)
 
 
 @pytest.mark.parametrize(("q", "sigma"), [(1e-6, 2.0), (0.02, 0.8), (0.7, 3.0)])
@@ -120,11 +144,46 @@ def test_the_amplified_step_is_a_bound_on_the_exact_one():
 @pytest.mark.parametrize("sigma", [0.0999, 0.05])
 @pytest.mark.parametrize("steps", [2, 100, 10**6])
 def test_below_the_least_noise_renyis_bound_serves(q, sigma, steps):
-    spent = epsilon(q, sigma, steps, 1e-5, "exact", REPLACE_ONE)
-    assert spent <= 1.01 * epsilon(q, sigma, steps, 1e-5, "rdp", REPLACE_ONE)
-    assert spent >= epsilon(q, 0.1, steps, 1e-5, "exact", REPLACE_ONE)
-    assert spent >= epsilon(q, sigma, 1, 1e-5, "exact", REPLACE_ONE)
-    assert delta(q, sigma, steps, spent, "exact", REPLACE_ONE) <= 1e-5 * (1 + 1e-6)
+    spent = epsilon(
+        sample_rate=q,
+        noise_multiplier=sigma,
+        steps=steps,
+        delta=1e-5,
+        accountant="exact",
+        neighboring_relation=REPLACE_ONE,
+    )
+    assert spent <= 1.01 * epsilon(
+        sample_rate=q,
+        noise_multiplier=sigma,
+        steps=steps,
+        delta=1e-5,
+        accountant="rdp",
+        neighboring_relation=REPLACE_ONE,
+    )
+    assert spent >= epsilon(
+        sample_rate=q,
+        noise_multiplier=0.1,
+        steps=steps,
+        delta=1e-5,
+        accountant="exact",
+        neighboring_relation=REPLACE_ONE,
+    )
+    assert spent >= epsilon(
+        sample_rate=q,
+        noise_multiplier=sigma,
+        steps=1,
+        delta=1e-5,
+        accountant="exact",
+        neighboring_relation=REPLACE_ONE,
+    )
+    assert delta(
+        sample_rate=q,
+        noise_multiplier=sigma,
+        steps=steps,
+        epsilon=spent,
+        accountant="exact",
+        neighboring_relation=REPLACE_ONE,
+    ) <= 1e-5 * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("sigma", [1e5, 1e8, 1.7e11])

@@ -57,7 +57,7 @@ def test_it_is_what_dp_accounting_says(mean, shape):
     single = RdpAccountant(ORDERS)
     single.compose(run)
     theirs.compose(dp_event.RepeatAndSelectDpEvent(run, mean, shape))
-    ours = best_of_trials(RdpCurve(ORDERS, single._rdp), mean, shape)
+    ours = best_of_trials(RdpCurve(ORDERS, single._rdp), mean_trials=mean, shape=shape)
     for slack in (1e-5, 1e-8):
         # Theirs leaves λ' = 1 out, and for Poisson that R rises with its order.
         bound = theirs.get_epsilon(slack) * (1 + 1e-6)
@@ -88,21 +88,26 @@ def test_the_best_of_two_outcomes_is_within_the_bound(mean, shape):
     for good, other in [(0.01, 0.02), (0.3, 0.2), (0.002, 0.0005)]:
         one = divergences(np.log([good, 1 - good]), np.log([other, 1 - other]))
         best = divergences(selected(good), selected(other))
-        bound = best_of_trials(RdpCurve(orders, one), mean, shape)
+        bound = best_of_trials(RdpCurve(orders, one), mean_trials=mean, shape=shape)
         assert np.all(best <= bound.divergences)
 
 
 @pytest.mark.parametrize("shape", [0.0, 1.0, 2.5])
 def test_pure_privacy_is_the_limit_of_large_orders(shape):
     pure = RdpCurve([1e9], [0.3])
-    limit = best_of_trials(pure, 100.0, shape).divergences[0]
-    assert best_of_pure_trials(0.3, shape) == pytest.approx(limit, rel=1e-6)
-    assert best_of_pure_trials(0.3) == pytest.approx(0.9)  # Liu and Talwar's 3ε
+    limit = best_of_trials(pure, mean_trials=100.0, shape=shape).divergences[0]
+    assert best_of_pure_trials(epsilon=0.3, shape=shape) == pytest.approx(
+        limit, rel=1e-6
+    )
+    assert best_of_pure_trials(epsilon=0.3) == pytest.approx(0.9)  # Liu and Talwar's 3ε
 
 
 def test_one_trial_costs_one_trial_and_more_cost_more():
     trial = RdpCurve.of([Phase(0.01, 1.5, 1000)])
-    spent = [best_of_trials(trial, mean).epsilon(1e-5) for mean in (1.0, 2.0, 8.0, 64)]
+    spent = [
+        best_of_trials(trial, mean_trials=mean).epsilon(1e-5)
+        for mean in (1.0, 2.0, 8.0, 64)
+    ]
     assert spent == sorted(spent)
     # γ = 1: the constant is the least (1 + η) (1 - 1/λ') R(λ'), which is not 0.
     assert trial.epsilon(1e-5) <= spent[0] <= 1.01 * trial.epsilon(1e-5)
@@ -112,17 +117,17 @@ def test_one_trial_costs_one_trial_and_more_cost_more():
 @pytest.mark.parametrize("mean", [0.5, -1, math.nan, math.inf, "two"])
 def test_a_mean_is_one_trial_or_more(mean):
     with pytest.raises(AccountingError, match="mean_trials must be"):
-        best_of_trials(RdpCurve([2], [0.1]), mean)
+        best_of_trials(RdpCurve([2], [0.1]), mean_trials=mean)
 
 
 @pytest.mark.parametrize("shape", [-0.5, math.nan, 1e9, "poisson"])
 def test_a_shape_is_not_negative(shape):
     with pytest.raises(AccountingError, match="shape must be"):
-        best_of_trials(RdpCurve([2], [0.1]), 2.0, shape)
+        best_of_trials(RdpCurve([2], [0.1]), mean_trials=2.0, shape=shape)
 
 
 def test_a_poisson_number_has_no_pure_bound():
     with pytest.raises(AccountingError, match="shape must be finite"):
-        best_of_pure_trials(0.1, math.inf)
+        best_of_pure_trials(epsilon=0.1, shape=math.inf)
     with pytest.raises(AccountingError, match="shape must be finite"):
         trial_parameter(2.0, math.inf)

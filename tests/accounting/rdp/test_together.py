@@ -12,7 +12,7 @@ DELTA = 1e-5
 STEP = Phase(0.03, 3.0, 40)
 STEPS = Phase(0.03, 1.5, 100)
 MANY = Phase(0.03, 0.6, 3000)
-PRICE = padded_selection(RdpCurve.of([STEP]), 10.0, DELTA)
+PRICE = padded_selection(RdpCurve.of([STEP]), mean_trials=10.0, delta=DELTA)
 SEARCH = Bounded.search(PRICE)
 FILTER = FilteredRun.planned(3.0, DELTA, Phase(0.07, 3.0, 500))
 BUDGET = Bounded.budget(FILTER)
@@ -21,7 +21,12 @@ BUDGET = Bounded.budget(FILTER)
 def together(bounded, *planned, delta=DELTA, of_steps=None):
     def exact(part):
         [phase] = planned
-        return epsilon(phase.sample_rate, phase.noise_multiplier, phase.steps, part)
+        return epsilon(
+            sample_rate=phase.sample_rate,
+            noise_multiplier=phase.noise_multiplier,
+            steps=phase.steps,
+            delta=part,
+        )
 
     return beside_steps(bounded, planned, delta, of_steps or exact)
 
@@ -61,14 +66,16 @@ def test_more_on_the_same_records_costs_more():
 
 def test_nothing_is_gained_by_counting_a_budget_as_steps_of_a_plan():
     steps = FILTER.steps_within([], Phase(0.07, 3.0, 10**6))
-    whole = epsilon(0.07, 3.0, steps + 40, DELTA)
+    whole = epsilon(
+        sample_rate=0.07, noise_multiplier=3.0, steps=steps + 40, delta=DELTA
+    )
     assert together([BUDGET], Phase(0.07, 3.0, 40)) > whole
 
 
 @pytest.mark.parametrize("one", [SEARCH, BUDGET])
 def test_where_divergences_are_a_poor_bound_the_parts_are_added(one):
     def of_many(delta):
-        return epsilon(0.03, 0.6, 3000, delta)
+        return epsilon(sample_rate=0.03, noise_multiplier=0.6, steps=3000, delta=delta)
 
     alone = of_many(DELTA)
     added = together([one], MANY)

@@ -34,7 +34,13 @@ def table(golden):
 
 
 def ask(run, name):
-    return epsilon(run["q"], run["sigma"], run["steps"], run["delta"], name)
+    return epsilon(
+        sample_rate=run["q"],
+        noise_multiplier=run["sigma"],
+        steps=run["steps"],
+        delta=run["delta"],
+        accountant=name,
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,14 +69,22 @@ def test_the_composition_comparison(table, name, figure, tolerance):
 def test_zcdp_is_converted_at_its_best_order(table):
     figures, delta = table["zcdp_no_amplification"], table["setting"]["delta"]
     noise = 1 / math.sqrt(2 * figures["rho"])
-    converted = epsilon(1.0, noise, 1, delta, "zcdp")
+    converted = epsilon(
+        sample_rate=1.0, noise_multiplier=noise, steps=1, delta=delta, accountant="zcdp"
+    )
     assert converted == pytest.approx(figures["eps_improved"], rel=1e-10)
     assert converted < figures["eps_classic"]
 
 
 def test_zcdp_says_that_sampling_does_not_help_it():
     with pytest.raises(AccountingError, match=r"not amplified by sampling") as caught:
-        epsilon(0.01, 1.0, 1, 1e-5, "zcdp")
+        epsilon(
+            sample_rate=0.01,
+            noise_multiplier=1.0,
+            steps=1,
+            delta=1e-5,
+            accountant="zcdp",
+        )
     assert caught.value.field == "accountant"
     assert ACCOUNTANTS["zcdp"].why_not([Phase(1.0, 1.0, 1)]) == ""
 
@@ -132,14 +146,22 @@ def test_randomized_response_is_solved_on_the_safe_side():
 
 
 def test_moments_end_at_32_and_never_fall_below_what_that_allows():
-    assert epsilon(1e-6, 1000.0, 1, 1e-5, "moments") == pytest.approx(
-        math.log(1e5) / 32, rel=1e-6
-    )
+    assert epsilon(
+        sample_rate=1e-6,
+        noise_multiplier=1000.0,
+        steps=1,
+        delta=1e-5,
+        accountant="moments",
+    ) == pytest.approx(math.log(1e5) / 32, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["basic", "advanced", "optimal", "moments", "gdp"])
 def test_a_curve_rises_step_by_step(name):
     curve = epsilon_curve(
-        0.01, 1.1, 1e-5, steps=list(range(0, 10_000, 25)), accountant=name
+        sample_rate=0.01,
+        noise_multiplier=1.1,
+        delta=1e-5,
+        steps=list(range(0, 10_000, 25)),
+        accountant=name,
     )
     assert curve == sorted(curve)

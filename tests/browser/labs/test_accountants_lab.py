@@ -52,7 +52,9 @@ def test_the_table_reads_any_step_by_arrow_key(page):
     expect(page.locator("caption [data-at]")).not_to_have_text("1")
     page.keyboard.press("End")
     expect(page.locator("caption [data-at]")).to_have_text("10,000")
-    truth = accounting.epsilon(0.01, 4, 10_000, 1e-5, accountant=FIRST)
+    truth = accounting.epsilon(
+        sample_rate=0.01, noise_multiplier=4, steps=10_000, delta=1e-5, accountant=FIRST
+    )
     shown = row(page, FIRST).locator("td").first.inner_text()
     assert truth <= float(shown) <= truth * 1.001
 

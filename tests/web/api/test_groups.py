@@ -91,7 +91,9 @@ def test_what_all_runs_spend_together_is_their_composition(client, store, group)
         if (config := TrainingConfig.parse(run.config))
     }
     rate, noise, steps = plan
-    expected = accounting.epsilon(rate, noise, 3 * steps, 1e-5)
+    expected = accounting.epsilon(
+        sample_rate=rate, noise_multiplier=noise, steps=3 * steps, delta=1e-5
+    )
     together = group["together"]
     assert expected <= together["epsilon"] <= expected + 1e-4
     assert (together["status"], together["delta"]) == ("exact", 1e-5)

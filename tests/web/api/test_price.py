@@ -37,7 +37,12 @@ def test_a_change_within_the_budget_costs_what_the_filter_counts(client, begun):
     assert (answer["status"], answer["steps"], answer["step"]) == ("bound", 40, 10)
     assert answer["before"] < answer["counted"] <= 2.0
     rate = config.plan.sample_rate
-    exact = epsilon(rate, 2.0, answer["last_step"] - 10, config.delta)
+    exact = epsilon(
+        sample_rate=rate,
+        noise_multiplier=2.0,
+        steps=answer["last_step"] - 10,
+        delta=config.delta,
+    )
     assert answer["counted"] > exact
     assert "The guarantee remains ε = 2.00 (bound)" in answer["words"]
 

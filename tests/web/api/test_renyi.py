@@ -23,7 +23,7 @@ def test_the_best_of_some_runs_costs_what_the_library_says(
     query = RUN | asked | {"mean_trials": 20, "neighboring_relation": relation}
     answer = reading.get(f"{API}/selection", query_string=query).json
     trial = RdpCurve.of([Phase(*RUN.values())], relation)
-    best = best_of_trials(trial, 20.0, shape).epsilon(1e-5)
+    best = best_of_trials(trial, mean_trials=20.0, shape=shape).epsilon(1e-5)
     assert answer["epsilon"] == rounded(best) > answer["trial_epsilon"]
     assert answer["trial_epsilon"] == rounded(trial.epsilon(1e-5))
     assert (answer["accountant"], answer["status"]) == ("rdp", "bound")

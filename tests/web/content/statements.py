@@ -6,7 +6,7 @@ rows.  Numbers are computed here by another way than the page's.
 
 import math
 
-from dpsgd_explorer import accounting
+from dpsgd_explorer.accounting import gaussian_epsilon, round_up
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.figures import sgd_steps
@@ -124,7 +124,7 @@ STATEMENTS = {
         learn("privacy-accounting"),
         r"goes from ε = 3\.93 down to",
         "there the step has ε = "
-        f"{accounting.round_up(accounting.gaussian_epsilon(DELTA / Q, 1.1))}, and",
+        f"{round_up(gaussian_epsilon(delta=DELTA / Q, noise_multiplier=1.1))}, and",
     ),
     "never-above-what-is-shown": (
         learn("privacy-accounting"),

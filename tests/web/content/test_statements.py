@@ -82,7 +82,12 @@ def test_the_noise_that_a_set_up_needs_keeps_its_target():
     for target in (0.3, 1.0, 3.0):
         plan = TrainingConfig.parse({"target_epsilon": target}).plan
         shown = float(accounting.round_up(plan.noise_multiplier, 3))
-        spent = accounting.epsilon(plan.sample_rate, shown, plan.steps, plan.delta)
+        spent = accounting.epsilon(
+            sample_rate=plan.sample_rate,
+            noise_multiplier=shown,
+            steps=plan.steps,
+            delta=plan.delta,
+        )
         assert spent <= target
 
 

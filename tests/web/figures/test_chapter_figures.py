@@ -48,11 +48,18 @@ def test_the_unfolded_convolution_is_torch_s():
 def test_a_person_s_bound_is_the_least_that_chaining_gives(records):
     """Against a search over a grid of pairs (ε, δ(ε)) of one record."""
     plan = default_plan()
-    noise = noise_multiplier(1.0, plan.sample_rate, plan.steps, 1e-5)
+    noise = noise_multiplier(
+        target_epsilon=1.0, sample_rate=plan.sample_rate, steps=plan.steps, delta=1e-5
+    )
     bound = group_privacy.group_epsilon(records)
     for share, fits in ((0.98, False), (1.02, True)):
         one = share * bound / records
-        chained = one_delta = delta(plan.sample_rate, noise, plan.steps, one)
+        chained = one_delta = delta(
+            sample_rate=plan.sample_rate,
+            noise_multiplier=noise,
+            steps=plan.steps,
+            epsilon=one,
+        )
         for _ in range(records - 1):  # one more record: δ' = e^ε δ' + δ
             chained = math.exp(one) * chained + one_delta
         assert (chained <= 1e-5) == fits
@@ -63,11 +70,11 @@ def test_a_person_s_bound_covers_what_is_exact_without_sampling(monkeypatch):
     """k records of one person at q = 1 are one release with σ/k."""
     config = TrainingConfig.parse({"expected_batch_size": 60_000, "steps": 1})
     monkeypatch.setattr(group_privacy, "default_plan", lambda: config.plan)
-    noise = noise_multiplier(1.0, 1.0, 1, 1e-5)
+    noise = noise_multiplier(target_epsilon=1.0, sample_rate=1.0, steps=1, delta=1e-5)
     monkeypatch.setattr(group_privacy, "noise_for", lambda *_: noise)
     for records in (1, 2, 4):
         bound = group_privacy.group_epsilon.__wrapped__(records)
-        exact = gaussian_epsilon(1e-5, noise / records)
+        exact = gaussian_epsilon(delta=1e-5, noise_multiplier=noise / records)
         assert exact <= bound * (1 + 1e-9)
         assert records > 1 or bound == pytest.approx(exact, rel=1e-6)
 
@@ -89,12 +96,22 @@ def test_a_split_budget_is_spent_to_the_end_and_not_beyond():
     """The first run's phases and the second's, at the noise that the table prints."""
     plan = default_plan()
     for first, added, together, _ in selection.splits():
-        one = noise_multiplier(float(first), plan.sample_rate, plan.steps, 1e-5)
+        one = noise_multiplier(
+            target_epsilon=float(first),
+            sample_rate=plan.sample_rate,
+            steps=plan.steps,
+            delta=1e-5,
+        )
         done = Odometer()
         done.add_dp_sgd(plan.sample_rate, one, plan.steps)
         done.add_dp_sgd(plan.sample_rate, float(together), plan.steps)
         assert 0.998 * selection.TOTAL < done.epsilon(1e-5) <= selection.TOTAL
-        alone = epsilon(plan.sample_rate, float(added), plan.steps, 1e-5)
+        alone = epsilon(
+            sample_rate=plan.sample_rate,
+            noise_multiplier=float(added),
+            steps=plan.steps,
+            delta=1e-5,
+        )
         assert alone <= selection.TOTAL - float(first)
 
 
@@ -116,7 +133,10 @@ def test_the_limit_of_right_calls_is_a_point_of_the_trade_off_curve():
     """(TPR + 1 - FPR) / 2 is largest on the curve, here over a grid of FPR."""
     rates = [i / 50 for i in range(51)]
     curve = trade_off(
-        exposure.SAMPLE_RATE, exposure.NOISE, STEPS, false_positive_rates=rates
+        sample_rate=exposure.SAMPLE_RATE,
+        noise_multiplier=exposure.NOISE,
+        steps=STEPS,
+        false_positive_rates=rates,
     )
     best = max((t + 1 - f) / 2 for f, t in zip(rates, curve, strict=True))
     assert best == pytest.approx(exposure.limits().run, abs=1e-3)
@@ -197,8 +217,18 @@ def test_the_recorded_runs_of_a_rare_class_spent_what_they_say():
                 assert set(spent) == {None}
                 continue
             target = float(level.removeprefix("ε = "))
-            noise = noise_multiplier(target, rate, run["steps"], run["delta"])
-            exact = epsilon(rate, noise, run["steps"], run["delta"])
+            noise = noise_multiplier(
+                target_epsilon=target,
+                sample_rate=rate,
+                steps=run["steps"],
+                delta=run["delta"],
+            )
+            exact = epsilon(
+                sample_rate=rate,
+                noise_multiplier=noise,
+                steps=run["steps"],
+                delta=run["delta"],
+            )
             assert spent == [pytest.approx(exact, rel=1e-6)] * len(spent)
             assert max(spent) <= target
 

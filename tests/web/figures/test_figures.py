@@ -235,8 +235,16 @@ def test_counting_more_of_what_happens_never_gives_more():
     for count in budget.growth((1, 10, 1_000, plan.steps)):
         assert count.sampled < count.composed <= count.summed * (1 + 1e-12)
     end = budget.growth((plan.steps,))[0]
-    assert end.sampled == epsilon(plan.sample_rate, 1.1, plan.steps, 1e-5, "exact")
-    assert end.composed == gaussian_epsilon(1e-5, 1.1, plan.steps)
+    assert end.sampled == epsilon(
+        sample_rate=plan.sample_rate,
+        noise_multiplier=1.1,
+        steps=plan.steps,
+        delta=1e-5,
+        accountant="exact",
+    )
+    assert end.composed == gaussian_epsilon(
+        delta=1e-5, noise_multiplier=1.1, steps=plan.steps
+    )
 
 
 def test_small_batches_spend_less_and_carry_more_noise():

@@ -35,7 +35,12 @@ def test_the_run_that_is_shown_was_really_made_by_this_configuration():
     run, twin = recorded(SHOWN_RUN), recorded(TWIN)
     plan = run.config.plan
     end = run.data("end")[0]
-    again = epsilon(plan.sample_rate, plan.noise_multiplier, plan.steps, plan.delta)
+    again = epsilon(
+        sample_rate=plan.sample_rate,
+        noise_multiplier=plan.noise_multiplier,
+        steps=plan.steps,
+        delta=plan.delta,
+    )
     assert end["epsilon"] == pytest.approx(again, rel=TOLERANCE)
     told = end["receipt"]["told"]["noise_multiplier"]
     assert told == pytest.approx(plan.noise_multiplier, rel=TOLERANCE)
@@ -68,7 +73,10 @@ def test_both_worlds_are_drawn_as_far_apart_as_the_limit_says(level):
     run = level.phase
     shares = np.linspace(0, 1, 101)
     reached = trade_off(
-        run.sample_rate, run.noise_multiplier, run.steps, false_positive_rates=shares
+        sample_rate=run.sample_rate,
+        noise_multiplier=run.noise_multiplier,
+        steps=run.steps,
+        false_positive_rates=shares,
     )
     best = float(np.max(1 + np.array(reached) - shares)) / 2
     assert best - 1e-9 <= level.limits.run <= best + 1e-3

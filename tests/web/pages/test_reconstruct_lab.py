@@ -18,10 +18,15 @@ def number(text):
 
 def test_epsilon_is_that_of_one_release_and_never_below_it():
     for noise, row in zip(lab.NOISE[1:], lab.epsilons()[1:], strict=True):
-        spent = gaussian_epsilon(lab.DELTA, noise)
+        spent = gaussian_epsilon(delta=lab.DELTA, noise_multiplier=noise)
         assert spent <= number(row["known"]) <= spent + max(0.01, 0.02 * spent)
         for batch, text in zip(lab.BATCHES, row["secret"], strict=True):
-            assert number(text) >= epsilon(batch / lab.RECORDS, noise, 1, lab.DELTA)
+            assert number(text) >= epsilon(
+                sample_rate=batch / lab.RECORDS,
+                noise_multiplier=noise,
+                steps=1,
+                delta=lab.DELTA,
+            )
             assert number(text) <= number(row["known"])
 
 

@@ -36,10 +36,10 @@ def ask(client, solve_for, **changes):
 def spent(answer, **changes):
     numbers = answer | changes
     return accounting.epsilon(
-        numbers["expected_batch_size"] / GIVEN["sample_size"],
-        numbers["noise_multiplier"],
-        numbers["steps"],
-        numbers["delta"],
+        sample_rate=numbers["expected_batch_size"] / GIVEN["sample_size"],
+        noise_multiplier=numbers["noise_multiplier"],
+        steps=numbers["steps"],
+        delta=numbers["delta"],
         accountant=DEFAULT_ACCOUNTANT,
     )
 

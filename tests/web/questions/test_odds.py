@@ -44,10 +44,15 @@ def test_the_limit_of_a_run_is_that_of_its_trade_off_curve_and_below_epsilons(
 ):
     """The largest half-sum of hits and quiet along the curve, on a grid of alarms."""
     delta = 1e-5
-    spent = epsilon(rate, noise, steps, delta)
+    spent = epsilon(sample_rate=rate, noise_multiplier=noise, steps=steps, delta=delta)
     both = Limits.of([Phase(rate, noise, steps)], spent, delta)
     alarms = [i / 400 for i in range(401)]
-    curve = trade_off(rate, noise, steps, false_positive_rates=alarms)
+    curve = trade_off(
+        sample_rate=rate,
+        noise_multiplier=noise,
+        steps=steps,
+        false_positive_rates=alarms,
+    )
     best = max((1 + h - a) / 2 for a, h in zip(alarms, curve, strict=True))
     assert best - 1e-9 <= both.run <= best + 1e-3
     assert both.run < both.alone == attacker_accuracy(spent, delta)

@@ -64,7 +64,12 @@ def test_the_noise_of_a_statement_is_enough_for_its_epsilon(
     config = TrainingConfig.parse(store.get(finished).config)
     [noise] = re.findall(r"in all ([\d.]+) times", text)
     assert float(noise) >= config.plan.noise_multiplier
-    spent = accounting.epsilon(config.plan.sample_rate, float(noise), 4, config.delta)
+    spent = accounting.epsilon(
+        sample_rate=config.plan.sample_rate,
+        noise_multiplier=float(noise),
+        steps=4,
+        delta=config.delta,
+    )
     assert spent <= 1.0
 
 

@@ -76,9 +76,14 @@ def test_added_up_is_each_at_its_share_and_never_below_together(table):
         share = widget.DELTA / max(runs + sums, 1)
         run, one = widget.phase("run"), widget.phase("sum")
         each = accounting.epsilon(
-            run.sample_rate, run.noise_multiplier, run.steps, share
+            sample_rate=run.sample_rate,
+            noise_multiplier=run.noise_multiplier,
+            steps=run.steps,
+            delta=share,
         )
-        gauss = accounting.gaussian_epsilon(share, one.noise_multiplier)
+        gauss = accounting.gaussian_epsilon(
+            delta=share, noise_multiplier=one.noise_multiplier
+        )
         assert entry.added == pytest.approx(runs * each + sums * gauss + 0.5 * tables)
         assert entry.together <= entry.added
 

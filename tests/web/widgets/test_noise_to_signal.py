@@ -16,8 +16,18 @@ def test_the_noise_that_is_printed_keeps_the_target_and_is_hardly_too_much(point
     steps = math.ceil(EPOCHS * SAMPLE_SIZE / point["batch"])
     assert point["steps"] == f"{steps:,}"
     rate, sigma = point["batch"] / SAMPLE_SIZE, float(point["sigma"])
-    assert accounting.epsilon(rate, sigma, steps, DELTA) <= EPSILON
-    assert accounting.epsilon(rate, sigma - 0.001, steps, DELTA) > EPSILON
+    assert (
+        accounting.epsilon(
+            sample_rate=rate, noise_multiplier=sigma, steps=steps, delta=DELTA
+        )
+        <= EPSILON
+    )
+    assert (
+        accounting.epsilon(
+            sample_rate=rate, noise_multiplier=sigma - 0.001, steps=steps, delta=DELTA
+        )
+        > EPSILON
+    )
     over_run = sigma / (point["batch"] * math.sqrt(steps))
     assert float(point["run"]) == pytest.approx(over_run, rel=0.01)
 
@@ -39,5 +49,7 @@ def test_beyond_some_size_a_larger_batch_gains_hardly_anything():
 def test_all_records_in_each_step_are_the_last_batch():
     assert POINTS[-1]["batch"] == SAMPLE_SIZE
     assert POINTS[-1]["steps"] == f"{EPOCHS}"
-    sigma = accounting.gaussian_noise_multiplier(EPSILON, DELTA, EPOCHS)
+    sigma = accounting.gaussian_noise_multiplier(
+        epsilon=EPSILON, delta=DELTA, steps=EPOCHS
+    )
     assert float(POINTS[-1]["sigma"]) == pytest.approx(sigma, abs=0.001)

@@ -28,7 +28,12 @@ def test_the_limit_of_this_run_is_that_of_one_record_and_else_not_stated():
     one, *more = POINTS
     reached = re.search(r"this run: ([\d.]+) %", one["limits"])[1]
     [run] = group.run_phases()
-    at_zero = delta(run.sample_rate, run.noise_multiplier, run.steps, 0.0)
+    at_zero = delta(
+        sample_rate=run.sample_rate,
+        noise_multiplier=run.noise_multiplier,
+        steps=run.steps,
+        epsilon=0.0,
+    )
     assert float(reached) == pytest.approx(50 * (1 + at_zero), abs=0.1)
     assert float(reached) >= 50 * (1 + at_zero)
     for point in more:

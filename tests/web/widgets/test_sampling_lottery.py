@@ -9,6 +9,7 @@ from scipy import stats
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.web.widgets import sampling_lottery as widget
+from tests.in_order import in_order
 
 STEPS = 4000 * widget.STEPS_PER_EPOCH
 
@@ -39,13 +40,19 @@ def test_promises_are_those_of_the_accountants():
     run = (rate, widget.NOISE_MULTIPLIER)
     for epoch, sent in enumerate(widget.promises(), start=1):
         steps = epoch * widget.STEPS_PER_EPOCH
-        added = accounting.epsilon(*run, steps, widget.DELTA)
-        replaced = accounting.epsilon(
-            *run, steps, widget.DELTA, neighboring_relation="replace_one"
+        added = in_order(accounting.epsilon, *run, steps, widget.DELTA)
+        replaced = in_order(
+            accounting.epsilon,
+            *run,
+            steps,
+            widget.DELTA,
+            neighboring_relation="replace_one",
         )
-        fixed = accounting.fixed_size_epsilon(*run, steps, widget.DELTA)
+        fixed = in_order(accounting.fixed_size_epsilon, *run, steps, widget.DELTA)
         half = widget.NOISE_MULTIPLIER / 2
-        shuffled = accounting.gaussian_epsilon(widget.DELTA, half, epoch)
+        shuffled = accounting.gaussian_epsilon(
+            delta=widget.DELTA, noise_multiplier=half, steps=epoch
+        )
         values = (added, replaced, fixed, shuffled)
         for name, value in zip(sent, values, strict=True):
             assert value <= float(sent[name]) < value + 0.011, (name, epoch)

@@ -18,6 +18,7 @@ from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.toy_training import STEPS, train
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.widgets import two_worlds as widget
+from tests.in_order import in_order
 
 SCRIPTS = FRONT_DIR / "static" / "js" / "widgets" / "two_worlds"
 SHARES = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 0.95, 1.0]
@@ -71,7 +72,7 @@ def setting(point):
 
 def test_the_browser_reads_the_limit_close_to_the_exact_curve_and_never_below(trained):
     for point, found in zip(POINTS, trained, strict=True):
-        exact = trade_off(*setting(point), STEPS, false_positive_rates=SHARES)
+        exact = in_order(trade_off, *setting(point), STEPS, false_positive_rates=SHARES)
         for limit, curve in zip(found["limits"], exact, strict=True):
             assert limit <= curve + 0.012
             # Its values carry the slack of their own grid; δ(ε) is tighter.
@@ -166,7 +167,7 @@ def test_the_privacy_loss_of_full_batches_is_normal(place):
     noise = widget.data()["noise"][place]
     mu = math.sqrt(STEPS) / noise
     bins = widget.loss_bins(1.0, noise)
-    top = widget.epsilon(1.0, noise, STEPS, widget.DELTA)
+    top = in_order(widget.epsilon, 1.0, noise, STEPS, widget.DELTA)
     edges = np.linspace(-widget.REACH * top, widget.REACH * top, widget.BINS + 1)
     law = stats.norm(mu * mu / 2, mu)
     probabilities = np.diff(law.cdf(edges)) / bins["largest"]

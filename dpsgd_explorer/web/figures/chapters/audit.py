@@ -132,7 +132,9 @@ def audited() -> tuple[Audited, ...]:
 
 def promised() -> float:
     """Return ε that all three trainers declare."""
-    return epsilon(SAMPLE_RATE, NOISE, STEPS, DELTA)
+    return epsilon(
+        sample_rate=SAMPLE_RATE, noise_multiplier=NOISE, steps=STEPS, delta=DELTA
+    )
 
 
 def promised_words() -> str:

@@ -67,12 +67,22 @@ def exposures() -> list[tuple[int, float, float]]:
 def limits() -> Limits:
     """Return the largest share of right calls about a private training."""
     run = Phase(SAMPLE_RATE, NOISE, STEPS)
-    return Limits.of([run], epsilon(SAMPLE_RATE, NOISE, STEPS, DELTA), DELTA)
+    return Limits.of(
+        [run],
+        epsilon(
+            sample_rate=SAMPLE_RATE, noise_multiplier=NOISE, steps=STEPS, delta=DELTA
+        ),
+        DELTA,
+    )
 
 
 def spent() -> str:
     """Return ε of the private trainings, rounded up."""
-    return rounding.limit(epsilon(SAMPLE_RATE, NOISE, STEPS, DELTA))
+    return rounding.limit(
+        epsilon(
+            sample_rate=SAMPLE_RATE, noise_multiplier=NOISE, steps=STEPS, delta=DELTA
+        )
+    )
 
 
 def ordinary_odd() -> str:

@@ -48,7 +48,10 @@ def group_epsilon(records: int) -> float:
 
     def log_excess(epsilon: float) -> float:
         delta = accounting.delta(
-            run.sample_rate, run.noise_multiplier, run.steps, epsilon
+            sample_rate=run.sample_rate,
+            noise_multiplier=run.noise_multiplier,
+            steps=run.steps,
+            epsilon=epsilon,
         )
         chained = sum(math.exp(i * epsilon) for i in range(records))
         return math.log(delta * chained / DELTA)

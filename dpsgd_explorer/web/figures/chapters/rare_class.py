@@ -122,7 +122,12 @@ def noise_ratio() -> str:
     """Return how much larger the noise of the runs at ε = 1 is than of those at 3."""
     run, size = stored(), sum(stored()["data"]["rare"]["records"])
     rate = run["batch_size"] / size
-    needed = [noise_multiplier(e, rate, run["steps"], run["delta"]) for e in (1.0, 3.0)]
+    needed = [
+        noise_multiplier(
+            target_epsilon=e, sample_rate=rate, steps=run["steps"], delta=run["delta"]
+        )
+        for e in (1.0, 3.0)
+    ]
     return f"{needed[0] / needed[1]:.1f}"
 
 

@@ -36,7 +36,7 @@ def best(runs: int) -> float:
     """Return ε of the best of a geometric number of runs with this mean; a bound."""
     plan = default_plan()
     run = Phase(plan.sample_rate, noise_for(ONE, plan.steps), plan.steps)
-    return float(best_of_trials(RdpCurve.of([run]), runs).epsilon(DELTA))
+    return float(best_of_trials(RdpCurve.of([run]), mean_trials=runs).epsilon(DELTA))
 
 
 @cache
@@ -44,7 +44,12 @@ def all_of_them(runs: int) -> float:
     """Return the exact ε of so many runs, all of them published."""
     plan = default_plan()
     noise = noise_for(ONE, plan.steps)
-    return accounting.epsilon(plan.sample_rate, noise, runs * plan.steps, DELTA)
+    return accounting.epsilon(
+        sample_rate=plan.sample_rate,
+        noise_multiplier=noise,
+        steps=runs * plan.steps,
+        delta=DELTA,
+    )
 
 
 def printed_best() -> str:
@@ -75,7 +80,13 @@ def fixed_steps() -> str:
     """Return how long the total lasts if the plan is fixed beforehand."""
     plan = default_plan()
     noise = noise_for(TOTAL, plan.steps)
-    return f"{accounting.steps(TOTAL, plan.sample_rate, noise, DELTA):,}"
+    most = accounting.steps(
+        target_epsilon=TOTAL,
+        sample_rate=plan.sample_rate,
+        noise_multiplier=noise,
+        delta=DELTA,
+    )
+    return f"{most:,}"
 
 
 def filtered_steps() -> str:

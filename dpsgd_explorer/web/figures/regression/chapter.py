@@ -181,7 +181,11 @@ def halved_noise_epsilon(noise_multiplier: float) -> str:
     """Return what such a descent spends if the sensitivity is taken for half of it."""
     question = RegressionQuestion(noise_multiplier=noise_multiplier)
     return limit(
-        gaussian_epsilon(question.delta, noise_multiplier / 2, question.planned_steps)
+        gaussian_epsilon(
+            delta=question.delta,
+            noise_multiplier=noise_multiplier / 2,
+            steps=question.planned_steps,
+        )
     )
 
 
