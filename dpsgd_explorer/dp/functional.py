@@ -18,11 +18,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.backends.sample_rows import add_weighted_rows
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.torch import CHUNK_BYTES
 from dpsgd_explorer.dp.checks.loss.marks import mark_mean
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
-from dpsgd_explorer.dp.engines.deferred_gradients import CHUNK_BYTES
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
@@ -186,11 +186,14 @@ class AveragedViews(PerSampleGradients):
     ) -> None:
         """Add the means over views, the same tensors that the norms were taken of."""
         means = self._means or self.materialize()
-        for unit, parameters in self._parameters.items():
-            for local in parameters:
-                name = full_name(unit, local)
-                if name in means:
-                    add_weighted_rows(means[name], weights[unit], sums[unit][local])
+        added = [
+            (means[name], weights[unit], sums[unit][local])
+            for unit, parameters in self._parameters.items()
+            for local in parameters
+            if (name := full_name(unit, local)) in means
+        ]
+        for gradients, own, total in added:
+            backend_of(own).add_weighted([gradients], [own], [total])
 
     def materialize(self) -> dict[str, Tensor]:
         return {

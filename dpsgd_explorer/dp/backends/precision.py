@@ -7,8 +7,6 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.triton.asynchronous import runs_behind
-
 
 @cache
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -20,13 +18,3 @@ def in_precision(values: Tensor, dtype: torch.dtype) -> Tensor:
     """Return floating-point values in this dtype, and others unchanged."""
     same = values.dtype is dtype or not values.is_floating_point()
     return values if same else values.to(dtype)
-
-
-def as_computed(values: Tensor) -> Tensor:
-    """Return an input as autocast gives it to a product, on a device that runs behind.
-
-    On others norms and sums are made of float32 numbers, which need no second copy.
-    """
-    if not runs_behind(values) or not torch.is_autocast_enabled(values.device.type):
-        return values
-    return in_precision(values, torch.get_autocast_dtype(values.device.type))

@@ -11,19 +11,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.full_precision import full_precision
 from dpsgd_explorer.dp.backends.precision import accumulation_dtype
-from dpsgd_explorer.dp.backends.triton.asynchronous import runs_behind
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients
 from dpsgd_explorer.dp.noise.base import Noise
 from dpsgd_explorer.errors import PrivacyError
-
-#: Entries that are measured, noised and divided per piece: half a MiB, in cache.
-CHUNK_ENTRIES = 2**17
-#: The same on a device, where a piece is a few calls.
-DEVICE_CHUNK_ENTRIES = 2**30
 
 Parameters = Mapping[str, Mapping[str, nn.Parameter]]
 #: {layer: factors [B]}; layers of one group share a tensor.
@@ -177,7 +172,7 @@ class ClippedSum:
         norms, are_finite = self.clipper.measured_norms(squared)
         self._norms.append(norms)
         self.size += norms.shape[0]
-        if leaves_out and runs_behind(norms):
+        if leaves_out and backend_of(norms).is_async:
             return None, self._factors_of_finite(squared, norms)
         finite = None
         if are_finite is None:
@@ -302,8 +297,7 @@ def _shortened(factors: Iterable[Tensor]) -> int:
 
 
 def _chunks(flat: Tensor) -> Sequence[Tensor]:
-    entries = DEVICE_CHUNK_ENTRIES if runs_behind(flat) else CHUNK_ENTRIES
-    return torch.split(flat, entries)
+    return torch.split(flat, backend_of(flat).chunk_entries)
 
 
 def _whole_shape(parameter: nn.Parameter) -> torch.Size:

@@ -18,7 +18,8 @@ from typing import Self
 
 from torch import Tensor
 
-from dpsgd_explorer.dp.layers.round_off import Norms, norms_of
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.torch import Norms
 
 #: Added to the norm under "automatic", so that no factor exceeds 100 C.
 STABILITY = 0.01
@@ -144,7 +145,8 @@ class Clipper:
 
     def measured_norms(self, squared_norms: Mapping[str, Tensor]) -> Norms:
         """Return the same, and whether all are finite."""
-        return norms_of(list(squared_norms.values()))
+        squares = list(squared_norms.values())
+        return backend_of(squares[0]).roots_of_sums(squares)
 
     def factors(
         self, squared_norms: Mapping[str, Tensor], norms: Tensor

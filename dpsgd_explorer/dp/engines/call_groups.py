@@ -23,15 +23,12 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.native.linear_products import LinearMap
-from dpsgd_explorer.dp.backends.native.single_position import (
-    SinglePosition,
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.linear import (
+    LinearMap,
+    OuterProductCall,
     WeightedCall,
-    add_weighted,
-    serves_sum,
 )
-from dpsgd_explorer.dp.backends.sample_rows import add_weighted_rows
-from dpsgd_explorer.dp.backends.triton.asynchronous import runs_behind
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.engines.layer_calls import (
     GradientTarget,
@@ -40,8 +37,7 @@ from dpsgd_explorer.dp.engines.layer_calls import (
 )
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_of_sum
-from dpsgd_explorer.dp.layers.round_off import UNSEEN, sum_of
-from dpsgd_explorer.dp.layers.single_position import squared_norms
+from dpsgd_explorer.dp.layers.round_off import UNSEEN
 
 
 class LayerCallGroup(Protocol):
@@ -50,7 +46,7 @@ class LayerCallGroup(Protocol):
     def squared_norms(self) -> list[tuple[str, Tensor]]:
         """Return squared norms [B], each with its unit, which may have several."""
 
-    def single_position(self) -> tuple[str, SinglePosition] | None:
+    def single_position(self) -> tuple[str, OuterProductCall] | None:
         """Return the unit and its one call, if that can be measured with others."""
 
     def materialize(self) -> dict[ParameterKey, Tensor]:
@@ -87,7 +83,7 @@ class SingleLayerCall:
     def squared_norms(self) -> list[tuple[str, Tensor]]:
         return [(self.unit, self._call.squared_norms())]
 
-    def single_position(self) -> tuple[str, SinglePosition] | None:
+    def single_position(self) -> tuple[str, OuterProductCall] | None:
         return self._single_position
 
     def linear_maps(self) -> Mapping[str, LinearMap]:
@@ -98,9 +94,9 @@ class SingleLayerCall:
         """Return what belongs to a map's weight, and to its bias if it is trained."""
         return self._call.totals_of(suffix, sums)
 
-    def keeps_on_device(self) -> bool:
+    def joins_layers(self) -> bool:
         """Whether its gradients may be measured and summed with others' on a device."""
-        return self._call.keeps_on_device()
+        return self._call.joins_layers()
 
     def make_gradients(self) -> list[tuple[GradientTarget, Tensor]]:
         """Return the gradients, [B, *shape], and where they belong."""
@@ -172,10 +168,10 @@ class SharedLayerCalls:
             norms = squared_norms_of_sum(products_of_one)
             yield unit, norms.to(self._calls[0].dtype)
 
-    def keeps_on_device(self) -> bool:
+    def joins_layers(self) -> bool:
         """Whether its gradients may be measured and summed with others' on a device."""
         making = [call for call in self._calls if not call.ghost]
-        return bool(making) and all(call.keeps_on_device() for call in making)
+        return bool(making) and all(call.joins_layers() for call in making)
 
     def make_gradients(self) -> list[tuple[GradientTarget, Tensor]]:
         """Return the gradients, [B, *shape], and where they belong."""
@@ -191,8 +187,12 @@ class SharedLayerCalls:
                 call.add_weighted(weights, sums)
             return
         gradients = self._gradients or summed_gradients(self._calls)
-        for (unit, parameter), gradient in gradients.items():
-            add_weighted_rows(gradient, weights[unit], sums[unit][parameter])
+        backend = backend_of(next(iter(weights.values())))
+        backend.add_weighted(
+            list(gradients.values()),
+            [weights[unit] for unit, _ in gradients],
+            [sums[unit][parameter] for unit, parameter in gradients],
+        )
 
     def take(self, index: Tensor | slice) -> Self:
         taken = type(self)([call.take(index) for call in self._calls])
@@ -303,7 +303,7 @@ def squared_norms_of(
     ||s g||^2 = s^2 ||g||^2: B numbers are scaled, not the backprops.
     """
     norms: list[tuple[str, Tensor]] = []
-    together: dict[Hashable, list[tuple[str, SinglePosition]]] = {}
+    together: dict[Hashable, list[tuple[str, OuterProductCall]]] = {}
     for group in groups:
         single = group.single_position()
         if single is not None:
@@ -315,7 +315,8 @@ def squared_norms_of(
         norms = list(zip(units, torch._foreach_mul(own, scale**2), strict=True))
     for singles in together.values():
         units, calls = zip(*singles, strict=True)
-        norms += zip(units, squared_norms(calls, scale), strict=True)
+        found = backend_of(calls[0].backprops).outer_product_norms(calls, scale)
+        norms += zip(units, found, strict=True)
     return added_by_unit(norms)
 
 
@@ -328,17 +329,14 @@ def add_weighted_of(
     """Add sum_i scale * weights[unit][i] * g_i of all groups to the sums."""
     singles: list[WeightedCall] = []
     others: list[LayerCallGroup] = []
-    # On a device that runs behind, a weight of 0 leaves out whatever a sample holds.
-    first = next(iter(weights.values()), None)
-    together = first is not None and not runs_behind(first)
     for group in groups:
-        weighted = _weighted_call(group, weights, sums) if together else None
+        weighted = _weighted_call(group, weights, sums)
         if weighted is None:
             others.append(group)
         else:
             singles.append(weighted)
     if singles:
-        add_weighted(singles, scale)
+        backend_of(singles[0].weights).add_outer_products(singles, scale)
     if others:
         scaled = _scaled(weights, sums, scale)
         for group in others:
@@ -371,8 +369,7 @@ def _weighted_call(
     if single is None or not isinstance(group, SingleLayerCall):
         return None
     unit, call = single
-    weighted = WeightedCall(call, weights[unit], *group.totals_of("", sums))
-    return weighted if serves_sum(weighted) else None
+    return WeightedCall(call, weights[unit], *group.totals_of("", sums))
 
 
 def added_by_unit(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
@@ -380,4 +377,4 @@ def added_by_unit(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
     parts: dict[str, list[Tensor]] = {}
     for unit, values in norms:
         parts.setdefault(unit, []).append(values)
-    return {unit: sum_of(own) for unit, own in parts.items()}
+    return {unit: backend_of(own[0]).sum_of(own) for unit, own in parts.items()}

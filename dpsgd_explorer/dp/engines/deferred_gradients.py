@@ -3,7 +3,7 @@
 After backward each layer call holds activations x [B, T, d] and backprops g [B, T, p].
 Norms and weighted sums come from these by the call's rule; gradients [B, p, d] exist
 only where a rule instantiates them, and then for a piece of the batch that fits in
-CHUNK_BYTES.
+``chunk_bytes`` of the backend.
 
 Source: Bu et al. (2022), arXiv:2210.00038 (book-keeping).
 """
@@ -17,7 +17,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.triton.asynchronous import memory_of
+from dpsgd_explorer.dp.backends import backend_on
 from dpsgd_explorer.dp.engines.base import (
     GradientSums,
     ParameterKey,
@@ -33,11 +33,6 @@ from dpsgd_explorer.dp.engines.call_groups import (
 from dpsgd_explorer.dp.engines.device_calls import joined_on_device
 from dpsgd_explorer.dp.engines.linear_calls import together
 
-#: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
-#: 803,840 per sample: 20 samples fit, and 256 are clipped in 12 pieces of 22 or less.
-CHUNK_BYTES = 16 * 2**20
-#: The part of a device's memory that they take there instead.
-DEVICE_PART = 16
 #: How much larger a piece may be that saves another one.
 LARGER = 1.25
 
@@ -99,7 +94,7 @@ class DeferredGradients(PerSampleGradients):
         Every piece costs one call per group, so groups that together need a quarter of
         a piece's bytes are computed for the whole batch at once.
         """
-        memory = chunk_bytes_on(self._device)
+        memory = backend_on(self._device.type).chunk_bytes(self._device)
         groups = joined_on_device(together(self._groups))
         needed = {group: self._size * group.gradient_bytes() for group in groups}
         if sum(needed.values()) <= memory:
@@ -133,7 +128,7 @@ class DeferredGradients(PerSampleGradients):
         A batch that needs a little more than one piece is one: a second of few samples
         would cost as many calls.
         """
-        memory = chunk_bytes_on(self._device)
+        memory = backend_on(self._device.type).chunk_bytes(self._device)
         sample_bytes = sum(group.gradient_bytes() for group in self._groups)
         count = math.ceil(self._size / max(1, memory // sample_bytes))
         fewer = math.ceil(self._size / max(1, count - 1))
@@ -142,8 +137,3 @@ class DeferredGradients(PerSampleGradients):
         size = math.ceil(self._size / max(1, count))
         for start in range(0, self._size, max(1, size)):
             yield self.take(slice(start, start + size))
-
-
-def chunk_bytes_on(device: torch.device) -> int:
-    """Return the bytes of gradients that are in memory at once on a device."""
-    return memory_of(device) // DEVICE_PART if device.type == "cuda" else CHUNK_BYTES

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.triton import rows as device_rows
+from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.engines.call_groups import (
     LayerCallGroup,
@@ -22,7 +22,6 @@ from dpsgd_explorer.dp.engines.call_groups import (
     SingleLayerCall,
 )
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, ParameterKey
-from dpsgd_explorer.dp.layers.base import LONGER
 
 KeepingGroup = SingleLayerCall | SharedLayerCalls
 
@@ -52,7 +51,8 @@ class DeviceCalls:
 
     def squared_norms(self) -> list[tuple[str, Tensor]]:
         self._made = self._make()
-        found = device_rows.squared_norms([made.rows for made in self._made], LONGER)
+        rows = [made.rows for made in self._made]
+        found = backend_of(rows[0]).squared_norms(rows)
         units = tuple([made.target.unit for made in self._made])
         distinct = list(dict.fromkeys(units))
         if len(distinct) < len(units):
@@ -68,7 +68,7 @@ class DeviceCalls:
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         made = self._made or self._make()
-        device_rows.add_weighted_sums(
+        backend_of(made[0].rows).add_weighted(
             [each.rows for each in made],
             [weights[each.target.unit] for each in made],
             [each.target.of(sums) for each in made],
@@ -96,7 +96,7 @@ def joined_on_device(groups: Iterable[LayerCallGroup]) -> list[LayerCallGroup]:
     others: list[LayerCallGroup] = []
     keeping: list[KeepingGroup] = []
     for group in groups:
-        if isinstance(group, KeepingGroup) and group.keeps_on_device():
+        if isinstance(group, KeepingGroup) and group.joins_layers():
             keeping.append(group)
         else:
             others.append(group)

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.precision import accumulation_dtype, in_precision
-from dpsgd_explorer.dp.backends.triton.asynchronous import runs_behind
 from dpsgd_explorer.dp.distributed.sharding import is_sharded, reshard
 from dpsgd_explorer.dp.engines.backprop_capture import start_graph
 from dpsgd_explorer.dp.engines.base import EngineOptions, GradientEngine
@@ -348,7 +348,7 @@ class HooksEngine(GradientEngine):
 
 def _are_bfloat16(activations: Any, backprops: Tensor) -> bool:
     """Whether a device has made a layer's tensors in bfloat16."""
-    if backprops.dtype is not torch.bfloat16 or not runs_behind(backprops):
+    if backprops.dtype is not torch.bfloat16 or not backend_of(backprops).is_async:
         return False
     return all(x.dtype is torch.bfloat16 for x in tensors_of(activations))
 

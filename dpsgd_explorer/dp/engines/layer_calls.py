@@ -27,11 +27,9 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.backends.native.linear_products import LinearMap
-from dpsgd_explorer.dp.backends.native.single_position import SinglePosition
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.linear import LinearMap, OuterProductCall
 from dpsgd_explorer.dp.backends.precision import in_precision
-from dpsgd_explorer.dp.backends.triton.asynchronous import left_out, runs_behind
-from dpsgd_explorer.dp.backends.triton.rows import runs_on
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.layers.base import GradientRule, add_weighted
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
@@ -110,23 +108,25 @@ class LayerCall:
             self.gradients = gradients
         return norms
 
-    def single_position(self) -> SinglePosition | None:
+    def single_position(self) -> OuterProductCall | None:
         """Return the call, if its norms may be computed together with others'."""
         if not self.ghost or self.wide or self.backprops.dtype is not self.dtype:
             return None
         return self.rule.single_position(self.layer, self.activations, self.backprops)
 
     def linear_maps(self) -> Mapping[str, LinearMap]:
-        """Return its maps, if their gradients may be made together with others'."""
-        if self.ghost or not self.keeps or runs_behind(self.backprops):
+        """Return its maps, if the backend computes their gradients with others'."""
+        if self.ghost or not self.keeps:
             return {}
-        return self.rule.linear_maps(self.layer, self.activations, self.backprops)
+        maps = self.rule.linear_maps(self.layer, self.activations, self.backprops)
+        backend = backend_of(self.backprops)
+        return maps if all(map(backend.can_join, maps.values())) else {}
 
-    def keeps_on_device(self) -> bool:
-        """Whether its gradients are kept on a device, which has kernels for them."""
+    def joins_layers(self) -> bool:
+        """Return True if its gradients are kept, and joined with other layers'."""
         if self.ghost or not self.keeps or self.dtype is not torch.float32:
             return False
-        return runs_on(self.backprops.device)
+        return backend_of(self.backprops).joins_layers
 
     def totals_of(self, suffix: str, sums: GradientSums) -> list[Tensor]:
         """Return what belongs to a map's weight, and to its bias if it is trained."""
@@ -201,8 +201,10 @@ class LayerCall:
             add_weighted(gradients, weights, sums)
             return
         inputs = self._inputs()
-        if runs_behind(weights):
-            inputs = map_tensors(partial(_left_out, weights=weights), inputs)
+        backend = backend_of(weights)
+        if backend.is_async:
+            leave_out = partial(backend.leave_out, weights=weights)
+            inputs = map_tensors(leave_out, inputs)
         if not self.wide:
             self.rule.weighted_gradients(self.layer, *inputs, weights, sums)
             return
@@ -232,8 +234,3 @@ class LayerCall:
             return 0
         numbers = sum(p.numel() for p in self.parameters.values())
         return numbers * self.backprops.element_size()
-
-
-def _left_out(values: Tensor, weights: Tensor) -> Tensor:
-    """Return the values with zeros where a weight is 0, ids unchanged."""
-    return left_out(values, weights) if values.is_floating_point() else values

@@ -13,15 +13,11 @@ from typing import NamedTuple, Self
 
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.native.linear_products import (
-    LinearMap,
-    LinearMaps,
-    MadeProducts,
-)
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.linear import JoinedGradients, JoinedMaps, LinearMap
 from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.engines.call_groups import LayerCallGroup, SingleLayerCall
 from dpsgd_explorer.dp.engines.layer_calls import ParameterKey
-from dpsgd_explorer.dp.layers.linear_gradients import LONGER
 
 
 class _Place(NamedTuple):
@@ -51,17 +47,17 @@ class LinearCalls:
         self,
         calls: list[SingleLayerCall],
         samples: range | None = None,
-        table: tuple[LinearMaps, list[_Place]] | None = None,
+        table: tuple[JoinedMaps, list[_Place]] | None = None,
     ) -> None:
         self._calls = calls
         if table is None:
             table = _table(calls, [call.linear_maps() for call in calls])
         self._maps, self._places = table
         self._samples = range(self._maps.batch_size) if samples is None else samples
-        self._made: MadeProducts | None = None
+        self._made: JoinedGradients | None = None
 
     def squared_norms(self) -> list[tuple[str, Tensor]]:
-        self._made = self._maps.products(self._samples, longer=LONGER)
+        self._made = self._maps.products(self._samples)
         norms = self._made.squared_norms.unbind(0)
         units = [place.unit for place in self._places]
         return list(zip(units, norms, strict=True))
@@ -100,11 +96,12 @@ class LinearCalls:
 
 def _table(
     calls: list[SingleLayerCall], maps: list[Mapping[str, LinearMap]]
-) -> tuple[LinearMaps, list[_Place]]:
+) -> tuple[JoinedMaps, list[_Place]]:
     """Return the maps of some calls as a table, and whose they are."""
     every = list(zip(calls, maps, strict=True))
     places = [_Place(call, call.unit, name) for call, own in every for name in own]
-    return LinearMaps([found for own in maps for found in own.values()]), places
+    joined = [found for own in maps for found in own.values()]
+    return backend_of(joined[0].inputs).join(joined), places
 
 
 def together(groups: Iterable[LayerCallGroup]) -> list[LayerCallGroup]:

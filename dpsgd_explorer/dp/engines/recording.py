@@ -18,10 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.full_precision import full_precision
 from dpsgd_explorer.dp.backends.precision import (
     accumulation_dtype,
-    as_computed,
     in_precision,
 )
 from dpsgd_explorer.dp.engines.backprop_capture import (
@@ -240,7 +240,7 @@ class ForwardRecording:
             early = rule.per_sample_gradients
         activations = map_tensors(_detached, activations)
         if rule.of_low_precision:
-            activations = map_tensors(as_computed, activations)
+            activations = map_tensors(_as_computed, activations)
         key = str(len(self._pending))
         self._pending[key] = PendingLayerCall(
             name,
@@ -355,6 +355,10 @@ class ReplayCallRecorder:
             may_share=True,
             likely=likely,
         )
+
+
+def _as_computed(values: Tensor) -> Tensor:
+    return backend_of(values).as_computed(values)
 
 
 def _samples_first(

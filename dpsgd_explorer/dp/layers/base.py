@@ -12,15 +12,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.backends.native.linear_products import LinearMap
-from dpsgd_explorer.dp.backends.native.single_position import SinglePosition
-from dpsgd_explorer.dp.backends.sample_rows import add_weighted_rows, sample_rows
-from dpsgd_explorer.dp.backends.triton import rows as device_rows
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.linear import LinearMap, OuterProductCall
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
-from dpsgd_explorer.dp.layers.round_off import AROUND, gamma, lengths, sum_of
 
 T = TypeVar("T")
 LayerT = TypeVar("LayerT", bound=nn.Module)
@@ -39,8 +35,6 @@ class MultiplyAdds(NamedTuple):
     instantiate: int
 
 
-#: Covers what rounding takes off a squared norm that a device's kernel has made.
-LONGER = 1 + gamma(device_rows.ROUNDINGS + AROUND, torch.float32)
 #: Methods of a rule in place of which its ``linear_maps`` are made.
 OF_MAPS = ("per_sample_gradients", "measured_gradients")
 #: Methods of a rule that are made of its gradients.
@@ -195,7 +189,7 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
 
     def single_position(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
-    ) -> SinglePosition | None:
+    ) -> OuterProductCall | None:
         """Return the call, if each sample's gradients are g x^T and g, of all its rows.
 
         Such calls are measured and summed together, without ``squared_norms``,
@@ -206,10 +200,11 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     def linear_maps(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> Mapping[str, LinearMap]:
-        """Return {suffix: map}, if the gradients are those of compiled linear maps.
+        """Return {suffix: map}, if the gradients are those of linear maps.
 
-        Parameters are "weight" and "bias" with the suffix.  Such calls are made and
-        summed together, without ``measured_gradients``; {} for others.
+        Parameters are "weight" and "bias" with the suffix.  A backend may compute and
+        sum the gradients of several calls together, without ``measured_gradients``; {}
+        for others.
         """
         return {}
 
@@ -307,22 +302,25 @@ def gradient_squared_norms(gradients: Mapping[str, Tensor]) -> Tensor:
 
     Never too small.
     """
-    return sum_of([_squared_norms(sample_rows(g)) for g in gradients.values()])
+    every = list(gradients.values())
+    backend = backend_of(every[0])
+    return backend.sum_of(backend.squared_norms(every).unbind(0))
 
 
-def _squared_norms(rows: Tensor) -> Tensor:
-    """Return the squared norms of [B, P], [B], never too small."""
-    if not device_rows.serves(rows):
-        return lengths(rows).square_()
-    return device_rows.squared_norms([rows], LONGER)[0]
+def measured(
+    gradients: dict[str, Tensor], norms: Tensor | None
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Return gradients with their squared norms, which are computed if not known."""
+    return gradients, gradient_squared_norms(gradients) if norms is None else norms
 
 
 def add_weighted(
     gradients: Mapping[str, Tensor], weights: Tensor, sums: Mapping[str, Tensor]
 ) -> None:
     """Add sum_i weights[i] * gradients[name][i] to sums[name]."""
-    for name, gradient in gradients.items():
-        add_weighted_rows(gradient, weights, sums[name])
+    if gradients:
+        every, totals = list(gradients.values()), [sums[name] for name in gradients]
+        backend_of(weights).add_weighted(every, [weights] * len(every), totals)
 
 
 def trains(layer: nn.Module, name: str) -> bool:

@@ -24,18 +24,20 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.modules.conv import _ConvNd
 
-from dpsgd_explorer.dp.layers.base import scale_samples, trained, trains
-from dpsgd_explorer.dp.layers.conv_gradients import (
-    SampleGradients,
-    convolution_gradients,
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.convolution import Convolution
+from dpsgd_explorer.dp.backends.rounding import lengths
+from dpsgd_explorer.dp.layers.base import (
+    gradient_squared_norms,
+    scale_samples,
+    trained,
+    trains,
 )
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import (
     gram,
     gram_norms,
-    lengths,
-    sum_of,
     sum_over_positions,
 )
 
@@ -84,25 +86,28 @@ class ConvNdRule(MatrixRule[_ConvNd]):
     ) -> tuple[dict[str, Tensor], Tensor]:
         if self.overrides(ConvNdRule, "per_sample_gradients"):
             return super().measured_gradients(layer, activations, backprops)
-        gradients, weight = self._gradients(layer, activations, backprops)
-        squares = [] if weight is None else [weight.norms()]
-        if "bias" in gradients:
-            squares.append(lengths(gradients["bias"]).square_())
-        return gradients, sum_of(squares)
+        gradients, of_weight = self._gradients(layer, activations, backprops)
+        squares = [] if of_weight is None else [of_weight]
+        squares += [
+            gradient_squared_norms({name: gradient})
+            for name, gradient in gradients.items()
+            if name != "weight" or of_weight is None
+        ]
+        return gradients, backend_of(backprops).sum_of(squares)
 
     def _gradients(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
-    ) -> tuple[dict[str, Tensor], SampleGradients | None]:
-        """Return the gradients by name, and that of the weight with its norms."""
-        gradients, weight = {}, None
+    ) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Return the gradients by name, and the weight's norms if they are known."""
+        gradients, norms = {}, None
         if trains(layer, "weight"):
             read, rows, sides = self.unpadded(layer, activations, backprops)
-            sizes = layer.kernel_size, layer.stride, layer.dilation, layer.groups
-            weight = convolution_gradients(read, rows, *sizes, sides=sides)
-            gradients["weight"] = weight.values
+            gradients["weight"], norms = backend_of(rows).convolution_gradients(
+                read, rows, settings_of(layer), sides
+            )
         if trains(layer, "bias"):
             gradients["bias"] = self.bias_gradients(layer, backprops)
-        return gradients, weight
+        return gradients, norms
 
     def bias_gradients(self, layer: _ConvNd, backprops: Tensor) -> Tensor:
         return sum_over_positions(backprops)
@@ -187,6 +192,11 @@ class ConvTransposeNdRule(ConvNdRule):
 
     def _rows_of(self, x: Tensor, g: Tensor) -> Tensor:
         return x
+
+
+def settings_of(layer: _ConvNd) -> Convolution:
+    """Return the settings of a layer."""
+    return Convolution(layer.kernel_size, layer.stride, layer.dilation, layer.groups)
 
 
 def _padded(layer: _ConvNd, x: Tensor) -> Tensor:

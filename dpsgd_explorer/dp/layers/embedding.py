@@ -17,10 +17,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.backends.triton.asynchronous import runs_behind
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.rounding import gamma, lengths
 from dpsgd_explorer.dp.layers.base import LayerRule, scale_samples
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
-from dpsgd_explorer.dp.layers.round_off import gamma, lengths, upper_norms
+from dpsgd_explorer.dp.layers.round_off import upper_norms
 
 
 class EmbeddingRule(LayerRule[nn.Embedding]):
@@ -60,7 +61,7 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
         positions, rows = ids.shape[1], layer.num_embeddings
         if positions == 1:
             return lengths(g[:, 0]).square_()
-        pairs, where = _distinct(_sample_ids(ids, rows))
+        pairs, where = backend_of(ids).distinct(_sample_ids(ids, rows))
         every = g.flatten(0, 1)
         sums = g.new_zeros(len(pairs), g.shape[-1])
         sums.index_add_(0, where, every)  # one row a (sample, id)
@@ -120,7 +121,7 @@ def table_refusal(table: nn.Embedding | nn.EmbeddingBag) -> str:
 
 def ids_out_of_range(ids: Tensor, rows: int) -> str:
     """Return which ids are outside a table of ``rows`` rows; "" if none."""
-    if not ids.numel() or runs_behind(ids):  # a device refuses them itself
+    if not ids.numel() or backend_of(ids).is_async:  # the device refuses them itself
         return ""
     least, most = (int(end) for end in ids.aminmax())
     if least >= 0 and most < rows:
@@ -135,22 +136,6 @@ def _positions(layer: nn.Embedding, ids: Tensor, g: Tensor) -> tuple[Tensor, Ten
     if layer.padding_idx is not None:
         g = g.masked_fill((ids == layer.padding_idx).unsqueeze(-1), 0.0)
     return ids, g
-
-
-def _distinct(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the distinct ids [P], and the place of each of ``ids`` among them.
-
-    On a device that runs behind, P is the number of all ids, and the last may be any.
-    """
-    if not runs_behind(ids):
-        distinct, where = torch.unique(ids, return_inverse=True)
-        return distinct, where
-    ordered, order = ids.sort()
-    new = torch.ones_like(ordered)
-    new[1:] = ordered[1:] != ordered[:-1]
-    places = new.cumsum(0) - 1
-    where = torch.empty_like(places).scatter_(0, order, places)
-    return torch.zeros_like(ids).scatter_(0, places, ordered), where
 
 
 def _sample_ids(ids: Tensor, rows: int) -> Tensor:

@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.backends.rounding import gamma, lengths
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, scale_samples
 from dpsgd_explorer.dp.layers.embedding import ids_out_of_range, table_refusal
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
-from dpsgd_explorer.dp.layers.round_off import gamma, lengths, upper_norms
+from dpsgd_explorer.dp.layers.round_off import upper_norms
 
 #: Ids and their scales, [B, L] each, a scale of 0 where a bag is shorter; for "max" the
 #: winning ids, and 1 where there are any, [B, d] each.

@@ -16,14 +16,23 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.backends.native.linear_products import LinearMap, serves
-from dpsgd_explorer.dp.backends.native.single_position import SinglePosition
-from dpsgd_explorer.dp.layers.base import OF_MAPS, scale_samples, trained, trains
-from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.linear import (
+    LinearGradients,
+    LinearMap,
+    OuterProductCall,
+)
+from dpsgd_explorer.dp.backends.rounding import lengths
+from dpsgd_explorer.dp.layers.base import (
+    OF_MAPS,
+    measured,
+    scale_samples,
+    trained,
+    trains,
+)
 from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
-from dpsgd_explorer.dp.layers.round_off import gram, gram_norms, lengths
-from dpsgd_explorer.dp.layers.single_position import squared_norms
+from dpsgd_explorer.dp.layers.round_off import gram, gram_norms
 
 #: Methods that are not asked for a call without positions.
 _OF_POSITIONS = ("squared_norms", "weighted_gradients", "excess")
@@ -45,14 +54,14 @@ class LinearRule(MatrixRule[nn.Linear]):
         if self.overrides(LinearRule, "per_sample_gradients"):
             return super().measured_gradients(layer, activations, backprops)
         gradients = _gradients(layer, activations, backprops)
-        return gradients.named(), gradients.squared_norms()
+        return measured(gradients.named(), gradients.squared_norms)
 
     def squared_norms(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> Tensor:
         call = _single_position(layer, activations, backprops)
         if call is not None:
-            return squared_norms([call])[0]
+            return backend_of(backprops).outer_product_norms([call])[0]
         x, g = _positions(activations), _positions(backprops)
         if not trains(layer, "weight"):
             return lengths(self.bias_gradients(layer, backprops)).square_()
@@ -68,7 +77,7 @@ class LinearRule(MatrixRule[nn.Linear]):
 
     def single_position(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
-    ) -> SinglePosition | None:
+    ) -> OuterProductCall | None:
         if self.overrides(LinearRule, *_OF_POSITIONS):
             return None
         return _single_position(layer, activations, backprops)
@@ -79,7 +88,7 @@ class LinearRule(MatrixRule[nn.Linear]):
         if self.overrides(LinearRule, *OF_MAPS) or not trains(layer, "weight"):
             return {}
         x, g = _positions(activations), _positions(backprops)
-        return {"": LinearMap(x, g, trains(layer, "bias"))} if serves(x, g) else {}
+        return {"": LinearMap(x, g, trains(layer, "bias"))}
 
     def weighted_gradients(
         self,
@@ -125,7 +134,7 @@ class LinearRule(MatrixRule[nn.Linear]):
 def _gradients(
     layer: nn.Linear, activations: Tensor, backprops: Tensor
 ) -> LinearGradients:
-    return linear_gradients(
+    return backend_of(backprops).linear_gradients(
         _positions(activations),
         _positions(backprops),
         weight=trains(layer, "weight"),
@@ -135,13 +144,13 @@ def _gradients(
 
 def _single_position(
     layer: nn.Linear, activations: Tensor, backprops: Tensor
-) -> SinglePosition | None:
+) -> OuterProductCall | None:
     if activations.dim() > 2:
         if activations.shape[1:-1].numel() != 1:
             return None
         activations, backprops = activations.flatten(1), backprops.flatten(1)
     if trains(layer, "weight") and trains(layer, "bias"):
-        return SinglePosition(activations, backprops)
+        return OuterProductCall(activations, backprops)
     return None
 
 

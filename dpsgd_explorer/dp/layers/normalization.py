@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from dpsgd_explorer.dp.backends.triton.rows import layer_norm_sums, serves
+from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.layers.base import LayerRule, LayerT, trained, trains
 from dpsgd_explorer.dp.layers.round_off import sum_over_positions
 
@@ -93,15 +93,18 @@ class LayerNormRule(NormalizationRule[nn.LayerNorm | nn.RMSNorm]):
         self, layer: Any, activations: Tensor, backprops: Tensor
     ) -> tuple[Tensor, Tensor] | None:
         known = type(self) in (LayerNormRule, RMSNormRule)
-        if not known or not serves(activations, backprops):
+        if not known:
             return None
         shape = layer.normalized_shape
         positions = activations.shape[1 : activations.dim() - len(shape)].numel()
         flat = len(activations), positions, math.prod(shape)
         eps = torch.finfo(activations.dtype).eps if layer.eps is None else layer.eps
-        of_weight, of_bias = layer_norm_sums(
-            activations.view(flat), backprops.view(flat), eps, centred=self.centred
+        sums = backend_of(backprops).layer_norm_sums(
+            activations, backprops, flat, eps, centred=self.centred
         )
+        if sums is None:
+            return None
+        of_weight, of_bias = sums
         return of_weight.view(-1, *shape), of_bias.view(-1, *shape)
 
     def standardised(self, layer: Any, x: Tensor) -> Tensor:

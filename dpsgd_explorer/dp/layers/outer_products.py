@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.backends.rounding import lengths
 from dpsgd_explorer.dp.layers.round_off import (
     Gram,
     Inner,
     Lengths,
     gram,
     inner_products,
-    lengths,
     upper_squares,
 )
 

@@ -20,20 +20,21 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.native.linear_products import LinearMap, serves
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.linear import LinearGradients, LinearMap
 from dpsgd_explorer.dp.layers.base import (
     OF_MAPS,
     GradientRule,
     MultiplyAdds,
+    measured,
     scale_samples,
     trained,
     trains,
 )
-from dpsgd_explorer.dp.layers.linear_gradients import LinearGradients, linear_gradients
 from dpsgd_explorer.dp.layers.matrix_rule import cost_ratio
 from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
-from dpsgd_explorer.dp.layers.round_off import Gram, excess, gram, gram_norms, sum_of
+from dpsgd_explorer.dp.layers.round_off import Gram, excess, gram, gram_norms
 
 #: Inputs [B, T, I] and hidden states before each step [B, T, H].
 Steps = tuple[Tensor, Tensor]
@@ -71,8 +72,10 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         if self.overrides(GatesRule, "per_sample_gradients"):
             return super().measured_gradients(layer, activations, backprops)
         gradients = self._gradients(layer, activations, backprops)
-        norms = [own.squared_norms() for own in gradients.values()]
-        return _named(gradients), sum_of(norms)
+        norms = [
+            measured(own.named(), own.squared_norms)[1] for own in gradients.values()
+        ]
+        return _named(gradients), backend_of(backprops).sum_of(norms)
 
     def linear_maps(
         self, layer: LayerPart, activations: Steps, backprops: Tensor
@@ -82,7 +85,7 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         maps = {}
         gates = self._gates(backprops)
         for name, values, g in zip(MAPS, activations, gates, strict=True):
-            if not trains(layer, f"weight_{name}") or not serves(values, g):
+            if not trains(layer, f"weight_{name}"):
                 return {}
             maps[f"_{name}"] = LinearMap(values, g, trains(layer, f"bias_{name}"))
         return maps
@@ -96,7 +99,9 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         for name, values, g in zip(MAPS, activations, gates, strict=True):
             weight, bias = (trains(layer, f"{kind}_{name}") for kind in KINDS)
             if weight or bias:
-                maps[name] = linear_gradients(values, g, weight=weight, bias=bias)
+                maps[name] = backend_of(g).linear_gradients(
+                    values, g, weight=weight, bias=bias
+                )
         return maps
 
     def squared_norms(

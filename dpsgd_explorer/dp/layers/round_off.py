@@ -30,108 +30,20 @@ derived here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
 from math import sqrt
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.native.single_position import add_rows
-from dpsgd_explorer.dp.backends.precision import accumulation_dtype
+from dpsgd_explorer.dp.backends.rounding import AROUND, gamma
 
 #: Entries per block of a sum in a Gram matrix.
 GRAM_BLOCK = 256
-#: Entries per block of a sum in a length.
-LENGTH_BLOCK = 1024
 #: Largest relative lengthening of an ordinary sample's norm by the bounds.
 UNSEEN = 1e-4
 #: Factor for second-order terms: gamma_n gamma_m, and rounding in the bounds.
 SLACK = 1.02
-#: Operations before and after a sum: scales, roots, factors.
-AROUND = 6
-
-
-def gamma(terms: int, dtype: torch.dtype) -> float:
-    """Return n u / (1 - n u) for n roundings."""
-    nu = terms * torch.finfo(dtype).eps / 2
-    return nu / (1 - nu)
-
-
-def lengths(values: Tensor) -> Tensor:
-    """Return norms over the last dimension, [..., P] -> [...], never too short."""
-    norms, terms = _norms_and_terms(values)
-    return norms.mul_(1 + gamma(terms, norms.dtype) / 2)
-
-
-def lengths_of(values: Sequence[Tensor]) -> Tensor:
-    """Return norms over the last dimensions of [B, P_1], [B, P_2], ...: [n, B]."""
-    measured = [_norms_and_terms(each) for each in values]
-    norms = torch.stack([each for each, _ in measured])
-    terms = tuple([each for _, each in measured])
-    return norms.mul_(_lengthening(terms, norms.dtype, norms.device))
-
-
-@lru_cache(maxsize=64)
-def _lengthening(
-    terms: tuple[int, ...], dtype: torch.dtype, device: torch.device
-) -> Tensor:
-    """Return the factors of computed norms of so many terms, [n, 1]."""
-    factors = [1 + gamma(each, dtype) / 2 for each in terms]
-    return torch.tensor(factors, dtype=dtype, device=device).unsqueeze(1)
-
-
-def _norms_and_terms(values: Tensor) -> tuple[Tensor, int]:
-    """Return norms over the last dimension as computed, and their roundings."""
-    terms = 0
-    while values.shape[-1] > LENGTH_BLOCK:
-        terms += LENGTH_BLOCK + AROUND
-        whole = values.shape[-1] // LENGTH_BLOCK * LENGTH_BLOCK
-        blocks = values[..., :whole].unflatten(-1, (-1, LENGTH_BLOCK))  # type: ignore[no-untyped-call]
-        norms_of_blocks = _norms(blocks)
-        rest = values[..., whole:]
-        if rest.shape[-1]:
-            last = _norms(rest).unsqueeze(-1)
-            norms_of_blocks = torch.cat([norms_of_blocks, last], -1)
-        values = norms_of_blocks
-    terms += values.shape[-1] + AROUND
-    return _norms(values), terms
-
-
-def _norms(values: Tensor) -> Tensor:
-    """Return norms over the last dimension, in float32 at least."""
-    dtype = accumulation_dtype(values.dtype)
-    norms: Tensor = torch.linalg.vector_norm(values, dim=-1, dtype=dtype)
-    return norms
-
-
-def sum_of(values: Sequence[Tensor]) -> Tensor:
-    """Return the sum of tensors of one shape, added in float64 and rounded once."""
-    if len(values) == 1:
-        return values[0]
-    total = add_rows(values)
-    if total is not None:
-        return total[0]
-    return torch.stack(list(values)).sum(0, dtype=torch.float64).to(values[0].dtype)
-
-
-class Norms(NamedTuple):
-    """Norms of samples.
-
-    Attributes:
-        values: [B].
-        are_finite: Whether all are; None if that was not looked at.
-    """
-
-    values: Tensor
-    are_finite: bool | None = None
-
-
-def norms_of(squares: Sequence[Tensor]) -> Norms:
-    """Return the roots of sums of squared norms, L times [B], as ``sum_of`` adds."""
-    roots = add_rows(squares, roots=True)
-    return Norms(sum_of(squares).sqrt()) if roots is None else Norms(*roots)
 
 
 def sum_over_positions(values: Tensor) -> Tensor:

@@ -22,8 +22,8 @@ them.  Not counted is how one more sample changes the rounding of the others' su
 each entry by a few units in the last place of the sum, which is B C at most (at B = 256
 and C = 1: 2^-16, against noise of about 1).
 
-On a device the bits are those of ChaCha20 (``on_device``), and the numbers those that
-the compiled transform makes of them.
+On a CUDA device the bits come from ChaCha20 (``backends.triton.noise``); the same
+transform turns them into numbers.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.native import box_muller as compiled
-from dpsgd_explorer.dp.backends.triton import noise as on_device
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.triton.noise import DeviceNoise
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream, memory_of
-from dpsgd_explorer.dp.noise.box_muller import BoxMuller
 
 #: Spacing of the results over the power of two below the standard deviation.
 GRID = 2.0**-12
@@ -63,8 +62,7 @@ class SecureNoise:
 
     def __init__(self) -> None:
         self._stream = KeyStream()
-        self._by_torch = BoxMuller()
-        self._on_device = on_device.DeviceNoise()
+        self._on_device = DeviceNoise()
         self._buffers: dict[int, tuple[Tensor, memoryview]] = {}
 
     @property
@@ -87,18 +85,17 @@ class SecureNoise:
         """
         scale = MARGIN * math.sqrt(2) * standard_deviation
         shift = grid_shift(standard_deviation, values.dtype)
-        if on_device.serves(values):
+        backend = backend_of(values)
+        if backend.draws_noise(values):
             square = torch.dot(values, values)
             self._on_device.add_normals(values, scale, shift)
             values.div_(divisor)
             return square
-        by_c = compiled.installed() if compiled.serves(values) else None
-        add_normals = by_c or self._by_torch.add_normals
         fits = values.numel() <= 2 * PAIRS
         total = 0.0
         for piece in (values,) if fits else torch.split(values, 2 * PAIRS):
             bits = self._fresh_bits(piece.numel())
-            total += add_normals(piece, bits, scale, shift, divisor)
+            total += backend.add_normals(piece, bits, scale, shift, divisor)
         return total
 
     def state(self) -> Tensor:

@@ -8,14 +8,10 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp import per_sample_gradients
+from dpsgd_explorer.dp.backends import using
 from dpsgd_explorer.dp.backends.full_precision import full_precision
-from dpsgd_explorer.dp.backends.native import (
-    linear_products,
-    lstm_steps,
-    patch_products,
-    single_position,
-    weighted_sum,
-)
+from dpsgd_explorer.dp.backends.native.backend import NativeBackend
+from dpsgd_explorer.dp.backends.torch import TorchBackend
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.nets import attached, clipped_sum
 
@@ -217,22 +213,17 @@ def test_layers_may_have_different_precisions(engine, mode, clipping_style):
         )
 
 
-COMPILED = (
-    linear_products, lstm_steps, patch_products, single_position, weighted_sum,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "torch"])
+@pytest.mark.parametrize("backend", [NativeBackend, TorchBackend])
 @pytest.mark.parametrize("mode", ["MixOpt", "ghost", "instantiate"])
 @pytest.mark.parametrize(
     "make", [Normalised, lambda: LastState(nn.LSTM)], ids=["positions", "lstm"]
 )
-def test_backward_inside_autocast_is_clipped_as_outside(
-    make, mode, compiled, monkeypatch
-):
-    if not compiled:
-        for module in COMPILED:
-            monkeypatch.setattr(module, "installed", lambda: None)
+def test_backward_inside_autocast_is_clipped_as_outside(make, mode, backend):
+    with using(backend()):
+        assert_clipped_alike(make, mode)
+
+
+def assert_clipped_alike(make, mode):
     found = []
     for inside in (False, True):
         torch.manual_seed(0)

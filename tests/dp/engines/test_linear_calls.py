@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from dpsgd_explorer.dp.backends import torch as torch_backend
 from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines import deferred_gradients
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
@@ -72,7 +73,7 @@ def moved(**options):
 @pytest.fixture(params=[2**24, 30_000, 1])
 def chunk_bytes(request, monkeypatch):
     """The whole batch in a piece, some samples, or one."""
-    monkeypatch.setattr(deferred_gradients, "CHUNK_BYTES", request.param)
+    monkeypatch.setattr(torch_backend, "CHUNK_BYTES", request.param)
 
 
 @pytest.mark.usefixtures("chunk_bytes")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dpsgd_explorer.dp.engines import deferred_gradients
+from dpsgd_explorer.dp.backends import torch as torch_backend
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from tests.dp.engines.test_engines_agree import EXACT
 from tests.dp.engines.test_norm_choice import Sequences
@@ -32,7 +32,7 @@ def pieces(monkeypatch):
         seen.append((whole, [len(piece) for piece in pieces]))
         return whole, iter(pieces)
 
-    monkeypatch.setattr(deferred_gradients, "CHUNK_BYTES", FITS)
+    monkeypatch.setattr(torch_backend, "CHUNK_BYTES", FITS)
     monkeypatch.setattr(DeferredGradients, "split_by_memory", noted)
     return seen
 
@@ -90,7 +90,7 @@ def test_pieces_are_as_few_as_fit(size, divided, pieces):
 
 
 def test_a_piece_may_be_a_little_larger_where_that_saves_another(pieces, monkeypatch):
-    monkeypatch.setattr(deferred_gradients, "CHUNK_BYTES", int(FITS * 7.9 / 3))
+    monkeypatch.setattr(torch_backend, "CHUNK_BYTES", int(FITS * 7.9 / 3))
     net, x, y = batch()
     clipped_sum(net, x, y, clipping_mode="instantiate")
     assert pieces[-1][1] == [SAMPLES]

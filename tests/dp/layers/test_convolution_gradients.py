@@ -6,11 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from dpsgd_explorer.dp.backends import convolution
+from dpsgd_explorer.dp.backends.convolution import Convolution, SampleGradients
+from dpsgd_explorer.dp.backends.native import convolution as by_loop
 from dpsgd_explorer.dp.backends.native import patch_products as products
 from dpsgd_explorer.dp.backends.native import team
-from dpsgd_explorer.dp.backends.sample_rows import add_weighted_rows, sample_rows
-from dpsgd_explorer.dp.layers import conv_gradients as convolution
-from dpsgd_explorer.dp.layers.conv_gradients import convolution_gradients
+from dpsgd_explorer.dp.backends.native.backend import NativeBackend
+from dpsgd_explorer.dp.backends.sample_rows import sample_rows
+from dpsgd_explorer.dp.backends.torch import TorchBackend
 from dpsgd_explorer.training.cpu.threads import threads
 from tests.dp.c_sources import compiled_today, compiled_with_fault
 
@@ -32,10 +35,17 @@ def convolutions():
 
 #: Norms may be as much longer as rounding might have made them shorter.
 UPPER = {"rtol": 1e-5, "atol": 0.0}
-TORCHS = tuple(name for name in convolution.METHODS if name != "direct")
 
 
-@pytest.mark.parametrize("method", TORCHS)
+def gradients_by(method, x, g, layer, sides=()):
+    """Return the gradients by one of torch's methods, or by the loop ("direct")."""
+    if method == "direct" and len(x):
+        return by_loop.gradients(x, g, layer, sides)
+    method = "rows" if method == "direct" else method
+    return SampleGradients(convolution.gradients(x, g, layer, sides, method), None)
+
+
+@pytest.mark.parametrize("method", convolution.METHODS)
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(drawn=convolutions())
 def test_each_method_gives_autograds_gradients(method, drawn):
@@ -119,9 +129,9 @@ def assert_autograds(method, drawn, dtype, close):
     g = torch.randn_like(layer(x))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "CACHE_BYTES", 20_000)
-        found = convolution_gradients(
-            x, g, layer.kernel_size, layer.stride, layer.dilation, groups, method
-        )
+        patch.setattr(by_loop, "CACHE_BYTES", 20_000)
+        settings = Convolution(layer.kernel_size, layer.stride, layer.dilation, groups)
+        found = gradients_by(method, x, g, settings)
     expected = [
         torch.autograd.grad(layer(x[i : i + 1]), layer.weight, g[i : i + 1])[0]
         for i in range(batch)
@@ -129,30 +139,50 @@ def assert_autograds(method, drawn, dtype, close):
     assert found.values.shape == (batch, *layer.weight.shape)
     for own, reference in zip(found.values, expected, strict=True):
         torch.testing.assert_close(own, reference, **close)
-    squares = found.values.double().flatten(1).square().sum(1)
-    assert (found.norms() >= squares).all()
-    torch.testing.assert_close(found.norms().double(), squares, **UPPER)
+    if found.squared_norms is not None:
+        squares = found.values.double().flatten(1).square().sum(1)
+        assert (found.squared_norms >= squares).all()
+        torch.testing.assert_close(found.squared_norms.double(), squares, **UPPER)
 
 
 @pytest.mark.parametrize(
-    ("expected", "positions", "kernel_size", "depth", "groups", "direct_outputs"),
+    ("expected", "positions", "kernel_size", "depth", "groups"),
     [
-        ("patches", 196, (8, 8), 1, 1, 0),
-        ("patches", 1024, (3, 3), 3, 1, 0),  # many, and a kernel row of 9 columns
-        ("rows", 1024, (3, 3), 32, 1, 0),
-        ("rows", 4096, (5,), 1, 1, 0),  # in one dimension rows are slices
-        ("grouped", 1024, (3, 3), 1, 32, 0),
-        ("grouped", 1024, (3, 3), 1, 32, 1),  # most of a vector would be empty
-        ("direct", 1024, (3, 3), 32, 1, 32),
-        ("direct", 4096, (5,), 1, 1, 16),
-        ("rows", 256, (1, 1), 64, 1, 128),  # patches are the entries themselves
+        ("patches", 196, (8, 8), 1, 1),
+        ("patches", 1024, (3, 3), 3, 1),  # many, and a kernel row of 9 columns
+        ("rows", 1024, (3, 3), 32, 1),
+        ("rows", 4096, (5,), 1, 1),  # in one dimension rows are slices
+        ("grouped", 1024, (3, 3), 1, 32),
+        ("rows", 256, (1, 1), 64, 1),  # patches are the entries themselves
     ],
 )
-def test_a_method_is_estimated(
-    expected, positions, kernel_size, depth, groups, direct_outputs
-):
-    shape = positions, kernel_size, depth, groups, direct_outputs
+def test_a_method_is_estimated(expected, positions, kernel_size, depth, groups):
+    shape = positions, kernel_size, depth, groups
     assert convolution.estimated_method(*shape) == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "outputs", "kernel_size", "groups", "dtype"),
+    [
+        (True, 32, (3, 3), 1, torch.float32),
+        (True, 16, (5,), 1, torch.float32),
+        (False, 32, (3, 3), 32, torch.float32),  # most of a vector would be empty
+        (False, 128, (1, 1), 1, torch.float32),  # patches are the entries themselves
+        (False, 32, (3, 3), 1, torch.float64),
+    ],
+)
+def test_the_loop_takes_what_it_is_quickest_for(
+    expected, outputs, kernel_size, groups, dtype, monkeypatch
+):
+    monkeypatch.setattr(products, "installed", lambda: compiled_today(products))
+    ones = (1,) * len(kernel_size)
+    layer = Convolution(kernel_size, ones, ones, groups)
+    x = torch.ones(2, 32, *[9] * len(kernel_size), dtype=dtype)
+    g = torch.ones(2, outputs, *[10 - k for k in kernel_size], dtype=dtype)
+    found = NativeBackend().convolution_gradients(x, g, layer)
+    assert (found.squared_norms is not None) == expected
+    by_torch = TorchBackend().convolution_gradients(x, g, layer)
+    torch.testing.assert_close(found.values, by_torch.values)
 
 
 @pytest.mark.parametrize("samples", [1, 2])
@@ -162,7 +192,7 @@ def test_rows_and_sums_do_not_depend_on_the_order_in_memory(order, samples):
     gradient = torch.randn(2, 3, 4, 5, dtype=torch.float64).permute(order)[:samples]
     weights = torch.rand(len(gradient), dtype=torch.float64)
     total = torch.ones(gradient.shape[1:], dtype=torch.float64)
-    add_weighted_rows(gradient, weights, total)
+    TorchBackend().add_weighted([gradient], [weights], [total])
     torch.testing.assert_close(total, 1 + torch.tensordot(weights, gradient, 1))
     norms = torch.linalg.vector_norm(sample_rows(gradient), dim=1)
     torch.testing.assert_close(norms.square(), gradient.square().sum((1, 2, 3)))
@@ -181,16 +211,16 @@ def test_neither_threads_nor_their_absence_change_a_bit(starts, monkeypatch):
     if not starts:
         monkeypatch.setattr(team, "_openmp", lambda: None)
     x, g = torch.randn(40, 3, 9, 9), torch.randn(40, 24, 7, 7)
-    sizes = (3, 3), (1, 1), (1, 1), 1
+    layer = Convolution((3, 3), (1, 1), (1, 1), 1)
     found = []
     for count in (1, 3):
         with threads(count):
-            found.append(convolution_gradients(x, g, *sizes, "direct"))
+            found.append(by_loop.gradients(x, g, layer, ()))
     for one, three in zip(*found, strict=True):
         assert torch.equal(one, three)
 
 
-@pytest.mark.parametrize("method", convolution.METHODS)
+@pytest.mark.parametrize("method", [*convolution.METHODS, "direct"])
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("cache", [500, 2000, 10**6])
@@ -198,13 +228,15 @@ def test_zeros_around_a_sample_are_those_of_a_padded_copy(
     method, groups, order, cache, monkeypatch
 ):
     monkeypatch.setattr(products, "installed", lambda: compiled_today(products))
-    monkeypatch.setattr(convolution, "CACHE_BYTES", cache)
+    for module in (convolution, by_loop):
+        monkeypatch.setattr(module, "CACHE_BYTES", cache)
     torch.manual_seed(0)
     x, g, sides = torch.randn(7, 4, 5, 6), torch.randn(7, 18, 6, 9), (1, 4, 0, 3)
-    sizes = (3, 3), (1, 1), (1, 1), groups
+    layer = Convolution((3, 3), (1, 1), (1, 1), groups)
     x = x.to(memory_format=order)
-    found = convolution_gradients(x, g, *sizes, method, sides)
+    found = gradients_by(method, x, g, layer, sides)
     padded = torch.nn.functional.pad(x, sides)
-    expected = convolution_gradients(padded, g, *sizes, method)
+    expected = gradients_by(method, padded, g, layer)
     assert torch.equal(found.values, expected.values)
-    assert torch.equal(found.norms(), expected.norms())
+    if method == "direct":
+        assert torch.equal(found.squared_norms, expected.squared_norms)

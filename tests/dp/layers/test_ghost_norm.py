@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from dpsgd_explorer.dp.backends.rounding import lengths
 from dpsgd_explorer.dp.layers import rule_for
-from dpsgd_explorer.dp.layers.round_off import UNSEEN, lengths
+from dpsgd_explorer.dp.layers.round_off import UNSEEN
 
 CHOICES = {
     # (layer, input shape, output shape, ghost?): T (d + p) (T + 45) against 16 d p

@@ -178,10 +178,10 @@ def test_a_layer_of_floats_has_each_samples_gradients(packs, options, size):
 
 
 def test_other_precisions_are_left_to_torch():
-    assert lstm_steps.serves(torch.empty(1))
+    assert lstm_steps.is_supported(torch.empty(1))
     for other in (torch.empty(1).double(), torch.empty(1).bfloat16()):
-        assert not lstm_steps.serves(other)
-    assert not lstm_steps.serves(torch.empty(1, device="meta"))
+        assert not lstm_steps.is_supported(other)
+    assert not lstm_steps.is_supported(torch.empty(1, device="meta"))
 
 
 def test_its_constants_are_those_that_the_fit_prints():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.layers.lstm_cell import STEPS_AT_ONCE
+from dpsgd_explorer.dp.backends.lstm import STEPS_AT_ONCE
 from tests.dp.layers.cases import Ragged
 from tests.dp.layers.oracle import Case, check_every_way
 from tests.dp.layers.sequence_cases import Attention, Recurrence

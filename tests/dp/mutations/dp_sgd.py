@@ -11,6 +11,7 @@ import dataclasses
 import torch
 
 from dpsgd_explorer.accounting import Odometer
+from dpsgd_explorer.dp.backends.box_muller import add_products, round_to_grid
 from dpsgd_explorer.dp.clipping import clipped_sum
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import abadi_factors, equal_bounds
@@ -20,7 +21,6 @@ from dpsgd_explorer.dp.ledger.noisy_release import noisy_release
 from dpsgd_explorer.dp.noise import aes_stream
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream
 from dpsgd_explorer.dp.noise.base import Meter
-from dpsgd_explorer.dp.noise.box_muller import add_products, round_to_grid
 from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.noise.secure import SecureNoise
 from dpsgd_explorer.dp.noise.seeded import seeded_generator

@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from dpsgd_explorer.dp.backends.lstm import TorchSteps
 from dpsgd_explorer.dp.layers import (
     attention,
     lstm_cell,
@@ -80,7 +81,7 @@ def recurrent():
             {
                 "slope of the forget gate": wrap(lstm_cell.LSTMCell.back, forget_slope),
                 "memory not carried back": wrap(
-                    lstm_cell.TorchSteps._backward, memory_not_carried
+                    TorchSteps._backward, memory_not_carried
                 ),
                 "projection without later steps": wrap(
                     lstm_cell.LSTMCell.back, no_later_steps

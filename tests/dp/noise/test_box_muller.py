@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from dpsgd_explorer.dp.backends import box_muller
+from dpsgd_explorer.dp.backends.box_muller import add_products, rounds_once
 from dpsgd_explorer.dp.backends.native import box_muller as compiled
-from dpsgd_explorer.dp.noise import box_muller
-from dpsgd_explorer.dp.noise.box_muller import add_products, rounds_once
 from dpsgd_explorer.dp.noise.secure import GRID, SecureNoise, grid_shift
 from tests.dp.c_sources import compiled_with_fault
 from tests.dp.noise.transforms import NAMES, transforms
@@ -281,7 +281,7 @@ def test_without_a_compiled_file_torch_draws(monkeypatch, tmp_path):
     ids=["float64", "strided"],
 )
 def test_what_it_cannot_take_is_left_to_torch(values):
-    assert compiled.serves(torch.zeros(4))
-    assert not compiled.serves(values)
+    assert compiled.is_supported(torch.zeros(4))
+    assert not compiled.is_supported(values)
     SecureNoise().add_to(values, 1.0)
     assert values.count_nonzero() > 0

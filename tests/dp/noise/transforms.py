@@ -2,8 +2,8 @@
 
 from functools import cache
 
+from dpsgd_explorer.dp.backends.box_muller import BoxMuller
 from dpsgd_explorer.dp.backends.native import box_muller as compiled
-from dpsgd_explorer.dp.noise.box_muller import BoxMuller
 from tests.dp.c_sources import compiled_today
 
 NAMES = ["compiled", "torch"]

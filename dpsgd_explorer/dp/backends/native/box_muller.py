@@ -60,7 +60,7 @@ def loaded(file: Path) -> AddNormals | None:
     return add_normals
 
 
-def serves(values: Tensor) -> bool:
+def is_supported(values: Tensor) -> bool:
     """Whether the compiled transform takes these values, [P]."""
     return (
         values.dtype is torch.float32

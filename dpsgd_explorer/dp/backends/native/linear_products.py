@@ -10,15 +10,16 @@ import ctypes
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.backends.linear import LinearGradients, LinearMap
 from dpsgd_explorer.dp.backends.native import team
 from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
 from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.backends.native.weighted_sum import WeightedSums
+from dpsgd_explorer.dp.backends.rounding import AROUND, gamma
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
 NAME = "_linear_products"
@@ -26,38 +27,12 @@ NAME = "_linear_products"
 MANY = 10**7
 #: Roundings of a squared norm: of 16 squares added in float32, and after it.
 ROUNDINGS = 24
+#: Covers what rounding takes off a squared norm that was computed on the way.
+NORM_MARGIN = 1 + gamma(ROUNDINGS + AROUND, torch.float32)
 #: As in the C file: outputs of a unit of work, and inputs of a panel.
 UNIT, PANEL = 64, 16
 #: Numbers in a line of a cache, where each gradient begins.
 LINE = 16
-
-
-class LinearMap(NamedTuple):
-    """A map y = x W^T + b of a batch, whose weight is trained.
-
-    Attributes:
-        inputs: x, [B, T, d].
-        backprops: Gradients of the outputs, [B, T, p].
-        bias: Whether the bias is trained.
-    """
-
-    inputs: Tensor
-    backprops: Tensor
-    bias: bool
-
-
-class Products(NamedTuple):
-    """What is computed of a map.
-
-    Attributes:
-        weight: sum_t g_t x_t^T, [B, p, d].
-        bias: sum_t g_t, [B, p]; None if it is not trained.
-        squared_norms: Of both together, [B].
-    """
-
-    weight: Tensor
-    bias: Tensor | None
-    squared_norms: Tensor
 
 
 class _Map(ctypes.Structure):
@@ -106,7 +81,7 @@ def loaded(file: Path) -> Loop | None:
     return loop(file, "linear_products", _Job, _Map)
 
 
-def serves(x: Tensor, g: Tensor) -> bool:
+def is_supported(x: Tensor, g: Tensor) -> bool:
     """Whether there is a function, and for such values."""
     return (
         x.dtype is g.dtype is torch.float32
@@ -121,7 +96,7 @@ class LinearMaps:
     """Linear maps of one batch, whose gradients are made and summed together.
 
     Args:
-        maps: Those that ``serves`` holds for, of one batch size; at least one.
+        maps: Those that ``is_supported`` holds for, of one batch size; at least one.
     """
 
     def __init__(self, maps: Sequence[LinearMap]) -> None:
@@ -160,19 +135,14 @@ class LinearMaps:
         """B."""
         return len(self.first.inputs)
 
-    def products(
-        self, samples: range | None = None, *, longer: float = 1.0
-    ) -> MadeProducts:
+    def products(self, samples: range) -> MadeProducts:
         """Return the gradients of some samples by all maps, and their norms.
 
         Args:
-            samples: Consecutive samples; all if None.
-            longer: Factor of the squared norms, which have ROUNDINGS roundings.
+            samples: Consecutive samples.
         """
         compiled = installed()
         assert compiled is not None
-        if samples is None:
-            samples = range(self.batch_size)
         count, rows, columns = len(self._maps), len(samples), self._columns
         gradients = POOL.empty(rows * self._numbers)
         norms = torch.empty(count, rows)
@@ -194,7 +164,7 @@ class LinearMaps:
             panels,
             compiled.lanes,
             0,
-            longer,
+            NORM_MARGIN,
         )
         team.run(compiled.function, job)
         return MadeProducts(self, gradients, norms)
@@ -213,13 +183,14 @@ class MadeProducts:
         self.squared_norms = squared_norms
         self._maps, self._gradients = maps, gradients
 
-    def of_first(self) -> Products:
-        """Return what is computed of the first map."""
+    def of_first(self) -> LinearGradients:
+        """Return the gradients by the first map."""
         x, g, bias = self._maps.first
         samples = self.squared_norms.shape[1]
         rows = self._maps.sums.rows(self._gradients, samples)
         weight = next(rows).view(samples, g.shape[2], x.shape[2])
-        return Products(weight, next(rows) if bias else None, self.squared_norms[0])
+        norms = self.squared_norms[0]
+        return LinearGradients(weight, next(rows) if bias else None, norms)
 
     def add_weighted(
         self, weights: Sequence[Tensor], totals: Sequence[Sequence[Tensor]]
@@ -235,22 +206,16 @@ class MadeProducts:
         self._maps.sums.add(self._gradients, of_each, flat)
 
 
-def linear_products(
-    x: Tensor, g: Tensor, *, bias: bool, longer: float = 1.0
-) -> Products | None:
+def linear_gradients(x: Tensor, g: Tensor, *, bias: bool) -> LinearGradients:
     """Return the gradients of y = x W^T + b for each sample, and their norms.
-
-    None where there is no function, or not for such values.
 
     Args:
         x: Inputs, [B, T, d].
-        g: Gradients of the outputs, [B, T, p].
-        bias: Whether the bias has a gradient.
-        longer: Factor of the squared norms, which have ROUNDINGS roundings.
+        g: Gradients of the outputs, [B, T, p].  ``is_supported`` holds for both.
+        bias: If True, the bias has a gradient.
     """
-    if not serves(x, g):
-        return None
-    return LinearMaps([LinearMap(x, g, bias)]).products(longer=longer).of_first()
+    maps = LinearMaps([LinearMap(x, g, bias)])
+    return maps.products(range(len(x))).of_first()
 
 
 def _dense(values: Tensor) -> Tensor:

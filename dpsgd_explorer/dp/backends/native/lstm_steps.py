@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from dpsgd_explorer.dp.backends.lstm import CellWeights, Steps
 from dpsgd_explorer.dp.backends.native import team
 from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
 
@@ -77,7 +78,7 @@ def loaded(file: Path) -> LSTMSteps | None:
     return LSTMSteps(forward, backward)
 
 
-def serves(values: Tensor) -> bool:
+def is_supported(values: Tensor) -> bool:
     """Whether there are functions, and for such values."""
     if values.dtype is not torch.float32 or values.device.type != "cpu":
         return False
@@ -174,6 +175,42 @@ class Sequence:
         shared = team.team(threads, 1, -(-samples // unit))
         addresses = (None if t is None else t.data_ptr() for t in tensors)
         team.run(function.function, _Sequence(shared, *addresses, *sizes))
+
+
+class CompiledSteps(Steps):
+    """The steps by ``lstm_steps.c``."""
+
+    def forward(
+        self, cell: CellWeights, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        active = cell.active
+        self._sequence = Sequence(
+            self.gates,
+            _copied(h),
+            _copied(c),
+            cell.weight_hh,
+            cell.projection,
+            None if active is None else active.squeeze(2).contiguous(),
+            cell.reverse,
+        )
+        sequence = self._sequence
+        sequence.forward()
+        self.unprojected = sequence.unprojected
+        self.hidden_before = sequence.hidden_before.transpose(0, 1)
+        return sequence.outputs, sequence.hidden, sequence.memory
+
+    def backward(
+        self, cell: CellWeights, outputs: Tensor, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        sequence = self._sequence
+        sequence.backward(outputs.contiguous(), _copied(h), _copied(c))
+        self.projected_gradients = sequence.totals
+        return sequence.hidden, sequence.memory
+
+
+def _copied(values: Tensor) -> Tensor:
+    """Return values that may be overwritten, contiguous."""
+    return values.clone(memory_format=torch.contiguous_format)
 
 
 def _packed(matrix: Tensor) -> Tensor:

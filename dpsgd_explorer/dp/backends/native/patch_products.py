@@ -94,9 +94,9 @@ def loaded(file: Path) -> Loop | None:
     return loop(file, "patch_products", _Job)
 
 
-def serves(values: Tensor) -> bool:
+def is_supported(values: Tensor) -> bool:
     """Whether there is a function, and for such values."""
-    if values.dtype is not torch.float32 or values.device.type not in ("cpu", "meta"):
+    if values.dtype is not torch.float32 or values.device.type != "cpu":
         return False
     return installed() is not None
 
@@ -113,10 +113,10 @@ def patch_products(
         into: What ``room`` gave for these samples, or new memory.
 
     Raises:
-        ValueError: ``serves`` says no.
+        ValueError: ``is_supported`` does not hold.
     """
     compiled = installed()
-    if compiled is None or not serves(x) or not x.is_contiguous():
+    if compiled is None or not is_supported(x) or not x.is_contiguous():
         raise ValueError(
             "patch products must be contiguous, float32 and on the CPU, and the kernel "
             f"compiled, got {x.dtype} on {x.device}."

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.backends.native import team
 from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
-from dpsgd_explorer.dp.backends.triton import rows as device_rows
-from dpsgd_explorer.dp.backends.triton.asynchronous import left_out, runs_behind
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
 NAME = "_weighted_sum"
@@ -58,27 +56,25 @@ def loaded(file: Path) -> Loop | None:
     return loop(file, "weighted_sum", _Job, _Sum)
 
 
+def is_supported(rows: Tensor, weights: Tensor, total: Tensor) -> bool:
+    """Return True if the loop takes such tensors, and in less time than torch."""
+    return (
+        rows.numel() >= FEW and _fit(rows, weights, total) and installed() is not None
+    )
+
+
 def add_weighted_sum(rows: Tensor, weights: Tensor, total: Tensor) -> None:
     """Add sum_i weights[i] rows[i], [P], to ``total``.
 
     Args:
         rows: Contiguous, [B, P].
         weights: [B].
-        total: Contiguous, [P].
+        total: Contiguous, [P].  ``is_supported`` holds for the three.
     """
-    if runs_behind(rows):
-        if device_rows.serves(rows, weights, total):
-            device_rows.add_weighted_sums([rows], [weights], [total])
-        else:
-            kept = left_out(rows, weights).to(total.dtype)
-            total.addmv_(kept.t(), weights.to(total.dtype))
-        return
-    numbers = rows.numel()
-    compiled = installed() if numbers >= FEW else None
-    if compiled is None or not _serves(rows, weights, total):
-        total.addmv_(rows.t(), weights)
-        return
+    compiled = installed()
+    assert compiled is not None
     columns = -(-total.numel() // UNIT)
+    numbers = rows.numel()
     addresses = rows.data_ptr(), weights.data_ptr(), total.data_ptr()
     own = _Sum(*addresses, total.numel(), 0)
     _run(compiled, ctypes.addressof(own), 1, len(rows), columns, numbers)
@@ -126,7 +122,7 @@ class WeightedSums:
         """
         compiled, samples = installed(), len(weights[0])
         distinct = {id(own): own for own in weights}
-        if compiled is None or not _serves(gradients, *distinct.values(), *totals):
+        if compiled is None or not _fit(gradients, *distinct.values(), *totals):
             every = zip(self.rows(gradients, samples), weights, totals, strict=True)
             for rows, own, total in every:
                 total.add_((own @ rows).view(total.shape))
@@ -160,7 +156,7 @@ def _run(
     team.run(compiled.function, job)
 
 
-def _serves(*tensors: Tensor) -> bool:
+def _fit(*tensors: Tensor) -> bool:
     return all(
         t.dtype is torch.float32 and t.is_cpu and t.is_contiguous() for t in tensors
     )

@@ -16,8 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.triton import rows
-
 KEY_BYTES = 32
 #: Most numbers of a call: 2^30 take 2^27 blocks of the cipher, which counts 2^32.
 MOST_NUMBERS = 2**30
@@ -84,8 +82,3 @@ class DeviceNoise:
 def _kernel() -> Any:
     """Return the module of the kernel, which needs Triton."""
     return import_module("dpsgd_explorer.dp.backends.triton.noise_kernel")
-
-
-def serves(values: Tensor) -> bool:
-    """Whether noise on these values is drawn on their device."""
-    return values.dtype is torch.float32 and rows.serves(values)

@@ -1,9 +1,9 @@
 """ChaCha20 and Box-Muller in one kernel: noise on a sum, without a byte beside it.
 
-Each lane encrypts one block of zeros under the key, 16 words of 32 bits, makes 5 pairs
-of normal numbers of 15 of them, adds these and rounds to the grid.  The transform is
-that of ``noise/box_muller.c``, operation by operation, so that of the same bits it
-makes the same numbers; what is idealised is described in ``noise.secure``.
+Each lane encrypts one block of zeros under the key, 16 words of 32 bits, turns 15 of
+them into 5 pairs of normal numbers, adds these and rounds to the grid.  The transform
+repeats ``backends/native/box_muller.c``, operation by operation: equal bits give equal
+numbers.  What is idealised is described in ``noise.secure``.
 
 Source: Nir and Langley (2018), RFC 8439, section 2.3 (the ChaCha20 block function).
 """

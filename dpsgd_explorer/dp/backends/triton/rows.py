@@ -18,8 +18,6 @@ from torch import Tensor
 #: Most roundings of a sum of squares: of the square, 8 and 7 in turn in a lane, 7 over
 #: the lanes, and the total's.
 ROUNDINGS = 24
-#: Types of devices that the kernels are for.
-DEVICES = {"cuda"}
 #: Dtypes of what is read; sums are float32.
 DTYPES = (torch.float32, torch.bfloat16)
 #: Numbers of which a load may take several, and the bytes that it begins at.
@@ -32,16 +30,9 @@ def installed() -> bool:
     return find_spec("triton") is not None
 
 
-def runs_on(device: torch.device) -> bool:
-    """Whether the kernels run on a device."""
-    return device.type in DEVICES and installed()
-
-
-def serves(*tensors: Tensor) -> bool:
-    """Whether the kernels take such tensors."""
-    return runs_on(tensors[0].device) and all(
-        t.is_contiguous() and t.dtype in DTYPES for t in tensors
-    )
+def is_supported(*tensors: Tensor) -> bool:
+    """Return True if the kernels take such tensors, which are on one device."""
+    return all(t.is_contiguous() and t.dtype in DTYPES for t in tensors)
 
 
 class Kind(NamedTuple):
@@ -74,7 +65,7 @@ def squared_norms(rows: Sequence[Tensor], longer: float) -> Tensor:
     Before that factor each has ROUNDINGS roundings.
 
     Args:
-        rows: As ``serves`` takes them.
+        rows: As ``is_supported`` takes them.
         longer: Factor.
     """
     from dpsgd_explorer.dp.backends.triton import row_kernels as kernels
@@ -109,7 +100,7 @@ def add_weighted_sums(
     """Add sum_i weights[i] rows[i] to each total, leaving out rows of weight 0.
 
     Args:
-        rows: [B, ...] each, as ``serves`` takes them.
+        rows: [B, ...] each, as ``is_supported`` takes them.
         weights: Contiguous float32 [B] each.
         totals: Contiguous float32 [...] each.
 

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from dpsgd_explorer.dp.backends.triton.asynchronous import LateFlag, runs_behind
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.asynchronous import LateFlag
 from dpsgd_explorer.dp.checks.loss import autograd_nodes, patterns
 from dpsgd_explorer.dp.checks.loss.autograd_nodes import (
     Ask,
@@ -866,7 +867,7 @@ def _check_total_weight(view: GraphView, node: Node, size: int) -> None:
         saved_value(node, "total_weight"),
     )
     failed = partial(_raise_mixed, total, target, weights, size)
-    is_late = runs_behind(target)
+    is_late = backend_of(target).is_async
     is_count: Any  # a bool, or a tensor of one
     if target.numel() < LARGEST_EXACT.get(total.dtype, 0):
         is_count = (total if is_late else float(total)) == target.numel()

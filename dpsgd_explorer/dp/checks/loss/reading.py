@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpsgd_explorer.dp.backends.triton.asynchronous import LateFlag
+from dpsgd_explorer.dp.backends.asynchronous import LateFlag
 from dpsgd_explorer.errors import MixedLossError
 
 #: Number of different graphs of losses in one run; a run with more gets no epsilon.

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpsgd_explorer.dp.backends.triton.asynchronous import LateFlag, runs_behind
+from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.asynchronous import LateFlag
 from dpsgd_explorer.dp.checks.loss.autograd_nodes import (
     edge_of,
     execution_engine,
@@ -133,7 +134,7 @@ def _with_gradients(reading: LossReading, gradients: Any) -> LossReading:
     for gradient in gradients:
         if gradient is None:
             continue
-        if gradient.numel() == 1 and runs_behind(gradient):
+        if gradient.numel() == 1 and backend_of(gradient).is_async:
             is_one = LateFlag((gradient == 1).reshape(()))
             late.append(LateCondition(is_one, lambda: WAS_GIVEN))
         elif gradient.numel() != 1 or gradient.item() != 1:

@@ -7,9 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsgd_explorer.dp.backends.linear import LinearMap
 from dpsgd_explorer.dp.backends.native import linear_products as products
 from dpsgd_explorer.dp.backends.native import weighted_sum
-from dpsgd_explorer.dp.backends.native.linear_products import LinearMap, LinearMaps
+from dpsgd_explorer.dp.backends.native.linear_products import LinearMaps
 from dpsgd_explorer.training.cpu.threads import threads
 from tests.dp.c_sources import compiled_today, compiled_with_fault
 
@@ -93,7 +94,7 @@ def test_a_map_gives_the_same_bits_among_others_and_alone():
     totals = [[torch.zeros(g.shape[1:]) for g in expected(m, ...)] for m in maps]
     made.add_weighted([second] * len(maps), totals)
     for number, (x, g, bias) in enumerate(maps):
-        alone = products.linear_products(x[1:4], g[1:4], bias=bias)
+        alone = products.linear_gradients(x[1:4], g[1:4], bias=bias)
         assert torch.equal(made.squared_norms[number], alone.squared_norms)
         for total, rows in zip(totals[number], alone[: 1 + bias], strict=True):
             assert torch.equal(total, rows[1])
@@ -104,7 +105,9 @@ def test_totals_that_lie_apart_are_added_to():
     maps = drawn(FOUR[:1])
     wide = torch.zeros(130, 80)  # every other column is another's
     totals = [[wide[:, ::2], torch.zeros(130)]]
-    LinearMaps(maps).products().add_weighted([torch.ones(SAMPLES)], totals)
+    LinearMaps(maps).products(range(SAMPLES)).add_weighted(
+        [torch.ones(SAMPLES)], totals
+    )
     weight = expected(maps[0], ...)[0].sum(0).float()
     torch.testing.assert_close(wide[:, ::2], weight, rtol=1e-4, atol=1e-4)
     assert not wide[:, 1::2].any()
@@ -119,13 +122,13 @@ def test_without_compiled_sums_torch_adds(monkeypatch):
 @pytest.mark.usefixtures("todays_source")
 def test_a_map_without_inputs_has_the_gradients_of_its_bias():
     g = torch.randn(2, 3, 4)
-    found = products.linear_products(torch.randn(2, 3, 0), g, bias=True)
+    found = products.linear_gradients(torch.randn(2, 3, 0), g, bias=True)
     assert found.weight.shape == (2, 4, 0)
     torch.testing.assert_close(found.bias, g.sum(1))
 
 
-def test_a_map_without_outputs_is_not_served():
-    assert not products.serves(torch.randn(2, 3, 4), torch.randn(2, 3, 0))
+def test_a_map_without_outputs_is_not_supported():
+    assert not products.is_supported(torch.randn(2, 3, 4), torch.randn(2, 3, 0))
 
 
 FAULTS = {

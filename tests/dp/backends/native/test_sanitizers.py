@@ -21,11 +21,14 @@ EXERCISES = {
     "_box_muller": "noise/test_box_muller.py",
     "_patch_products": "layers/test_convolution_gradients.py",
     "_linear_products": "layers/test_linear_gradients.py",
-    "_weighted_sum": "kernels/test_weighted_sum.py",
-    "_single_position": "kernels/test_single_position.py",
+    "_weighted_sum": "backends/native/test_weighted_sum.py",
+    "_outer_products": "backends/native/test_outer_products.py",
     "_lstm_steps": "layers/test_lstm_steps.py",
 }
-MORE = {"threads": "kernels/test_team.py", "maps": "kernels/test_linear_maps.py"}
+MORE = {
+    "threads": "backends/native/test_team.py",
+    "maps": "backends/native/test_linear_maps.py",
+}
 #: Left out: faults that are planted there, and what compiles another way.
 LEFT_OUT = "not fault and not another_version and not constants and not without_a"
 FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g"]

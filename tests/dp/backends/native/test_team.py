@@ -37,7 +37,7 @@ def multiplies_all(function, samples, columns):
     g = torch.randn(samples, 2, linear_products.UNIT * columns - 5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear_products, "installed", lambda: function)
-        found = linear_products.linear_products(x, g, bias=False)
+        found = linear_products.linear_gradients(x, g, bias=False)
     norms = (g.mT @ x).flatten(1).norm(dim=1)
     return torch.allclose(found.weight, g.mT @ x, atol=1e-5) and torch.allclose(
         found.squared_norms.sqrt(), norms, rtol=1e-4

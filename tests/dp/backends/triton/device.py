@@ -1,7 +1,7 @@
 """The device of these tests: an accelerator, or a processor that is taken for one.
 
 Where there is none, the kernels are run by Triton's interpreter, from the same source,
-and Python reads values of the processor as late as those of an accelerator.
+and the processor takes the backend of an accelerator.
 """
 
 import os
@@ -11,7 +11,11 @@ from pathlib import Path
 
 import torch
 
-from dpsgd_explorer.dp.backends.triton import asynchronous, rows
+from dpsgd_explorer.dp.backends import using
+from dpsgd_explorer.dp.backends.asynchronous import AsyncBackend
+from dpsgd_explorer.dp.backends.torch import TorchBackend
+from dpsgd_explorer.dp.backends.triton import rows
+from dpsgd_explorer.dp.backends.triton.backend import TritonBackend
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 #: Where the interpreter is installed: beside the environment, which torch reads.
@@ -30,11 +34,9 @@ if DEVICE == "cpu":
 @contextmanager
 def taken_for_an_accelerator(*, kernels=True):
     """Let tensors on DEVICE be an accelerator's, for which there may be kernels."""
-    before = asynchronous.BEHIND, rows.DEVICES
-    asynchronous.BEHIND = {*asynchronous.BEHIND, DEVICE}
-    rows.DEVICES = {DEVICE} if kernels else set()
-    try:
-        assert rows.installed(), "Triton is missing; `make test` installs it"
-        yield
-    finally:
-        asynchronous.BEHIND, rows.DEVICES = before
+    assert rows.installed(), "Triton is missing; `make test` installs it"
+    backend = TritonBackend() if kernels else AsyncBackend()
+    if DEVICE == "cpu":
+        backend.chunk_bytes = TorchBackend().chunk_bytes
+    with using(backend, DEVICE):
+        yield backend

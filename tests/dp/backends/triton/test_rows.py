@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from dpsgd_explorer.dp.backends.triton import rows
-from dpsgd_explorer.dp.layers.base import LONGER
+from dpsgd_explorer.dp.backends.triton.backend import NORM_MARGIN
 from tests.dp.backends.triton.device import DEVICE, taken_for_an_accelerator
 
 SHAPES = [(1,), (5,), (768,), (8191,), (8192,), (8193,), (48, 1000), (3, 5, 7)]
@@ -36,7 +36,7 @@ def gradients(dtypes, samples=SAMPLES):
 @DTYPES
 def test_norms_are_exact_and_never_too_short(dtypes):
     every = gradients(dtypes)
-    found = rows.squared_norms(every, LONGER).cpu().double().numpy()
+    found = rows.squared_norms(every, NORM_MARGIN).cpu().double().numpy()
     exact = np.array(
         [g.flatten(1).double().square().sum(1).cpu().numpy() for g in every]
     )
@@ -49,7 +49,7 @@ def test_norms_of_numbers_that_round_down_are_not_too_short():
     # Each square is 1 + 2^-23 + 2^-48, of which a sum in float32 loses most.
     row = torch.full((2, 8192 * 3), 1 + 2.0**-24 * 2, device=DEVICE)
     row[:, 0] = 2.0**12
-    [found] = rows.squared_norms([row], LONGER).cpu().double()
+    [found] = rows.squared_norms([row], NORM_MARGIN).cpu().double()
     exact = row.double().square().sum(1).cpu()
     assert bool((found >= exact).all())
 
@@ -92,7 +92,7 @@ def test_without_samples_there_are_no_norms_and_nothing_is_added():
     totals = [torch.ones(g.shape[1:], device=DEVICE) for g in every]
     weights = [torch.ones(0, device=DEVICE)] * len(every)
     rows.add_weighted_sums(every, weights, totals)
-    assert rows.squared_norms(every, LONGER).shape == (len(every), 0)
+    assert rows.squared_norms(every, NORM_MARGIN).shape == (len(every), 0)
     assert all(bool((total == 1).all()) for total in totals)
 
 

@@ -1,6 +1,6 @@
 """Gradients that are one outer product per sample: norms and sums of many layers.
 
-Compiled from ``single_position.c``, where that was done at install time and the
+Compiled from ``outer_products.c``, where that was done at install time and the
 processor has AVX2.
 """
 
@@ -16,50 +16,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.backends.linear import OuterProductCall, WeightedCall
 from dpsgd_explorer.dp.backends.native.library import Function, compiled_file, opened
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
-NAME = "_single_position"
+NAME = "_outer_products"
 #: Roundings of a sum of squares: of those added in float32.
 ROUNDINGS = 24
 #: Multiply-adds up to which a product costs less here than a call of torch's.
 FEW = 2**14
 #: Numbers of ``struct call`` and of ``struct sum``.
 _OF_CALL, _OF_SUM = 6, 10
-
-
-class SinglePosition(NamedTuple):
-    """A call of a layer with weight and bias, both trained, on inputs [B, d].
-
-    Attributes:
-        inputs: x, [B, d].
-        backprops: g, [B, p].
-    """
-
-    inputs: Tensor
-    backprops: Tensor
-
-    @property
-    def kind(self) -> tuple[int, torch.dtype, torch.dtype, torch.device]:
-        """What calls must have in common to be measured together."""
-        x, g = self
-        return x.shape[0], x.dtype, g.dtype, g.device
-
-
-class WeightedCall(NamedTuple):
-    """A call, the factor of each sample, and what their sum is added to.
-
-    Attributes:
-        call: x and g.
-        weights: [B].
-        weight: Sum of the gradients of the weight, [p, d].
-        bias: Of the bias, [p].
-    """
-
-    call: SinglePosition
-    weights: Tensor
-    weight: Tensor
-    bias: Tensor
 
 
 class Functions(NamedTuple):
@@ -99,7 +66,7 @@ def loaded(file: Path) -> Functions | None:
     return Functions(norms, weighted, rows, lanes)
 
 
-def serves(call: SinglePosition) -> bool:
+def is_supported(call: OuterProductCall) -> bool:
     """Whether there are functions, and for such values."""
     x, g = call
     return (
@@ -111,13 +78,13 @@ def serves(call: SinglePosition) -> bool:
     )
 
 
-def squared_norms(calls: Sequence[SinglePosition], longer: float) -> Sequence[Tensor]:
+def squared_norms(calls: Sequence[OuterProductCall], longer: float) -> Sequence[Tensor]:
     """Return ||g_i||^2 (||x_i||^2 + 1) times ``longer``, L times float32 [B].
 
     Each of the two sums of squares has ROUNDINGS roundings, and their product one.
 
     Args:
-        calls: L calls of one kind; ``serves`` says yes.
+        calls: L calls of one kind; ``is_supported`` holds.
         longer: Factor.
     """
     compiled = installed()
@@ -133,7 +100,7 @@ def squared_norms(calls: Sequence[SinglePosition], longer: float) -> Sequence[Te
     return norms.unbind(0) if count > 1 else (norms,)
 
 
-def serves_sum(weighted: WeightedCall) -> bool:
+def sum_is_supported(weighted: WeightedCall) -> bool:
     """Whether there are functions for a weighted sum of such values."""
     call, weights, weight, bias = weighted
     return (
@@ -144,7 +111,7 @@ def serves_sum(weighted: WeightedCall) -> bool:
         and weights.is_contiguous()
         and weight.is_contiguous()
         and bias.is_contiguous()
-        and serves(call)
+        and is_supported(call)
     )
 
 
@@ -152,7 +119,7 @@ def add_weighted(calls: Sequence[WeightedCall], scale: float) -> None:
     """Add sum_i scale weights[i] g_i x_i^T and sum_i scale weights[i] g_i.
 
     Args:
-        calls: L calls of one batch size; ``serves_sum`` says yes.
+        calls: L calls of one batch size; ``sum_is_supported`` holds.
         scale: Factor.
     """
     compiled = installed()
@@ -211,7 +178,7 @@ def _is_row(values: Tensor, size: torch.Size) -> bool:
     )
 
 
-def _row(call: SinglePosition) -> tuple[int, ...]:
+def _row(call: OuterProductCall) -> tuple[int, ...]:
     """Return what a ``struct call`` or ``struct sum`` has of a call."""
     x, g = call
     return (

@@ -5,16 +5,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsgd_explorer.dp.backends.native import single_position as module
-from dpsgd_explorer.dp.backends.native.single_position import (
-    SinglePosition,
-    WeightedCall,
-)
-from dpsgd_explorer.dp.layers.round_off import norms_of, sum_of
-from dpsgd_explorer.dp.layers.single_position import squared_norms
+from dpsgd_explorer.dp.backends.linear import OuterProductCall, WeightedCall
+from dpsgd_explorer.dp.backends.native import outer_products as module
+from dpsgd_explorer.dp.backends.native.backend import NativeBackend
 from tests.dp.c_sources import compiled_today, compiled_with_fault
 
-SOURCE = "dpsgd_explorer/dp/backends/native/single_position.c"
+SOURCE = "dpsgd_explorer/dp/backends/native/outer_products.c"
+NATIVE = NativeBackend()
 SIZES = [0, 1, 7, 8, 15, 16, 17, 127, 128, 1023, 1024, 1025, 1160]
 #: (inputs, outputs) of each layer.
 LAYERS = st.lists(
@@ -24,7 +21,7 @@ LAYERS = st.lists(
 
 def drawn(samples, inputs, outputs):
     # Columns of wider tensors: rows do not follow each other.
-    return SinglePosition(
+    return OuterProductCall(
         torch.randn(samples, inputs + 3)[:, :inputs],
         torch.randn(samples, outputs + 5)[:, :outputs],
     )
@@ -42,8 +39,8 @@ def are_right(functions, samples, sizes, lanes=16):
     functions = functions._replace(lanes=min(lanes, functions.lanes))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "installed", lambda: functions)
-        assert all(map(module.serves, calls))
-        found = torch.stack(list(squared_norms(calls))).double()
+        assert all(map(module.is_supported, calls))
+        found = torch.stack(list(NATIVE.outer_product_norms(calls))).double()
     exact = torch.stack([exact_norms(call) for call in calls])
     return torch.allclose(found, exact, rtol=1e-5) and bool((found >= exact).all())
 
@@ -56,12 +53,12 @@ def adds_right(functions, samples, sizes, scale=3.0):
         x, g = drawn(samples, inputs, outputs)
         weights = torch.rand(samples)
         totals = torch.randn(outputs, inputs), torch.randn(outputs)
-        calls.append(WeightedCall(SinglePosition(x, g), weights, *totals))
+        calls.append(WeightedCall(OuterProductCall(x, g), weights, *totals))
         scaled = scale * weights.double().unsqueeze(1) * g
         expected += [totals[0] + scaled.mT @ x.double(), totals[1] + scaled.sum(0)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "installed", lambda: functions)
-        assert all(map(module.serves_sum, calls))
+        assert all(map(module.sum_is_supported, calls))
         module.add_weighted(calls, scale)
     found = [total for call in calls for total in call[2:]]
     return all(
@@ -76,11 +73,11 @@ def adds_rows(functions):
     rows += [torch.tensor([each, 0.0]) for each in (1.0, 1.0, 1.0, 1.0, -3e8)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "installed", lambda: functions)
-        roots, are_finite = norms_of(rows)
-        infinite = norms_of([*rows, torch.tensor([1.0, torch.inf])])
-        huge = norms_of([torch.full((2,), 3e38)] * 2)
+        roots, are_finite = NATIVE.roots_of_sums(rows)
+        infinite = NATIVE.roots_of_sums([*rows, torch.tensor([1.0, torch.inf])])
+        huge = NATIVE.roots_of_sums([torch.full((2,), 3e38)] * 2)
         return (
-            sum_of(rows).tolist() == [4.0, 6.0]
+            NATIVE.sum_of(rows).tolist() == [4.0, 6.0]
             and roots.square().tolist() == pytest.approx([4.0, 6.0])
             and are_finite
             and infinite.are_finite is False
@@ -117,7 +114,7 @@ def test_what_is_no_finite_norm_is_none_of_one(value):
     x, g = drawn(3, 40, 2)
     x = x.contiguous()
     x[1, 33] = value
-    [found] = squared_norms([SinglePosition(x, g)])
+    [found] = NATIVE.outer_product_norms([OuterProductCall(x, g)])
     assert torch.isfinite(found).tolist() == [True, False, True]
 
 
@@ -126,8 +123,8 @@ def test_what_is_no_finite_norm_is_none_of_one(value):
 )
 def test_other_values_are_left_to_torch(x):
     g = torch.ones(2, 4, dtype=x.dtype)
-    assert not module.serves(SinglePosition(x, g))
-    [found] = squared_norms([SinglePosition(x, g)])
+    assert not module.is_supported(OuterProductCall(x, g))
+    [found] = NATIVE.outer_product_norms([OuterProductCall(x, g)])
     assert found.tolist() == pytest.approx([4 * (3 + 1)] * 2)
 
 
@@ -147,13 +144,13 @@ def test_other_values_are_left_to_torch(x):
 )
 def test_other_sums_are_left_to_torch(given):
     usual = WeightedCall(
-        SinglePosition(torch.ones(2, 3), torch.ones(2, 4)),
+        OuterProductCall(torch.ones(2, 3), torch.ones(2, 4)),
         torch.ones(2),
         torch.ones(4, 3),
         torch.ones(4),
     )
-    assert module.serves_sum(usual)
-    assert not module.serves_sum(usual._replace(**given))
+    assert module.sum_is_supported(usual)
+    assert not module.sum_is_supported(usual._replace(**given))
 
 
 @pytest.mark.parametrize(
@@ -172,9 +169,9 @@ def test_other_rows_are_left_to_torch(rows):
 
 def test_without_a_compiler_torch_measures(monkeypatch):
     call = drawn(4, 30, 20)
-    [compiled] = squared_norms([call], 3.0)
+    [compiled] = NATIVE.outer_product_norms([call], 3.0)
     monkeypatch.setattr(module, "installed", lambda: None)
-    [by_torch] = squared_norms([call], 3.0)
+    [by_torch] = NATIVE.outer_product_norms([call], 3.0)
     torch.testing.assert_close(by_torch, compiled)
 
 

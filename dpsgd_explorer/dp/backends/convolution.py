@@ -1,11 +1,8 @@
-"""Per-sample weight gradients of a convolution, in one to three dimensions.
+"""Per-sample weight gradients of a convolution, in one to three dimensions, by torch.
 
 The gradient of sample i is G_i U_i^T, with U_i the patches under each of its output
-positions.  Four methods compute the product:
+positions.  Three methods compute the product:
 
-- *direct*: a loop over positions, compiled, that reads entries where they lie
-  (``kernels.patch_products``).  It takes about as long as torch's gradient of the whole
-  batch, and is there for float32 on processors with AVX2, where it was compiled.
 - *rows*: one copy of the image per kernel offset in all but the first spatial
   dimension.  In such a copy the positions under a kernel row are consecutive, so each
   kernel row is one matrix product on a slice.  It copies k_1 times less than patches.
@@ -25,7 +22,6 @@ Source: Rochette et al. (2019), arXiv:1912.06015 (the grouped convolution).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -34,18 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.native.patch_products import (
-    ROUNDINGS,
-    Kernel,
-    Products,
-    patch_products,
-    room,
-    serves,
-)
-from dpsgd_explorer.dp.layers.base import gradient_squared_norms
-from dpsgd_explorer.dp.layers.round_off import AROUND, gamma
-
-METHODS = ("rows", "patches", "grouped", "direct")
+METHODS = ("rows", "patches", "grouped")
 
 #: Copied entries of patches per sample that take as long as one more matrix product.
 CALL = 4000
@@ -53,11 +38,22 @@ CALL = 4000
 NARROW = 32
 #: Bytes of copies in memory at once, so that they stay in cache.
 CACHE_BYTES = 4 * 2**20
-#: Output channels of a group below which most of a vector is empty.
-FEW_OUTPUTS = 8
 
-#: Most by which rounding shortens a squared norm that was made on the way.
-_OF_SQUARES = gamma(ROUNDINGS + AROUND, torch.float32)
+
+class Convolution(NamedTuple):
+    """The settings of a convolution, one number per dimension.
+
+    Attributes:
+        kernel_size: k_1 .. k_n.
+        stride: Steps between neighbouring positions.
+        dilation: Steps between neighbouring entries of a patch.
+        groups: G.
+    """
+
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
 
 
 class SampleGradients(NamedTuple):
@@ -65,75 +61,48 @@ class SampleGradients(NamedTuple):
 
     Attributes:
         values: [B, p, C/G, *kernel_size].
-        squared_norms: Never too small, [B]; None if they were not made on the way.
+        squared_norms: Never too small, [B]; None if they were not computed on the way.
     """
 
     values: Tensor
     squared_norms: Tensor | None
 
-    def norms(self) -> Tensor:
-        """Return the squared norms, [B]."""
-        if self.squared_norms is None:
-            return gradient_squared_norms({"weight": self.values})
-        return self.squared_norms
 
-
-def convolution_gradients(
+def gradients(
     x: Tensor,
     g: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    method: str = "",
+    layer: Convolution,
     sides: Sequence[int] = (),
-) -> SampleGradients:
-    """Return the weight gradient of every sample.
+    method: str = "",
+) -> Tensor:
+    """Return the weight gradient of every sample, [B, p, C/G, *kernel_size].
 
     Args:
         x: Inputs, [B, C, *size].
         g: Output gradients, [B, p, *positions].
-        kernel_size: One number per dimension, as in stride and dilation.
-        stride: Stride of the layer.
-        dilation: Dilation of the layer.
-        groups: G.
-        method: One of METHODS; the estimated one if not given.
+        layer: The settings.
         sides: Zeros to put around each sample, as ``F.pad`` counts them.
+        method: One of METHODS; the estimated one if not given.
     """
+    groups = layer.groups
     batch, depth, outputs = len(x), x.shape[1] // groups, g.shape[1] // groups
-    shape = batch, groups * outputs, depth, *kernel_size
     if batch == 0:
-        return SampleGradients(x.new_zeros(shape), None)
-    windows = _Windows(g.shape[2:], kernel_size, stride, dilation)
+        return x.new_zeros(0, groups * outputs, depth, *layer.kernel_size)
+    windows = Windows(g.shape[2:], layer)
     method = method or estimated_method(
-        windows.positions, kernel_size, depth, groups, outputs if serves(x) else 0
+        windows.positions, layer.kernel_size, depth, groups
     )
-    if method != "direct" and any(sides):
-        x, sides = F.pad(x, list(sides)), ()
+    if any(sides):
+        x = F.pad(x, list(sides))
     if method == "grouped":
-        values = _by_groups(x, g, kernel_size, stride, dilation, groups)
-        return SampleGradients(values, None)
-    x, g = _by_group(x, groups), _by_group(g, groups)
-    norms = None
-    if method == "direct":
-        gradients, squares = _directly(x, g, windows, sides)
-        upper = squares.view(batch, groups).sum(1).mul_(1 + _OF_SQUARES)
-        norms = upper.to(x.dtype)
-    else:
-        make = _by_patches if method == "patches" else _by_rows
-        gradients = make(x, g, windows)  # [B G, k_1, p/G, k_2 .. k_n, C/G]
-    dims = len(kernel_size)
-    kernel_dims = (1, *range(3, 2 + dims))
-    ordered = gradients.permute(0, 2, 2 + dims, *kernel_dims)
-    return SampleGradients(ordered.reshape(shape), norms)
+        return _by_groups(x, g, layer)
+    make = _by_patches if method == "patches" else _by_rows
+    made = make(by_group(x, groups), by_group(g, groups), windows)
+    return in_weight_order(made, batch)
 
 
 def estimated_method(
-    positions: int,
-    kernel_size: Sequence[int],
-    depth: int,
-    groups: int,
-    direct_outputs: int = 0,
+    positions: int, kernel_size: Sequence[int], depth: int, groups: int
 ) -> str:
     """Return the method that is likely to be the quickest.
 
@@ -142,10 +111,7 @@ def estimated_method(
         kernel_size: One number per dimension.
         depth: Input channels of a group, C/G.
         groups: G.
-        direct_outputs: Output channels of a group, p/G; 0 where nothing is compiled.
     """
-    if direct_outputs >= FEW_OUTPUTS and prod(kernel_size) > 1:
-        return "direct"
     if depth == 1 < groups:
         return "grouped"
     columns = depth * prod(kernel_size[1:])
@@ -154,20 +120,28 @@ def estimated_method(
     return "patches" if is_narrow or patch_entries < CALL * kernel_size[0] else "rows"
 
 
-class _Windows:
-    """The inputs under each kernel offset."""
+def in_weight_order(made: Tensor, batch: int) -> Tensor:
+    """Return [B G, k_1, p/G, k_2 .. k_n, C/G] as [B, p, C/G, k_1 .. k_n]."""
+    dims = made.dim() - 3
+    ordered = made.permute(0, 2, 2 + dims, 1, *range(3, 2 + dims))
+    _, outputs, depth, *kernel_size = ordered.shape
+    groups = len(made) // batch
+    return ordered.reshape(batch, groups * outputs, depth, *kernel_size)
 
-    def __init__(
-        self,
-        out: Sequence[int],
-        kernel_size: Sequence[int],
-        stride: Sequence[int],
-        dilation: Sequence[int],
-    ) -> None:
-        self.out, self.kernel_size = tuple(out), tuple(kernel_size)
-        self.stride, self.dilation = tuple(stride), tuple(dilation)
+
+class Windows:
+    """The inputs under each kernel offset.
+
+    Args:
+        out: Output positions of each dimension.
+        layer: The settings.
+    """
+
+    def __init__(self, out: Sequence[int], layer: Convolution) -> None:
+        self.out, self.kernel_size = tuple(out), tuple(layer.kernel_size)
+        self.stride, self.dilation = tuple(layer.stride), tuple(layer.dilation)
         self.positions = prod(out)
-        self.patch_entries = self.positions * prod(kernel_size)
+        self.patch_entries = self.positions * prod(layer.kernel_size)
 
     def under(self, dim: int, offset: int) -> slice:
         """Return the inputs under one kernel offset of a spatial dimension."""
@@ -183,70 +157,13 @@ class _Windows:
         ]
 
 
-def _directly(
-    x: Tensor, g: Tensor, windows: _Windows, sides: Sequence[int]
-) -> Products:
-    """Return [B, k_1, p, k_2 .. k_n, C] and squared norms.
-
-    Few samples are padded at once: their copy is still in cache when it is read.
-    """
-    batch, depth, g = len(x), x.shape[1], g.flatten(2)
-    values, squares = room(batch, prod(windows.kernel_size) * depth, g.shape[1])
-    sample_bytes = g.element_size() * x[0].numel()
-    at_once = max(1, CACHE_BYTES // sample_bytes) if any(sides) else batch
-    for start in range(0, batch, at_once):
-        part = slice(start, start + at_once)
-        read = F.pad(x[part], list(sides)) if any(sides) else x
-        read = read.contiguous()
-        steps = windows.out, windows.kernel_size, windows.stride, windows.dilation
-        kernel = _kernel(read.stride()[1:], depth, *steps)
-        patch_products(read, g[part], kernel, Products(values[part], squares[part]))
-    entries = *windows.kernel_size, depth
-    return Products(values.unflatten(1, entries).movedim(-1, 2), squares)  # type: ignore[no-untyped-call]
-
-
-@lru_cache(maxsize=256)
-def _kernel(
-    strides: tuple[int, ...],
-    depth: int,
-    out: tuple[int, ...],
-    kernel_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> Kernel:
-    """Return where the entries of a sample lie, its channels last in each patch.
-
-    Args:
-        strides: In memory, of the channels and of the spatial dimensions.
-        depth: Channels.
-        out: Positions per dimension.
-        kernel_size: One number per dimension, as in stride and dilation.
-        stride: Stride of the layer.
-        dilation: Dilation of the layer.
-    """
-    channel, *steps = strides
-    moves = [s * step for s, step in zip(stride, steps, strict=True)]
-    holes = [d * step for d, step in zip(dilation, steps, strict=True)]
-    rows = _sums_of(moves[:-1], out[:-1])
-    offsets = _sums_of([*holes, channel], [*kernel_size, depth])
-    return Kernel(rows, out[-1], moves[-1], offsets)
-
-
-def _by_group(values: Tensor, groups: int) -> Tensor:
+def by_group(values: Tensor, groups: int) -> Tensor:
     """Return [B, C, *size] as [B G, C/G, *size]."""
     batch, channels, *size = values.shape
     return values.reshape(batch * groups, channels // groups, *size)
 
 
-def _sums_of(steps: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return the sum of index times step for all indices, the last running fastest."""
-    return [
-        sum(i * step for i, step in zip(index, steps, strict=True))
-        for index in product(*map(range, sizes))
-    ]
-
-
-def _by_rows(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:
+def _by_rows(x: Tensor, g: Tensor, windows: Windows) -> Tensor:
     rows, outputs, depth = windows.kernel_size[0], g.shape[1], x.shape[1]
     inner = windows.inner_offsets()
     gradients = x.new_empty(len(x), rows, outputs, len(inner) * depth)
@@ -262,7 +179,7 @@ def _fill_rows(
     gradients: Tensor,
     x: Tensor,
     g: Tensor,
-    windows: _Windows,
+    windows: Windows,
     inner: Sequence[tuple[slice, ...]],
 ) -> None:
     """Write the gradients [b, k_1, p, K C] of a few samples, kernel row by row."""
@@ -279,7 +196,7 @@ def _fill_rows(
         torch.bmm(g, under.transpose(1, 2), out=gradients[:, row])
 
 
-def _by_patches(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:
+def _by_patches(x: Tensor, g: Tensor, windows: Windows) -> Tensor:
     sample_bytes = x.shape[1] * windows.patch_entries * x.element_size()
     at_once = max(1, CACHE_BYTES // max(1, sample_bytes))
     outputs, depth = g.shape[1], x.shape[1]
@@ -292,7 +209,7 @@ def _by_patches(x: Tensor, g: Tensor, windows: _Windows) -> Tensor:
     return gradients.view(shape).transpose(1, 2)
 
 
-def _patches(x: Tensor, windows: _Windows) -> Tensor:
+def _patches(x: Tensor, windows: Windows) -> Tensor:
     """Return a copy of the patch of each position, [b, K C, T]."""
     sizes = [*windows.kernel_size, x.shape[1], *windows.out]
     steps = x.stride()[2:]
@@ -309,15 +226,9 @@ def _patches(x: Tensor, windows: _Windows) -> Tensor:
     return view.reshape(len(x), -1, windows.positions)
 
 
-def _by_groups(
-    x: Tensor,
-    g: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Tensor:
+def _by_groups(x: Tensor, g: Tensor, layer: Convolution) -> Tensor:
     """Return [B, p, C/G, *kernel_size], as a convolution of B times G groups."""
+    kernel_size, groups = layer.kernel_size, layer.groups
     batch, depth, outputs = len(x), x.shape[1] // groups, g.shape[1]
     weight = x.new_empty(batch * outputs, depth, *kernel_size)
     zeros = [0] * len(kernel_size)
@@ -326,9 +237,9 @@ def _by_groups(
         x.reshape(1, batch * x.shape[1], *x.shape[2:]),
         weight,
         None,
-        list(stride),
+        list(layer.stride),
         zeros,
-        list(dilation),
+        list(layer.dilation),
         False,
         zeros,
         batch * groups,

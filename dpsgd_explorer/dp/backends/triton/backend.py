@@ -1,0 +1,72 @@
+"""The backend of CUDA devices: Triton's kernels for float32 and bfloat16.
+
+Triton comes with torch's builds for CUDA.  A call from Python takes a device as long as
+the work of a small layer, so the gradients of all layers are measured and summed in a
+few calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer.dp.backends.asynchronous import AsyncBackend
+from dpsgd_explorer.dp.backends.precision import in_precision
+from dpsgd_explorer.dp.backends.rounding import AROUND, gamma
+from dpsgd_explorer.dp.backends.sample_rows import sample_rows
+from dpsgd_explorer.dp.backends.triton import rows as kernels
+
+#: Covers what rounding takes off a squared norm of the kernel.
+NORM_MARGIN = 1 + gamma(kernels.ROUNDINGS + AROUND, torch.float32)
+
+
+class TritonBackend(AsyncBackend):
+    """Triton's kernels on float32 and bfloat16, torch's operations on others."""
+
+    joins_layers: ClassVar[bool] = True
+
+    def squared_norms(self, gradients: Sequence[Tensor]) -> Tensor:
+        rows = [sample_rows(each) for each in gradients]
+        if kernels.is_supported(*rows):
+            return kernels.squared_norms(rows, NORM_MARGIN)
+        return super().squared_norms(gradients)
+
+    def add_weighted(
+        self,
+        gradients: Sequence[Tensor],
+        weights: Sequence[Tensor],
+        totals: Sequence[Tensor],
+    ) -> None:
+        pairs = zip(weights, totals, strict=True)
+        weights = [in_precision(own, total.dtype) for own, total in pairs]
+        if kernels.is_supported(*gradients, *weights, *totals):
+            kernels.add_weighted_sums(gradients, weights, totals)
+        else:
+            super().add_weighted(gradients, weights, totals)
+
+    def _add_rows(self, rows: Tensor, weights: Tensor, total: Tensor) -> None:
+        if kernels.is_supported(rows, weights, total):
+            kernels.add_weighted_sums([rows], [weights], [total])
+        else:
+            super()._add_rows(rows, weights, total)
+
+    def layer_norm_sums(
+        self,
+        x: Tensor,
+        g: Tensor,
+        shape: tuple[int, int, int],
+        eps: float,
+        *,
+        centred: bool,
+    ) -> tuple[Tensor, Tensor] | None:
+        if kernels.is_supported(x, g):
+            return kernels.layer_norm_sums(
+                x.view(shape), g.view(shape), eps, centred=centred
+            )
+        return super().layer_norm_sums(x, g, shape, eps, centred=centred)
+
+    def draws_noise(self, values: Tensor) -> bool:
+        return values.dtype is torch.float32 and kernels.is_supported(values)
