@@ -240,7 +240,9 @@ class ForwardRecording:
             early = rule.per_sample_gradients
         activations = map_tensors(_detached, activations)
         if rule.of_low_precision:
-            activations = map_tensors(_as_computed, activations)
+            activations = map_tensors(
+                lambda x: backend_of(x).as_computed(x), activations
+            )
         key = str(len(self._pending))
         self._pending[key] = PendingLayerCall(
             name,
@@ -257,10 +259,8 @@ class ForwardRecording:
 
     def attach(self, key: str, output: Tensor) -> Tensor:
         """Return the output of a call with a capture of its gradient."""
-        call = self._pending[key]
-        if not call.targets:  # all of its parameters are frozen
-            return output
-        return self.capture.attach(key, output, call.held)
+        call = self._pending[key]  # without targets all of its parameters are frozen
+        return self.capture.attach(key, output, call.held) if call.targets else output
 
     def callback(self, key: str) -> BackpropCallback:
         """Return what an autograd function calls with the gradient of a call."""
@@ -355,10 +355,6 @@ class ReplayCallRecorder:
             may_share=True,
             likely=likely,
         )
-
-
-def _as_computed(values: Tensor) -> Tensor:
-    return backend_of(values).as_computed(values)
 
 
 def _samples_first(
