@@ -34,6 +34,12 @@ def noise_multiplier(
 ) -> float:
     """Return the least noise multiplier with which all steps spend at most the target.
 
+    >>> sigma = noise_multiplier(
+    ...     target_epsilon=2.0, sample_rate=0.01, steps=1000, delta=1e-5
+    ... )
+    >>> round(sigma, 4)
+    0.9591
+
     Args:
         target_epsilon: ε of the steps and the phases before, greater than 0.
         sample_rate: Poisson inclusion probability q per step, in (0, 1].
@@ -52,6 +58,8 @@ def noise_multiplier(
     Raises:
         AccountingError: an argument is outside its domain, or no noise reaches the
             target, as where the phases before exceed it alone.
+
+    Source: as ``epsilon``.
     """
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
     steps, rate = validation.steps(steps, least=1), validation.sample_rate(sample_rate)
@@ -79,6 +87,13 @@ def noise_scale(
 ) -> float:
     """Return the least factor on the noise of all phases that meets the target.
 
+    Two parts of a run, the second with half the noise:
+
+    >>> parts = [Phase(0.01, 1.0, 500), Phase(0.01, 0.5, 500)]
+    >>> factor = noise_scale(target_epsilon=2.0, phases=parts, delta=1e-5)
+    >>> round(factor, 4)
+    1.7251
+
     Args:
         target_epsilon: ε of the phases and those before, greater than 0.
         phases: Phases to scale; each has noise, and one has a step.
@@ -93,6 +108,8 @@ def noise_scale(
 
     Raises:
         AccountingError: as ``noise_multiplier``.
+
+    Source: as ``epsilon``.
     """
     if not any(phase.steps for phase in phases):
         validation.refuse("phases", "one or more, with a step", list(phases))
@@ -123,6 +140,9 @@ def steps(
 ) -> int:
     """Return the largest number of steps that spends at most the target.
 
+    >>> steps(target_epsilon=2.0, sample_rate=0.01, noise_multiplier=1.1, delta=1e-5)
+    1725
+
     Args:
         target_epsilon: ε of the steps and the phases before, greater than 0.
         sample_rate: Poisson inclusion probability q per step, in (0, 1].
@@ -139,6 +159,8 @@ def steps(
 
     Raises:
         AccountingError: an argument is outside its domain.
+
+    Source: as ``epsilon``.
     """
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
     most = validation.whole("most", most, 0, MAX_STEPS)
@@ -182,6 +204,12 @@ def sample_rate(
 ) -> float:
     """Return the largest sample rate with which all steps spend at most the target.
 
+    >>> rate = sample_rate(
+    ...     target_epsilon=2.0, noise_multiplier=1.1, steps=1000, delta=1e-5
+    ... )
+    >>> round(rate, 4)
+    0.0129
+
     Args:
         target_epsilon: ε of the steps and the phases before, greater than 0.
         noise_multiplier: Noise std over the clipping bound, greater than 0.
@@ -197,6 +225,8 @@ def sample_rate(
     Raises:
         AccountingError: an argument is outside its domain, or no sample rate of at
             least 1e-9 reaches the target.
+
+    Source: as ``epsilon``.
     """
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
     steps = validation.steps(steps, least=1)

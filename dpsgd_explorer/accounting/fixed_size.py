@@ -31,7 +31,24 @@ def fixed_size_epsilon(
 ) -> float:
     """Return a bound on ε of steps on batches of fixed size, for a replaced record.
 
-    Args and Raises: as ``fixed_size_interval``, whose upper side this is.
+    It is the upper side of ``fixed_size_interval``:
+
+    >>> spent = fixed_size_epsilon(
+    ...     sample_rate=0.02, noise_multiplier=1.5, steps=50, delta=1e-6
+    ... )
+    >>> round(spent, 4)
+    3.4075
+
+    Args:
+        sample_rate: Batch size over N, in (0, 1].
+        noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
+        steps: At least 0.
+        delta: In (0, 1).
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+
+    Source: as ``fixed_size_interval``.
     """
     return float(
         fixed_size_interval(
@@ -68,6 +85,8 @@ def fixed_size_interval(
 
     Raises:
         AccountingError: an argument is outside its domain.
+
+    Source: Balle, Barthe and Gaboardi (2018), arXiv:1807.01647v2, Theorem 9.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     target = validation.delta(delta)

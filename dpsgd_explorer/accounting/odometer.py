@@ -71,8 +71,16 @@ class Entry:
 class Odometer:
     """Composes mechanisms, in any order.
 
+    >>> ledger = Odometer()
+    >>> ledger.add_dp_sgd(0.01, 1.1, 1000)
+    >>> ledger.add_gaussian(10.0)
+    >>> round(ledger.epsilon(1e-5), 4), ledger
+    (1.5649, Odometer(entries=2, steps=1001))
+
     Attributes:
         entries: Mechanisms so far; steps of the last one again are added to it.
+
+    Source: Rogers et al. (2016), arXiv:1605.08294.
     """
 
     def __init__(self, entries: Sequence[Entry] = ()) -> None:

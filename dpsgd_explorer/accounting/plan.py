@@ -28,6 +28,16 @@ class Plan:
 
     ε is that of Poisson sampling, for adding or removing one record.
 
+    >>> plan = Plan.create(
+    ...     sample_size=60_000,
+    ...     expected_batch_size=600,
+    ...     epochs=10,
+    ...     target_epsilon=2.0,
+    ...     delta=1e-6,
+    ... )
+    >>> plan.steps, round(plan.noise_multiplier, 4), round(plan.epsilon(), 4)
+    (1000, 1.029, 2.0)
+
     Attributes:
         sample_size: Records to learn from, N.
         expected_batch_size: Mean records per step, the divisor of the noisy sum.

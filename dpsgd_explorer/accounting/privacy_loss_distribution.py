@@ -38,6 +38,12 @@ LARGEST = 300.0  # loss whose exponential, and its square, are floats
 class PrivacyLossDistribution:
     """Discrete privacy losses whose δ is nowhere below the true one.
 
+    >>> from dpsgd_explorer.accounting import Phase
+    >>> one = PrivacyLossDistribution.of([Phase(0.01, 1.1, 500)])
+    >>> both = one.compose(one)
+    >>> round(both.epsilon(1e-5), 2)
+    1.52
+
     Attributes:
         directions: With the record against without and the other way round, or for a
             replaced record the one direction that both are.
@@ -45,6 +51,8 @@ class PrivacyLossDistribution:
 
     Raises:
         AccountingError: the relation has another number of directions.
+
+    Source: Doroshenko et al. (2022), arXiv:2207.04380, for pessimistic curves.
     """
 
     directions: tuple[LossDistribution, ...]
@@ -55,6 +63,12 @@ class PrivacyLossDistribution:
         if len(self.directions) != len(ways):
             rule = f"one for each of {', '.join(ways)}"
             validation.refuse("directions", rule, len(self.directions))
+
+    def __repr__(self) -> str:
+        """Return the losses of each direction, and the relation."""
+        ways = ", ".join(repr(direction) for direction in self.directions)
+        relation = str(self.neighboring_relation)
+        return f"PrivacyLossDistribution({ways}, {relation!r})"
 
     @classmethod
     def of(

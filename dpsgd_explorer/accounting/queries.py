@@ -29,6 +29,9 @@ DOES_NOT_APPLY = "does not apply"
 class Answer:
     """The ε of one accountant.
 
+    >>> Answer("bound", 2.5).epsilon
+    2.5
+
     Attributes:
         status: "exact", "bound", "approximation" or "does not apply".
         epsilon: None where the accountant does not apply; may be infinite.
@@ -51,6 +54,10 @@ def epsilon(
 ) -> float:
     """Return the epsilon of DP-SGD at delta.
 
+    >>> spent = epsilon(sample_rate=0.01, noise_multiplier=1.1, steps=1000, delta=1e-5)
+    >>> round(spent, 4)
+    1.5154
+
     Args:
         sample_rate: Poisson inclusion probability q per step, in (0, 1].
         noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
@@ -61,6 +68,9 @@ def epsilon(
 
     Raises:
         AccountingError: an argument is outside its domain.
+
+    Source: the mechanism: Abadi et al. (2016), arXiv:1607.00133v2; its privacy loss:
+    Zhu, Dong and Wang (2022), arXiv:2106.08567v2; docs/explanation/math.md.
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, steps)
@@ -79,7 +89,25 @@ def epsilon_curve(
 ) -> list[float]:
     """Return epsilon after each number of steps, in the order of ``steps``.
 
-    Args and Raises: as ``epsilon``.
+    >>> some = [0, 100, 1000]
+    >>> curve = epsilon_curve(
+    ...     sample_rate=0.01, noise_multiplier=1.1, delta=1e-5, steps=some
+    ... )
+    >>> [round(value, 4) for value in curve]
+    [0.0, 0.5498, 1.5154]
+
+    Args:
+        sample_rate: Poisson inclusion probability q per step, in (0, 1].
+        noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
+        delta: In (0, 1).
+        steps: Numbers of steps, at least 0 each; 0 gives 0.
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+
+    Source: as ``epsilon``.
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     counts = validation.all_steps(steps)
@@ -99,7 +127,22 @@ def delta(
 ) -> float:
     """Return the delta of DP-SGD at epsilon >= 0; 1 without noise, 0 without steps.
 
-    Args and Raises: as ``epsilon``.
+    >>> at_one = delta(sample_rate=0.01, noise_multiplier=1.1, steps=1000, epsilon=1.0)
+    >>> f"{at_one:.3g}"
+    '0.000767'
+
+    Args:
+        sample_rate: Poisson inclusion probability q per step, in (0, 1].
+        noise_multiplier: Noise std over the clipping bound; 0 gives 1.
+        steps: Number of steps; 0 gives 0.
+        epsilon: At least 0.
+        accountant: Name in ACCOUNTANTS, or "all" for the exact one.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
+
+    Raises:
+        AccountingError: an argument is outside its domain.
+
+    Source: as ``epsilon``.
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     run = Phase(sample_rate, noise_multiplier, steps)
@@ -133,6 +176,8 @@ def epsilon_interval(
     Raises:
         AccountingError: an argument is outside its domain, or the accountant does not
             apply to the phases.
+
+    Source: as ``epsilon``.
     """
     total = sum(phase.steps for phase in phases)
     terms = (delta, accountant, neighboring_relation)
@@ -175,6 +220,8 @@ def delta_interval(
 
     Raises:
         AccountingError: as ``epsilon_interval``.
+
+    Source: as ``epsilon``.
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     return chosen.delta_bounds(phases, [validation.epsilon(epsilon)], relation)[0]
@@ -238,6 +285,14 @@ def all_epsilons(
 ) -> dict[str, Answer]:
     """Return the ε of each accountant for DP-SGD at delta, by its name.
 
+    >>> answers = all_epsilons(
+    ...     sample_rate=0.01, noise_multiplier=1.1, steps=1000, delta=1e-5
+    ... )
+    >>> round(answers["exact"].epsilon, 4), round(answers["rdp"].epsilon, 4)
+    (1.5154, 1.7118)
+    >>> answers["gdp"].status, answers["zcdp"].status
+    ('approximation', 'does not apply')
+
     Args:
         sample_rate: Probability q with which a record joins a step; batch over N for
             batches of fixed size.
@@ -249,6 +304,8 @@ def all_epsilons(
 
     Raises:
         AccountingError: an argument is outside its domain.
+
+    Source: the module of each accountant states its own.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     delta = validation.delta(delta)

@@ -25,6 +25,11 @@ def round_up(epsilon: float, digits: int = 2) -> str:
     Only the first 12 significant digits count, as the rest is round-off: 0.1 + 0.2 is
     "0.30", not "0.31".
 
+    >>> round_up(2.3101)
+    '2.32'
+    >>> round_up(0.1 + 0.2), round_up(0.00314), round_up(float("inf"))
+    ('0.30', '0.0032', '∞')
+
     Args:
         epsilon: At least 0, may be infinite.
         digits: Digits after the point, from 0 to 80.

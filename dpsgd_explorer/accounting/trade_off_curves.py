@@ -28,6 +28,16 @@ def trade_off(
 ) -> list[float]:
     """Return the largest true positive rate at each false positive rate.
 
+    >>> rates = [0.001, 0.01, 0.1]
+    >>> hits = trade_off(
+    ...     sample_rate=0.01,
+    ...     noise_multiplier=1.1,
+    ...     steps=1000,
+    ...     false_positive_rates=rates,
+    ... )
+    >>> [round(hit, 4) for hit in hits]
+    [0.0034, 0.0254, 0.1791]
+
     Args:
         sample_rate: Poisson inclusion probability q per step, in (0, 1].
         noise_multiplier: Noise std over the clipping bound; 0 hides nothing.
@@ -38,6 +48,8 @@ def trade_off(
 
     Raises:
         AccountingError: an argument is outside its domain.
+
+    Source: Dong, Roth and Su (2019), arXiv:1905.02383v3, Propositions 2.4 and 2.5.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     terms = (accountant, neighboring_relation)
@@ -67,6 +79,8 @@ def trade_off_intervals(
     Raises:
         AccountingError: an argument is outside its domain, or the accountant does not
             apply to the phases.
+
+    Source: as ``trade_off``.
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     rates = checked_rates(false_positive_rates)

@@ -75,6 +75,19 @@ def truncated_poisson_epsilon(
 ) -> Interval:
     """Return the interval of ε of steps whose Poisson batches are cut.
 
+    Batches of 100 of 10,000 on average, and of 130 at most:
+
+    >>> spent = truncated_poisson_epsilon(
+    ...     sample_rate=0.01,
+    ...     noise_multiplier=1.1,
+    ...     steps=100,
+    ...     delta=1e-6,
+    ...     sample_size=10_000,
+    ...     max_batch_size=130,
+    ... )
+    >>> round(float(spent), 3)
+    2.565
+
     Args:
         sample_rate: Poisson inclusion probability q per step, in (0, 1].
         noise_multiplier: Noise std over the clipping bound; 0 gives infinity.
@@ -87,6 +100,9 @@ def truncated_poisson_epsilon(
     Raises:
         AccountingError: an argument is outside its domain; or the noise multiplier is
             below 0.2, and so small a cap is exceeded too often for any ε at this delta.
+
+    Source: Chua et al. (2024), arXiv:2411.04205, and "Tighter Privacy Analysis for
+    Truncated Poisson Sampling" (2025), arXiv:2508.15089.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     data = _sizes(sample_size, max_batch_size)
@@ -113,6 +129,17 @@ def truncated_poisson_noise_multiplier(
 ) -> float:
     """Return about the least noise with which steps on cut batches meet a target.
 
+    >>> sigma = truncated_poisson_noise_multiplier(
+    ...     target_epsilon=1.0,
+    ...     sample_rate=0.01,
+    ...     steps=100,
+    ...     delta=1e-6,
+    ...     sample_size=10_000,
+    ...     max_batch_size=130,
+    ... )
+    >>> round(sigma, 3)
+    1.417
+
     Args:
         target_epsilon: Greater than 0.
         sample_rate: Poisson inclusion probability q per step, in (0, 1].
@@ -129,6 +156,8 @@ def truncated_poisson_noise_multiplier(
     Raises:
         AccountingError: an argument is outside its domain, or no noise reaches the
             target.
+
+    Source: as ``truncated_poisson_epsilon``.
     """
     target = validation.target_epsilon(target_epsilon)
     steps, delta = validation.steps(steps, least=1), validation.delta(delta)
@@ -169,11 +198,31 @@ def truncated_poisson_trade_off(
 
     The lower bound is that of a test on the data of ``TruncatedStep.least_rate``.
 
-    Args: as ``trade_off``, and ``truncated_poisson_epsilon``.
+    >>> [best] = truncated_poisson_trade_off(
+    ...     sample_rate=0.01,
+    ...     noise_multiplier=1.1,
+    ...     steps=100,
+    ...     false_positive_rates=0.1,
+    ...     sample_size=10_000,
+    ...     max_batch_size=130,
+    ... )
+    >>> round(float(best), 3)
+    0.124
+
+    Args:
+        sample_rate: Poisson inclusion probability q per step, in (0, 1].
+        noise_multiplier: Noise std over the clipping bound; 0 hides nothing.
+        steps: At least 0.
+        false_positive_rates: From 0 to 1; one number is a list of one.
+        sample_size: Records N of the larger of two neighbouring data sets.
+        max_batch_size: Largest number of records of a batch, B.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Raises:
         AccountingError: an argument is outside its domain; or the noise multiplier is
             below 0.2, and so small a cap is exceeded too often.
+
+    Source: as ``truncated_poisson_epsilon``.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     alarms = checked_rates(false_positive_rates)

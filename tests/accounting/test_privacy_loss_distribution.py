@@ -203,3 +203,10 @@ def test_losses_that_do_not_fit_are_not_composed():
 def test_an_interval_is_neither_nothing_nor_too_small(interval):
     with pytest.raises(AccountingError, match="interval must be"):
         PrivacyLossDistribution.of([Phase(1.0, 1.0, 1)], interval=interval)
+
+
+def test_a_distribution_of_thousands_of_losses_is_shown_in_a_line():
+    found = PrivacyLossDistribution.of([Phase(0.01, 1.1, 500)])
+    assert [len(way.losses) > 1000 for way in found.directions] == [True, True]
+    assert len(repr(found)) < 200
+    assert repr(found).endswith(", 'add_or_remove_one')")

@@ -29,6 +29,12 @@ class Accountant(ABC):
 
     Callers check the arguments, as ``queries`` does.
 
+    >>> from dpsgd_explorer.accounting import ACCOUNTANTS
+    >>> rdp = ACCOUNTANTS["rdp"]
+    >>> [after] = rdp.epsilons([Phase(0.01, 1.1, 1000)], [1000], 1e-5)
+    >>> rdp.status, round(float(after), 4), rdp
+    ('bound', 1.7118, RdpAccountant(status='bound'))
+
     Attributes:
         name: Value of the argument ``accountant`` that chooses it.
         status: "exact", "bound" (never too small) or "approximation".

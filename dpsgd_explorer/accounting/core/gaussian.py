@@ -35,6 +35,9 @@ CERTAIN = 10.0  # 1 - Φ(-10) < 1e-23: an x below -CERTAIN gives δ = 1
 def gaussian_delta(*, epsilon: float, noise_multiplier: float, steps: int = 1) -> float:
     """Return the exact delta of Gaussian steps on all records.
 
+    >>> f"{gaussian_delta(epsilon=1.0, noise_multiplier=2.0):.4g}"
+    '0.00683'
+
     Args:
         epsilon: At least 0.
         noise_multiplier: Noise std over the sensitivity; 0 gives delta 1.
@@ -42,6 +45,8 @@ def gaussian_delta(*, epsilon: float, noise_multiplier: float, steps: int = 1) -
 
     Raises:
         AccountingError: an argument is outside its domain.
+
+    Source: Balle and Wang (2018), arXiv:1805.06530v2, Theorem 8.
     """
     return delta_of_mu(validation.epsilon(epsilon), _mu(noise_multiplier, steps))
 
@@ -79,6 +84,9 @@ def deltas_of_mu(
 def gaussian_epsilon(*, delta: float, noise_multiplier: float, steps: int = 1) -> float:
     """Return the exact epsilon of Gaussian steps on all records, rounded up.
 
+    >>> round(gaussian_epsilon(delta=1e-5, noise_multiplier=2.0, steps=10), 4)
+    7.5113
+
     Args:
         delta: In (0, 1).
         noise_multiplier: Noise std over the sensitivity; 0 gives infinity.
@@ -86,6 +94,8 @@ def gaussian_epsilon(*, delta: float, noise_multiplier: float, steps: int = 1) -
 
     Raises:
         AccountingError: an argument is outside its domain.
+
+    Source: as ``gaussian_delta``.
     """
     return epsilon_of_mu(validation.delta(delta), _mu(noise_multiplier, steps))
 
@@ -105,6 +115,9 @@ def epsilon_of_mu(target: float, mu: float) -> float:
 def gaussian_noise_multiplier(*, epsilon: float, delta: float, steps: int = 1) -> float:
     """Return the least noise multiplier of Gaussian steps on all records, rounded up.
 
+    >>> round(gaussian_noise_multiplier(epsilon=1.0, delta=1e-5), 4)
+    3.7306
+
     Args:
         epsilon: Target for all steps, greater than 0.
         delta: In (0, 1).
@@ -112,6 +125,8 @@ def gaussian_noise_multiplier(*, epsilon: float, delta: float, steps: int = 1) -
 
     Raises:
         AccountingError: an argument is outside its domain.
+
+    Source: as ``gaussian_delta``.
     """
     target, delta = (
         validation.target_epsilon(epsilon, "epsilon"),

@@ -37,6 +37,14 @@ TOTAL_ERROR = 1e-6  # by which probabilities from elsewhere may miss 1
 class LossDistribution:
     """A discrete privacy loss in one direction; an instance that exists is valid.
 
+    Randomized response with a lie in one of four answers has ε = log 3:
+
+    >>> lie = LossDistribution(math.log(3), -1, np.array([0.25, 0.0, 0.75]))
+    >>> round(lie.epsilon(1e-9), 4), round(math.log(3), 4)
+    (1.0986, 1.0986)
+    >>> lie
+    LossDistribution(3 losses from -1.099 to 1.099, infinite=0)
+
     Attributes:
         interval: Distance of two losses, greater than 0.
         first: Index of the smallest loss, which is first · interval.
@@ -46,6 +54,8 @@ class LossDistribution:
     Raises:
         AccountingError: names the attribute that is outside its domain; all
             probabilities must sum to 1, within a millionth.
+
+    Source: Doroshenko et al. (2022), arXiv:2207.04380.
     """
 
     interval: float
@@ -69,6 +79,14 @@ class LossDistribution:
         checked = {"interval": interval, "first": first, "infinite": infinite}
         for name, value in {**checked, "probabilities": row}.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """Return how many losses it has, and from where to where."""
+        least, most = self.losses[[0, -1]]
+        return (
+            f"LossDistribution({len(self.losses)} losses from {least:.4g} to "
+            f"{most:.4g}, infinite={self.infinite:.4g})"
+        )
 
     @property
     def losses(self) -> Floats:

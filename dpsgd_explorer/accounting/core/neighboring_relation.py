@@ -11,6 +11,11 @@ class NeighboringRelation(StrEnum):
     """How two neighbouring data sets differ.
 
     A member is its own name in JSON and in arguments, such as "replace_one".
+
+    >>> NeighboringRelation.of("replace_one").sensitivity
+    2.0
+    >>> [*NeighboringRelation]
+    ['add_or_remove_one', 'replace_one']
     """
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"

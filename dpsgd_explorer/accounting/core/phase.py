@@ -18,6 +18,9 @@ from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelat
 class Phase:
     """Steps of one Poisson-subsampled Gaussian; an instance that exists is valid.
 
+    >>> Phase(sample_rate=0.01, noise_multiplier=1.1, steps=1000)
+    Phase(sample_rate=0.01, noise_multiplier=1.1, steps=1000)
+
     Attributes:
         sample_rate: Inclusion probability q of each record in each step, in (0, 1].
         noise_multiplier: Noise std over the sensitivity, at least 0.

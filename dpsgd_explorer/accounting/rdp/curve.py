@@ -46,6 +46,12 @@ KIND = "rdp_curve"
 class RdpCurve:
     """Bounds on Rényi divergences; an instance that exists is valid.
 
+    >>> curve = RdpCurve.of([Phase(0.01, 1.1, 1000)])
+    >>> round(curve.epsilon(1e-5), 4)
+    1.7118
+    >>> curve
+    RdpCurve(206 orders from 1.01 to 1024, 'add_or_remove_one')
+
     Attributes:
         orders: α, ascending, each greater than 1, [A].
         divergences: R(α), at least 0, may be infinite, [A].
@@ -53,6 +59,9 @@ class RdpCurve:
 
     Raises:
         AccountingError: names the attribute that is outside its domain.
+
+    Source: Mironov (2017), arXiv:1702.07476v3, Proposition 1 (composition); Canonne,
+    Kamath and Steinke (2020), arXiv:2004.00010v4, Proposition 12 (conversion).
     """
 
     orders: Floats
@@ -72,6 +81,14 @@ class RdpCurve:
         NeighboringRelation.of(self.neighboring_relation)
         object.__setattr__(self, "orders", orders)
         object.__setattr__(self, "divergences", values)
+
+    def __repr__(self) -> str:
+        """Return how many orders it has, and the relation."""
+        first, last = self.orders[[0, -1]]
+        return (
+            f"RdpCurve({len(self.orders)} orders from {first:g} to {last:g}, "
+            f"{str(self.neighboring_relation)!r})"
+        )
 
     @classmethod
     def of(

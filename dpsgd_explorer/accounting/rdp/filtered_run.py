@@ -30,6 +30,10 @@ from dpsgd_explorer.errors import AccountingError
 class FilteredRun:
     """A budget and how the steps of a run are counted against it.
 
+    >>> run = FilteredRun.planned(2.0, 1e-5, Phase(0.01, 1.1, 1))
+    >>> run
+    FilteredRun(epsilon=2.0, delta=1e-05, order=9.0)
+
     Attributes:
         epsilon: ε of all steps together.
         delta: δ of all steps together.
@@ -37,6 +41,8 @@ class FilteredRun:
 
     Raises:
         AccountingError: as ``RenyiFilter``.
+
+    Source: as ``RenyiFilter``.
     """
 
     epsilon: float

@@ -35,6 +35,12 @@ ROUNDING = 1e-9  # relative, of the computed tail; it is rounded up by that
 class PaddedSelection:
     """The price of a selection whose number of trainings is fixed.
 
+    >>> from dpsgd_explorer.accounting.core.phase import Phase
+    >>> trial = RdpCurve.of([Phase(0.01, 2.0, 1000)])
+    >>> price = padded_selection(trial, mean_trials=10, delta=1e-5)
+    >>> price.trainings, round(price.epsilon, 3)
+    (32, 1.581)
+
     Attributes:
         epsilon: Upper bound on ε at ``delta``.
         delta: With P(K > M) in it.
@@ -62,6 +68,12 @@ def padded_selection(
 ) -> PaddedSelection:
     """Return the price of the best of a Poisson number of trials, cut at M.
 
+    >>> from dpsgd_explorer.accounting.core.phase import Phase
+    >>> trial = RdpCurve.of([Phase(0.01, 2.0, 1000)])
+    >>> price = padded_selection(trial, mean_trials=10, delta=1e-5)
+    >>> round(trial.epsilon(1e-5), 3), round(price.epsilon, 3), price.trainings
+    (0.686, 1.581, 32)
+
     Args:
         trial: Divergences of one trial.
         mean_trials: E[K], at least 1.
@@ -69,6 +81,8 @@ def padded_selection(
 
     Raises:
         AccountingError: an argument is outside its domain, or no M will do.
+
+    Source: Papernot and Steinke (2022), arXiv:2110.03620v2, Theorem 6.
     """
     whole, mean = domains.delta(delta), checked_mean(mean_trials)
     best = best_of_trials(trial, mean_trials=mean, shape=math.inf)

@@ -45,6 +45,12 @@ from dpsgd_explorer.errors import AccountingError
 class RenyiFilter:
     """Spends a budget of (ε, δ) on steps that may depend on earlier releases.
 
+    >>> budget = RenyiFilter(2.0, 1e-5)
+    >>> budget.steps_left(0.01, 1.1)
+    1295
+    >>> budget
+    RenyiFilter(epsilon=2.0, delta=1e-05, order=10.2; 0 of 1.104 spent)
+
     Attributes:
         epsilon: ε of all releases together.
         delta: δ of all releases together.
@@ -52,6 +58,8 @@ class RenyiFilter:
         budget: B, the largest sum of divergences.
         spent: The sum of divergences so far.
         neighboring_relation: What one record may change.
+
+    Source: Feldman and Zrnic (2021), arXiv:2008.11193.
     """
 
     status: ClassVar[Status] = "bound"

@@ -46,6 +46,12 @@ def best_of_trials(
 ) -> RdpCurve:
     """Return the divergences of the best of a random number of trials, a bound.
 
+    >>> from dpsgd_explorer.accounting.core.phase import Phase
+    >>> trial = RdpCurve.of([Phase(0.01, 2.0, 1000)])
+    >>> best = best_of_trials(trial, mean_trials=10)
+    >>> round(trial.epsilon(1e-5), 3), round(best.epsilon(1e-5), 3)
+    (0.686, 1.489)
+
     Args:
         trial: Divergences of one trial.
         mean_trials: E[K], at least 1.
@@ -57,6 +63,8 @@ def best_of_trials(
 
     Raises:
         AccountingError: an argument is outside its domain.
+
+    Source: Papernot and Steinke (2022), arXiv:2110.03620v2, Theorems 2 and 6.
     """
     mean, eta = checked_mean(mean_trials), _shape(shape)
     orders, divergences = trial.orders, trial.divergences
@@ -74,12 +82,18 @@ def best_of_trials(
 def best_of_pure_trials(*, epsilon: float, shape: float = 1.0) -> float:
     """Return ε of the best of a random number of trials that are ε-private, δ = 0.
 
+    >>> best_of_pure_trials(epsilon=0.5)
+    1.5
+
     Args:
         epsilon: ε of one trial, at least 0.
         shape: η, finite; 1 is geometric, of any mean.
 
     Raises:
         AccountingError: an argument is outside its domain; Poisson has no such bound.
+
+    Source: Liu and Talwar (2019), arXiv:1811.07971, for a geometric number;
+    Papernot and Steinke (2022), arXiv:2110.03620v2, for the others.
     """
     eta = _shape(shape)
     if math.isinf(eta):
