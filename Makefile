@@ -68,7 +68,7 @@ bench: $(VENV)/dev.installed $(VENV)/noise.compiled ## Measure speed and memory;
 
 clean: ## Remove the environment and all caches; runs in instance/ stay
 	rm -rf $(VENV) build dist *.egg-info built_docs .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	rm -f dpsgd_explorer/dp/*/*.so
+	rm -f dpsgd_explorer/dp/backends/native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 system-packages:

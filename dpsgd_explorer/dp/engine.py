@@ -28,8 +28,7 @@ from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.accounted_engine import AccountedEngine
-from dpsgd_explorer.dp.backends.heap import HEAP
-from dpsgd_explorer.dp.backends.native.memory_pool import POOL
+from dpsgd_explorer.dp.backends import release_memory
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.config import (
@@ -363,8 +362,7 @@ class PrivacyEngine(AccountedEngine):
         if self._session is not None:
             session, self._session = self._session, None
             session.undo()
-            POOL.release()
-            HEAP.trim()
+            release_memory()
 
     def accumulating(self) -> AbstractContextManager[None]:
         """Let the backward calls inside be parts of the batch that the next one ends.

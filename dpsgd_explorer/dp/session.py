@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dpsgd_explorer.dp import taken
-from dpsgd_explorer.dp.backends.heap import HEAP, KEPT
+from dpsgd_explorer.dp.backends import keep_memory
 from dpsgd_explorer.dp.checks.loss.reading import REMEDY, LossReading
 from dpsgd_explorer.dp.checks.loss.target import MeasuredLoss
 from dpsgd_explorer.dp.checks.loss.watch import WATCH
@@ -171,7 +171,7 @@ class Session:
         self._bind(optimizers, undo)
         # Also run where the engine is dropped without detach().
         WATCH.begin()
-        for end in (WATCH.end, HEAP.ask(KEPT)):
+        for end in (WATCH.end, keep_memory()):
             finalizer = finalize(self, end)
             finalizer.atexit = False
             undo.callback(finalizer)

@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from dpsgd_explorer.dp import choices
+from dpsgd_explorer.dp.backends import release_memory
 from dpsgd_explorer.dp.backends.heap import HEAP, OWN
-from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.engine import PrivacyEngine
 
 LEARNING_RATE = 0.01
@@ -271,7 +271,7 @@ def peak_bytes(step: Callable[[], None]) -> int:
     Those of per-sample gradients count as if none were left from the step before.
     """
     step()
-    POOL.release()
+    release_memory()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as measured:
         step()
     results: Any = measured.profiler.kineto_results

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends.asynchronous import AsyncBackend
+from dpsgd_explorer.dp.backends.heap import HEAP, KEPT
 from dpsgd_explorer.dp.backends.native.backend import NativeBackend
+from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.backends.torch import TorchBackend
 from dpsgd_explorer.dp.backends.triton.backend import TritonBackend
 from dpsgd_explorer.dp.backends.triton.rows import installed
@@ -47,6 +49,17 @@ def using(backend: TorchBackend, device: str = "cpu") -> Iterator[TorchBackend]:
             del _BACKENDS[device]
         else:
             _BACKENDS[device] = before
+
+
+def keep_memory() -> Callable[[], None]:
+    """Let the C library keep freed memory for the next step; return what ends that."""
+    return HEAP.ask(KEPT)
+
+
+def release_memory() -> None:
+    """Give the memory of earlier passes back to the system."""
+    POOL.release()
+    HEAP.trim()
 
 
 def _new_backend(kind: str) -> TorchBackend:

@@ -15,7 +15,7 @@ of its outputs, w clipping factors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -53,6 +53,16 @@ class Norms(NamedTuple):
 
     values: Tensor
     are_finite: bool | None = None
+
+
+class NoiseSource(Protocol):
+    """Adds normal numbers from a secret key, on the device of the values."""
+
+    def add_normals(self, values: Tensor, scale: float, shift: float) -> None:
+        """Add normal numbers to [P] and round to a grid; see ``BoxMuller``."""
+
+    def renew(self) -> None:
+        """Take a new key."""
 
 
 class TorchBackend:
@@ -290,5 +300,9 @@ class TorchBackend:
         return self._box_muller.add_normals(values, bits, scale, shift, divisor)
 
     def draws_noise(self, values: Tensor) -> bool:
-        """Return True if noise on these values is drawn where they are."""
+        """Return True if noise on these values is drawn by ``noise_source``."""
         return False
+
+    def noise_source(self) -> NoiseSource:
+        """Return a source of noise with a secret key of its own, on the device."""
+        raise NotImplementedError(f"{self!r} draws no noise on the device.")

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends import backend_of
-from dpsgd_explorer.dp.backends.triton.noise import DeviceNoise
+from dpsgd_explorer.dp.backends.torch import NoiseSource
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream, memory_of
 
 #: Spacing of the results over the power of two below the standard deviation.
@@ -62,7 +62,7 @@ class SecureNoise:
 
     def __init__(self) -> None:
         self._stream = KeyStream()
-        self._on_device = DeviceNoise()
+        self._on_device: NoiseSource | None = None
         self._buffers: dict[int, tuple[Tensor, memoryview]] = {}
 
     @property
@@ -88,6 +88,8 @@ class SecureNoise:
         backend = backend_of(values)
         if backend.draws_noise(values):
             square = torch.dot(values, values)
+            if self._on_device is None:
+                self._on_device = backend.noise_source()
             self._on_device.add_normals(values, scale, shift)
             values.div_(divisor)
             return square
@@ -105,7 +107,7 @@ class SecureNoise:
     def restore(self, state: Tensor) -> None:
         """Continue with new keys."""
         self._stream.set_state(state)
-        self._on_device.renew()
+        self._on_device = None
 
     def _fresh_bits(self, size: int) -> Tensor:
         """Return random bits for ``size`` numbers, uint8 [12 ceil(size / 2)]."""

@@ -6,8 +6,7 @@ import logging
 import math
 from typing import Any
 
-from dpsgd_explorer.dp.backends.heap import HEAP
-from dpsgd_explorer.dp.backends.native.memory_pool import POOL
+from dpsgd_explorer.dp.backends import release_memory
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientEngine
@@ -80,13 +79,12 @@ class PassCheck:
         if loss or largest is None:
             refuse_by_kind(self._gradient_engine.module)
             SafetyCheck(*self._arguments(args, kwargs), **loss).run()
-            HEAP.trim()  # of blocks that no later pass fills
+            release_memory()  # no later pass fills its blocks
             largest = SAMPLES
         largest = max(size, self._likely_size, largest)
         if largest > SAMPLES:
             RealSizeCheck(*self._arguments(args, kwargs), size=largest, **loss).run()
-        POOL.release()  # what comes has other sizes
-        HEAP.trim()
+        release_memory()  # later passes have other sizes
         self._remember(largest)
 
     def _arguments(self, args: Any, kwargs: Any) -> tuple[Any, ...]:

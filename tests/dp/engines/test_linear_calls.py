@@ -7,6 +7,8 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp.backends import torch as torch_backend
+from dpsgd_explorer.dp.backends import using
+from dpsgd_explorer.dp.backends.native.backend import NativeBackend
 from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines import deferred_gradients
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
@@ -19,6 +21,13 @@ from tests.dp.nets import moved_by_a_step
 SAMPLES = 7
 #: Calls of ``net`` that are linear maps: attention has two, LSTM and GRU one each.
 LINEAR = 8
+
+
+@pytest.fixture(autouse=True)
+def backend():
+    """The backend that joins linear maps."""
+    with using(NativeBackend()) as made:
+        yield made
 
 
 class Recurrent(nn.Module):

@@ -18,6 +18,7 @@ from dpsgd_explorer.dp.backends.precision import in_precision
 from dpsgd_explorer.dp.backends.rounding import AROUND, gamma
 from dpsgd_explorer.dp.backends.sample_rows import sample_rows
 from dpsgd_explorer.dp.backends.triton import rows as kernels
+from dpsgd_explorer.dp.backends.triton.noise import DeviceNoise
 
 #: Covers what rounding takes off a squared norm of the kernel.
 NORM_MARGIN = 1 + gamma(kernels.ROUNDINGS + AROUND, torch.float32)
@@ -70,3 +71,6 @@ class TritonBackend(AsyncBackend):
 
     def draws_noise(self, values: Tensor) -> bool:
         return values.dtype is torch.float32 and kernels.is_supported(values)
+
+    def noise_source(self) -> DeviceNoise:
+        return DeviceNoise()
