@@ -8,7 +8,7 @@ name is not confirmed, so the run gets no epsilon; ``missing_names`` lists such 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -216,20 +216,16 @@ def likelihood_targets(root: Node, max_nodes: int) -> list[tuple[int, Tensor]]:
     return likelihoods
 
 
-def label_lengths(division: Node) -> Tensor:
-    """Returns the lengths of the label sequences whose losses are divided."""
-    node: Any = division.next_functions[0][0]
-    if node.name() == CHOOSE:
-        node = node.next_functions[1][0]
-    return torch.as_tensor(saved_value(node, "target_lengths"))
-
-
 #: Number of operations before an output among which a loss is searched.
 MAX_LOSS_DISTANCE = 8
 
+A = TypeVar("A")
+T = TypeVar("T")
 #: Answers a question about a node; the last argument refines the question.
-Ask = Callable[["GraphView", Node, Any], Hashable]
-Question = tuple[Ask, int, Any]
+Ask = Callable[["GraphView", Node, A], T]
+Question = tuple[Ask[Any, Any], int, Any]
+#: (node's number, result's number) of each input.
+Sources = tuple[tuple[int | None, int], ...]
 
 
 class GraphView:
@@ -245,15 +241,20 @@ class GraphView:
         passes: Passes of the modules whose outputs were reached, in order.
         answers: {question: answer}, in the order of the questions.
         late: Conditions that a device is still computing.
-        is_repeatable: If False, the values of tensors were used in another way.
+        ranges: Least and largest value of constants that were computed from rounded
+            values, in order.
+        is_asking: If True, a question is being answered, and others are part of it.
+        is_repeatable: If False, the reading is not stored.
     """
 
     def __init__(self, roots: Sequence[Edge]) -> None:
         self.nodes: list[Node] = []
         self._numbers: dict[Node, int] = {}
         self.passes: list[ModulePass] = []
-        self.answers: dict[Question, Hashable] = {}
+        self.answers: dict[Question, Any] = {}
         self.late: list[LateCondition] = []
+        self.ranges: list[tuple[float, float]] = []
+        self.is_asking = False
         self.is_repeatable = True
         self.roots: tuple[tuple[int, int], ...] = ()
         for node, result in roots:
@@ -266,67 +267,45 @@ class GraphView:
             self.nodes.append(node)
         return number
 
-    def ask(self, question: Ask, number: int, argument: Any = None) -> Any:
+    def ask(self, question: Ask[A, T], number: int, argument: A) -> T:
         """Returns the answer to a question about a node, and records it.
 
         Args:
-            question: ``question(view, node, argument)``.  Its answer is hashable and
-                contains all that a reading learns about the values of tensors.
+            question: ``question(view, node, argument)``.  Its answer is hashable.  Only
+                a question reads tensors, and only its answer is used.
             number: The number of the node.
             argument: Equal arguments make equal questions.
         """
+        if self.is_asking:  # the outer answer contains this one
+            return question(self, self.nodes[number], argument)
         key = question, number, argument
-        if key in self.answers:
-            return self.answers[key]
-        try:
-            answer = question(self, self.nodes[number], argument)
-        except NotPerRecordError:
-            self.is_repeatable = False  # a loss inside the module may be read anyway
-            raise
-        self.answers[key] = answer
+        if key not in self.answers:
+            self.is_asking = True
+            try:
+                self.answers[key] = question(self, self.nodes[number], argument)
+            except NotPerRecordError:
+                # A loss inside the module may be read all the same.
+                self.is_repeatable = False
+                raise
+            finally:
+                self.is_asking = False
+        answer: T = self.answers[key]
         return answer
 
     def name(self, number: int) -> str:
         """Returns the name of a node."""
-        name: str = self.ask(_node, number)[0]
-        return name
+        return self.ask(operation_at, number, None)[0]
 
-    def sources(self, number: int) -> tuple[tuple[int | None, int], ...]:
+    def sources(self, number: int) -> Sources:
         """Returns (node's number, result's number) of each input.
 
         The node of an input that requires no gradient is None.
         """
-        sources: tuple[tuple[int | None, int], ...] = self.ask(_node, number)[1]
-        return sources
+        return self.ask(operation_at, number, None)[1]
 
     def source(self, number: int) -> int:
         """Returns the first input that requires a gradient."""
         return next(node for node, _ in self.sources(number) if node is not None)
-
-    def is_marked(self, number: int) -> bool:
-        """Returns whether the node has a mark; few nodes have one."""
-        is_marked: bool = self.ask(_node, number)[2]
-        return is_marked
-
-    def shape(self, number: int, result: int) -> tuple[int, ...]:
-        """Returns the shape of a result of the node."""
-        shape: tuple[int, ...] = self.ask(_shape, number, result)
-        return shape
-
-    def outputs(self, number: int, result: int) -> tuple[int, tuple[int, ...]] | None:
-        """Returns (B, shape) if the result is an output of a module, or None."""
-        mark = self.ask(_outputs, number, result)
-        return None if mark is None else (mark[1], mark[3])
-
-    def averaged(self, number: int) -> tuple[int, int] | None:
-        """Returns the edge of the losses whose mean the node is, or None."""
-        losses: tuple[int, int] | None = self.ask(_averaged, number)
-        return losses
-
-    def is_loss(self, number: int) -> bool:
-        """Returns whether the node is a loss of torch, or is computed from one."""
-        is_loss: bool = self.ask(_is_loss, number)
-        return is_loss
 
     def values(self, number: int) -> tuple[str, ...]:
         """Returns the names of the saved values that are read of the node."""
@@ -336,34 +315,22 @@ class GraphView:
         """Returns a saved number, string or sequence of numbers."""
         return self.ask(_saved, number, value)
 
-    def tensor(self, number: int, value: str) -> Tensor | None:
-        """Returns a saved tensor; a reading that uses it is not repeatable."""
-        # None is an answer like a number: the operation has no such input.
-        if self.ask(_is_absent, number, value):
-            return None
-        self.is_repeatable = False
+    def tensor(self, number: int, value: str) -> Tensor:
+        """Returns a saved tensor, within a question."""
         tensor: Tensor = saved_value(self.nodes[number], value)
         return tensor
 
-    def given(self, number: int, value: str) -> Tensor:
-        """Returns a saved tensor that every such operation has."""
-        tensor = self.tensor(number, value)
-        if tensor is None:
-            name = operation_name(self.name(number))
-            raise UnknownOperationError(f"{name} has no {value}")
-        return tensor
 
-
-def _node(
-    view: GraphView, node: Node, _: Any
-) -> tuple[str, tuple[tuple[int | None, int], ...], bool]:
-    sources: tuple[tuple[int | None, int], ...] = ()
+def operation_at(view: GraphView, node: Node, _: None) -> tuple[str, Sources, bool]:
+    """Returns the node's name, its inputs, and whether it has a mark."""
+    sources: Sources = ()
     for source, result in node.next_functions:
         sources += ((None if source is None else view.number(source), result),)
     return node.name(), sources, bool(node.metadata)
 
 
-def _shape(_: GraphView, node: Node, result: int) -> tuple[int, ...]:
+def shape_of(_: GraphView, node: Node, result: int) -> tuple[int, ...]:
+    """Returns the shape of a result of the node."""
     try:
         metadata: Any = node._input_metadata
     except AttributeError:
@@ -371,26 +338,32 @@ def _shape(_: GraphView, node: Node, result: int) -> tuple[int, ...]:
     return tuple(metadata[result].shape)
 
 
-def _outputs(
+def outputs_of(
     view: GraphView, node: Node, result: int
-) -> tuple[int, int, str, tuple[int, ...]] | None:
+) -> tuple[int, tuple[int, ...], int, str] | None:
+    """Returns the result as the output of a module, or None.
+
+    Returns:
+        B, the shape, the pass's number and its ``loss_reduction``.
+    """
     mark = outputs_at(node)
     if mark is None or result not in mark.shapes:
         return None
     module_pass = mark.module_pass
     if module_pass not in view.passes:
         view.passes.append(module_pass)
-    number = view.passes.index(module_pass)
-    reduction = module_pass.loss_reduction
-    return number, module_pass.size, reduction, mark.shapes[result]
+    number, reduction = view.passes.index(module_pass), module_pass.loss_reduction
+    return module_pass.size, mark.shapes[result], number, reduction
 
 
-def _averaged(view: GraphView, node: Node, _: Any) -> tuple[int, int] | None:
+def averaged_by(view: GraphView, node: Node, _: None) -> tuple[int, int] | None:
+    """Returns the edge of the losses whose mean the node is, or None."""
     losses = mean_at(node)
     return None if losses is None else (view.number(losses[0]), losses[1])
 
 
-def _is_loss(_: GraphView, node: Node, __: Any) -> bool:
+def is_loss(_: GraphView, node: Node, __: None) -> bool:
+    """Returns whether the node is a loss of torch, or is computed from one."""
     waiting = [node]
     for each in waiting:
         if each.name().startswith(LOSSES):
@@ -400,6 +373,18 @@ def _is_loss(_: GraphView, node: Node, __: Any) -> bool:
                 if source is not None and source not in waiting:
                     waiting.append(source)
     return False
+
+
+def divides_by_lengths(_: GraphView, node: Node, __: None) -> bool:
+    """Returns whether losses of label sequences are divided by the labels' lengths."""
+    source: Any = node.next_functions[0][0]
+    if source is not None and source.name() == CHOOSE:
+        source = source.next_functions[1][0]
+    if source is None or source.name() != CTC:
+        return False
+    divisor = saved_value(node, "other").cpu()
+    lengths = torch.as_tensor(saved_value(source, "target_lengths"))
+    return torch.equal(divisor, lengths.clamp(min=1).to(divisor.dtype))
 
 
 def _saved(_: GraphView, node: Node, value: str) -> Hashable:
@@ -412,7 +397,3 @@ def _saved(_: GraphView, node: Node, value: str) -> Hashable:
             f"number: {type(saved).__name__}"
         )
     return saved
-
-
-def _is_absent(_: GraphView, node: Node, value: str) -> bool:
-    return saved_value(node, value) is None

@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dpsgd_explorer.dp.checks.loss.autograd_nodes import (
-    Edge,
-    GraphView,
-    Question,
-    operation_name,
-)
+from dpsgd_explorer.dp.checks.loss import autograd_nodes as nodes
+from dpsgd_explorer.dp.checks.loss.autograd_nodes import Edge, GraphView, Question
 from dpsgd_explorer.dp.checks.loss.marks import ModulePass, outputs_at
 from dpsgd_explorer.dp.checks.loss.operations import (
     HANDLERS,
@@ -73,6 +69,7 @@ class KnownReadings:
             MixedLossError: a mean is weighted by the batch.
         """
         known = self._first.get(view.roots)
+        view.is_asking = True
         try:
             while isinstance(known, _Branch):
                 question, number, argument = known.question
@@ -82,6 +79,8 @@ class KnownReadings:
                 known = known.answers.get(answer)
         except NotPerRecordError:
             return None  # the reading raises it again, and explains it
+        finally:
+            view.is_asking = False
         return known
 
     def add(self, view: GraphView, reading: LossReading) -> None:
@@ -116,7 +115,10 @@ def read(roots: Sequence[Edge]) -> tuple[LossReading, list[ModulePass]]:
         form, passes = outline(roots)
         is_unknown = isinstance(error, UnknownOperationError)
         reading = LossReading(str(error), form=form if is_unknown else "")
-    return (replace(reading, late=tuple(view.late)) if view.late else reading), passes
+    if view.late or view.ranges:
+        ranges = () if reading.refusal else tuple(view.ranges)
+        reading = replace(reading, late=tuple(view.late), ranges=ranges)
+    return reading, passes
 
 
 class _Reader:
@@ -141,8 +143,7 @@ class _Reader:
             "",
             " ".join(notes.names),
             tuple(notes.numbers),
-            tuple(notes.ranges),
-            notes.weighs or bool(notes.ranges),
+            weights=notes.weighs or bool(self._view.ranges),
         )
         if self._view.is_repeatable:
             KNOWN_READINGS.add(self._view, reading)
@@ -177,7 +178,8 @@ class _Reader:
             if self._depth > MAX_DEPTH or len(self._states) > MAX_OPERATIONS:
                 raise UnknownOperationError("it has too many operations to check")
             try:
-                if self._view.is_marked(node):
+                _, _, is_marked = self._view.ask(nodes.operation_at, node, None)
+                if is_marked:
                     state = self._marked(node, result, inside)
                 if state is None:
                     state = self._computed(node, result, inside)
@@ -187,19 +189,19 @@ class _Reader:
         return state
 
     def _marked(self, node: int, result: int, inside: bool) -> State | None:
-        outputs = self._view.outputs(node, result)
+        outputs = self._view.ask(nodes.outputs_of, node, result)
         if outputs is None:
             return self._mean(node, inside)
-        size, shape = outputs
+        size, shape, *_ = outputs
         if shape:
             # Of losses that the module returns, a factor may be a weight.
-            is_loss = self._view.is_loss(node)
-            return Records(size, shape, affine=not is_loss, targeted=is_loss)
+            is_own_loss = self._view.ask(nodes.is_loss, node, None)
+            return Records(size, shape, affine=not is_own_loss, targeted=is_own_loss)
         # A loss inside the module.
         return self._mean(node, True) or self._computed(node, result, inside=True)
 
     def _mean(self, node: int, inside: bool) -> State | None:
-        losses = self._view.averaged(node)
+        losses = self._view.ask(nodes.averaged_by, node, None)
         if losses is None:
             return None
         source = self._state(*losses, inside)
@@ -213,10 +215,11 @@ class _Reader:
         try:
             name = self._view.name(node)
             if name not in HANDLERS:
+                known_as = nodes.operation_name(name)
                 raise UnknownOperationError(
-                    f"{operation_name(name)} is not known to keep samples independent"
+                    f"{known_as} is not known to keep samples independent"
                 )
-            self._notes.targets.update(targets_of(self._view, node))
+            self._notes.targets.update(self._view.ask(targets_of, node, None))
             for source, number in self._view.sources(node):
                 known = None if source is None else self._state(source, number, inside)
                 operation.sources.append(known)

@@ -20,8 +20,10 @@ from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.asynchronous import LateFlag
 from dpsgd_explorer.dp.checks.loss import autograd_nodes, patterns
 from dpsgd_explorer.dp.checks.loss.autograd_nodes import (
+    A,
     Ask,
     GraphView,
+    T,
     saved_value,
     signed,
 )
@@ -38,12 +40,14 @@ Shape = tuple[int, ...]
 #: Saved numbers that change the gradient; a batch must not decide them.
 PARAMETERS = (
     "exponent", "min", "max", "beta", "threshold", "negative_slope", "alpha",
-    "min_val", "max_val", "delta", "p", "margin",
+    "min_val", "max_val", "delta", "p", "margin", "ord",
 )  # fmt: skip
 #: Powers, margins and limits that are no statistic of a batch.
 USUAL_PARAMETERS = (0, 1, 2)
 #: Number of entries of a tensor of constants that is compared from batch to batch.
 MAX_CONSTANTS = 10_000
+#: Number of entries of constants with which a reading is stored; it bounds the memory.
+MAX_STORED_CONSTANTS = 100
 #: Largest distance from 1 of the sum of a soft target's probabilities: they may have
 #: been computed in half precision, whose unit round-off is 5e-4.
 MAX_SUM_ERROR = 1e-3
@@ -152,8 +156,6 @@ class Notes:
         view: Access to the graph.
         names: Names of the operations, in the order of their reading.
         numbers: Constants, in order.
-        ranges: Least and largest value of constants that were computed from rounded
-            values, in order.
         weighs: If True, a number may be a statistic of the batch.
         targets: Numbers of nodes whose tensor of unknown origin is a target.
     """
@@ -161,7 +163,6 @@ class Notes:
     view: GraphView
     names: list[str] = field(default_factory=list)
     numbers: list[Number] = field(default_factory=list)
-    ranges: list[tuple[float, float]] = field(default_factory=list)
     weighs: bool = False
     targets: set[int] = field(default_factory=set)
 
@@ -206,7 +207,7 @@ class Operation:
     @property
     def shape(self) -> Shape:
         """The shape of the result."""
-        return self.notes.view.shape(self.node, self.result)
+        return self.ask(autograd_nodes.shape_of, self.result)
 
     @property
     def only(self) -> State:
@@ -237,21 +238,13 @@ class Operation:
             raise NotPerRecordError(f"{self.name} is applied after a sum over samples")
         return state
 
-    def ask(self, question: Ask, argument: Any = None) -> Any:
+    def ask(self, question: Ask[A, T], argument: A) -> T:
         """Returns the answer to a question about the node; see ``GraphView.ask``."""
         return self.notes.view.ask(question, self.node, argument)
 
     def saved(self, value: str) -> Any:
         """Returns a saved number, string or sequence of numbers."""
         return self.notes.view.saved(self.node, value)
-
-    def tensor(self, value: str) -> Tensor | None:
-        """Returns a saved tensor; a reading that uses it is not repeatable."""
-        return self.notes.view.tensor(self.node, value)
-
-    def given(self, value: str) -> Tensor:
-        """Returns a saved tensor that every such operation has."""
-        return self.notes.view.given(self.node, value)
 
     def dim(self, value: str, length: int) -> int:
         """Returns a saved dimension of ``length`` dimensions, from the left."""
@@ -276,31 +269,65 @@ class Operation:
             )
         return source
 
-    def add_parameters(self) -> None:
-        """Adds the saved numbers that change the gradient."""
-        for name in self.notes.view.values(self.node):
-            if name in PARAMETERS:
-                value = self.saved(name)
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    weighs = value not in USUAL_PARAMETERS
-                    self.notes.add_number(float(value), weighs=weighs)
+    def add_parameters(self, *, only_unusual: bool = False) -> None:
+        """Adds the saved numbers that change the gradient.
 
-    def add_unusual(self, name: str) -> None:
-        """Adds a saved number, unless the operation lacks it or it is a usual one.
-
-        Older states of runs do not contain these numbers, and remain valid for losses
-        with the usual ones.
+        Args:
+            only_unusual: If True, usual numbers are left out, as the order of a norm
+                is: older states of runs do not contain them, and remain valid.
         """
-        if name in self.notes.view.values(self.node):
-            value = self.saved(name)
-            if value not in USUAL_PARAMETERS:
-                self.notes.add_number(float(value), weighs=True)
+        for name in self.notes.view.values(self.node):
+            value = self.saved(name) if name in PARAMETERS else None
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                is_usual = value in USUAL_PARAMETERS
+                if not (is_usual and (only_unusual or name == "ord")):
+                    self.notes.add_number(float(value), weighs=not is_usual)
 
-    def add_constants(self, values: Tensor) -> None:
-        """Adds a tensor that is equal for all samples, such as class weights."""
-        if values.numel() > MAX_CONSTANTS:
-            raise NotPerRecordError(f"{self.name} has {values.numel()} weights")
-        self.notes.add_number(tuple(values.flatten().tolist()), weighs=True)
+    def add_constants(
+        self,
+        value: str,
+        source: Records | None = None,
+        unlike: NotPerRecordError | None = None,
+    ) -> None:
+        """Adds a saved tensor that is equal for all samples, such as class weights.
+
+        Args:
+            value: The tensor's name; its absence adds nothing.
+            source: The state of the tensor that it weighs, if it may have a row for
+                each sample.
+            unlike: The error if the samples have different rows.
+        """
+        constants = self.ask(_constants, (value, source))
+        if constants is None:
+            raise unlike or UnknownOperationError(UNKNOWN_FACTOR)
+        if constants:
+            self.notes.add_number(constants, weighs=True)
+        if len(constants) > MAX_STORED_CONSTANTS:
+            self.notes.view.is_repeatable = False
+
+
+def _constants(
+    _: GraphView, node: Node, argument: tuple[str, Records | None]
+) -> tuple[float, ...] | None:
+    """Returns the entries of a constant for one sample, equal for all samples.
+
+    Returns:
+        () if the constant is absent, None if the samples have different entries.
+    """
+    value, source = argument
+    constant: Tensor | None = saved_value(node, value)
+    if constant is None:
+        return ()
+    missing = 0 if source is None else len(source.shape) - constant.dim()
+    if source is not None and missing <= source.dim:
+        rows = constant.transpose(0, source.dim - missing)
+        if missing < 0 or not bool((rows == rows[:1]).all()):
+            return None
+        constant = rows[0]
+    if constant.numel() > MAX_CONSTANTS:
+        name = autograd_nodes.operation_name(node.name())
+        raise NotPerRecordError(f"{name} has {constant.numel()} weights")
+    return tuple(constant.flatten().tolist())
 
 
 # Element-wise operations.
@@ -320,8 +347,7 @@ def _settled(op: Operation) -> Records:
     if source.shifted == 1:
         if not source.targeted:
             source = source.with_target()._replace(shifted=0)
-        elif (added := patterns.added_number(op.notes.view, op.node)) is not None:
-            op.notes.ranges.append(added)
+        elif op.ask(patterns.adds_number, None):
             source = source._replace(shifted=0)
     return source.unshifted()
 
@@ -336,7 +362,7 @@ def nonlinear(op: Operation) -> State:
 def linear(op: Operation) -> State:
     """Reads a change of sign, precision or memory, or the sum with a number."""
     source = op.only
-    op.add_unusual("alpha")
+    op.add_parameters(only_unusual=True)
     return op.keeps_shape(source)
 
 
@@ -351,7 +377,7 @@ def softmax(op: Operation) -> State:
 
 def add(op: Operation) -> State:
     """Reads a sum or a difference."""
-    op.add_unusual("alpha")
+    op.add_parameters(only_unusual=True)
     if op.pair is not None:
         if any(isinstance(state, Reduced) for state in op.pair):
             return reduce(joined, _only_reduced(op.pair))
@@ -370,7 +396,7 @@ def multiply(op: Operation) -> State:
         if not (one.shifted or other.shifted):
             return _of_two(op)
         # The square of a residual, written as a product.
-        is_square = torch.equal(op.given("self"), op.given("other"))
+        is_square = op.ask(_are_equal, ("self", "other"))
         return op.keeps_shape(_squared(one, is_square))
     if op.node in op.notes.targets and isinstance(op.only, Records):
         return op.keeps_shape(op.only.with_target())
@@ -383,8 +409,7 @@ def inner_product(op: Operation) -> State:
     if op.pair is not None:
         one, other = (op.as_records(state) for state in op.pair)
         if one.shifted or other.shifted:
-            left, right = op.given("self"), op.given("mat2")
-            one = other = _squared(one, torch.equal(left, right.transpose(1, 2)))
+            one = other = _squared(one, op.ask(_are_equal, ("self", "mat2")))
         source = one._replace(targeted=one.targeted or other.targeted)
     else:
         one = other = op.records
@@ -396,6 +421,12 @@ def inner_product(op: Operation) -> State:
     return source.unshifted()._replace(shape=op.shape)
 
 
+def _are_equal(_: GraphView, node: Node, values: tuple[str, str]) -> bool:
+    """Returns whether two factors are equal, the second matrix transposed."""
+    first, second = (saved_value(node, value) for value in values)
+    return torch.equal(first, second.mT if values[1] == "mat2" else second)
+
+
 def _squared(residual: Records, is_square: bool) -> Records:
     if not is_square or residual.shifted > 1:
         return residual.unshifted()
@@ -405,7 +436,8 @@ def _squared(residual: Records, is_square: bool) -> Records:
 def divide(op: Operation) -> State:
     """Reads the quotient of two tensors, or of one and a tensor without gradient."""
     if op.pair is not None:
-        _check_overlap(op)
+        if not op.ask(patterns.adds_numbers_to_overlap, None):
+            raise UnknownOperationError(UNKNOWN_TERM)
         return _of_two(op)
     source = op.sources[0]
     if source is None:
@@ -413,35 +445,9 @@ def divide(op: Operation) -> State:
     divisor = op.ask(_scalar, "other")
     if divisor is not None and op.notes.is_count(source, divisor):
         return Reduced(divided=True)
-    if patterns.follows_ctc(op.notes.view, op.node) and op.ask(_are_lengths):
+    if op.ask(autograd_nodes.divides_by_lengths, None):
         return source
     return _scaled(op, source, "other")
-
-
-def _are_lengths(_: GraphView, node: Node, __: Any) -> bool:
-    """Returns whether losses of label sequences are divided by the labels' lengths."""
-    divisor = saved_value(node, "other").cpu()
-    lengths = autograd_nodes.label_lengths(node).clamp(min=1)
-    return torch.equal(divisor, lengths.to(divisor.dtype))
-
-
-def _check_overlap(op: Operation) -> None:
-    """Notes the numbers in a share of overlap.
-
-    Raises:
-        UnknownOperationError: another term than a number is added to its sums.
-    """
-    overlap = patterns.overlap_of(op.notes.view, op.node)
-    if overlap is None:
-        return
-    for value, known in ("self", overlap.numerator), ("other", overlap.denominator):
-        total = op.given(value).detach()
-        if total.shape != known.shape:
-            raise UnknownOperationError(UNKNOWN_TERM)
-        added = patterns.number_between(total, known)
-        if added is None:
-            raise UnknownOperationError(UNKNOWN_TERM)
-        op.notes.ranges.append(added)
 
 
 def scale(op: Operation) -> State:
@@ -460,7 +466,7 @@ def larger(op: Operation) -> State:
         raise UnknownOperationError(f"{op.name} compares with {UNKNOWN}")
     one, other = (op.as_records(state) for state in op.pair)
     if one.shifted == other.shifted == 1 and not (one.targeted or other.targeted):
-        if not patterns.are_proportional(op.given("self"), op.given("other")):
+        if not op.ask(patterns.are_proportional, None):
             raise UnknownOperationError(f"{op.name} compares with {UNKNOWN}")
         # Both are multiples of one residual, as in the loss of a quantile.
         return op.keeps_shape(_squared(one, True))
@@ -545,8 +551,7 @@ def _scaled(
     elif kind == "target" and records is not None:
         source = records.with_target()
     elif kind == "constants" and records is not None:
-        unlike = UnknownOperationError(UNKNOWN_FACTOR)
-        op.add_constants(_row_of_all(records, op.given(value), unlike))
+        op.add_constants(value, records, UnknownOperationError(UNKNOWN_FACTOR))
     elif kind == "unknown":
         raise UnknownOperationError(UNKNOWN_FACTOR)
     return op.keeps_shape(source)
@@ -621,21 +626,6 @@ def _are_soft_targets(source: Records, factor: Tensor) -> bool:
         return False
     sums = factor.sum(source.class_dim)
     return bool(((sums - 1).abs() <= MAX_SUM_ERROR).all())
-
-
-def _row_of_all(source: Records, constant: Tensor, unlike: NotPerRecordError) -> Tensor:
-    """Returns the entries of a constant for one sample, equal for all samples.
-
-    Raises:
-        NotPerRecordError: the samples have different entries; the error is ``unlike``.
-    """
-    missing = len(source.shape) - constant.dim()
-    if missing > source.dim:
-        return constant
-    rows = constant.transpose(0, source.dim - missing)
-    if missing < 0 or not bool((rows == rows[:1]).all()):
-        raise unlike
-    return rows[0]
 
 
 def gather(op: Operation) -> State:
@@ -753,7 +743,6 @@ def fold(op: Operation) -> State:
     """Reads a nonlinear reduction along dimensions that do not count samples."""
     source = _settled(op)
     op.add_parameters()
-    op.add_unusual("ord")
     return _without(op, source, op.dims(len(source.shape)))
 
 
@@ -800,11 +789,9 @@ def regression(op: Operation) -> State:
         source = source.with_target()
     op.add_parameters()
     for value in ("weight", "pos_weight"):
-        weights = op.tensor(value) if value in op.notes.view.values(op.node) else None
-        if weights is not None:
+        if value in op.notes.view.values(op.node):
             text = f"{op.name} gives the samples different weights"
-            unlike = NotPerRecordError(text)
-            op.add_constants(_row_of_all(source, weights, unlike))
+            op.add_constants(value, source, NotPerRecordError(text))
     return _reduced(op, source, source)
 
 
@@ -812,9 +799,8 @@ def multi_class(op: Operation) -> State:
     """Reads a loss that compares each sample's scores with its class, then reduces."""
     source = _scores(op)
     op.add_parameters()
-    weights = op.tensor("weight") if op.name == "MultiMarginLoss" else None
-    if weights is not None:
-        op.add_constants(weights)
+    if op.name == "MultiMarginLoss":
+        op.add_constants("weight")
     return _reduced(op, source, _without_classes(source))
 
 
@@ -826,8 +812,8 @@ def negative_log_likelihood(op: Operation) -> State:
     source = _scores(op)
     if op.saved("reduction") == MEAN:
         op.ask(_check_total_weight, source.size)
-    elif (weights := op.tensor("weight")) is not None:
-        op.add_constants(weights)
+    else:
+        op.add_constants("weight")
     return _reduced(op, source, _without_classes(source))
 
 
@@ -906,36 +892,15 @@ def _are_equally_many(target: Tensor, ignored: int, size: int) -> Tensor:
 
 Handler = Callable[[Operation], State]
 
-_HANDLERS: Mapping[str, Handler] = {
-    "nonlinear": nonlinear,
-    "linear": linear,
-    "softmax": softmax,
-    "add": add,
-    "multiply": multiply,
-    "divide": divide,
-    "scale": scale,
-    "larger": larger,
-    "fill": fill,
-    "choose": choose,
-    "inner_product": inner_product,
-    "gather": gather,
-    "index": index,
-    "reshape": reshape,
-    "permute": permute,
-    "cut": cut,
-    "total": total,
-    "partial_total": partial_total,
-    "fold": fold,
-    "expand": expand,
-    "stack": stack,
-    "regression": regression,
-    "multi_class": multi_class,
-    "negative_log_likelihood": negative_log_likelihood,
-    "connectionist": connectionist,
-}
+_HANDLERS: tuple[Handler, ...] = (
+    nonlinear, linear, softmax, add, multiply, divide, scale, larger, fill, choose,
+    inner_product, gather, index, reshape, permute, cut, total, partial_total, fold,
+    expand, stack, regression, multi_class, negative_log_likelihood, connectionist,
+)  # fmt: skip
+_BY_FAMILY = {handler.__name__: handler for handler in _HANDLERS}
 #: {node's name: handler}; an operation without a handler is reported as unknown.
 HANDLERS: Mapping[str, Handler] = {
-    name: _HANDLERS[family] for name, family in autograd_nodes.FAMILY_OF.items()
+    name: _BY_FAMILY[family] for name, family in autograd_nodes.FAMILY_OF.items()
 }
 #: Handlers of operations that only move elements: a sum over samples passes unchanged.
 _MOVING = (reshape, permute, cut, total, partial_total)

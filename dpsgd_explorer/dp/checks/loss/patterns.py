@@ -27,22 +27,15 @@ MAX_ROUND_OFF_ULPS = 64
 MAX_SUM_DEPTH = 8
 
 
-def factor_of(view: GraphView, product: int, *, min_dims: int = 0) -> Tensor | None:
+def _factor_of(view: GraphView, product: int) -> Tensor | None:
     """Returns the one factor of a product that requires no gradient, or None."""
     (first, _), (second, _) = view.sources(product)
     if (first is None) == (second is None):
         return None
-    value = "self" if first is None else "other"
-    has_dims = view.ask(_count_dims, product, value) >= min_dims
-    return view.given(product, value) if has_dims else None
+    return view.tensor(product, "self" if first is None else "other")
 
 
-def _count_dims(_: GraphView, node: Node, value: str) -> int:
-    dims: int = saved_value(node, value).dim()
-    return dims
-
-
-def targets_of(view: GraphView, node: int) -> list[int]:
+def targets_of(view: GraphView, operation: Node, __: None) -> tuple[int, ...]:
     """Returns the terms of a sum whose factors or conditions are targets.
 
     | sum | target y |
@@ -51,46 +44,46 @@ def targets_of(view: GraphView, node: int) -> list[int]:
     | a where y, else 0, plus b where not y, else 0 | the class of a pair |
     | the same of max(margin - x, 0) and x | the class, and the margin |
     | x - y log(x + number) | a count, of Poisson's law |
-    | the quotient of two sums, see ``overlap_of`` | a mask |
+    | the quotient of two sums, see ``_overlap`` | a mask |
     """
-    name = view.name(node)
+    name = operation.name()
+    if name not in (nodes.ADD, nodes.SUBTRACT, nodes.DIVIDE):
+        return ()
+    node = view.number(operation)
     if name == nodes.DIVIDE:
-        overlap = overlap_of(view, node)
-        return [] if overlap is None else overlap.targets
-    if name not in (nodes.ADD, nodes.SUBTRACT):
-        return []
+        overlap = _overlap(view, node)
+        return () if overlap is None else overlap.targets
     (first, _), (second, _) = view.sources(node)
     if first is None or second is None:
-        return []
+        return ()
     names = view.name(first), view.name(second)
     if names == (nodes.MULTIPLY, nodes.MULTIPLY):
-        return [first, second] if _are_two_chances(view, first, second) else []
+        return (first, second) if _are_two_chances(view, first, second) else ()
     if names == (nodes.CHOOSE, nodes.CHOOSE):
         return _pair(view, first, second)
     if name == nodes.SUBTRACT and names[1] == nodes.MULTIPLY:
-        return [second] if _is_poisson(view, first, second) else []
-    return []
+        return (second,) if _is_poisson(view, first, second) else ()
+    return ()
 
 
 def _are_two_chances(view: GraphView, first: int, second: int) -> bool:
-    one = factor_of(view, first, min_dims=1)
-    other = None if one is None else factor_of(view, second, min_dims=1)
-    if one is None or other is None or one.shape != other.shape:
+    one, other = _factor_of(view, first), _factor_of(view, second)
+    if one is None or other is None or not one.dim() or one.shape != other.shape:
         return False
     return bool((one + other == 1).all())
 
 
-def _pair(view: GraphView, first: int, second: int) -> list[int]:
+def _pair(view: GraphView, first: int, second: int) -> tuple[int, ...]:
     """Returns two choices by opposite conditions, and the difference of a margin."""
-    one, other = view.given(first, "condition"), view.given(second, "condition")
+    one, other = view.tensor(first, "condition"), view.tensor(second, "condition")
     if not torch.equal(one, ~other):
-        return []
-    targets = [first, second]
+        return ()
+    targets: tuple[int, ...] = first, second
     (limited, _), (x, _) = view.sources(first)[0], view.sources(second)[0]
     if limited is not None and x is not None and view.name(limited) == nodes.CLAMP_MIN:
         difference = view.sources(limited)[0][0]
         if difference is not None and view.name(difference) == nodes.SUBTRACT:
-            targets += [difference] if view.sources(difference)[1][0] == x else []
+            targets += (difference,) if view.sources(difference)[1][0] == x else ()
     return targets
 
 
@@ -105,41 +98,53 @@ def _is_poisson(view: GraphView, rate: int, product: int) -> bool:
     return is_sum and view.sources(inside)[0][0] == rate
 
 
-def follows_ctc(view: GraphView, division: int) -> bool:
-    """Returns whether losses of label sequences are divided."""
-    source = view.sources(division)[0][0]
-    if source is not None and view.name(source) == nodes.CHOOSE:
-        source = view.sources(source)[1][0]
-    return source is not None and view.name(source) == nodes.CTC
-
-
 # Numbers that a loss adds.
 
 
-def added_number(view: GraphView, node: int) -> tuple[float, float] | None:
-    """Returns the least and largest number that was added to a function's input.
+def adds_number(view: GraphView, operation: Node, _: None) -> bool:
+    """Returns whether only a number was added to a function's input, and notes it.
 
     Where autograd stores the values before and after a sum, their difference is the
     added term.
-
-    Returns:
-        None if the term is no number, or its value is not stored.
     """
+    node = view.number(operation)
     total, source = _input_of(view, node), view.sources(node)[0][0]
     if source is None or total is None:
-        return None
+        return False
     terms = _terms(view, source, MAX_SUM_DEPTH)
-    if terms is None or terms.shape != total.shape:
-        return None
-    return number_between(total.detach(), terms.detach())
+    return terms is not None and _note_number(view, total, terms)
 
 
-def number_between(total: Tensor, terms: Tensor) -> tuple[float, float] | None:
+def adds_numbers_to_overlap(view: GraphView, operation: Node, _: None) -> bool:
+    """Returns whether only numbers were added to a share of overlap, and notes them.
+
+    Any other division is no share, so nothing was added.
+    """
+    overlap = _overlap(view, view.number(operation))
+    if overlap is None:
+        return True
+    top, bottom = saved_value(operation, "self"), saved_value(operation, "other")
+    return _note_number(view, top, overlap.numerator) and _note_number(
+        view, bottom, overlap.denominator
+    )
+
+
+def _note_number(view: GraphView, total: Tensor, terms: Tensor) -> bool:
+    added = _number_between(total, terms)
+    if added is not None:
+        view.ranges.append(added)
+    return added is not None
+
+
+def _number_between(total: Tensor, terms: Tensor) -> tuple[float, float] | None:
     """Returns the least and largest number by which two tensors may differ.
 
     Returns:
         None if the tensors differ by more than one number.
     """
+    if total.shape != terms.shape:
+        return None
+    total, terms = total.detach(), terms.detach()
     difference = total.double() - terms.double()
     if not difference.numel() or not bool(difference.isfinite().all()):
         return None
@@ -151,19 +156,21 @@ def number_between(total: Tensor, terms: Tensor) -> tuple[float, float] | None:
     return largest - noise, least + noise
 
 
-def are_proportional(first: Tensor, second: Tensor) -> bool:
-    """Returns whether one tensor is a multiple of the other, up to round-off."""
-    one, other = first.double().flatten(), second.double().flatten()
+def are_proportional(_: GraphView, operation: Node, __: None) -> bool:
+    """Returns whether one input is a multiple of the other, up to round-off."""
+    first: Tensor = saved_value(operation, "self")
+    one, other = first.double().flatten(), saved_value(operation, "other")
+    other = other.double().flatten()
     size = one.dot(one)
     if not size:
-        return not other.any()
+        return not bool(other.any())
     rest = other - one * (other.dot(one) / size)
     eps = torch.finfo(first.dtype).eps
     return bool(rest.norm() <= MAX_ROUND_OFF_ULPS * eps * other.norm())
 
 
 def _likelihood(view: GraphView, node: int) -> Tensor:
-    scores, targets = view.given(node, "self"), view.given(node, "target")
+    scores, targets = view.tensor(node, "self"), view.tensor(node, "target")
     weights = view.tensor(node, "weight")
     return F.nll_loss(scores, targets, weights, reduction="none")
 
@@ -172,14 +179,14 @@ _Result = Callable[[GraphView, int], Tensor]
 #: {node's name: its result, from the tensors that it stored}.
 _RESULTS: dict[str, _Result] = {
     nodes.POWER: lambda view, node: (
-        view.given(node, "self") ** view.saved(node, "exponent")
+        view.tensor(node, "self") ** view.saved(node, "exponent")
     ),
-    nodes.ABSOLUTE: lambda view, node: view.given(node, "self").abs(),
-    nodes.COSH: lambda view, node: view.given(node, "self").cosh(),
+    nodes.ABSOLUTE: lambda view, node: view.tensor(node, "self").abs(),
+    nodes.COSH: lambda view, node: view.tensor(node, "self").cosh(),
     nodes.LIKELIHOOD: _likelihood,
     **dict.fromkeys(
         (nodes.SQUARE_ROOT, nodes.EXP, *nodes.NORMS),
-        lambda view, node: view.given(node, "result"),
+        lambda view, node: view.tensor(node, "result"),
     ),
 }
 
@@ -187,7 +194,7 @@ _RESULTS: dict[str, _Result] = {
 def _input_of(view: GraphView, node: int) -> Tensor | None:
     """Returns the input of a function of one tensor, if the node stored it."""
     if view.name(node) == nodes.SQUARE_ROOT:
-        return view.given(node, "result").square()
+        return view.tensor(node, "result").square()
     return view.tensor(node, "self") if "self" in view.values(node) else None
 
 
@@ -223,7 +230,7 @@ class Overlap(NamedTuple):
         denominator: The denominator without its number.
     """
 
-    targets: list[int]
+    targets: tuple[int, ...]
     numerator: Tensor
     denominator: Tensor
 
@@ -237,7 +244,7 @@ class _Part(NamedTuple):
     sums: list[int]
 
 
-def overlap_of(view: GraphView, division: int) -> Overlap | None:
+def _overlap(view: GraphView, division: int) -> Overlap | None:
     """Returns the parts of a share of overlap; None for another division.
 
     With chances p and a mask y of 0 and 1 for each sample, in sums over the sample's
@@ -266,7 +273,7 @@ def overlap_of(view: GraphView, division: int) -> Overlap | None:
     p = p.reshape(mask.shape)
     both = (p.square() if squares else p) + mask
     return Overlap(
-        [above.node, *above.sums, *sums],
+        (above.node, *above.sums, *sums),
         above.factor * _summed(view, above.total, p * mask),
         below.factor * _summed(view, below.total, both),
     )
@@ -280,7 +287,7 @@ def _part(view: GraphView, node: int | None) -> _Part | None:
         if _is_constant_sum(view, node):
             sums.append(node)
         elif view.name(node) == nodes.MULTIPLY:
-            number = factor_of(view, node)
+            number = _factor_of(view, node)
             if number is None or number.dim():
                 return None
             factor = factor * number.detach()
@@ -307,8 +314,8 @@ def _is_square(view: GraphView, node: int) -> bool:
 
 def _mask(view: GraphView, product: int) -> Tensor | None:
     """Returns the other factor of the chances, if all its entries are 0 or 1."""
-    mask = factor_of(view, product, min_dims=1)
-    if mask is None or not bool(((mask == 0) | (mask == 1)).all()):
+    mask = _factor_of(view, product)
+    if mask is None or not mask.dim() or not bool(((mask == 0) | (mask == 1)).all()):
         return None
     return mask.detach()
 
@@ -320,7 +327,7 @@ def _chances(view: GraphView, product: int) -> Tensor | None:
         node = view.source(node)
     if view.name(node) not in nodes.CHANCES:
         return None
-    mask, result = factor_of(view, product), view.given(node, "result").detach()
+    mask, result = _factor_of(view, product), view.tensor(node, "result").detach()
     return result if mask is not None and mask.numel() == result.numel() else None
 
 
