@@ -9,7 +9,8 @@ from typing import Any
 from dpsgd_explorer.dp.backends.asynchronous import LateFlag
 from dpsgd_explorer.errors import MixedLossError
 
-#: Number of different graphs of losses in one run; a run with more gets no epsilon.
+#: Number of different graphs of losses in one run.  A run with more gets no epsilon;
+#: it bounds the size of saved states.
 MAX_GRAPHS = 100
 
 #: Advice for a loss that cannot be read.
@@ -38,7 +39,7 @@ class LateCondition:
     """A condition on a loss that is read at the next step, or when it decides.
 
     Attributes:
-        holds: Whether it holds, known when the device has computed it.
+        holds: If True, the condition holds; reading it waits for the device.
         failed: Returns why the loss is refused, or raises an error.
     """
 
@@ -46,7 +47,7 @@ class LateCondition:
     failed: Callable[[], str]
 
     def refusal(self) -> str:
-        """Return why the loss is refused, "" if it is not; wait for the device.
+        """Waits for the device, and returns why the loss is refused; "" if it is not.
 
         Raises:
             MixedLossError: a sample's weight depends on its batch.
@@ -61,15 +62,16 @@ class LossReading:
     Attributes:
         refusal: Why the loss is not known to be a mean or sum of one term per
             sample; "" if it is, with public constants.
-        graph: Its operations, in one string.
-        numbers: Constants in it, in order.  They are public if no batch changes them.
+        graph: The operations of the loss, in one string.
+        numbers: Constants in the loss, in order.  They are public if no batch changes
+            them.
         ranges: Least and largest value of constants that were computed from rounded
             values, in order.  They are public if the ranges of all batches meet.
-        weights: Whether one of them may be a statistic of the batch, as a count that
-            divides the loss: then batches of two sizes must agree on them.
+        weights: If True, a constant may be a statistic of the batch, such as a count
+            that divides the loss.  Batches of two sizes must then agree on all of them.
         late: Conditions on the loss that a device is still computing.
-        form: Operations of a loss that is refused for an unknown one of them; "" if
-            there is evidence that it mixes samples.
+        form: Operations of a loss that is refused for an unknown operation; "" if there
+            is evidence that the loss mixes samples.
     """
 
     refusal: str
@@ -81,7 +83,7 @@ class LossReading:
     form: str = ""
 
     def settle(self) -> None:
-        """Wait for the device.
+        """Waits for the device.
 
         Raises:
             MixedLossError: a sample's weight depends on its batch.
@@ -94,7 +96,7 @@ UNREAD = LossReading("the engine did not see its graph")
 
 
 class LossRecord:
-    """Whether all losses of a run are known to keep the samples apart.
+    """The evidence on whether all losses of a run keep the samples apart.
 
     Attributes:
         measured_forms: Forms of the loss that was measured at ``attach``.
@@ -110,10 +112,14 @@ class LossRecord:
         self._late: list[LateCondition] = []
 
     def note(self, reading: LossReading, size: int) -> None:
-        """Add the reading of one backward, of a batch or a part of one.
+        """Adds the reading of one backward, of a batch or of a part of a batch.
+
+        Args:
+            reading: The reading of the backward's loss.
+            size: Number of samples of the backward; without samples there is no loss.
 
         Raises:
-            MixedLossError: a sample's weight in an earlier one depended on its batch.
+            MixedLossError: a sample's weight in an earlier loss depended on its batch.
         """
         self._settle()
         if not size or self._refusal:
@@ -136,7 +142,7 @@ class LossRecord:
                 sizes.append(size)
 
     def _ranges_meet(self, reading: LossReading) -> bool:
-        """Whether constants of the reading may be those of all readings before."""
+        """Returns whether one number lies in the ranges of all readings so far."""
         before = self._ranges.get(reading.graph, list(reading.ranges))
         common = [
             (max(least, other_least), min(largest, other_largest))
@@ -149,22 +155,22 @@ class LossRecord:
 
     @property
     def noted_refusal(self) -> str:
-        """Why a loss was refused for good, as far as is known without a device."""
+        """The reason why a loss was refused, without waiting for a device."""
         return self._refusal
 
     @property
     def is_refused(self) -> bool:
-        """Whether a loss was refused for good, whatever batches are still to come."""
+        """If True, a loss was refused, and no later batch can change that."""
         self._settle()
         return bool(self._refusal)
 
     def refuse(self, reason: str) -> None:
-        """Refuse all losses, unless one was refused before."""
+        """Refuses all losses, unless a loss was refused before."""
         self._refusal = self._refusal or reason
 
     @property
     def refusal(self) -> str:
-        """Why the losses are not known to be per-sample; "" if they are."""
+        """The reason why the losses are not known to be per-sample, or ""."""
         self._settle()
         if not self._refusal and any(len(sizes) < 2 for sizes in self._sizes.values()):
             return (
@@ -175,14 +181,14 @@ class LossRecord:
         return self._refusal
 
     def add(self, other: LossRecord) -> None:
-        """Take over the refusal of steps that this record does not hold."""
+        """Takes over the refusal of steps that this record does not contain."""
         other._settle()
         self.refuse(other._refusal)
         self.measured_forms |= other.measured_forms
         self._is_measured |= other._is_measured
 
     def _settle(self) -> None:
-        """Read the conditions that are open."""
+        """Waits for the conditions that a device is still computing."""
         while self._late:
             try:
                 self.refuse(self._late.pop(0).refusal())
@@ -191,7 +197,11 @@ class LossRecord:
                 raise
 
     def note_text(self, vouched: bool) -> str:
-        """Return the receipt's line on the losses."""
+        """Returns the receipt's line on the losses.
+
+        Args:
+            vouched: If True, the caller vouched for losses that cannot be read.
+        """
         if not self.refusal:
             if self._is_measured:
                 return "measured at attach, with the same operations at every backward"
@@ -201,7 +211,7 @@ class LossRecord:
         return f"unchecked ({self.refusal}); no epsilon"
 
     def as_data(self) -> dict[str, Any]:
-        """Return JSON values."""
+        """Returns JSON values."""
         self._settle()
         return {
             "refusal": self._refusal,
@@ -213,7 +223,7 @@ class LossRecord:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> LossRecord:
-        """Return the record that ``as_data`` returned as JSON values."""
+        """Returns the record that ``as_data`` returned as JSON values."""
         record = cls()
         record._refusal = data["refusal"]
         record._is_measured = data.get("is_measured", False)
