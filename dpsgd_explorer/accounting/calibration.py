@@ -29,7 +29,6 @@ def noise_multiplier(
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
-    quick: bool = False,
     before: Sequence[Phase] = (),
 ) -> float:
     """Return the least noise multiplier with which all steps spend at most the target.
@@ -47,13 +46,11 @@ def noise_multiplier(
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
-        quick: Search with bounds that take a few milliseconds, not to the last digit.
         before: Completed phases on the same records.
 
     Returns:
         Never below the least one: ``epsilon`` of it is at most the target.  Within
-        1e-9 of the least, where ε is exact there; else, and if quick, as near as the
-        bound on ε is.
+        1e-9 of the least, where ε is exact there; else as near as the bound on ε is.
 
     Raises:
         AccountingError: an argument is outside its domain, or no noise reaches the
@@ -62,16 +59,20 @@ def noise_multiplier(
     Source: as ``epsilon``.
     """
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
+    return noise_for(target, sample_rate, steps, before)
+
+
+def noise_for(
+    target: Target, sample_rate: float, steps: int, before: Sequence[Phase] = ()
+) -> float:
+    """Return the least noise multiplier with which all steps meet a target."""
     steps, rate = validation.steps(steps, least=1), validation.sample_rate(sample_rate)
     start = steepness = 1.0
     if not before:
         terms = (target.delta, target.relation)
         start, steepness = noise_start(target.epsilon, rate, steps, *terms)
     return target.least(
-        lambda noise: [*before, Phase(sample_rate, noise, steps)],
-        start,
-        steepness,
-        quick=quick,
+        lambda noise: [*before, Phase(sample_rate, noise, steps)], start, steepness
     )
 
 
@@ -82,7 +83,6 @@ def noise_scale(
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
-    quick: bool = False,
     before: Sequence[Phase] = (),
 ) -> float:
     """Return the least factor on the noise of all phases that meets the target.
@@ -100,7 +100,6 @@ def noise_scale(
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
-        quick: Search with bounds that take a few milliseconds, not to the last digit.
         before: Completed phases, which are not scaled.
 
     Returns:
@@ -111,6 +110,14 @@ def noise_scale(
 
     Source: as ``epsilon``.
     """
+    target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
+    return scale_for(target, phases, before)
+
+
+def scale_for(
+    target: Target, phases: Sequence[Phase], before: Sequence[Phase] = ()
+) -> float:
+    """Return the least factor on the noise of all phases that meets a target."""
     if not any(phase.steps for phase in phases):
         validation.refuse("phases", "one or more, with a step", list(phases))
     if not all(phase.noise_multiplier for phase in phases):
@@ -120,10 +127,7 @@ def noise_scale(
         noise = min(phase.noise_multiplier * factor, MAX_NOISE_MULTIPLIER)
         return Phase(phase.sample_rate, noise, phase.steps)
 
-    target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
-    return target.least(
-        lambda x: [*before, *(scaled(phase, x) for phase in phases)], quick=quick
-    )
+    return target.least(lambda x: [*before, *(scaled(phase, x) for phase in phases)])
 
 
 def steps(
@@ -134,7 +138,6 @@ def steps(
     delta: float,
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
-    quick: bool = False,
     most: int = MAX_STEPS,
     before: Sequence[Phase] = (),
 ) -> int:
@@ -150,7 +153,6 @@ def steps(
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
-        quick: Search with bounds that take a few milliseconds: never too many steps.
         most: Largest number of steps to return.
         before: Completed phases on the same records.
 
@@ -165,6 +167,24 @@ def steps(
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
     most = validation.whole("most", most, 0, MAX_STEPS)
     run = Phase(sample_rate, noise_multiplier, MAX_STEPS)
+    found = steps_for(target, run, most, before)
+    if target.accountant.searchers(target.relation)[-1] is target.accountant:
+        return found
+    phases, done = [*before, run], sum(phase.steps for phase in before)
+    # Searchers' lattices are coarser than the answer's: a few more steps may be within.
+    for _ in range(MAX_MORE_STEPS):
+        if found >= most:
+            break
+        if target.spent(target.accountant, phases, done + found + 1) > target.epsilon:
+            break
+        found += 1
+    return found
+
+
+def steps_for(
+    target: Target, run: Phase, most: int, before: Sequence[Phase] = ()
+) -> int:
+    """Return the largest number of a run's steps that searchers say meets a target."""
     phases, done = [*before, run], sum(phase.steps for phase in before)
 
     def find(searcher: Accountant) -> int:
@@ -177,19 +197,7 @@ def steps(
             lambda x: target.log_excess(searcher, phases, done + x), start, most
         )
 
-    found = target.search(
-        find, lambda x, y: target.spent(x, phases, done + y), quick=quick
-    )
-    if quick or target.accountant.searchers(target.relation)[-1] is target.accountant:
-        return found
-    # Searchers' lattices are coarser than the answer's: a few more steps may be within.
-    for _ in range(MAX_MORE_STEPS):
-        if found >= most:
-            break
-        if target.spent(target.accountant, phases, done + found + 1) > target.epsilon:
-            break
-        found += 1
-    return found
+    return target.search(find, lambda x, y: target.spent(x, phases, done + y))
 
 
 def sample_rate(

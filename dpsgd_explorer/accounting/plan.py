@@ -15,9 +15,11 @@ from typing import Self
 from dpsgd_explorer.accounting import calibration, queries
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
+from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.registry import accountant_for, deciding
 from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
+from dpsgd_explorer.accounting.target import Target
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.validation import shown
 
@@ -62,7 +64,7 @@ class Plan:
     noise_schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
-        with _config_errors():
+        with config_errors():
             size, batch = _sizes(self.sample_size, self.expected_batch_size)
             checked = {
                 "sample_size": size,
@@ -94,7 +96,6 @@ class Plan:
         target_epsilon: float | None = None,
         accountant: str = "exact",
         noise_schedule: Schedule | None = None,
-        quick: bool = False,
     ) -> Self:
         """Return the plan, with steps from epochs and noise from a target.
 
@@ -109,13 +110,12 @@ class Plan:
             accountant: Name in ACCOUNTANTS.
             noise_schedule: Factors of the noise multiplier; a target is met by all
                 steps together.
-            quick: Find the noise by quick bounds, never too little.
 
         Raises:
             ConfigError: names the argument that is outside its domain, missing, or one
                 too many; or no noise reaches the target.
         """
-        with _config_errors():
+        with config_errors():
             sample_size, batch = _sizes(sample_size, expected_batch_size)
             _check_one_of(steps=steps, epochs=epochs)
             _check_one_of(
@@ -124,14 +124,10 @@ class Plan:
             if epochs is not None:
                 steps = steps_of(epochs, sample_size, batch)
             if target_epsilon is not None:
-                noise_multiplier = _calibrated(
-                    target_epsilon,
-                    batch / sample_size,
-                    validation.steps(steps, least=1),
-                    delta,
-                    accountant,
-                    noise_schedule,
-                    quick=quick,
+                steps = validation.steps(steps, least=1)
+                target = Target.of(target_epsilon, delta, accountant, ADD_OR_REMOVE_ONE)
+                noise_multiplier = noise_within(
+                    target, batch / sample_size, steps, noise_schedule
                 )
             return cls(
                 sample_size=sample_size,
@@ -208,11 +204,8 @@ class Plan:
             accountant=self.accountant,
         )
 
-    def steps_within(self, epsilon: float, *, quick: bool = False) -> int:
-        """Return the largest number of the plan's steps that spends at most epsilon.
-
-        Quick bounds find never too many steps, and sometimes too few.
-        """
+    def steps_within(self, epsilon: float) -> int:
+        """Return the largest number of the plan's steps that spends at most epsilon."""
         target = validation.target_epsilon(epsilon, "epsilon")
         if self.noise_schedule is not None:
             return bisect_right(range(1, self.steps + 1), target, key=self.epsilon)
@@ -222,7 +215,6 @@ class Plan:
             noise_multiplier=self.noise_multiplier,
             delta=self.delta,
             accountant=self.accountant,
-            quick=quick,
             most=self.steps,
         )
 
@@ -245,34 +237,14 @@ def _factors(schedule: Schedule, steps: int) -> list[float]:
     return [schedule.factor(step, steps) for step in range(steps)]
 
 
-def _calibrated(
-    target_epsilon: float,
-    sample_rate: float,
-    steps: int,
-    delta: float,
-    accountant: str,
-    schedule: Schedule | None,
-    *,
-    quick: bool,
+def noise_within(
+    target: Target, sample_rate: float, steps: int, schedule: Schedule | None
 ) -> float:
     """Return the least noise multiplier of the first step that meets the target."""
     if schedule is None:
-        return calibration.noise_multiplier(
-            target_epsilon=target_epsilon,
-            sample_rate=sample_rate,
-            steps=steps,
-            delta=delta,
-            accountant=accountant,
-            quick=quick,
-        )
+        return calibration.noise_for(target, sample_rate, steps)
     phases = scheduled_phases(sample_rate, 1.0, _factors(schedule, steps))
-    return calibration.noise_scale(
-        target_epsilon=target_epsilon,
-        phases=phases,
-        delta=delta,
-        accountant=accountant,
-        quick=quick,
-    )
+    return calibration.scale_for(target, phases)
 
 
 def _sizes(sample_size: int, expected_batch_size: int) -> tuple[int, int]:
@@ -293,7 +265,7 @@ def _check_one_of(**values: float | None) -> None:
 
 
 @contextmanager
-def _config_errors() -> Iterator[None]:
+def config_errors() -> Iterator[None]:
     """Raise an error of accounting as one of a setting."""
     try:
         yield

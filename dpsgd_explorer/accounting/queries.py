@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
-from dpsgd_explorer.accounting.core.intervals import Interval, Preview
+from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
@@ -238,40 +238,6 @@ def exceeds(
     most = validation.epsilon(target)
     lower = epsilon_interval(phases, delta, accountant, neighboring_relation).lower
     return lower is not None and lower > most
-
-
-def preview(
-    phases: Sequence[Phase],
-    steps: Sequence[int],
-    delta: float,
-    accountant: str = "exact",
-    neighboring_relation: str = ADD_OR_REMOVE_ONE,
-    *,
-    quick: bool = False,
-    most: float | None = None,
-) -> Preview:
-    """Return ε after some of the steps of a planned run, quickly at any sample rate.
-
-    The last ε is that with which a calibration confirms a noise multiplier: a target
-    that is met there is met here.  Where it was met, ``most`` stands for it.
-
-    Args:
-        phases: The planned steps.
-        steps: Numbers of steps, ascending, at least one.
-        delta: In (0, 1).
-        accountant: Name in ACCOUNTANTS, or "all".
-        neighboring_relation: "add_or_remove_one" or "replace_one".
-        quick: Use wider bounds of still fewer steps, as a quick calibration does.
-        most: What all steps are known to spend at most; it need not be computed.
-
-    Raises:
-        AccountingError: an argument is outside its domain, or the accountant does not
-            apply to the run.
-    """
-    chosen, relation = accountant_and_relation(accountant, neighboring_relation)
-    terms = (validation.delta(delta), relation)
-    most = None if most is None else validation.finite("most", most)
-    return chosen.preview(phases, steps, *terms, quick=quick, most=most)
 
 
 def all_epsilons(

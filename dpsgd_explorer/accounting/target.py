@@ -13,7 +13,6 @@ from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelat
 from dpsgd_explorer.accounting.core.root_finding import (
     PRECISION,
     least_noise,
-    near_noise,
     relative_excess,
     unreachable,
 )
@@ -81,7 +80,6 @@ class Target:
         steepness: float = 1.0,
         *,
         setting: str = "noise",
-        quick: bool = False,
     ) -> float:
         """Return the least value of a setting whose phases meet the target.
 
@@ -90,7 +88,6 @@ class Target:
             start: A guess.
             steepness: As of ``least_noise``.
             setting: Name of the setting in an error.
-            quick: Search with bounds that take a few milliseconds.
 
         Raises:
             AccountingError: no value meets it, or there are steps without noise.
@@ -98,40 +95,45 @@ class Target:
         _refuse_noiseless(phases(start))
 
         def find(searcher: Accountant) -> float:
-            if quick:
-                return near_noise(
-                    lambda x: self.log_excess(searcher, phases(x)), start, steepness
-                )
-            return least_noise(
-                lambda x: relative_excess(
-                    self.spent(searcher, phases(x)), self.epsilon
-                ),
-                start,
-                PRECISION,
-                steepness,
-            )
+            return self.least_by(searcher, phases, start, steepness)
 
-        value = self.search(find, lambda x, y: self.spent(x, phases(y)), quick=quick)
+        value = self.search(find, lambda x, y: self.spent(x, phases(y)))
         if math.isinf(value):
             nearest = self.spent(self.accountant, phases(MAX_NOISE_MULTIPLIER))
             raise unreachable(self.given, nearest, setting)
         return value
 
+    def searchers(self) -> tuple[Accountant, ...]:
+        """Return the accountants of a search, the last one to confirm."""
+        return self.accountant.searchers(self.relation)
+
+    def least_by(
+        self,
+        searcher: Accountant,
+        phases: Callable[[float], list[Phase]],
+        start: float,
+        steepness: float,
+    ) -> float:
+        """Return the least value by one accountant, infinity if there is none."""
+        return least_noise(
+            lambda x: relative_excess(self.spent(searcher, phases(x)), self.epsilon),
+            start,
+            PRECISION,
+            steepness,
+        )
+
     def search(
         self,
         find: Callable[[Accountant], Setting],
         spent: Callable[[Accountant, Setting], float],
-        *,
-        quick: bool = False,
     ) -> Setting:
         """Return the setting of the first search that the last accountant confirms.
 
         Args:
             find: Returns the setting by bounds of one of the accountant's searchers.
             spent: Returns ε of a setting.
-            quick: Search with bounds that take a few milliseconds.
         """
-        *others, last = self.accountant.searchers(self.relation, quick=quick)
+        *others, last = self.searchers()
         for searcher in others:
             setting = find(searcher)
             if math.isfinite(setting) and spent(last, setting) <= self.epsilon:

@@ -15,7 +15,6 @@ from pydantic import Field, model_validator
 
 from dpsgd_explorer.accounting import (
     PaddedSelection,
-    Plan,
     RdpCurve,
     padded_selection,
 )
@@ -177,9 +176,10 @@ class SearchConfig(TrainingConfig):
         """The settings of a trial that draws the first combination."""
         return self.trial(self.grid[0], self.seed)
 
-    def _plan(self, *, quick: bool) -> Plan:
-        """Return the plan of one trial, which is the same whatever it draws."""
-        return self.first_trial.preliminary_plan if quick else self.first_trial.plan
+    @property
+    def plan_arguments(self) -> dict[str, Any]:
+        """Those of one trial, which are the same whatever it draws."""
+        return self.first_trial.plan_arguments
 
     @cached_property
     def price(self) -> PaddedSelection:

@@ -317,30 +317,26 @@ class TrainingConfig(RunConfig):
         Raises:
             ConfigError: no noise reaches the target.
         """
-        return self._plan(quick=False)
+        return _planned(**self.plan_arguments)
 
-    @cached_property
-    def preliminary_plan(self) -> Plan:
-        """The same with noise that is quickly found: at least that of ``plan``."""
-        return self._plan(quick=True)
-
-    def _plan(self, *, quick: bool) -> Plan:
-        return _planned(
-            sample_size=self.sample_size,
-            expected_batch_size=self.expected_batch_size,
-            steps=self.steps,
-            epochs=self.epochs,
-            noise_multiplier=self.noise_multiplier if self.private else 0.0,
-            target_epsilon=self.target_epsilon if self.private else None,
-            delta=self.delta,
-            accountant=self.accountant,
-            noise_schedule=staged(
+    @property
+    def plan_arguments(self) -> dict[str, Any]:
+        """Arguments of ``Plan.create``."""
+        return {
+            "sample_size": self.sample_size,
+            "expected_batch_size": self.expected_batch_size,
+            "steps": self.steps,
+            "epochs": self.epochs,
+            "noise_multiplier": self.noise_multiplier if self.private else 0.0,
+            "target_epsilon": self.target_epsilon if self.private else None,
+            "delta": self.delta,
+            "accountant": self.accountant,
+            "noise_schedule": staged(
                 self.noise_schedule, self.noise_end, self.planned_steps
             )
             if self.private
             else None,
-            quick=quick,
-        )
+        }
 
     @property
     def bound_schedule(self) -> Schedule | None:

@@ -28,7 +28,7 @@ def test_what_the_last_one_does_not_confirm_it_searches_itself(most, found):
         assert one == 2
         return setting
 
-    both = SimpleNamespace(searchers=lambda _relation, *, quick: (1, 2))
+    both = SimpleNamespace(searchers=lambda _relation: (1, 2))
     assert Target(most, 1e-5, both, None, most).search(search, spent) == found
     assert searched == ([1] if found == 10 else [1, 2])
 

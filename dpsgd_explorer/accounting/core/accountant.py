@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.intervals import Floats, Interval, Preview, Status
+from dpsgd_explorer.accounting.core.intervals import Floats, Interval, Status
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
@@ -91,13 +91,10 @@ class Accountant(ABC):
         """Return the steps of each phase."""
         return StepCounts.along(phases, validation.step_counts(steps), relation)
 
-    def searchers(
-        self, relation: NeighboringRelation, *, quick: bool = False
-    ) -> tuple[Accountant, ...]:
+    def searchers(self, relation: NeighboringRelation) -> tuple[Accountant, ...]:
         """Return accountants for searches, the quickest first, the last one to confirm.
 
-        The last one's ε is an upper bound; that of the others may be too small.  Quick
-        ones take a few milliseconds at any setting, with wider bounds.
+        The last one's ε is an upper bound; that of the others may be too small.
         """
         return (self,)
 
@@ -153,31 +150,6 @@ class Accountant(ABC):
         rates = largest_rates(false_positive_rates, epsilon).tolist()
         status: Status = "bound" if self.status == "exact" else self.status
         return [Interval.one_sided(rate, status) for rate in rates]
-
-    def preview(
-        self,
-        phases: Sequence[Phase],
-        steps: Sequence[int],
-        delta: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
-        *,
-        quick: bool = False,
-        most: float | None = None,
-    ) -> Preview:
-        """Return ε after some of the steps, the last among them.
-
-        Args:
-            phases: The planned steps.
-            steps: Numbers of steps, ascending, at least one.
-            delta: In (0, 1).
-            relation: The difference between neighbouring data sets.
-            quick: Take a few milliseconds, with wider bounds of fewer steps.
-            most: What all steps are known to spend at most; it need not be computed.
-        """
-        counts = [int(count) for count in validation.step_counts(steps)]
-        spent = self.bounds(phases, counts, delta, relation)
-        found = Preview(counts, [x.value for x in spent], spent[-1])
-        return found if most is None else found.raised_to(most)
 
     def why_not(self, phases: Sequence[Phase]) -> str:
         """Return the reason why it does not apply to the phases, "" where it does.

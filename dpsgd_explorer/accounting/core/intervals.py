@@ -48,28 +48,6 @@ class Interval:
         return cls(value, None, None if status == APPROXIMATION else value, status)
 
 
-@dataclass(frozen=True)
-class Preview:
-    """What a planned run spends.
-
-    Attributes:
-        steps: Some of the numbers of steps that were asked for, the last among them.
-        epsilons: ε after each of them, never too small.
-        spent: Interval of ε after the last one.
-    """
-
-    steps: list[int]
-    epsilons: list[float]
-    spent: Interval
-
-    def raised_to(self, epsilon: float) -> Preview:
-        """Return the same with a larger ε after the last step, a bound."""
-        if epsilon <= self.spent.value:
-            return self
-        spent = Interval.one_sided(epsilon)
-        return Preview(self.steps, [*self.epsilons[:-1], epsilon], spent)
-
-
 def intervals(lower: Floats, upper: Floats) -> list[Interval]:
     """Return the interval of each pair of bounds, "exact" if it is narrow; [S], [S]."""
     rows = zip(lower.tolist(), upper.tolist(), meet(lower, upper), strict=True)

@@ -18,11 +18,8 @@ Point = tuple[float, float]  # argument and value
 
 TOLERANCE = 1e-12
 PRECISION = 2e-10  # enough where each value takes milliseconds
-QUICK_PRECISION = 1e-4  # the same where a bound will do
 JUMP = 0.999  # on either side of a root, of numbers up to 1: near enough within
 JUMP_TOLERANCE = 1e-6
-CLOSE = 4e-4  # log of what is spent to what is aimed at, where a bound will do
-FARTHEST = 3.0  # the same, that counts
 LEAST_STEEPNESS = 0.5
 LONGEST_LOG_STEP = math.log(4)
 LEAST_RISE = 0.2  # of log ε with the log of the steps
@@ -77,7 +74,7 @@ def first_safe(
             return other[0] if last[1] > 0 else last[0]
         share = _interpolated(last, other, before)
         share = min(max(share, least_share), 1 - least_share)
-    raise _endless(last[0], other[0])
+    raise endless(last[0], other[0])
 
 
 def _interpolated(last: Point, other: Point, before: Point) -> float:
@@ -111,7 +108,7 @@ def most_steps(excess: Callable[[int], float], start: float, most: int) -> int:
         else:
             high = (guess, value)
         guess = _next_steps(low, high, turn)
-    raise _endless(low[0], high[0])
+    raise endless(low[0], high[0])
 
 
 def _next_steps(low: Point, high: Point, turn: int) -> int:
@@ -178,50 +175,6 @@ def least_noise(
     return min(math.exp(found), MAX_NOISE_MULTIPLIER)
 
 
-def near_noise(excess: Function, start: float, steepness: float) -> float:
-    """Return a noise multiplier with which next to all that may be is spent.
-
-    On the line through the last two values, in logarithms; halfway where that leaves
-    the bracket, or a jump holds it up.
-
-    Args:
-        excess: Decreasing; of the noise multiplier: log of what is spent over the most
-            that may be.
-        start: A guess.
-        steepness: As of ``least_noise``.
-
-    Returns:
-        One at which the excess is from -2 CLOSE to 0; where a jump leaves none, the
-        least that was seen to spend no more than may be, within QUICK_PRECISION.
-        At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
-        enough.
-    """
-    end = math.log(MAX_NOISE_MULTIPLIER)
-    low, high, x = -end, end, math.log(start)
-    before: Point | None = None
-    for _ in range(MAX_VALUES):
-        if high - low <= QUICK_PRECISION:
-            break
-        over = excess(math.exp(x))
-        if -2 * CLOSE <= over <= 0:
-            return math.exp(x)
-        value = min(max(over + CLOSE, -FARTHEST), FARTHEST)
-        low, high = (x, high) if value > 0 else (low, x)
-        held_up = False
-        if before:
-            held_up = abs(value) > HELD_UP * abs(before[1])
-            slope = (before[1] - value) / (x - before[0])
-            steepness = max(slope, LEAST_STEEPNESS) if slope else steepness
-        before, x = (x, value), x + value / steepness
-        if (held_up and -end < low and high < end) or not low < x < high:
-            x = 0.5 * (low + high)
-    else:
-        raise _endless(low, high)
-    if high == end:
-        return MAX_NOISE_MULTIPLIER if excess(MAX_NOISE_MULTIPLIER) <= 0 else math.inf
-    return math.exp(high)
-
-
 def _bracket(excess: Function, start: float, end: float, steepness: float) -> Point:
     """Return low < high around the root in [-end, end], or the end next to it twice."""
     here, stride = (start, excess(start)), 1 / steepness
@@ -244,7 +197,7 @@ def _log_ratio(excess: float) -> float:
     return -math.log1p(-min(abs(excess), 0.999))
 
 
-def _endless(low: float, high: float) -> AssertionError:
+def endless(low: float, high: float) -> AssertionError:
     """Return the error of a search that does not end: a fault of the program."""
     return AssertionError(
         f"a search must end within {MAX_VALUES} values, got a bracket from {low!r} to "

@@ -32,7 +32,7 @@ from dpsgd_explorer.accounting.core.accountant import (
     Phase,
     Status,
 )
-from dpsgd_explorer.accounting.core.intervals import Interval, Preview, intervals, meet
+from dpsgd_explorer.accounting.core.intervals import Interval, intervals, meet
 from dpsgd_explorer.accounting.core.neighboring_relation import (
     ADD_OR_REMOVE_ONE,
     NeighboringRelation,
@@ -62,9 +62,6 @@ from dpsgd_explorer.accounting.exact.pld_bounds import MAX_REFINEMENTS
 from dpsgd_explorer.accounting.exact.privacy_loss import Direction
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS, step_losses
 
-FEW_FREQUENCIES = 1 << 9  # of a contour that takes a few milliseconds
-PREVIEW_ROWS = 8  # of a preview, whose ε is computed by discretised PLDs
-QUICK_PREVIEW_ROWS = 3  # the same within a few milliseconds
 FAR_APART = 1e-3  # relative gap from which phases are bounded one by one
 MAX_ROWS_BY_PHASE = 1  # whose phases are bounded one by one, at up to a second each
 
@@ -99,22 +96,18 @@ class ExactAccountant(Accountant):
         self.max_frequencies = max_frequencies
         self.two_sided = two_sided
 
-    def searchers(
-        self, relation: NeighboringRelation, *, quick: bool = False
-    ) -> tuple[ExactAccountant, ...]:
+    def searchers(self, relation: NeighboringRelation) -> tuple[ExactAccountant, ...]:
         number = len(DIRECTIONS[relation])
-        if quick:
-            return (ExactAccountant(1, number, FEW_FREQUENCIES, two_sided=False),)
         return tuple(ExactAccountant(1, some) for some in range(1, number + 1))
 
     def _epsilons(self, run: StepCounts, delta: float) -> Floats:
-        return self._epsilon_bounds(run, delta)[1]
+        return self.epsilon_bounds(run, delta)[1]
 
     def _delta(self, run: StepCounts, epsilon: float) -> float:
         return float(self._delta_bounds(run, np.array([epsilon]))[1][0])
 
     def _intervals(self, run: StepCounts, delta: float) -> list[Interval]:
-        return intervals(*self._epsilon_bounds(run, delta))
+        return intervals(*self.epsilon_bounds(run, delta))
 
     def delta_bounds(
         self,
@@ -151,44 +144,6 @@ class ExactAccountant(Accountant):
         )
         pairs = zip(lower.tolist(), upper.tolist(), strict=True)
         return [Interval(high, low, high, "bound") for low, high in pairs]
-
-    def preview(
-        self,
-        phases: Sequence[Phase],
-        steps: Sequence[int],
-        delta: float,
-        relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
-        *,
-        quick: bool = False,
-        most: float | None = None,
-    ) -> Preview:
-        """Return ε after those steps for which a small contour serves, and some others.
-
-        Without ``most``, ε after the last step is as exact as without a preview.
-        """
-        done, delta = validation.step_counts(steps), validation.delta(delta)
-        last = self.searchers(relation, quick=quick)[-1]
-        if most is None:
-            two_sided = ExactAccountant(
-                last.refinements, last.max_directions, last.max_frequencies
-            )
-            [spent] = two_sided.bounds(phases, done[-1:], delta, relation)
-        else:
-            spent = Interval.one_sided(most)
-        lower, upper = _coarse_bounds(StepCounts.along(phases, done, relation), delta)
-        is_shown = meet(lower, upper)
-        rows = np.flatnonzero(~is_shown)
-        if len(rows):
-            number = QUICK_PREVIEW_ROWS if quick else PREVIEW_ROWS
-            places = np.linspace(0, len(rows) - 1, number).round().astype(int)
-            rows = rows[np.unique(places)]
-            rows = rows[rows < len(done) - 1]
-            upper[rows] = last.epsilons(phases, done[rows], delta, relation)
-        upper[-1] = spent.value
-        is_shown[rows] = is_shown[-1] = True
-        upper = np.minimum(upper, upper[-1])  # ε rises with the steps
-        shown = done[is_shown].astype(np.int64).tolist()
-        return Preview(shown, upper[is_shown].tolist(), spent)
 
     def directed_deltas(
         self,
@@ -229,7 +184,7 @@ class ExactAccountant(Accountant):
             two_sided=self.two_sided,
         )
 
-    def _epsilon_bounds(self, run: StepCounts, delta: float) -> tuple[Floats, Floats]:
+    def epsilon_bounds(self, run: StepCounts, delta: float) -> tuple[Floats, Floats]:
         """Return lower and upper bounds on ε of each row; [S], [S]."""
         run = merged(run)
         lower, upper = np.zeros((2, len(run)))
@@ -312,21 +267,6 @@ class ExactAccountant(Accountant):
             low, high = composition.log_deltas(run.counts[0], at, floors)
             lower, upper = np.maximum(lower, low), np.maximum(upper, high)
         return np.exp(lower), np.exp(upper)
-
-
-def _coarse_bounds(run: StepCounts, delta: float) -> tuple[Floats, Floats]:
-    """Return bounds on ε of each row by a small contour; [S], [S].
-
-    More steps need fewer frequencies: where the last row needs too many, so do those
-    before it, and infinity stands for all but the first.
-    """
-    coarse = ExactAccountant(refinements=0, max_frequencies=FEW_FREQUENCIES)
-    lower, upper = np.zeros(len(run)), np.full(len(run), np.inf)
-    ends = [0, len(run) - 1]
-    lower[ends], upper[ends] = coarse._epsilon_bounds(run.rows(ends), delta)
-    if not meet(lower, upper)[-1]:
-        return lower, upper
-    return coarse._epsilon_bounds(run, delta)
 
 
 class GlwAccountant(ExactAccountant):

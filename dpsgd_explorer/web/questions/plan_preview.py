@@ -14,7 +14,6 @@ from typing import Any
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import ACCOUNTANTS, FilteredRun, Phase, Plan
 from dpsgd_explorer.accounting.core.phase import first_steps
-from dpsgd_explorer.accounting.queries import preview
 from dpsgd_explorer.accounting.registry import accountant_for
 from dpsgd_explorer.accounting.released_counts import gradient_noise, usual_count_noise
 from dpsgd_explorer.accounting.spending import FILTER
@@ -26,6 +25,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.model_card import card_of
 from dpsgd_explorer.web.questions.odds import THIS_RUN, Limits, percent_at_most
+from dpsgd_explorer.web.questions.previews import preview
 from dpsgd_explorer.web.questions.privacy import (
     Curve,
     EnclosedEpsilon,
@@ -36,6 +36,10 @@ from dpsgd_explorer.web.questions.privacy import (
     claim_words,
     counter_label,
     epsilons_of_phases,
+)
+from dpsgd_explorer.web.questions.quick_searches import (
+    preliminary_plan,
+    quick_steps_within,
 )
 from dpsgd_explorer.web.questions.rounding import need
 from dpsgd_explorer.web.recorded.runs import rates_without_privacy
@@ -111,7 +115,7 @@ def planned(
 
     A preliminary answer takes at most a tenth of a second of a processor.
     """
-    plan = config.preliminary_plan if preliminary else config.plan
+    plan = preliminary_plan(config) if preliminary else config.plan
     if config.is_filtered:
         return _planned_by_filter(config, plan, points, preliminary=preliminary)
     target = config.target_epsilon if preliminary and plan.is_private else None
@@ -119,7 +123,8 @@ def planned(
     if plan.is_private and config.stop_at_epsilon is not None:
         most = config.stop_at_epsilon
         within = most * (1 - SPARED) if target is not None else most
-        last_step = plan.steps_within(within, quick=preliminary)
+        within_steps = quick_steps_within if preliminary else Plan.steps_within
+        last_step = within_steps(plan, within)
     run = first_steps(plan.phases, last_step)
     if preliminary and points is not None:
         points = min(points, FEW_POINTS)

@@ -30,7 +30,6 @@ from dpsgd_explorer.accounting.queries import (
     delta_interval,
     epsilon_interval,
     epsilon_intervals,
-    preview,
 )
 from dpsgd_explorer.accounting.schedules import Cosine, Exponential, Staged, Stairs
 from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
@@ -201,20 +200,17 @@ def of_accountants(epsilon, delta, steps):
             x.delta(phases, epsilon),
             x.bounds(phases, [steps], delta),
             x.delta_bounds(phases, [epsilon]),
-            x.preview(phases, [steps], delta),
         )
         for name, x in accounting.ACCOUNTANTS.items()
         if name != "zcdp"
     ]
 
 
-def questions(steps, epsilon, delta, false_positive_rates, most):
+def questions(steps, epsilon, delta, false_positive_rates):
     phases = [replace(STEP, steps=120)]
     return (
         epsilon_intervals(phases, [1, steps], delta),
         delta_interval(phases, epsilon),
-        preview(phases, [1, steps], delta),
-        preview(phases, [1, steps], delta, most=most),
         trade_off_intervals(phases, [0.5, false_positive_rates]),
         accounting.trade_off(
             sample_rate=1 / 16,
@@ -304,9 +300,7 @@ CALLS = {
     "epsilon_interval": Call(of_two_phases, RUN | DELTA),
     "questions": Call(
         questions,
-        {"steps": 100, "epsilon": 0.5, "false_positive_rates": 0.125}
-        | {"most": 3.0}
-        | DELTA,
+        {"steps": 100, "epsilon": 0.5, "false_positive_rates": 0.125} | DELTA,
     ),
     "epsilon": Call(accounting.epsilon, RUN | DELTA),
     "epsilon_curve": Call(

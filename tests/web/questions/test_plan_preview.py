@@ -163,7 +163,7 @@ def test_a_preliminary_answer_asks_the_accountant_little(
         monkeypatch.setattr(owner, name, counted)
 
     count(DiscretizedPlds, "_tail", points, lambda plds: plds.points)
-    count(ExactAccountant, "_epsilon_bounds", answers, lambda _: 1)
+    count(ExactAccountant, "epsilon_bounds", answers, lambda _: 1)
     config = TrainingConfig(
         dataset="adult",
         model="logistic",

@@ -6,18 +6,30 @@ import numpy as np
 import pytest
 
 from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, epsilon
-from dpsgd_explorer.accounting.calibration import noise_multiplier
+from dpsgd_explorer.accounting.calibration import noise_multiplier, steps_for
 from dpsgd_explorer.accounting.calibration import steps as most_steps
 from dpsgd_explorer.accounting.core.intervals import Interval
-from dpsgd_explorer.accounting.exact.accountant import PREVIEW_ROWS, ExactAccountant
+from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.discretized_pld import DiscretizedPlds
-from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
-from dpsgd_explorer.accounting.queries import epsilon_interval, preview
+from dpsgd_explorer.accounting.plan import noise_within
+from dpsgd_explorer.accounting.queries import epsilon_interval
+from dpsgd_explorer.web.questions.previews import PREVIEW_ROWS, preview
+from dpsgd_explorer.web.questions.quick_searches import (
+    CLOSE,
+    QUICK_PRECISION,
+    QuickTarget,
+    near_noise,
+)
 from tests.accounting.curves import arrays
 from tests.in_order import in_order
 
 SMALL = [(7 / 32_561, 0.4071, 300), (64 / 60_000, 0.5337, 20), (1 / 60_000, 1.1, 300)]
 USUAL = [(2048 / 32_561, 4.2135, 300), (4096 / 60_000, 1.8624, 300), (1.0, 8.0, 40)]
+
+
+def quick_target(epsilon):
+    return QuickTarget.of(epsilon, 1e-5, "exact", "add_or_remove_one")
 
 
 def steps_of(count):
@@ -122,10 +134,8 @@ TARGETS = [(1, 20, 0.5), (7, 300, 8.0), (64, 20, 0.5), (1, 3000, 3.0), (2048, 30
 @pytest.mark.parametrize(("batch", "steps", "target"), TARGETS)
 def test_quickly_found_noise_keeps_the_target_and_is_never_less(batch, steps, target):
     asked = (target, batch / 32_561, steps, 1e-5)
-    quick, least = (
-        in_order(noise_multiplier, *asked, quick=True),
-        in_order(noise_multiplier, *asked),
-    )
+    quick = noise_within(quick_target(target), batch / 32_561, steps, None)
+    least = in_order(noise_multiplier, *asked)
     assert least * (1 - 1e-9) <= quick <= least * (1 + 1e-3)
     spent = arrays(
         ACCOUNTANTS["exact"].bounds([Phase(asked[1], quick, steps)], [steps], 1e-5)
@@ -133,49 +143,11 @@ def test_quickly_found_noise_keeps_the_target_and_is_never_less(batch, steps, ta
     assert spent.upper <= target
 
 
-GUESSED = [(1, 20, 0.5), (7, 300, 8.0), (1, 3000, 3.0), (64, 3000, 0.5), (64, 300, 3.0)]
-
-
-@pytest.mark.parametrize(("batch", "steps", "target"), GUESSED)
-def test_searches_on_tiny_samples_begin_near_their_ends(batch, steps, target):
-    rate, relation = batch / 32_561, "add_or_remove_one"
-    noise = noise_multiplier(
-        target_epsilon=target, sample_rate=rate, steps=steps, delta=1e-5
-    )
-    start, steepness = noise_start(target, rate, steps, 1e-5, relation)
-    assert start == pytest.approx(noise, rel=0.05)
-    less = ACCOUNTANTS["exact"].epsilons(
-        [Phase(rate, 0.99 * noise, steps)], steps, 1e-5
-    )
-    slope = math.log(less[0] / target) / math.log(1.01)
-    assert 0.4 <= steepness / slope <= 2.5
-    count = steps_start(target, rate, noise, 1e-5, relation)
-    assert count == pytest.approx(steps, rel=0.35)
-
-
-def test_noise_for_many_steps_on_tiny_samples_spends_the_target():
-    """A line served for some noise only: 0.86 were spent where 3 were allowed."""
-    noise = noise_multiplier(
-        target_epsilon=3.0, sample_rate=1 / 32_561, steps=3000, delta=1e-5
-    )
-    found = arrays(
-        ACCOUNTANTS["exact"].bounds([Phase(1 / 32_561, noise, 3000)], [3000], 1e-5)
-    )
-    assert 2.9 < found.lower <= 3.0
-
-
 @pytest.mark.parametrize("setting", [*SMALL, *USUAL[:2]])
 def test_quickly_found_steps_keep_the_target(setting):
     rate, noise, steps = setting
     target = 0.8 * preview([Phase(*setting)], [steps], 1e-5).spent.value
-    quick = most_steps(
-        target_epsilon=target,
-        sample_rate=rate,
-        noise_multiplier=noise,
-        delta=1e-5,
-        quick=True,
-        most=steps,
-    )
+    quick = steps_for(quick_target(target), Phase(rate, noise, 10**9), steps)
     assert (
         quick
         <= most_steps(
@@ -210,3 +182,39 @@ def test_what_is_known_of_all_steps_ends_a_preview(accountant, rate):
         least = truth.value if truth.lower is None else truth.lower
         assert spent >= least * (1 - 1e-9)
         assert spent >= by_step.get(step, 0.0)
+
+
+class Counted:
+    """A function that knows how often it was asked."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, x):
+        self.calls += 1
+        return self.function(x)
+
+
+@pytest.mark.parametrize("power", [1.0, 3.0, 20.0])
+@pytest.mark.parametrize("noise", [1e-9, 0.3, 7.7, 1e9])
+@pytest.mark.parametrize("off", [0.9, 1.0, 1.02, 3.0])
+def test_near_noise_spends_next_to_all_after_few_questions(power, noise, off):
+    excess = Counted(lambda x: power * math.log(noise / x))
+    found = near_noise(excess, off * noise, power / 1.5)
+    assert -2 * CLOSE <= excess.function(found) <= 0
+    assert excess.calls <= (9 if off == 3.0 else 5)
+
+
+@pytest.mark.parametrize("jump", [0.5, 1.0, 1.7])
+def test_near_noise_ends_on_the_safe_side_of_a_jump(jump):
+    excess = Counted(lambda x: 0.7 if x < jump else -0.2)
+    found = near_noise(excess, 1.0, 2.0)
+    assert jump <= found <= jump * (1 + 1.01 * QUICK_PRECISION)
+    assert excess.calls < 40
+
+
+def test_near_noise_says_when_none_is_enough_and_when_any_is():
+    assert near_noise(lambda _: 1.0, 1.0, 1.0) == math.inf
+    assert near_noise(lambda _: math.inf, 1.0, 1.0) == math.inf
+    assert 0 < near_noise(lambda _: -1.0, 1.0, 1.0) < 1.01 / MAX_NOISE_MULTIPLIER
+    assert 0 < near_noise(lambda _: -math.inf, 1.0, 1.0) < 1.01 / MAX_NOISE_MULTIPLIER

@@ -1,0 +1,154 @@
+"""Noise and steps that are found within milliseconds, for an answer while one drags.
+
+The bounds of ε are wider than those of a run's plan, and never below the true ε: noise
+is never too little, and steps are never too many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from dpsgd_explorer.accounting import Accountant, Phase, Plan
+from dpsgd_explorer.accounting.calibration import steps_for
+from dpsgd_explorer.accounting.core.neighboring_relation import (
+    ADD_OR_REMOVE_ONE,
+    NeighboringRelation,
+)
+from dpsgd_explorer.accounting.core.root_finding import (
+    HELD_UP,
+    LEAST_STEEPNESS,
+    MAX_VALUES,
+    Function,
+    Point,
+    endless,
+)
+from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
+from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
+from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
+from dpsgd_explorer.accounting.plan import config_errors, noise_within, steps_of
+from dpsgd_explorer.accounting.target import Target
+from dpsgd_explorer.experiments.training_config import TrainingConfig
+
+FEW_FREQUENCIES = 1 << 9  # of a contour that takes a few milliseconds
+QUICK_PRECISION = 1e-4  # of the logarithm of a noise multiplier
+CLOSE = 4e-4  # log of what is spent to what is aimed at
+FARTHEST = 3.0  # the same, that counts
+CACHED = 256
+
+
+def quick_accountant(
+    accountant: Accountant, relation: NeighboringRelation
+) -> Accountant:
+    """Return an accountant that answers within milliseconds, with wider bounds."""
+    if not isinstance(accountant, ExactAccountant):
+        return accountant
+    return ExactAccountant(
+        1, len(DIRECTIONS[relation]), FEW_FREQUENCIES, two_sided=False
+    )
+
+
+class QuickTarget(Target):
+    """A target whose searches take milliseconds."""
+
+    def searchers(self) -> tuple[Accountant, ...]:
+        return (quick_accountant(self.accountant, self.relation),)
+
+    def least_by(
+        self,
+        searcher: Accountant,
+        phases: Callable[[float], list[Phase]],
+        start: float,
+        steepness: float,
+    ) -> float:
+        return near_noise(
+            lambda x: self.log_excess(searcher, phases(x)), start, steepness
+        )
+
+
+def preliminary_plan(config: TrainingConfig) -> Plan:
+    """Return the plan of a run with noise of at least that of its plan.
+
+    Raises:
+        ConfigError: no noise reaches the target.
+    """
+    arguments = config.plan_arguments
+    if arguments["target_epsilon"] is None:
+        return config.plan
+    return _planned(**arguments)
+
+
+@lru_cache(maxsize=CACHED)
+def _planned(**arguments: Any) -> Plan:
+    size, batch = arguments["sample_size"], arguments["expected_batch_size"]
+    with config_errors():
+        steps = arguments["steps"]
+        if steps is None:
+            steps = steps_of(arguments["epochs"], size, batch)
+        target = QuickTarget.of(
+            arguments["target_epsilon"],
+            arguments["delta"],
+            arguments["accountant"],
+            ADD_OR_REMOVE_ONE,
+        )
+        noise = noise_within(target, batch / size, steps, arguments["noise_schedule"])
+    found = {"noise_multiplier": noise, "target_epsilon": None}
+    return Plan.create(**arguments | found)
+
+
+def quick_steps_within(plan: Plan, epsilon: float) -> int:
+    """Return a number of the plan's steps that spends at most epsilon.
+
+    It is never too large, and sometimes too small.
+    """
+    if plan.noise_schedule is not None:
+        return plan.steps_within(epsilon)
+    target = QuickTarget.of(epsilon, plan.delta, plan.accountant, ADD_OR_REMOVE_ONE)
+    run = Phase(plan.sample_rate, plan.noise_multiplier, MAX_STEPS)
+    return steps_for(target, run, plan.steps)
+
+
+def near_noise(excess: Function, start: float, steepness: float) -> float:
+    """Return a noise multiplier with which next to all that may be is spent.
+
+    On the line through the last two values, in logarithms; halfway where that leaves
+    the bracket, or a jump holds it up.
+
+    Args:
+        excess: Decreasing; of the noise multiplier: log of what is spent over the most
+            that may be.
+        start: A guess.
+        steepness: As of ``least_noise``.
+
+    Returns:
+        One at which the excess is from -2 CLOSE to 0; where a jump leaves none, the
+        least that was seen to spend no more than may be, within QUICK_PRECISION.
+        At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
+        enough.
+    """
+    end = math.log(MAX_NOISE_MULTIPLIER)
+    low, high, x = -end, end, math.log(start)
+    before: Point | None = None
+    for _ in range(MAX_VALUES):
+        if high - low <= QUICK_PRECISION:
+            break
+        over = excess(math.exp(x))
+        if -2 * CLOSE <= over <= 0:
+            return math.exp(x)
+        value = min(max(over + CLOSE, -FARTHEST), FARTHEST)
+        low, high = (x, high) if value > 0 else (low, x)
+        held_up = False
+        if before:
+            held_up = abs(value) > HELD_UP * abs(before[1])
+            slope = (before[1] - value) / (x - before[0])
+            steepness = max(slope, LEAST_STEEPNESS) if slope else steepness
+        before, x = (x, value), x + value / steepness
+        if (held_up and -end < low and high < end) or not low < x < high:
+            x = 0.5 * (low + high)
+    else:
+        raise endless(low, high)
+    if high == end:
+        return MAX_NOISE_MULTIPLIER if excess(MAX_NOISE_MULTIPLIER) <= 0 else math.inf
+    return math.exp(high)
