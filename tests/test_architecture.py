@@ -85,7 +85,7 @@ MOST_LINES = {"*.py": 400, "*.js": 250}
 # Alarms, not walls: a file or folder that is clearer whole stands here with its reason.
 EXPLAINED: dict[str, str] = {
     "benchmarks/report.py": "one function for each table, all alike",
-    "tests/dp/safety/test_shared_draws.py": "one table of draws, read by all its tests",
+    "tests/dp/checks/test_shared_draws.py": "one table of draws, read by all its tests",
     "dpsgd_explorer/dp/checks/loss/autograd_nodes.py": (
         "every private name of autograd, and all access to them"
     ),
@@ -94,7 +94,7 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/dp/engine.py": "the public door; a third is help for arguments",
     "dpsgd_explorer/dp/session.py": "one attached run, followed from draw to step",
     "dpsgd_explorer/dp/state.py": "one run, saved and restored as a whole",
-    "dpsgd_explorer/dp/safety/controlled_draws.py": "two ways to set what is drawn",
+    "dpsgd_explorer/dp/checks/controlled_draws.py": "two ways to set what is drawn",
     "dpsgd_explorer/experiments/vocabulary.py": "one table of settings",
     "dpsgd_explorer/experiments": "a configuration for each kind of run",
     "dpsgd_explorer/runs/classes/classes.py": "one door to the tables of classes",

@@ -2,6 +2,7 @@
 
 from dpsgd_explorer.accounting import schedules
 from dpsgd_explorer.dp import choices
+from dpsgd_explorer.dp.checks.repairs import make_private_ready
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.config import Audit, Clipping, Execution, Noise
 from dpsgd_explorer.dp.engine import PrivacyEngine, Run, make_private
@@ -15,7 +16,6 @@ from dpsgd_explorer.dp.functional import (
 from dpsgd_explorer.dp.layers import register_rule
 from dpsgd_explorer.dp.layers.base import LayerRule
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
-from dpsgd_explorer.dp.safety.repairs import make_private_ready
 from dpsgd_explorer.dp.sampling.loader import PoissonLoader
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 

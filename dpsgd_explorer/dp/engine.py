@@ -29,6 +29,7 @@ from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.accounted_engine import AccountedEngine
 from dpsgd_explorer.dp.backends import release_memory
+from dpsgd_explorer.dp.checks.passes import LossFunction
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.config import (
@@ -50,7 +51,6 @@ from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_choice import NormChoice
 from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.optimizers import ScalerBinding, unwrapped_optimizer
-from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.dp.sampling.loader import (
     Collate,
     Fetch,

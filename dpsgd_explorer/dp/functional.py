@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.torch import CHUNK_BYTES
 from dpsgd_explorer.dp.checks.loss.marks import mark_mean
+from dpsgd_explorer.dp.checks.passes import LossFunction, compare_sizes, undisturbed
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
 from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.modules.refused import refuse_uninitialized
-from dpsgd_explorer.dp.safety.passes import LossFunction, compare_sizes, undisturbed
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import finite, shown
 

@@ -18,9 +18,12 @@ from torch.optim import Optimizer
 
 from dpsgd_explorer.dp import taken
 from dpsgd_explorer.dp.backends import keep_memory
+from dpsgd_explorer.dp.checks.attach_check import PassCheck, likely_size
 from dpsgd_explorer.dp.checks.loss.reading import REMEDY, LossReading
 from dpsgd_explorer.dp.checks.loss.target import MeasuredLoss
 from dpsgd_explorer.dp.checks.loss.watch import WATCH
+from dpsgd_explorer.dp.checks.optimizer_check import OptimizerCheck
+from dpsgd_explorer.dp.checks.passes import LossFunction
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.clipping.sums import clipped_sum
@@ -52,9 +55,6 @@ from dpsgd_explorer.dp.optimizers import (
     PendingGradients,
     WaitingGradients,
 )
-from dpsgd_explorer.dp.safety.attach_check import PassCheck, likely_size
-from dpsgd_explorer.dp.safety.optimizer_check import OptimizerCheck
-from dpsgd_explorer.dp.safety.passes import LossFunction
 from dpsgd_explorer.dp.state import EngineState
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.privacy_warning import warn

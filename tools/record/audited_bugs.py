@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.safety.check import SafetyCheck
-from dpsgd_explorer.dp.safety.real_batch_check import RealSizeCheck
+from dpsgd_explorer.dp.checks.check import SafetyCheck
+from dpsgd_explorer.dp.checks.real_batch_check import RealSizeCheck
 from dpsgd_explorer.training.timing import one_thread
 from tests.dp.mutations.dp_sgd import BUGS
 from tests.dp.mutations.planting import Bug

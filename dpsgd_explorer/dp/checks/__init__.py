@@ -1,1 +1,1 @@
-"""Checks of models, optimizers and losses before and during training."""
+"""Checks of models, optimizers and losses, and the repair of rejected models."""

@@ -25,8 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dpsgd_explorer.dp.modules.seeding import seed_draws
-from dpsgd_explorer.dp.safety.draw_ends import (
+from dpsgd_explorer.dp.checks.draw_ends import (
     ENDS,
     UNEVEN,
     Arguments,
@@ -35,7 +34,7 @@ from dpsgd_explorer.dp.safety.draw_ends import (
     value_at,
     value_inside,
 )
-from dpsgd_explorer.dp.safety.draw_patterns import (
+from dpsgd_explorer.dp.checks.draw_patterns import (
     ALL_DRAWN,
     DRAWN,
     EVEN_SAMPLES_LOW,
@@ -50,7 +49,8 @@ from dpsgd_explorer.dp.safety.draw_patterns import (
     own_number,
     share_of,
 )
-from dpsgd_explorer.dp.safety.generators import Generators
+from dpsgd_explorer.dp.checks.generators import Generators
+from dpsgd_explorer.dp.modules.seeding import seed_draws
 
 aten = torch.ops.aten
 DROPOUT_ARGUMENTS = ("dropout_p", "dropout")

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.safety.draw_patterns import (
+from dpsgd_explorer.dp.checks.draw_patterns import (
     DISTINCT_DRAWS,
     DRAWN,
     HIGH,

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.config import ENGINES
-from dpsgd_explorer.dp.safety.gradient_parts import (
+from dpsgd_explorer.dp.checks.gradient_parts import (
     chosen,
     differences,
     weighted_parts,
 )
+from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.errors import UnsupportedModuleError
 
 SAMPLES = 3

@@ -32,20 +32,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from dpsgd_explorer.dp.checks.loss.target import TargetCheck
-from dpsgd_explorer.dp.distributed.sharding import (
-    gradients_of,
-    is_sharded,
-    reshard,
-    stored_part,
-)
-from dpsgd_explorer.dp.modules import probe_inputs
-from dpsgd_explorer.dp.modules.input_rows import called
-from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
-from dpsgd_explorer.dp.modules.pytree import tensors_of
-from dpsgd_explorer.dp.modules.state import Changes, refuse_different
-from dpsgd_explorer.dp.safety.draw_patterns import Pattern, patterns
-from dpsgd_explorer.dp.safety.gradient_parts import (
+from dpsgd_explorer.dp.checks.draw_patterns import Pattern, patterns
+from dpsgd_explorer.dp.checks.gradient_parts import (
     NotFiniteError,
     Rows,
     Samples,
@@ -58,8 +46,9 @@ from dpsgd_explorer.dp.safety.gradient_parts import (
     summed_rows,
     weighted_parts,
 )
-from dpsgd_explorer.dp.safety.mixing_module import describe_mixing
-from dpsgd_explorer.dp.safety.passes import (
+from dpsgd_explorer.dp.checks.loss.target import TargetCheck
+from dpsgd_explorer.dp.checks.mixing_module import describe_mixing
+from dpsgd_explorer.dp.checks.passes import (
     FAILURES,
     TOLERANCE,
     CheckPasses,
@@ -67,6 +56,17 @@ from dpsgd_explorer.dp.safety.passes import (
     explained,
     widened,
 )
+from dpsgd_explorer.dp.distributed.sharding import (
+    gradients_of,
+    is_sharded,
+    reshard,
+    stored_part,
+)
+from dpsgd_explorer.dp.modules import probe_inputs
+from dpsgd_explorer.dp.modules.input_rows import called
+from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
+from dpsgd_explorer.dp.modules.pytree import tensors_of
+from dpsgd_explorer.dp.modules.state import Changes, refuse_different
 from dpsgd_explorer.errors import MixedLossError, UnsupportedModuleError
 
 #: Standard deviation of the rows that change: large, so that a weak mix shows.

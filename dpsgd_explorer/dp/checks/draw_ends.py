@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.safety.draw_patterns import HIGH, LOW, share_of
+from dpsgd_explorer.dp.checks.draw_patterns import HIGH, LOW, share_of
 
 aten = torch.ops.aten
 #: Distance of the ends of [0, 1): torch draws float32 numbers in steps of 2^-24.

@@ -13,7 +13,7 @@ from torch import distributions, nn
 
 from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.errors import UnsupportedModuleError
-from tests.dp.safety.test_shared_draws import WIDTH, Coin, first_pass
+from tests.dp.checks.test_shared_draws import WIDTH, Coin, first_pass
 
 RARE = 1e-4
 #: Rejected mixing is named with its module and its condition.

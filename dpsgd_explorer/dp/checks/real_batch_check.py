@@ -16,26 +16,26 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from dpsgd_explorer.dp.engines.base import PerSampleGradients
-from dpsgd_explorer.dp.modules import probe_inputs
-from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED, has_rows
-from dpsgd_explorer.dp.modules.pytree import tensors_of
-from dpsgd_explorer.dp.modules.state import Changes, refuse_different
-from dpsgd_explorer.dp.safety.draw_patterns import (
+from dpsgd_explorer.dp.checks.draw_patterns import (
     FEW_PATTERNS,
     OWN_PATTERN,
     Pattern,
     are_coins,
     patterns,
 )
-from dpsgd_explorer.dp.safety.gradient_parts import (
+from dpsgd_explorer.dp.checks.gradient_parts import (
     Rows,
     joined,
     largest_entry,
     squared_norms_of,
 )
-from dpsgd_explorer.dp.safety.mixing_module import describe_mixing
-from dpsgd_explorer.dp.safety.passes import CheckPasses
+from dpsgd_explorer.dp.checks.mixing_module import describe_mixing
+from dpsgd_explorer.dp.checks.passes import CheckPasses
+from dpsgd_explorer.dp.engines.base import PerSampleGradients
+from dpsgd_explorer.dp.modules import probe_inputs
+from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED, has_rows
+from dpsgd_explorer.dp.modules.pytree import tensors_of
+from dpsgd_explorer.dp.modules.state import Changes, refuse_different
 from dpsgd_explorer.errors import UnsupportedModuleError
 
 #: Standard deviation of the rows that change: a module may mix large values only.

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from dpsgd_explorer.dp.checks.controlled_draws import ControlledDraws
+from dpsgd_explorer.dp.checks.draw_patterns import Pattern
 from dpsgd_explorer.dp.engines.base import batch_size_of
 from dpsgd_explorer.dp.modules.input_rows import called
-from dpsgd_explorer.dp.safety.controlled_draws import ControlledDraws
-from dpsgd_explorer.dp.safety.draw_patterns import Pattern
 
 Trace = list[tuple[str, list[Tensor], list[Tensor]]]
 

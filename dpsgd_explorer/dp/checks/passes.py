@@ -14,6 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from dpsgd_explorer.dp.checks.controlled_draws import ControlledDraws
+from dpsgd_explorer.dp.checks.draw_patterns import ALL_DRAWN
+from dpsgd_explorer.dp.checks.gradient_parts import Samples
 from dpsgd_explorer.dp.checks.loss.target import labels_of
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
@@ -28,9 +31,6 @@ from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import SharedInput, called
 from dpsgd_explorer.dp.modules.probe_inputs import SEED
 from dpsgd_explorer.dp.modules.state import ModuleState
-from dpsgd_explorer.dp.safety.controlled_draws import ControlledDraws
-from dpsgd_explorer.dp.safety.draw_patterns import ALL_DRAWN
-from dpsgd_explorer.dp.safety.gradient_parts import Samples
 from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 
 LossFunction = Callable[[Any, Any], Tensor]

@@ -7,14 +7,14 @@ import math
 from typing import Any
 
 from dpsgd_explorer.dp.backends import release_memory
+from dpsgd_explorer.dp.checks.check import SafetyCheck
+from dpsgd_explorer.dp.checks.real_batch_check import RealSizeCheck
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientEngine
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.modules.refused import refuse_by_kind
 from dpsgd_explorer.dp.modules.structure import Structure
-from dpsgd_explorer.dp.safety.check import SafetyCheck
-from dpsgd_explorer.dp.safety.real_batch_check import RealSizeCheck
 
 log = logging.getLogger(__name__)
 

@@ -1,1 +1,0 @@
-"""The safety check before the first step, and the repair of refused models."""
