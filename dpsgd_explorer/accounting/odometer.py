@@ -208,6 +208,7 @@ class Odometer:
 
     def noise_multiplier(
         self,
+        *,
         target_epsilon: float,
         sample_rate: float,
         steps: int,
@@ -233,6 +234,7 @@ class Odometer:
 
     def sample_rate(
         self,
+        *,
         target_epsilon: float,
         noise_multiplier: float,
         steps: int,
@@ -257,6 +259,7 @@ class Odometer:
 
     def steps(
         self,
+        *,
         target_epsilon: float,
         sample_rate: float,
         noise_multiplier: float,

@@ -49,22 +49,22 @@ def spent(odometer, *phase, **terms):
 def test_the_noise_of_what_follows_spends_the_rest(busy, accountant):
     own = busy.epsilon(DELTA, accountant)
     terms = {"accountant": accountant}
-    noise = busy.noise_multiplier(own + 0.5, 0.05, 200, DELTA, **terms)
+    noise = in_order(busy.noise_multiplier, own + 0.5, 0.05, 200, DELTA, **terms)
     assert own + 0.499 < spent(busy, 0.05, noise, 200, **terms) <= own + 0.5
     assert spent(busy, 0.05, noise * (1 - 1e-6), 200, **terms) > own + 0.5
 
 
 def test_the_rate_of_what_follows_spends_the_rest(busy):
     target = busy.epsilon(DELTA) + 0.5
-    rate = busy.sample_rate(target, 1.5, 200, DELTA)
+    rate = in_order(busy.sample_rate, target, 1.5, 200, DELTA)
     assert spent(busy, rate, 1.5, 200) <= target
     assert spent(busy, rate * (1 + 1e-6), 1.5, 200) > target
-    assert busy.sample_rate(target, 1e6, 2, DELTA) == 1.0
+    assert in_order(busy.sample_rate, target, 1e6, 2, DELTA) == 1.0
 
 
 def test_the_steps_that_are_left_are_the_most(busy):
     target = busy.epsilon(DELTA) + 0.5
-    left = busy.steps(target, 0.05, 1.5, DELTA)
+    left = in_order(busy.steps, target, 0.05, 1.5, DELTA)
     assert spent(busy, 0.05, 1.5, left) <= target < spent(busy, 0.05, 1.5, left + 1)
 
 
@@ -75,16 +75,18 @@ def test_after_nothing_the_answers_are_those_of_one_run():
         (fresh.sample_rate, sample_rate, (1.1, 1000)),
         (fresh.steps, steps, (0.01, 1.1)),
     ):
-        assert ask(2.0, *setting, DELTA) == in_order(alone, 2.0, *setting, DELTA)
+        assert in_order(ask, 2.0, *setting, DELTA) == in_order(
+            alone, 2.0, *setting, DELTA
+        )
     assert arrays(fresh.trade_off(ALARMS)).values.tolist() == ALARMS
 
 
 def test_a_budget_that_is_spent_leaves_nothing(busy):
     target = busy.epsilon(DELTA) * 0.99
-    assert busy.steps(target, 0.05, 1.5, DELTA) == 0
+    assert in_order(busy.steps, target, 0.05, 1.5, DELTA) == 0
     for ask in (
-        lambda: busy.noise_multiplier(target, 0.05, 10, DELTA),
-        lambda: busy.sample_rate(target, 1.5, 10, DELTA),
+        lambda: in_order(busy.noise_multiplier, target, 0.05, 10, DELTA),
+        lambda: in_order(busy.sample_rate, target, 1.5, 10, DELTA),
     ):
         with pytest.raises(AccountingError, match="target_epsilon must be at least"):
             ask()
@@ -158,7 +160,9 @@ def test_two_gaussian_queries_are_one():
 # They were counted with those before, and "steps must be from 0 to 1000000000".
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
 def test_as_many_steps_as_may_be_are_left_after_others(relation):
-    left = after((1e-9, 3.0, 1000)).steps(1.0, 1e-9, 3.0, 1e-9, "exact", relation)
+    left = in_order(
+        after((1e-9, 3.0, 1000)).steps, 1.0, 1e-9, 3.0, 1e-9, "exact", relation
+    )
     assert left == MAX_STEPS
 
 

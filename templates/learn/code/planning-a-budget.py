@@ -15,7 +15,9 @@ delta, sample_rate, steps = 1e-5, 4096 / 60_000, 300
 used = Odometer()
 used.add_gaussian(10.0, label="a table of counts")
 used.add_dp_sgd(sample_rate, 4.0, steps, label="a first run")
-left = used.noise_multiplier(3.0, sample_rate, steps, delta)
+left = used.noise_multiplier(
+    target_epsilon=3.0, sample_rate=sample_rate, steps=steps, delta=delta
+)
 print(f"spent {round_up(used.epsilon(delta))}; sigma {round_up(left, 3)} keeps to 3")
 
 purse = RenyiFilter(3.0, delta)  # a budget for steps that are chosen on the way

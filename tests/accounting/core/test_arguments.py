@@ -10,6 +10,9 @@ FUNCTIONS = {
     name: function
     for name in accounting.__all__
     if inspect.isfunction(function := getattr(accounting, name))
+} | {
+    f"Odometer.{name}": getattr(accounting.Odometer, name)
+    for name in ("noise_multiplier", "sample_rate", "steps")
 }
 
 

@@ -128,9 +128,9 @@ def odometer(sample_rate, noise_multiplier, steps, query, delta):
 def odometer_search(target_epsilon, sample_rate, noise_multiplier, steps, delta):
     made = Odometer([Entry("query", GAUSSIAN, Phase(1.0, 8.0, 1))])
     return (
-        made.noise_multiplier(target_epsilon, sample_rate, steps, delta),
-        made.steps(target_epsilon, sample_rate, noise_multiplier, delta),
-        made.sample_rate(target_epsilon, noise_multiplier, steps, delta),
+        in_order(made.noise_multiplier, target_epsilon, sample_rate, steps, delta),
+        in_order(made.steps, target_epsilon, sample_rate, noise_multiplier, delta),
+        in_order(made.sample_rate, target_epsilon, noise_multiplier, steps, delta),
     )
 
 

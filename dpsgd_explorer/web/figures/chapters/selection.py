@@ -70,7 +70,12 @@ def splits() -> list[tuple[str, ...]]:
         used = Odometer()
         used.add_dp_sgd(plan.sample_rate, noise_for(first, plan.steps), plan.steps)
         added = noise_for(TOTAL - first, plan.steps)
-        together = used.noise_multiplier(TOTAL, plan.sample_rate, plan.steps, DELTA)
+        together = used.noise_multiplier(
+            target_epsilon=TOTAL,
+            sample_rate=plan.sample_rate,
+            steps=plan.steps,
+            delta=DELTA,
+        )
         cells = (limit(added, 3), limit(together, 3))
         rows.append((f"{first:g}", *cells, f"{100 * (1 - together / added):.0f} %"))
     return rows
