@@ -1,6 +1,7 @@
 """A reading is found again only for a graph on which it does not depend otherwise."""
 
 import random
+import sys
 
 import pytest
 import torch
@@ -44,6 +45,26 @@ def test_a_steady_loss_is_read_once(known):
     ]
     assert readings[0] is readings[1] is readings[2]
     assert not readings[0].refusal
+
+
+def calls_in(function):
+    """Return the result of a function, and the number of Python calls that it made."""
+    events = []
+    sys.setprofile(lambda frame, event, _: events.append(event))
+    try:
+        result = function()
+    finally:
+        sys.setprofile(None)
+    return result, events.count("call")
+
+
+def test_a_steady_loss_costs_half_of_the_calls(known):
+    losses = [F.cross_entropy(outputs_of(6), torch.arange(6) % 3) for _ in range(3)]
+    (first, once), *_, (last, again) = [
+        calls_in(lambda loss=loss: reading_of(loss)) for loss in losses
+    ]
+    assert first is last
+    assert again < once / 2
 
 
 @pytest.mark.parametrize("mixing", ["ignored targets", "a new loss", "class weights"])
