@@ -3,6 +3,8 @@
 A schedule is public: it depends on the number of the step alone.  Scheduled noise is
 accounted step by step (heterogeneous composition).  A scheduled bound has no privacy
 cost, since the noise is a multiple of it.
+
+Source: Du et al. (2021), arXiv:2111.00173 (noise and bounds that change during a run).
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ MAX_PHASES = 100
 
 @dataclass(frozen=True)
 class Schedule(ABC):
-    """Factors over the steps of a run; 1 at the first one.
+    """Factors over the steps of a run; the factor of the first step is 1.
 
     Raises:
-        ConfigError: a number is outside its domain.
+        ConfigError: a number is not above 0 and finite, or not whole where it counts.
     """
 
     def __post_init__(self) -> None:
@@ -44,7 +46,12 @@ class Schedule(ABC):
 
     @abstractmethod
     def factor(self, step: int, steps: int) -> float:
-        """Return the factor of a step, 0, 1, ..., in a run of ``steps`` steps."""
+        """Returns the factor of a step.
+
+        Args:
+            step: Index of the step; the first step is 0.
+            steps: Number of steps of the run.
+        """
 
     def over(self, steps: int) -> Factor:
         """Return step -> factor for a run of ``steps`` planned steps."""
@@ -61,7 +68,22 @@ class Schedule(ABC):
 
 @dataclass(frozen=True)
 class Exponential(Schedule):
-    """Multiplied by ``rate`` at each step."""
+    """A factor that is multiplied by ``rate`` at each step.
+
+    Args:
+        rate: Ratio of two consecutive factors, above 0; below 1, noise or bound shrink.
+
+    Raises:
+        ConfigError: ``rate`` is not above 0 and finite.
+
+    Source: Du et al. (2021), arXiv:2111.00173.
+
+    Example:
+        >>> from dpsgd_explorer.dp import schedules
+        >>> schedule = schedules.Exponential(rate=0.5)
+        >>> [schedule.factor(step, steps=4) for step in range(4)]
+        [1.0, 0.5, 0.25, 0.125]
+    """
 
     rate: float
 
@@ -71,7 +93,23 @@ class Exponential(Schedule):
 
 @dataclass(frozen=True)
 class Stairs(Schedule):
-    """Multiplied by ``rate`` after every ``every`` steps."""
+    """A factor that is multiplied by ``rate`` after every ``every`` steps.
+
+    Args:
+        rate: Ratio of the factors of two consecutive stairs, above 0.
+        every: Steps per stair, a whole number from 1.
+
+    Raises:
+        ConfigError: a number is outside its domain.
+
+    Source: Du et al. (2021), arXiv:2111.00173.
+
+    Example:
+        >>> from dpsgd_explorer.dp import schedules
+        >>> schedule = schedules.Stairs(rate=0.5, every=2)
+        >>> [schedule.factor(step, steps=5) for step in range(5)]
+        [1.0, 1.0, 0.5, 0.5, 0.25]
+    """
 
     rate: float
     every: int
@@ -82,7 +120,26 @@ class Stairs(Schedule):
 
 @dataclass(frozen=True)
 class Linear(Schedule):
-    """Linear from 1 to ``to`` at the last planned step, and ``to`` after it."""
+    """A factor that changes linearly from 1 to ``to``.
+
+    The last planned step has the factor ``to``; so do the steps after it.
+
+    Args:
+        to: Factor of the last planned step, above 0.
+
+    Raises:
+        ConfigError: ``to`` is not above 0 and finite.
+
+    Source: Du et al. (2021), arXiv:2111.00173.
+
+    Example:
+        >>> from dpsgd_explorer import dp
+        >>> schedule = dp.schedules.Linear(to=0.5)
+        >>> [schedule.factor(step, steps=5) for step in range(5)]
+        [1.0, 0.875, 0.75, 0.625, 0.5]
+        >>> dp.Noise(schedule=schedule)  # half the noise at the end
+        Noise(kind='secure', seed=None, schedule=Linear(to=0.5))
+    """
 
     to: float
 
@@ -92,7 +149,25 @@ class Linear(Schedule):
 
 @dataclass(frozen=True)
 class Cosine(Schedule):
-    """From 1 to ``to`` along half a cosine wave, and ``to`` after the last step."""
+    """A factor that falls or rises from 1 to ``to`` along half a cosine wave.
+
+    The last planned step has the factor ``to``; so do the steps after it.
+
+    Args:
+        to: Factor of the last planned step, above 0.
+
+    Raises:
+        ConfigError: ``to`` is not above 0 and finite.
+
+    Source: Loshchilov and Hutter (2016), arXiv:1608.03983 (the wave, for learning
+    rates).
+
+    Example:
+        >>> from dpsgd_explorer.dp import schedules
+        >>> schedule = schedules.Cosine(to=0.5)
+        >>> [round(schedule.factor(step, steps=5), 3) for step in range(5)]
+        [1.0, 0.927, 0.75, 0.573, 0.5]
+    """
 
     to: float
 
@@ -103,10 +178,23 @@ class Cosine(Schedule):
 
 @dataclass(frozen=True)
 class Staged(Schedule):
-    """Another schedule in ``stages`` equally long parts, each with one factor.
+    """Another schedule in ``stages`` equally long stages with one factor each.
 
-    The first part has the factor of the first step, the last that of the last.  Noise
-    in few parts takes little time to account for.
+    The first stage has the factor of the first step, and the last stage the factor of
+    the last step.  An accountant needs less time for noise in few stages.
+
+    Args:
+        shape: The other schedule.
+        stages: Number of stages, a whole number from 1.
+
+    Raises:
+        ConfigError: ``stages`` is not a whole number from 1.
+
+    Example:
+        >>> from dpsgd_explorer.dp import schedules
+        >>> schedule = schedules.Staged(schedules.Linear(to=0.5), stages=3)
+        >>> [schedule.factor(step, steps=6) for step in range(6)]
+        [1.0, 1.0, 0.75, 0.75, 0.5, 0.5]
     """
 
     shape: Schedule

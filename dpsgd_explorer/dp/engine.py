@@ -63,30 +63,37 @@ from dpsgd_explorer.dp.state import new_state
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import whole
 
-#: A batch (inputs, targets), and the loss of the training.
+#: A batch (inputs, targets) and the loss of the training.
 Example = tuple[tuple[Any, Any], LossFunction]
 
 
 class PrivacyEngine(AccountedEngine):
-    """Makes an optimizer's steps differentially private, or refuses.
+    """Makes the steps of an optimizer differentially private.
+
+    ``make_private`` creates an engine, its loader and the options in one call.  With an
+    engine you call ``attach(optimizer)`` and ``poisson_loader(dataset)`` yourself.  The
+    engine then clips the gradient of each sample, adds noise in ``optimizer.step()``
+    and counts the steps.  It raises an error where it cannot keep the guarantee.
 
     Args:
-        module: The model.  What has ``requires_grad`` when attached is trained.
-        batch_size: Expected size of a logical batch: the sample rate is
-            ``batch_size / sample_size``, and the noisy sum is divided by it.
-        sample_size: Records in the data set, N.
+        module: The model, with inputs ``(B, ...)``.  Parameters that have
+            ``requires_grad`` when ``attach`` is called are trained.
+        batch_size: Expected number of samples B of a logical batch: the sample rate is
+            ``batch_size / sample_size``, and the noisy sum is divided by B.
+        sample_size: Number of records N of the data set.
         target_epsilon: Epsilon of all steps together; the noise is chosen for it.
-        target_delta: Delta, below 1/N; 1/(2N) if not given.
-        max_grad_norm: Clipping bound C on a sample's gradient (L2); see ``Clipping``.
-        epochs: Length of the run; or give ``steps``.  With ``noise_multiplier`` neither
-            need be given: the run is then open-ended, and ``plan.steps`` is the number
-            of batches of the first epoch.
-        noise_multiplier: Noise std over C; or give ``target_epsilon``.  0 clips only,
-            and epsilon is infinite.
-        accounting_mode: "exact", the smallest epsilon that can be promised; the bounds
-            "rdp", "glw" and "moments"; "gdp", an approximation; "zcdp" without
-            sampling; the theorems "optimal", "advanced" and "basic"; or "all": the
-            exact accountant decides, and the receipt holds the epsilon of each.
+        target_delta: Delta, below 1/N; if None, 1/(2N).
+        max_grad_norm: Clipping bound C, the maximum L2 norm of a sample's gradient; see
+            ``Clipping``.
+        epochs: Length of the run in epochs; or give ``steps``.  If you give
+            ``noise_multiplier`` and neither of them, the run is open-ended, and
+            ``plan.steps`` is the number of batches of the first epoch.
+        noise_multiplier: Standard deviation of the noise divided by C; or give
+            ``target_epsilon``.  With 0 the engine only clips, and epsilon is infinite.
+        accounting_mode: "exact": the smallest epsilon that holds; the bounds "rdp",
+            "glw" and "moments"; "gdp": an approximation; "zcdp": without sampling; the
+            theorems "optimal", "advanced" and "basic"; or "all": the exact accountant
+            decides, and the receipt contains the epsilon of each.
         named_params: For users of FastDP: must be all trainable parameters.
         clipping_mode: How norms are computed: "MixOpt", "MixGhostClip", "ghost" or
             "instantiate", or {layer's name: mode}; see ``Execution``.
@@ -94,32 +101,37 @@ class PrivacyEngine(AccountedEngine):
         clipping_style: "all-layer", "layer-wise" or "param-wise", or names of layers or
             parameters; ``style`` of ``Clipping``.
         clipping_threshold: ``threshold`` of ``Clipping``.
-        origin_params: For users of FastDP; checked, and changes nothing.
-        loss_reduction: "mean" or "sum": how the loss joins the samples.  As in other
-            libraries, the gradient of a "sum" is not divided by the batch size.
+        origin_params: For users of FastDP: parts of parameter names; checked, without
+            an effect.
+        loss_reduction: "mean" or "sum": the reduction of the loss over the samples.  As
+            in other libraries, the gradient of a "sum" is not divided by the batch
+            size.
         noise: "secure" or "seeded"; ``kind`` of ``Noise``.
         engine: "hooks", "extending", "vmap" or "microbatch"; see ``Execution``.
-        physical_batch_size: See ``Execution``.
+        physical_batch_size: Maximum number of samples in memory; see ``Execution``.
         sampling: "poisson": batches must come from ``poisson_loader``.  "unchecked":
-            from anywhere, and epsilon is given only if the caller vouches for them.
-        example_inputs: A batch ``(inputs, targets)`` as the loader yields it: the
-            safety check then runs when attached, and checks the loss too.  Shapes and
-            dtypes are used, not values.
-        loss_fn: ``loss_fn(outputs, targets)``, the loss of the training; given with
-            ``example_inputs``.  A loss that the engine cannot read counts as measured
-            if its operations are those of this function.
-        steps: Length of the run; or give ``epochs``, or neither.
-        seed: See ``Noise``.
-        plan: Instead of sizes, length, noise, delta and accountant.
+            batches may come from any loader, and ``get_epsilon`` raises an error unless
+            you pass ``assume_poisson=True``.
+        example_inputs: A batch ``(inputs, targets)`` as the loader yields it, inputs of
+            shape ``(B, ...)``.  The safety check then runs in ``attach``, and also
+            checks the loss.  The check uses shapes and dtypes, not values.
+        loss_fn: ``loss_fn(outputs, targets)``, the loss of the training; needs
+            ``example_inputs``.  If the engine cannot derive from the graph of a loss
+            that it is a mean or sum over samples, it compares the graph with the graph
+            of this function, which the safety check measured.
+        steps: Length of the run in batches; or give ``epochs``, or neither.
+        seed: Seed of ``noise="seeded"``; see ``Noise``.
+        plan: A ``Plan`` in place of sizes, length, noise, delta and accountant.
         noise_schedule: ``schedule`` of ``Noise``.
         clipping_schedule: ``schedule`` of ``Clipping``.
-        augmentation_multiplicity: Views per sample, next to each other in the batch; a
-            sample's gradient is the mean over its views (``dp.views``).
-        grad_scaler: See ``Execution``.
+        augmentation_multiplicity: Number of views per sample, which are next to each
+            other in the batch (``dp.views``).  A sample's gradient is the mean over its
+            views.
+        grad_scaler: A ``torch.amp.GradScaler``; see ``Execution``.
         after: The engine of an earlier phase on the same records: ``get_epsilon`` then
-            covers both, and as many canaries go on.  ``target_epsilon`` is that of this
-            phase alone.
-        group: See ``Execution``.
+            covers both phases.  Canaries continue if both engines have the same number
+            of them.  ``target_epsilon`` applies to the new phase alone.
+        group: Processes that train together; see ``Execution``.
         partition: "strided" or "local"; see ``Execution``.
         audit: Number of canaries; ``canaries`` of ``Audit``.
         audit_relation: "add_or_remove_one" or "replace_one"; ``relation`` of ``Audit``.
@@ -130,7 +142,32 @@ class PrivacyEngine(AccountedEngine):
         module: The model.
 
     Raises:
-        ConfigError: naming the argument at fault.
+        ConfigError: an argument is outside its domain, is missing, or contradicts
+            another one; ``field`` of the error is the argument's name.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.  Names of arguments: Bu
+    et al. (2022), arXiv:2210.00038 (FastDP).
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> x, y = torch.randn(200, 3), torch.randn(200, 1)
+        >>> model = nn.Linear(3, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> engine = dp.PrivacyEngine(
+        ...     model, batch_size=20, sample_size=200, epochs=2, target_epsilon=3.0
+        ... )
+        >>> engine.attach(optimizer)
+        >>> loader = engine.poisson_loader((x, y))
+        >>> for epoch in range(2):
+        ...     for inputs, targets in loader:
+        ...         nn.functional.mse_loss(model(inputs), targets).backward()
+        ...         optimizer.step()
+        ...         optimizer.zero_grad()
+        >>> round(engine.get_epsilon(), 4), engine.steps_done
+        (3.0, 20)
+        >>> engine.detach()
     """
 
     def __init__(
@@ -269,25 +306,28 @@ class PrivacyEngine(AccountedEngine):
         collate: Collate | None = None,
         num_workers: int = 0,
     ) -> PoissonLoader:
-        """Return the loader whose batches the accountant assumes.
+        """Returns a loader of Poisson batches, which the accountant assumes.
 
+        Each record is in each batch with probability ``batch_size / sample_size``.
         Each iteration is an epoch, and ``len(loader)`` is the number of its batches:
-        iteration e ends after ceil(e N / batch_size) batches in all.  An iteration that
-        was left early, or saved in its middle, is completed by the next one.
-        ``loader.all_epochs()`` yields all batches that are left in the plan.  After the
-        last planned batch both raise PrivacyError.
+        iteration e ends after ceil(e N / batch_size) batches, counted from the start of
+        the run.  If you leave an iteration early, or save the run in its middle, the
+        next iteration completes it.  ``loader.all_epochs()`` yields the remaining
+        batches of the plan.  After the last planned batch both raise PrivacyError.
 
         Args:
-            dataset: A TensorDataset, a tuple of tensors, or any data set with a length
-                and items by index, such as a list.
-            steps: Batches of the whole run, if not the plan's.
-            collate: Joins a list of items; torch's own by default.
-            num_workers: Processes that fetch records ahead; the batches are the same,
-                and a saved state is that of the last batch handed out.
+            dataset: A TensorDataset, a tuple of tensors ``(N, ...)``, or any data set
+                with a length and items by index, such as a list.
+            steps: Number of batches of the whole run; if None, the steps of the plan.
+            collate: Function that joins a list of items into a batch; if None, torch's
+                ``default_collate``.
+            num_workers: Number of processes that fetch records ahead.  The batches do
+                not depend on it.
 
         Raises:
             ConfigError: the data set has no length or no items by index, or its length
-                is not ``sample_size``; or steps or num_workers is no whole number.
+                is not ``sample_size``; or ``steps`` or ``num_workers`` is not a whole
+                number.
         """
         sampler = self._state.sampler
         if steps is not None:
@@ -303,33 +343,34 @@ class PrivacyEngine(AccountedEngine):
         )
 
     def attach(self, *optimizers: Optimizer) -> None:
-        """Take over the gradients of the model's optimizers.
+        """Makes the steps of these optimizers private until ``detach`` is called.
 
         Several optimizers share the steps: after a batch the first ``step()`` draws the
-        noise and counts as one step.  Each optimizer moves its own parameters, once.
+        noise and counts as one step.  Each optimizer updates its own parameters, once.
         A wrapper with the optimizer in its attribute ``optimizer``, such as
         accelerate's, may be given in its place.
 
-        An engine that is dropped without ``detach()`` stays attached, so that training
+        If you drop an engine without ``detach()``, it stays attached, so that training
         remains private, until another engine takes over its model or optimizer.
 
-        Until ``detach()``, glibc keeps freed memory for the next step, unless one of
-        its own variables, as ``MALLOC_TRIM_THRESHOLD_``, says otherwise.
+        Until ``detach()``, glibc retains freed memory for the next step, unless an
+        environment variable of glibc, such as ``MALLOC_TRIM_THRESHOLD_``, sets another
+        limit.
 
         Args:
-            optimizers: Each trainable parameter of the module is in one of them, and
-                no other is.
+            optimizers: Optimizers of torch.  Each trainable parameter of the module is
+                in one of them, and they contain no other parameters.
 
         Raises:
-            ConfigError: an argument is no optimizer of torch, or one that evaluates the
-                loss several times for a step.
+            ConfigError: an argument is not an optimizer of torch, or is an optimizer
+                that evaluates the loss several times per step.
             UnsupportedModuleError: the model cannot be trained with the guarantee.
-            PrivacyError: the optimizers train something else than the module, or
+            PrivacyError: the optimizers train other parameters than the module's, or
                 another engine that still exists is attached.
 
         Warns:
-            PrivacyWarning: another engine has spent on these parameters, and is not in
-                ``after``.
+            PrivacyWarning: another engine has spent privacy on these parameters, and is
+                not in ``after``.
         """
         if self._session is not None:
             raise PrivacyError("the engine is already attached. Call detach() first.")
@@ -358,17 +399,21 @@ class PrivacyEngine(AccountedEngine):
         self._session = session
 
     def detach(self) -> None:
-        """Leave module and optimizers as they were; what was spent stays counted."""
+        """Restores module and optimizers; the steps done stay counted."""
         if self._session is not None:
             session, self._session = self._session, None
             session.undo()
             release_memory()
 
     def accumulating(self) -> AbstractContextManager[None]:
-        """Let the backward calls inside be parts of the batch that the next one ends.
+        """Returns a context in which backward calls add to a batch without ending it.
 
-        Needed with ``engine="extending"`` alone, and for batches that do not come from
-        ``poisson_loader``: elsewhere ``step()`` or the loader ends a batch.
+        The first backward call after the ``with`` block ends the batch.  Only
+        ``engine="extending"`` needs this context, and only for batches that do not come
+        from ``poisson_loader``: otherwise ``step()`` or the loader ends a batch.
+
+        Raises:
+            PrivacyError: no optimizer is attached.
         """
         return self._attached("add a batch to").batch.accumulate()
 
@@ -381,27 +426,31 @@ class PrivacyEngine(AccountedEngine):
         return self._session
 
     def choose_max_grad_norm(self, max_grad_norm: float) -> None:
-        """Clip at this bound from the next step on.
+        """Sets the clipping bound of the next step and all later ones.
 
-        The noise is a multiple of the bound, so epsilon does not change.  The choice
-        may depend on what was released, such as earlier parameters; where it depends on
-        records in another way, as on gradient norms, epsilon does not cover it.
+        The noise is a multiple of the bound, so epsilon does not change.  You may
+        choose the bound from released values, such as earlier parameters.  If you
+        choose it from the records, for example from gradient norms, epsilon does not
+        cover the choice.
 
         Args:
-            max_grad_norm: Bound on a sample's whole gradient; clipping groups keep
-                their shares.
+            max_grad_norm: Maximum L2 norm of a sample's whole gradient; the ratios
+                between the bounds of clipping groups stay the same.
 
         Raises:
-            ConfigError: it is no bound, or the bound follows the gradients.
+            ConfigError: ``max_grad_norm`` is not a number above 0, or the bound follows
+                the gradients (``AdaptiveClipping``).
             PrivacyError: no optimizer is attached; or a batch was drawn, and its step
-                is not made yet.
+                has not been made.
         """
         self._attached("choose a bound for").choose_bound(max_grad_norm)
 
     def explain(self) -> list[NormChoice]:
-        """Return, for each call of a layer at the last pass, how its norm was made.
+        """Returns how the norm of each layer call of the last pass was computed.
 
-        Ghost norm or gradients, the cost of either, the reason; [] without a choice.
+        Each entry names the layer, the method (ghost norm or gradients), the cost of
+        both methods, and the reason for the choice.  The list is empty for an engine
+        without a choice.
 
         Raises:
             PrivacyError: no optimizer is attached.
@@ -409,10 +458,11 @@ class PrivacyEngine(AccountedEngine):
         return self._attached("explain").explain()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain values from which a run continues.
+        """Returns tensors and plain values for ``load_state_dict``.
 
-        Model and optimizer are not in it.  Bit for bit if noise is seeded.  A secure
-        key is not saved: noise and batches after the resume are fresh ones.
+        The state contains neither the model nor the optimizer; ``Run.state_dict``
+        contains all three.  With seeded noise the resumed run is equal bit by bit.  The
+        key of secure noise is not saved: noise and batches after the resume are new.
 
         Raises:
             PrivacyError: a batch is between its draw and its step.
@@ -422,17 +472,18 @@ class PrivacyEngine(AccountedEngine):
         return self._state.as_data()
 
     def load_state_dict(self, state: dict[str, Any], *, lost_steps: int = 0) -> None:
-        """Continue from where ``state_dict`` was called.
+        """Continues a run from a saved state.
 
-        Steps that this engine has made and the state does not know of are counted as
-        lost: epsilon never shrinks.
+        Steps that this engine has made and that are not in the state count as lost
+        steps: epsilon never shrinks.
 
         Args:
-            state: What it returned.
-            lost_steps: Steps that any process made after that, whose models or metrics
-                may have been seen.  Seeded noise repeats them, and they cost nothing;
-                secure noise does not, so they are counted, and the run is that much
-                shorter.  Steps that this engine has made itself need not be given.
+            state: The result of ``state_dict``.
+            lost_steps: Number of steps that any process made after the state was saved,
+                if anyone may have seen their models or metrics.  Seeded noise repeats
+                these steps, so they cost nothing.  Secure noise does not, so they are
+                counted, and the run becomes shorter by ``lost_steps``.  Steps of this
+                engine itself are counted without it.
 
         Raises:
             ConfigError: the state belongs to a run with other settings.

@@ -1,4 +1,4 @@
-"""What users call beside an engine: per-sample gradients and means, views, averages.
+"""Functions for use with an engine: per-sample gradients and means, views, averages.
 
 The views of a sample (augmentation multiplicity) are averaged before clipping: a
 sample's gradient is the mean over its K views, so that a record is clipped once and its
@@ -35,20 +35,39 @@ from dpsgd_explorer.validation import finite, shown
 def per_sample_gradients(
     model: nn.Module, loss_fn: LossFunction, x: Tensor, y: Tensor
 ) -> dict[str, Tensor]:
-    """Return ``{parameter's name: [B, *shape]}``, row i of sample i's own loss.
+    """Returns the gradient of each sample's loss, neither clipped nor noised.
 
-    One forward and one backward pass.  The loss is evaluated on each sample alone, so
-    ``loss_fn`` may be a mean or a sum.  The gradients are neither clipped nor noised:
-    not private.
+    The result is not private.  It takes one forward and one backward pass of the model.
+    The loss is evaluated on each sample separately, so ``loss_fn`` may be a mean or a
+    sum.
 
     Args:
-        model: Modules that mix samples are not refused here.
-        loss_fn: ``loss_fn(outputs, targets)``, a number.
-        x: Inputs, [B, ...].
-        y: Targets, [B, ...].
+        model: The model.  It must not mix samples, as batch normalization does; this
+            function does not check it (``dp.examine`` does).
+        loss_fn: ``loss_fn(outputs, targets)``, which returns a tensor with one number.
+        x: Inputs, tensor ``(B, ...)``.
+        y: Targets, tensor ``(B, ...)``.
+
+    Returns:
+        ``{name: gradients}`` of the parameters with ``requires_grad``: the gradients of
+        a parameter have shape ``(B, *parameter.shape)``, and row i is of sample i.
 
     Raises:
-        UnsupportedModuleError: a trainable module has no rule.
+        UnsupportedModuleError: the gradients of a trainable module cannot be computed
+            by sample, or a lazy layer had no forward pass yet.
+
+    Source: Goodfellow (2015), arXiv:1510.01799 (gradients from the inputs of layers and
+    the gradients of their outputs).
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> model = nn.Linear(3, 1)
+        >>> x, y = torch.randn(8, 3), torch.randn(8, 1)
+        >>> gradients = dp.per_sample_gradients(model, nn.functional.mse_loss, x, y)
+        >>> {name: tuple(g.shape) for name, g in gradients.items()}
+        {'weight': (8, 1, 3), 'bias': (8, 1)}
     """
     refuse_uninitialized(model)
     gradient_engine = HooksEngine(
@@ -76,19 +95,33 @@ def per_sample_gradients(
 
 
 def per_sample_mean(losses: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns the mean over samples of each sample's mean over its own tokens.
+    """Returns the mean over samples of each sample's mean over its tokens.
 
-    sum_i (sum_t mask_it losses_it / sum_t mask_it) / B.  A mean over all tokens of the
-    batch divides by the tokens of the other samples too, so no clipping bounds the
-    influence of one sample on it; this one divides by B and by the sample's own count.
-    A sample without tokens adds 0.
+    sum_i (sum_t mask_it losses_it / sum_t mask_it) / B.  Use it where samples have
+    different numbers of tokens.  A mean over all tokens of the batch also divides by
+    the tokens of the other samples, so clipping would not bound the influence of one
+    sample.  This function divides by B and by the sample's token count.  A sample
+    without tokens adds 0.
 
     Args:
-        losses: [B] or [B, T, ...], as a loss with ``reduction="none"`` returns them.
-        mask: Tokens that count, in the shape of the losses: bool, or weights >= 0.
+        losses: Tensor ``(B,)`` or ``(B, T, ...)``, as a loss with ``reduction="none"``
+            returns it.
+        mask: Tensor with the shape of the losses.  If bool, True marks the tokens that
+            count; if numbers, they are weights >= 0.  If None, all tokens count.
+
+    Returns:
+        The loss, a tensor with one number.  Call ``backward()`` on it.
 
     Raises:
         ConfigError: the shapes differ, or there is no dimension of samples.
+
+    Example:
+        >>> import torch
+        >>> from dpsgd_explorer import dp
+        >>> losses = torch.tensor([[1.0, 3.0], [5.0, 0.0]])
+        >>> mask = torch.tensor([[True, True], [True, False]])
+        >>> dp.per_sample_mean(losses, mask)  # (2 + 5) / 2
+        tensor(3.5000)
     """
     if losses.dim() == 0:
         raise ConfigError(
@@ -130,15 +163,31 @@ def _learn_batch_dims(gradient_engine: HooksEngine, x: Tensor) -> None:
 def views(
     batch: Tensor, multiplicity: int, augment: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
-    """Return each row ``multiplicity`` times, next to each other, each augmented.
+    """Returns ``multiplicity`` views of each row, next to each other.
 
-    Shapes: [B, ...] -> [B K, ...].
+    Give the engine ``augmentation_multiplicity=K``: it then averages the gradients of
+    the K views of a sample before clipping.
 
     Args:
-        batch: Inputs or targets.
+        batch: Inputs or targets, tensor ``(B, ...)``.
         multiplicity: Views per row, K.
-        augment: Called with [B K, ...]; must treat each row independently of the
-            others.
+        augment: Function from a tensor ``(B K, ...)`` to a tensor of B K augmented
+            rows.  It must treat each row independently of the others.  If None, the
+            views are copies.
+
+    Returns:
+        Tensor ``(B K, ...)``: the views of row i are rows i K to i K + K - 1.
+
+    Source: De et al. (2022), arXiv:2204.13650 (augmentation multiplicity).
+
+    Example:
+        >>> import torch
+        >>> from dpsgd_explorer import dp
+        >>> dp.views(torch.tensor([1.0, 2.0]), 3)
+        tensor([1., 1., 1., 2., 2., 2.])
+        >>> noisy = dp.views(torch.zeros(5, 8), 3, lambda x: x + torch.randn_like(x))
+        >>> noisy.shape
+        torch.Size([15, 8])
     """
     rows = batch.repeat_interleave(multiplicity, dim=0)
     return rows if augment is None else augment(rows)
@@ -226,14 +275,17 @@ class AveragedViews(PerSampleGradients):
 
 
 class ParameterAverage:
-    """A running average of a module's trainable parameters.
+    """A running average of a model's trainable parameters.
 
-    After t updates the decay is (1 + t) / (10 + t), and ``decay`` once that is smaller:
-    parameters of the start lose their weight early.
+    The average of noisy models contains less noise than the last of them.  It is
+    computed from released parameters, so it costs no privacy.
+
+    After t updates the decay is the smaller of (1 + t) / (10 + t) and ``decay``, so
+    that the initial parameters soon lose their weight.
 
     Args:
-        module: The model; call ``update`` after each step that changed it.
-        decay: Weight of the previous average, in (0, 1).
+        module: The model; call ``update`` after each optimizer step.
+        decay: Weight of the previous average, between 0 and 1.
 
     Attributes:
         updates: Number of updates so far.
@@ -241,6 +293,22 @@ class ParameterAverage:
     Raises:
         ConfigError: the decay is outside its domain.
         UnsupportedModuleError: a lazy layer had no forward pass yet.
+
+    Source: De et al. (2022), arXiv:2204.13650 (parameter averaging).
+
+    Example:
+        >>> import torch
+        >>> from dpsgd_explorer import dp
+        >>> model = torch.nn.PReLU(init=0.0)
+        >>> average = dp.ParameterAverage(model, decay=0.5)
+        >>> for step in range(3):
+        ...     _ = torch.nn.init.ones_(model.weight)  # stands for optimizer.step()
+        ...     average.update()
+        >>> with average.in_use():  # evaluate or save the averaged model here
+        ...     print(model.weight.item() > 0.99)
+        True
+        >>> average
+        ParameterAverage(1 parameters, decay=0.5, 3 updates)
     """
 
     def __init__(self, module: nn.Module, decay: float = 0.9999) -> None:
@@ -263,7 +331,7 @@ class ParameterAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Add the current parameters to the average."""
+        """Adds the current parameters to the average."""
         decay = min(self._decay, (1 + self.updates) / (10 + self.updates))
         for name, parameter in self._parameters.items():
             self._averages[name].lerp_(parameter, 1 - decay)
@@ -271,7 +339,10 @@ class ParameterAverage:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Put the averages into the module, to evaluate or save it, for the context."""
+        """Puts the averages into the module within a ``with`` block.
+
+        The current parameters return at the end of the block.
+        """
         current = {name: p.detach().clone() for name, p in self._parameters.items()}
         self._put(self._averages)
         try:
@@ -280,12 +351,15 @@ class ParameterAverage:
             self._put(current)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and numbers, for ``load_state_dict``."""
+        """Returns tensors and numbers for ``load_state_dict``."""
         averages = {name: value.clone() for name, value in self._averages.items()}
         return {"updates": self.updates, "averages": averages}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a saved average.
+        """Continues from a saved average.
+
+        Args:
+            state: The result of ``state_dict``.
 
         Raises:
             ConfigError: the state belongs to other parameters.

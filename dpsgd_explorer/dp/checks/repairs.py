@@ -36,21 +36,38 @@ class Repair(NamedTuple):
 def make_private_ready(
     model: nn.Module, *, tell: Callable[[str], object] = print
 ) -> nn.Module:
-    """Repair in place the layers that the engine would refuse, where possible.
+    """Replaces the layers that the engine would reject by similar layers, in place.
 
-    Call it before the optimizer is created, since parameters are replaced.  A model
-    without a repair, such as one whose loss mixes samples, is still refused by
-    ``attach``.
+    Batch normalization becomes group normalization.  Running statistics of instance
+    normalization are switched off, as are ``max_norm`` and ``scale_grad_by_freq`` of
+    embeddings.  Call this function before you create the optimizer, since it replaces
+    parameters.  A repaired model computes another function: each change is reported
+    with its effect.  Other reasons for a rejection remain; ``dp.examine`` lists them.
 
     Args:
-        model: Changed, unless it is itself a layer that is replaced.
-        tell: Called with a line per change, or with one line if there was none.
+        model: The model, which is changed.  If it is itself a layer to be replaced, it
+            stays as it is.
+        tell: Function that receives one line of text per change, or the line "Nothing
+            to repair."
 
     Returns:
-        The repaired model: ``model``, or its replacement if it is one layer.
+        The repaired model: ``model`` itself, or its replacement if it is one layer.
 
     Raises:
         UnsupportedModuleError: a lazy layer had no forward pass yet.
+
+    Source: Wu and He (2018), arXiv:1803.08494 (group normalization).
+
+    Example:
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+        >>> changes = []
+        >>> model = dp.make_private_ready(model, tell=changes.append)
+        >>> type(model[1])
+        <class 'torch.nn.modules.normalization.GroupNorm'>
+        >>> print(changes[0].split(". ")[0])
+        1 (BatchNorm2d): replaced by GroupNorm(4, 8)
     """
     refuse_uninitialized(model)
     replaced: dict[nn.Module, nn.Module] = {}

@@ -41,18 +41,31 @@ MAX_FACTOR = 2.0**60
 
 @dataclass(frozen=True)
 class AdaptiveClipping:
-    """Settings of a clipping bound that follows a quantile, for ``clipping_schedule``.
+    """A clipping bound that follows a quantile of the gradient norms.
 
-    Attributes:
-        quantile: Target share of the samples within the bound.
-        learning_rate: Step size of the bound's logarithm; with quantile 0.5, a rate of
-            0.2 changes the bound by 10 % per step at most.
-        count_noise: Noise std of the count, in samples; if not given, a twentieth of
-            the expected batch size, or more where the gradient's noise would grow by
-            over 3 %.
+    Pass it as ``schedule`` of ``Clipping``, with ``fn="Abadi"`` and
+    ``style="all-layer"``.  ``max_grad_norm`` is the bound of the first step.  Each step
+    releases a noisy count of the samples within the bound; the epsilon of the run
+    includes the counts.
+
+    Args:
+        quantile: Target share of the samples within the bound, between 0 and 1.
+        learning_rate: Step size of the bound's logarithm, above 0; with quantile 0.5, a
+            rate of 0.2 changes the bound by at most 10% per step.
+        count_noise: Standard deviation of the noise of the count, in samples; if None,
+            a twentieth of the expected batch size, or more where the noise of the
+            gradient would otherwise grow by more than 3%.
 
     Raises:
         ConfigError: a number is outside its domain.
+
+    Source: Andrew et al. (2021), arXiv:1905.03871, section 2.
+
+    Example:
+        >>> from dpsgd_explorer import dp
+        >>> median = dp.AdaptiveClipping(quantile=0.5)
+        >>> dp.Clipping(max_grad_norm=0.1, fn="Abadi", schedule=median).schedule
+        AdaptiveClipping(quantile=0.5, learning_rate=0.2, count_noise=None)
     """
 
     quantile: float = 0.5

@@ -56,19 +56,50 @@ ANY_MODULE = FunctionalRewrite()
 
 
 def register_rule(kind: type[nn.Module], rule: Rule[Any]) -> Callable[[], None]:
-    """Add a rule for a type of layer; return the function that removes it.
+    """Registers a rule for a type of layer.
 
-    A wrong rule breaks the privacy guarantee.  The engine's safety check compares the
-    sum of its gradients with autograd's and the clipped length with the bound.
+    The rule holds for the layers of all engines that are attached afterwards.  A wrong
+    rule would break the privacy guarantee, so the engine checks a rule at the first
+    pass: the sum of the gradients must equal the gradient of autograd, and the norm of
+    a clipped gradient must not exceed the bound.
 
     Args:
-        kind: The layer's class.
-        rule: Its algebra.  A LayerRule needs one method, ``per_sample_gradients``; its
-            other methods have defaults by these gradients.
+        kind: The class of the layer, a subclass of ``torch.nn.Module``.
+        rule: An instance of a subclass of ``LayerRule``.
+
+    Returns:
+        A function without arguments that removes the rule.
 
     Raises:
-        ConfigError: ``kind`` is no class of modules or has a rule already, or ``rule``
-            is no rule.
+        ConfigError: ``kind`` is not a class of modules or already has a rule, or
+            ``rule`` is not an instance of a rule.
+
+    Source: Goodfellow (2015), arXiv:1510.01799 (gradients from the inputs of layers and
+    the gradients of their outputs).
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> class Scale(nn.Module):
+        ...     def __init__(self, features):
+        ...         super().__init__()
+        ...         self.weight = nn.Parameter(torch.ones(features))
+        ...
+        ...     def forward(self, x):  # (B, d)
+        ...         return x * self.weight
+        >>> class ScaleRule(dp.LayerRule[Scale]):
+        ...     parameter_names = ("weight",)
+        ...
+        ...     def per_sample_gradients(self, layer, activations, backprops):
+        ...         return {"weight": activations * backprops}
+        >>> remove = dp.register_rule(Scale, ScaleRule())
+        >>> model = nn.Sequential(Scale(3), nn.Linear(3, 1))
+        >>> x, y = torch.randn(8, 3), torch.randn(8, 1)
+        >>> gradients = dp.per_sample_gradients(model, nn.functional.mse_loss, x, y)
+        >>> gradients["0.weight"].shape
+        torch.Size([8, 3])
+        >>> remove()
     """
     if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
         raise ConfigError("kind", f"kind must be a class of modules, got {kind!r}.")

@@ -268,7 +268,53 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
 
 
 class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
-    """A rule whose activations are the layer's first input."""
+    """The base class of a rule for a layer of your own.
+
+    A rule computes per-sample gradients from two tensors: ``activations``, the first
+    input of the layer, and ``backprops``, the gradient of the loss with respect to the
+    output of the layer.  Both have shape ``(B, ...)`` and one row per sample.
+
+    A subclass must define ``per_sample_gradients``.  Its result has shape
+    ``(B, *parameter.shape)`` for each trainable parameter.  The other methods have
+    defaults that use these gradients.  Override ``squared_norms`` and
+    ``weighted_gradients`` if algebra yields their values in less time or memory.
+    ``register_rule`` registers an instance.
+
+    Attributes:
+        parameter_names: Names of the parameters that the rule covers, by default
+            "weight" and "bias".  A layer with another trainable parameter does not use
+            the rule.
+        reads_parameters: If False, the rule uses the shapes of the parameters and not
+            their values, so that the layer may be sharded; True by default.
+
+    Source: Goodfellow (2015), arXiv:1510.01799 (gradients from the inputs of layers and
+    the gradients of their outputs).
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> class Shift(nn.Module):
+        ...     def __init__(self, features):
+        ...         super().__init__()
+        ...         self.bias = nn.Parameter(torch.zeros(features))
+        ...
+        ...     def forward(self, x):  # (B, d)
+        ...         return x + self.bias
+        >>> class ShiftRule(dp.LayerRule[Shift]):
+        ...     parameter_names = ("bias",)
+        ...     reads_parameters = False
+        ...
+        ...     def per_sample_gradients(self, layer, activations, backprops):
+        ...         return {"bias": backprops}  # (B, d)
+        >>> rule = ShiftRule()
+        >>> rule
+        ShiftRule()
+        >>> backprops = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
+        >>> norms = rule.squared_norms(Shift(2), torch.ones(2, 2), backprops).sqrt()
+        >>> norms.round(decimals=3)
+        tensor([ 5., 10.])
+    """
 
     def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
         inputs = self.saved_activations(layer, args, kwargs)

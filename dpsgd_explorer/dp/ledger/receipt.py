@@ -106,10 +106,46 @@ def _finite(value: float | None) -> float | None:
 
 
 def receipt_text(receipt: Mapping[str, Any]) -> str:
-    """Return a receipt as lines to print: told, done, and epsilon.
+    """Returns a receipt as text: the planned values, the actual values, and epsilon.
+
+    The column "told" shows the values that the accountant received, and the column
+    "done" the values that the engine measured.
 
     Args:
-        receipt: What ``PrivacyEngine.receipt`` returned.
+        receipt: The result of ``PrivacyEngine.receipt`` or ``Run.receipt``, or that
+            result read back from JSON.
+
+    Returns:
+        Lines to print, without a line break at the end.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> model = nn.Linear(3, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> run = dp.make_private(
+        ...     model,
+        ...     optimizer,
+        ...     (torch.randn(100, 3), torch.randn(100, 1)),
+        ...     batch_size=10,
+        ...     steps=2,
+        ...     noise_multiplier=1.0,
+        ... )
+        >>> for x, y in run.loader:
+        ...     nn.functional.mse_loss(model(x), y).backward()
+        ...     optimizer.step()
+        ...     optimizer.zero_grad()
+        >>> lines = dp.receipt_text(run.receipt()).splitlines()
+        >>> for line in lines[:7]:
+        ...     print(line)
+                          told  done
+        sample_rate       0.1   0.1
+        noise_multiplier  1     1
+        max_grad_norm     1     1
+        divisor           10    10
+        steps             2     2
+        noise draws       2     2
     """
     told = receipt["told"]
     rows = [("", "told", "done")]

@@ -28,8 +28,8 @@ WHOLE = Strided()
 MAX_WORKERS = 1024  # processes; more than any one machine has cores
 Collate = Callable[[list[Any]], Any]
 Fetch = Callable[[Tensor], Any]
-#: Called with the size of a part, the parts to come, whether a batch begins, and the
-#: code of the whole batch.
+#: Function of the size of a part, the number of parts that follow, True if the batch
+#: begins, and the code of the whole batch.
 OnDraw = Callable[[int, int, bool, int], None]
 
 
@@ -66,32 +66,64 @@ Records = Dataset[Any] | tuple[Tensor, ...] | MapStyle
 class PoissonLoader:
     """Yields the records of each Poisson batch, ready for the model.
 
-    Each iteration is an epoch: with N records and batches of expected size B, iteration
-    e ends after ceil(e N / B) batches in all, or earlier where the plan ends.  An
-    iteration that was left by ``break``, or saved in its middle, is completed by the
-    next one; no planned batch is lost.  Iterating after the last planned batch raises.
+    ``PrivacyEngine.poisson_loader`` and ``make_private`` create a loader.  A batch has
+    the form that a ``torch.utils.data.DataLoader`` yields, with tensors of shape
+    ``(n, ...)``; n differs from batch to batch and may be 0.
+
+    Each iteration is an epoch.  With N records and batches of expected size B,
+    iteration e ends after ceil(e N / B) batches, counted from the start of the run, or
+    earlier where the plan ends.  If you leave an iteration by ``break``, or save the
+    run in its middle, the next iteration completes it; no planned batch is lost.
 
     Args:
-        dataset: A TensorDataset or a tuple of tensors (indexed directly), or any data
-            set with a length and items by index, such as a list.
-        sampler: Draws the batches.
-        on_draw: Called before each part of a batch is yielded; see OnDraw.
-        collate: Joins a list of items; torch's own by default.
-        physical_batch_size: Most samples per part; whole batches if not given.
-        num_workers: Processes that fetch ahead; 0 fetches when asked.
-        partition: Which records of a batch this process fetches; all if not given.
+        dataset: A TensorDataset or a tuple of tensors ``(N, ...)``, or any data set
+            with a length and items by index, such as a list.
+        sampler: The sampler that draws the batches.
+        on_draw: Function that the loader calls before it yields a part of a batch, with
+            the number of samples of the part, the number of parts that follow, True if
+            the batch begins, and a code of the whole batch.
+        collate: Function that joins a list of items into a batch; if None, torch's
+            ``default_collate``.
+        physical_batch_size: Maximum number of samples per part of a batch; if None,
+            each batch is one part.
+        num_workers: Number of processes that fetch records ahead; 0 fetches them in
+            this process.
+        partition: The records of a batch that this process fetches; if None, all.
 
     Attributes:
         dataset: The data set.
         batch_sampler: The sampler.
         batch_size: None, as in a DataLoader with a batch sampler: sizes differ.
         collate_fn: The function that joins a list of items.
-        num_workers: Processes that fetch ahead.
+        num_workers: Number of processes that fetch records ahead.
 
     Raises:
-        ConfigError: the data set has no length or no items by index, another length
-            than the sampler's or columns of different lengths, or num_workers is not a
-            whole number >= 0.
+        ConfigError: the data set has no length or no items by index, its length is not
+            the sampler's, its columns have different lengths, or ``num_workers`` is not
+            a whole number >= 0.
+        PrivacyError: an iteration begins after the last planned batch.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, section 3.1 (lots).
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> model = nn.Linear(3, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> engine = dp.PrivacyEngine(
+        ...     model, batch_size=25, sample_size=100, epochs=2, noise_multiplier=1.0
+        ... )
+        >>> engine.attach(optimizer)
+        >>> loader = engine.poisson_loader((torch.randn(100, 3), torch.randn(100, 1)))
+        >>> len(loader)  # batches of the epoch
+        4
+        >>> for x, y in loader:  # x: (n, 3), y: (n, 1)
+        ...     nn.functional.mse_loss(model(x), y).backward()
+        ...     optimizer.step()
+        ...     optimizer.zero_grad()
+        >>> loader.batch_sampler
+        PoissonSampler(100 records, sample_rate=0.25, 4 of 8 batches drawn)
     """
 
     batch_size: None = None
@@ -124,10 +156,10 @@ class PoissonLoader:
         return f"PoissonLoader({self.batch_sampler!r}, num_workers={self.num_workers})"
 
     def __len__(self) -> int:
-        """Return the number of batches of the next iteration, or of a running one.
+        """Returns the number of batches of the current iteration, or of the next one.
 
-        A batch counts once, however many parts it comes in.  0 after the last planned
-        batch.
+        A batch counts once, even if it comes in several parts.  The number is 0 after
+        the last planned batch.
         """
         return len(self.batch_sampler)
 
@@ -135,7 +167,7 @@ class PoissonLoader:
         yield from self._records(self.batch_sampler.end_of_epoch())
 
     def all_epochs(self) -> Iterator[Any]:
-        """Yield all batches that are left in the plan, over all epochs.
+        """Yields the remaining batches of the plan, over all epochs.
 
         Raises:
             ConfigError: the run is open-ended.

@@ -21,30 +21,59 @@ from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 
 class PoissonSampler:
-    """Yields the indices of each step's batch; each iteration is an epoch.
+    """Yields the record indices of each Poisson batch; each iteration is an epoch.
 
-    Iteration e of a run over N records in batches of expected size B ends after
-    ceil(e N / B) batches in all, or earlier where the plan ends.  An iteration that was
-    left early is completed by the next one.
+    Each record joins each batch independently, with probability q = B / N: N is the
+    number of records and B the expected batch size.  Batches have different sizes and
+    may be empty.  A batch is an int64 tensor ``(n,)`` of indices in rising order.
 
-    The gaps between chosen records are geometric.  That is the law of one Bernoulli
-    draw per record, and costs O(batch) instead of O(N).
+    Iteration e ends after ceil(e N / B) batches, counted from the start of the run, or
+    earlier where the plan ends.  If you leave an iteration early, the next one
+    completes it.
+
+    The gaps between drawn records have a geometric distribution.  The batches have the
+    same distribution as with one Bernoulli draw per record, in time O(n) instead of
+    O(N).
+
+    You rarely create a sampler: ``PrivacyEngine.poisson_loader`` and ``make_private``
+    create it with the loader.
 
     Args:
-        plan: Sample size N, rate q and, unless ``steps`` is given, the steps.
-        generator: Used by this sampler alone; advanced by each draw.  With a KeyStream
-            the batches are unpredictable, and a resumed run draws others.
-        steps: Batches to yield in all; the plan's if not given.
+        plan: Number of records N, rate q and, unless ``steps`` is given, the number of
+            steps.
+        generator: Source of random numbers, for this sampler alone; each draw advances
+            it.  A ``torch.Generator`` repeats the batches with its seed.
+        steps: Number of batches of the whole run; if None, the steps of the plan.
         open_ended: If True, iterations follow one another without end.
 
     Attributes:
         plan: The plan.
-        sample_size: Records that are drawn from: those of this process.
-        steps: Batches to yield in all; None without end.
-        position: Batches yielded so far; iteration continues from here.
-        running: Number of batches of a loader's iteration in progress; None between
+        sample_size: Number of records of this process; batches are drawn from them.
+        steps: Number of batches of the whole run; None if open-ended.
+        position: Number of batches yielded so far; iteration continues from here.
+        running: Number of batches of the loader's current iteration; None between
             iterations.
         prefetch_epoch: Number of times that prefetching began or became void.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, section 3.1 (lots).
+
+    Example:
+        >>> import torch
+        >>> from dpsgd_explorer import dp
+        >>> from dpsgd_explorer.accounting import Plan
+        >>> plan = Plan.create(
+        ...     sample_size=100,
+        ...     expected_batch_size=25,
+        ...     epochs=2,
+        ...     noise_multiplier=1.0,
+        ...     delta=1e-3,
+        ... )
+        >>> sampler = dp.PoissonSampler(plan, torch.Generator().manual_seed(0))
+        >>> batches = list(sampler)  # one epoch
+        >>> len(batches), batches[0].dtype
+        (4, torch.int64)
+        >>> sampler
+        PoissonSampler(100 records, sample_rate=0.25, 4 of 8 batches drawn)
     """
 
     def __init__(
@@ -77,9 +106,9 @@ class PoissonSampler:
         )
 
     def __len__(self) -> int:
-        """Return the number of batches of the next iteration, or of a running one.
+        """Returns the number of batches of the current iteration, or of the next one.
 
-        0 after the last planned batch.
+        The number is 0 after the last planned batch.
         """
         if self.running is not None:
             return self.running
@@ -89,7 +118,7 @@ class PoissonSampler:
         yield from self.until(self.end_of_epoch())
 
     def all_epochs(self) -> Iterator[Tensor]:
-        """Yield all batches that are left in the plan, over all epochs.
+        """Yields the remaining batches of the plan, over all epochs.
 
         Raises:
             ConfigError: the run is open-ended.
@@ -98,14 +127,14 @@ class PoissonSampler:
         yield from self.until(self.end_of_plan())
 
     def until(self, end: int) -> Iterator[Tensor]:
-        """Yield batches until ``position`` is ``end``."""
+        """Yields batches until ``position`` is ``end``."""
         while self.position < end:
             indices = self.draw()
             self.position += 1
             yield indices
 
     def end_of_epoch(self) -> int:
-        """Return the position at which the next iteration ends.
+        """Returns the position at which the next iteration ends.
 
         Raises:
             PrivacyError: all planned batches have been drawn.
@@ -114,7 +143,7 @@ class PoissonSampler:
         return self._end_of_epoch()
 
     def end_of_plan(self) -> int:
-        """Return the position after the last planned batch.
+        """Returns the position after the last planned batch.
 
         Raises:
             ConfigError: the run is open-ended.
@@ -163,13 +192,13 @@ class PoissonSampler:
             yield indices
 
     def commit(self, prefetch_epoch: int) -> None:
-        """Count the oldest prefetched batch as yielded.
+        """Counts the oldest prefetched batch as yielded.
 
         Args:
             prefetch_epoch: The attribute's value when this prefetching began.
 
         Raises:
-            PrivacyError: the sampler was restored or iterated anew since.
+            PrivacyError: the sampler was restored or a new iteration began since.
         """
         if prefetch_epoch != self.prefetch_epoch:
             raise PrivacyError(
@@ -181,14 +210,14 @@ class PoissonSampler:
         self.position += 1
 
     def rewind(self) -> None:
-        """Return to the last committed batch; prefetching that began before is void."""
+        """Returns to the last committed batch; earlier prefetching becomes void."""
         self.prefetch_epoch += 1
         if self._committed_state is not None:
             self._generator.set_state(self._committed_state)
             self._committed_state = None
 
     def draw(self) -> Tensor:
-        """Return one batch: int64 indices [n] in rising order, n ~ Binomial(N, q)."""
+        """Returns a batch: indices, int64 ``(n,)``, rising, n ~ Binomial(N, q)."""
         mean = self.sample_size * self.sample_rate
         # Six standard deviations above the mean: one round of gaps nearly always ends
         # beyond the last record.
@@ -211,20 +240,20 @@ class PoissonSampler:
         return gaps.clamp_(max=self.sample_size + 1.0).long()
 
     def uniforms(self, count: int) -> Tensor:
-        """Return the generator's next uniform numbers, float64 [count] in [0, 1)."""
+        """Returns the next uniform numbers in [0, 1), float64 ``(count,)``."""
         if isinstance(self._generator, torch.Generator):
             return torch.rand(count, dtype=torch.float64, generator=self._generator)
         return self._generator.uniforms(count)
 
     def state(self) -> dict[str, Any]:
-        """Return the state from which a resumed run draws the same batches."""
+        """Returns a state from which ``restore`` continues with the same batches."""
         state = self._committed_state
         if state is None:
             state = self._generator.get_state()
         return {"position": self.position, "generator": state}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a state."""
+        """Continues from a result of ``state``."""
         self.rewind()
         self.position = int(state["position"])
         self._generator.set_state(state["generator"])
