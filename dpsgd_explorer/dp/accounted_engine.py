@@ -1,4 +1,4 @@
-"""The questions that an engine answers: what was planned, done, spent and proven."""
+"""The questions that an engine answers: plan, steps done, epsilon, receipt, audit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AccountedEngine:
 
     @property
     def plan(self) -> Plan:
-        """What the accountant is told: sizes, steps, noise, delta."""
+        """The ``Plan`` that the accountant receives: sizes, steps, noise, delta."""
         return self._state.plan
 
     @property
@@ -59,22 +59,24 @@ class AccountedEngine:
         assume_poisson: bool = False,
         assume_per_sample_loss: bool = False,
     ) -> float:
-        """Return the epsilon of the steps done so far, with those of earlier phases.
+        """Returns the epsilon of the steps done so far and of earlier phases.
 
-        Infinite without noise.  Of an unfinished plan it is the epsilon of the steps
-        done, without a warning: between two epochs, a loop that prints epsilon looks
-        like a loop that has ended.  ``print(engine)`` and the receipt say how many
-        planned steps are done, and ``receipt`` warns of planned steps that are left.
+        Epsilon is infinite without noise.  If the plan is unfinished, this method
+        returns the epsilon of the steps done and does not warn, since a loop may print
+        epsilon after each epoch.  ``print(engine)`` and the receipt show the number of
+        planned steps done, and ``receipt`` warns of remaining steps.
 
         Args:
-            delta: The plan's if not given.
-            assume_poisson: Vouch that batches from elsewhere were Poisson samples.
-            assume_per_sample_loss: Vouch that every loss was a mean or sum of a term
-                for each sample, and divided by nothing that depends on the batch.
+            delta: Delta, between 0 and 1; if None, the delta of the plan.
+            assume_poisson: If True, the caller vouches that batches from another loader
+                were Poisson samples.
+            assume_per_sample_loss: If True, the caller vouches that every loss was a
+                mean or sum of a term for each sample, divided by nothing that depends
+                on the batch.
 
         Raises:
-            PrivacyError: sampling or loss were neither checked nor vouched for, or
-                something else was done than the accountant was told.
+            PrivacyError: sampling or loss were neither checked nor vouched for, or the
+                steps differ from the plan.
         """
         self._vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
         return self.odometer().epsilon(self._delta(delta), self.plan.accountant)
@@ -86,21 +88,29 @@ class AccountedEngine:
         assume_poisson: bool = False,
         assume_per_sample_loss: bool = False,
     ) -> dict[str, float]:
-        """Return the same by each accountant, {name: epsilon}.
+        """Returns the epsilon of the steps by each accountant, {name: epsilon}.
 
-        Accountants that do not cover such steps are left out, as zCDP is with sampling.
-        "gdp" is an approximation, all others are bounds.
+        Accountants that do not cover such steps are left out, for example "zcdp" with
+        sampling.  "gdp" is an approximation, all others are bounds.
 
-        Args and Raises: as ``get_epsilon``.
+        Args:
+            delta: Delta, between 0 and 1; if None, the delta of the plan.
+            assume_poisson: See ``get_epsilon``.
+            assume_per_sample_loss: See ``get_epsilon``.
+
+        Raises:
+            PrivacyError: in the same cases as ``get_epsilon``.
         """
         self._vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
         return self.odometer().epsilons(self._delta(delta))
 
     def odometer(self) -> Odometer:
-        """Return the steps done so far, to compose with other releases, and to store.
+        """Returns an ``Odometer`` with the steps done so far.
+
+        It composes them with other releases, and can be stored as JSON.
 
         Raises:
-            PrivacyError: as ``get_epsilon`` does.
+            PrivacyError: in the same cases as ``get_epsilon``.
         """
         odometer = Odometer()
         for phase in self.phases():
@@ -111,22 +121,24 @@ class AccountedEngine:
         return odometer
 
     def phases(self) -> list[Phase]:
-        """Return the steps done so far, after those of the earlier engines.
+        """Returns the steps done so far as phases, earlier engines first.
 
         Raises:
-            PrivacyError: as ``get_epsilon`` does, for any of them.
+            PrivacyError: in the same cases as ``get_epsilon``, for any of the engines.
         """
         return self._state.phases()
 
     def receipt(self) -> dict[str, Any]:
-        """Return what the accountant was told next to what was done, as JSON values.
+        """Returns the planned values next to the actual values, as JSON values.
+
+        ``dp.receipt_text`` returns a receipt as text.
 
         Raises:
-            PrivacyError: the two differ.
+            PrivacyError: planned and actual values differ.
 
         Warns:
-            PrivacyWarning: once, if planned steps are left, no epoch is running, and no
-                engine was made with ``after`` this one.
+            PrivacyWarning: once, if planned steps remain, no epoch is running, and no
+                later engine has this engine as ``after``.
         """
         made = self._receipt()
         # A receipt is written when training has ended.  ``detach`` shows no such thing:
@@ -143,15 +155,17 @@ class AccountedEngine:
     def audit(
         self, delta: float | None = None, confidence: float = CONFIDENCE
     ) -> AuditResult:
-        """Return what the canaries prove about the steps done so far.
+        """Returns the lower bound on epsilon that the canaries prove.
 
-        Steps of earlier engines are among them if these have as many canaries of the
-        same relation; ``unscored`` names the others.  Its promise is that of the scored
-        steps, by the exact accountant.  One honest run in 1 / (1 - confidence) may come
-        out above its promise: canaries are the worst case itself.
+        The bound covers the steps done so far.  It includes the steps of an earlier
+        engine if both engines have the same number of canaries and the same relation;
+        ``unscored`` of the result names the other steps.  The result compares the bound
+        with the epsilon of the scored steps by the exact accountant.  On average one
+        correct run in 1 / (1 - confidence) may exceed it, since canaries are the worst
+        case.
 
         Args:
-            delta: The plan's if not given.
+            delta: Delta, between 0 and 1; if None, the delta of the plan.
             confidence: Probability that the lower bound holds, below 1.
 
         Raises:
@@ -168,9 +182,13 @@ class AccountedEngine:
         return riders.audit(self._delta(delta), confidence, unscored)
 
     def sensitivity(self, relation: str = "add_or_remove_one") -> float:
-        """Return how far one record can move the clipped sum of the next step (L2).
+        """Returns the L2 distance by which one record can change the next clipped sum.
 
-        The noise is ``noise_multiplier`` times that of adding or removing a record.
+        The standard deviation of the noise is ``noise_multiplier`` times the
+        sensitivity for "add_or_remove_one".
+
+        Args:
+            relation: "add_or_remove_one" or "replace_one".
 
         Raises:
             ConfigError: the relation is unknown.
@@ -179,12 +197,16 @@ class AccountedEngine:
 
     @property
     def steps_done(self) -> int:
-        """Steps that have released a gradient."""
+        """Number of steps that have released a gradient."""
         return self._state.ledger.steps
 
     @property
     def diagnostics(self) -> Diagnostics:
-        """Statistics of the last step's batch; not private."""
+        """Statistics of the batch of the last step; not private.
+
+        Raises:
+            PrivacyError: no step was made yet.
+        """
         if self._state.diagnostics is None:
             raise PrivacyError("there are no diagnostics before the first step.")
         return self._state.diagnostics

@@ -1,4 +1,14 @@
-"""The allowed strings of a PrivacyEngine's arguments, as types."""
+"""The allowed strings of arguments, as types.
+
+Each type lists the strings of one argument of ``PrivacyEngine``, or of an option of
+``Clipping``, ``Noise``, ``Execution`` and ``Audit``.
+
+Example:
+    >>> from typing import get_args
+    >>> from dpsgd_explorer import dp
+    >>> get_args(dp.choices.Engine)
+    ('hooks', 'extending', 'vmap', 'microbatch')
+"""
 
 from __future__ import annotations
 
@@ -18,7 +28,7 @@ AccountingMode = Literal[
     "basic",
     "all",
 ]
-#: ``clipping_fn``: the factor of a gradient of norm n at the bound C.
+#: ``clipping_fn``: the factor of a gradient of norm n with the bound C.
 ClippingFn = Literal["Abadi", "automatic", "global"]
 #: One mode of ``clipping_mode``: how norms are computed.
 ClippingModeName = Literal["MixOpt", "MixGhostClip", "ghost", "instantiate"]
@@ -30,13 +40,13 @@ ClippingStyleName = Literal["all-layer", "layer-wise", "param-wise"]
 ClippingStyle = ClippingStyleName | Sequence[str] | Sequence[Sequence[str]]
 #: ``engine``: how per-sample gradients are computed.
 Engine = Literal["hooks", "extending", "vmap", "microbatch"]
-#: ``loss_reduction``: how the loss joins the samples.
+#: ``loss_reduction``: the reduction of the loss over the samples.
 LossReduction = Literal["mean", "sum"]
 #: ``noise``: unpredictable, or repeatable by a seed.
 Noise = Literal["secure", "seeded"]
 #: ``sampling``: the source of the batches.
 Sampling = Literal["poisson", "unchecked"]
-#: ``audit_relation``: the two worlds of a canary.
+#: ``audit_relation``: the two cases that an audit distinguishes.
 AuditRelation = Literal["add_or_remove_one", "replace_one"]
 #: ``partition``: the records of each rank.
 Partition = Literal["strided", "local"]

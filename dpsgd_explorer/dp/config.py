@@ -1,9 +1,9 @@
-"""The arguments of a run: what each one means, its domain, and what is said outside it.
+"""The arguments of a run: their meaning, their domains and their error messages.
 
 ``make_private`` takes them in groups: ``Clipping``, ``Noise``, ``Execution``,
-``Audit``.  ``PrivacyEngine`` takes the same under FastDP's flat names, by which
-messages, receipts and saved states call them.  Both make one ``Config``, with the plan
-that the sizes describe.
+``Audit``.  ``PrivacyEngine`` takes the same arguments under FastDP's flat names, which
+messages, receipts and saved states use.  Both create one ``Config``, with the plan that
+the sizes describe.
 """
 
 from __future__ import annotations
@@ -71,24 +71,31 @@ class Clipping:
     """How the gradient of a sample is clipped.
 
     Attributes:
-        max_grad_norm: Bound C on a sample's gradient (L2), shared equally by the
-            clipping groups; or the bound of each group.
-        fn: Factor of a gradient of norm n.  "automatic": C / (n + 0.01); "Abadi":
-            min(1, C / n); "global": C / Z up to Z, else 0.
-        style: Parameters that share a norm.  "all-layer": all of them; "layer-wise":
-            those of a layer; "param-wise": each parameter has a norm of its own.  Or
-            names of the layers at which a clipping group begins; or the groups, as
-            lists of names.
-        threshold: Z of ``fn="global"``; ``max_grad_norm`` if not given.
-        schedule: Change of the bound: a schedule of ``dp.schedules``, or
-            ``AdaptiveClipping`` to follow a quantile of the norms.
+        max_grad_norm: Bound C, the maximum L2 norm of a sample's gradient; the clipping
+            groups share it equally (C / sqrt(groups) each).  Or a list with the bound
+            of each group.
+        fn: Factor by which a gradient of norm n is multiplied.  "automatic": C / (n +
+            0.01); "Abadi": min(1, C / n); "global": C / Z if n is at most Z, else 0.
+        style: Parameters that form a clipping group and share a norm.  "all-layer": all
+            parameters; "layer-wise": the parameters of each layer; "param-wise": each
+            parameter separately.  Or a list of names of the layers at which a clipping
+            group begins; or the groups, as lists of names.
+        threshold: Z of ``fn="global"``; if None, ``max_grad_norm``.
+        schedule: Change of the bound during the run: a schedule of ``dp.schedules``, or
+            ``AdaptiveClipping``, which follows a quantile of the norms.  If None, the
+            bound is constant.
 
     Raises:
         ConfigError: a value is outside its domain.
 
+    Source: Bu et al. (2022), arXiv:2206.07136 ("automatic"); Abadi et al. (2016),
+    arXiv:1607.00133, Algorithm 1 ("Abadi"); Bu et al. (2021), arXiv:2106.07830, section
+    4 ("global").
+
     Example:
-        >>> Clipping(max_grad_norm=0.5, fn="Abadi").max_grad_norm
-        0.5
+        >>> from dpsgd_explorer import dp
+        >>> dp.Clipping(max_grad_norm=0.5, fn="Abadi", style="layer-wise").fn
+        'Abadi'
     """
 
     max_grad_norm: float | Sequence[float] = 1.0
@@ -125,22 +132,30 @@ class Clipping:
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """How the noise of a step is drawn.  Its size is ``noise_multiplier``.
+    """How the noise of a step is drawn.
+
+    The standard deviation of the noise is ``noise_multiplier`` times the clipping
+    bound; both are other arguments of ``make_private``.
 
     Attributes:
         kind: "secure": noise and batches are unpredictable and cannot be repeated.
-            "seeded": both repeat with the seed, and anyone who knows the seed can
-            remove the noise.
-        seed: Seed of seeded noise and of its batches; random if not given.
-        schedule: Change of the noise multiplier from step to step (``dp.schedules``),
-            1 at the first; accounted step by step.
+            "seeded": noise and batches repeat with the seed, and anyone who knows the
+            seed can remove the noise.
+        seed: Seed of seeded noise and of its batches, a whole number; if None, a random
+            one.
+        schedule: Factor of the noise multiplier at each step, a schedule of
+            ``dp.schedules``; the accountant counts each step with its noise.  If None,
+            the noise is constant.
 
     Raises:
         ConfigError: a value is outside its domain.
 
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
+
     Example:
-        >>> Noise(kind="seeded", seed=1).seed
-        1
+        >>> from dpsgd_explorer import dp
+        >>> dp.Noise(kind="seeded", seed=1)
+        Noise(kind='seeded', seed=1, schedule=None)
     """
 
     kind: choices.Noise = "secure"
@@ -155,38 +170,45 @@ class Noise:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How a step is computed.  Nothing here changes the private mechanism or epsilon.
+    """How a step is computed: time and memory, not the private mechanism or epsilon.
 
     Attributes:
-        engine: How per-sample gradients are computed.  "hooks": from the inputs and
-            backprops of layers; "extending": the same, with gradients at the end of
-            backward; "vmap": by torch.func; "microbatch": one sample at a time.
-        clipping_mode: How norms are computed; their values do not depend on it.
-            "MixOpt": by the cheaper method for each shape, gradients stored for the
-            sum; "MixGhostClip": the same, gradients computed again; "ghost": without
-            gradients; "instantiate": from gradients.  Or {layer's name: mode}.
-        physical_batch_size: Most samples in memory at a time: the loader yields a
-            larger batch in parts.  The loop stays the same, and a step before the last
-            part does nothing.
-        num_workers: Processes that fetch records ahead.
-        grad_scaler: Scales the losses against underflow in half precision; the scale is
-            removed before clipping.  Needs ``engine="extending"``, since a scaler
-            expects gradients before the step.
-        group: Processes of ``torch.distributed`` that train the model together: each
-            batch is shared among them, and noise is added once, to the sum over all.
-            All arguments, the model and the data set are the same on each rank, and
-            every rank makes every step.
-        partition: With a group, "strided": each rank has the whole data set, and works
-            on every W-th record of each batch.  "local": each has records that no
-            other rank has, possibly none, and samples them by itself; ``sample_size``
-            and ``batch_size`` are those of all ranks together.
+        engine: How per-sample gradients are computed.  "hooks": from the inputs of
+            layers and the gradients of their outputs; "extending": like "hooks", and
+            private gradients are in ``parameter.grad`` at the end of backward;
+            "vmap": by ``torch.func``; "microbatch": one sample at a time.
+        clipping_mode: How the norms of per-sample gradients are computed; the values do
+            not depend on it.  "MixOpt": by the cheaper method for each shape, with
+            gradients stored for the sum; "MixGhostClip": by the cheaper method, with
+            gradients computed again for the sum; "ghost": without gradients;
+            "instantiate": from gradients.  Or a dictionary {layer's name: mode}.
+        physical_batch_size: Maximum number of samples in memory; the loader yields a
+            larger batch in several parts.  The training loop does not change:
+            ``optimizer.step()`` has no effect before the last part.  If None, each
+            batch is one part.
+        num_workers: Number of processes that fetch records ahead; 0 for none.
+        grad_scaler: A ``torch.amp.GradScaler``, which scales losses against underflow
+            in half precision; the scale is removed before clipping.  Needs
+            ``engine="extending"``, since a scaler expects gradients before the step.
+        group: Process group of ``torch.distributed`` whose W ranks train the model
+            together.  Each batch is divided among the ranks, and noise is added once,
+            to the sum over all ranks.  Arguments and model must be equal on all ranks,
+            and every rank must make every step.
+        partition: Records of each rank of the group.  "strided": each rank has the
+            whole data set, and processes every W-th record of each batch.  "local":
+            each rank has records that no other rank has, possibly none, and samples
+            from them; ``sample_size`` and ``batch_size`` are totals over all ranks.
 
     Raises:
         ConfigError: a value is outside its domain.
 
+    Source: Bu et al. (2022), arXiv:2210.00038 (the modes).
+
     Example:
-        >>> Execution(physical_batch_size=64).engine
-        'hooks'
+        >>> from dpsgd_explorer import dp
+        >>> execution = dp.Execution(engine="vmap", physical_batch_size=64)
+        >>> execution.engine, execution.physical_batch_size
+        ('vmap', 64)
     """
 
     engine: choices.Engine = "hooks"
@@ -221,18 +243,20 @@ class Audit:
     """Canaries that measure a lower bound on epsilon while the model trains.
 
     Attributes:
-        canaries: Number of canaries that go through every step; 0 for no audit.  They
-            change neither the training nor epsilon.
-        relation: How a canary's two worlds differ: it is there or not
-            ("add_or_remove_one"), or another is there in its place ("replace_one").
-            The promise that ``audit()`` names is that of the relation.
+        canaries: Number of canaries, artificial records that take part in every step;
+            0 for no audit.  They change neither the training nor epsilon.
+        relation: Difference between the two cases that an attacker distinguishes.
+            "add_or_remove_one": a canary is present or absent.  "replace_one": a canary
+            is present, or another one in its place.  ``audit()`` compares the measured
+            bound with the epsilon for this relation.
 
     Raises:
-        ConfigError: there is no such relation.
+        ConfigError: ``relation`` is not one of the two strings.
 
     Example:
-        >>> Audit(canaries=2000).relation
-        'add_or_remove_one'
+        >>> from dpsgd_explorer import dp
+        >>> dp.Audit(canaries=2000)
+        Audit(canaries=2000, relation='add_or_remove_one')
     """
 
     canaries: int = 0

@@ -514,20 +514,23 @@ EXAMPLE_RECORDS = 2  # the fewest that show whether the loss mixes samples
 
 
 class Run:
-    """A training run with DP-SGD, made by ``make_private``.
+    """A training run with DP-SGD; ``make_private`` creates it.
 
     Attributes:
-        engine: The engine that clips, adds noise and counts the steps.
-        optimizers: The optimizers that it makes private.
-        loader: Yields the Poisson batches of one epoch per iteration.
+        engine: The ``PrivacyEngine`` that clips, adds noise and counts the steps.
+        optimizers: The optimizers whose steps are private, a tuple.
+        loader: The loader, which yields the Poisson batches of one epoch per iteration.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
 
     Example:
         >>> import torch
         >>> from torch.nn.functional import mse_loss
+        >>> from dpsgd_explorer import dp
         >>> data = torch.randn(100, 3), torch.randn(100, 1)
         >>> model = torch.nn.Linear(3, 1)
         >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        >>> run = make_private(
+        >>> run = dp.make_private(
         ...     model, optimizer, data, batch_size=10, epochs=2, target_epsilon=3.0
         ... )
         >>> for epoch in run.epochs():
@@ -551,11 +554,11 @@ class Run:
 
     @property
     def plan(self) -> Plan:
-        """What the accountant is told: sizes, steps, noise, delta."""
+        """The ``Plan`` that the accountant receives: sizes, steps, noise, delta."""
         return self.engine.plan
 
     def epochs(self) -> Iterator[PoissonLoader]:
-        """Yield the loader once for each epoch that is left, without end if open-ended.
+        """Yields the loader once for each remaining epoch, without end if open-ended.
 
         Raises:
             PrivacyError: no batch was drawn since the loader was yielded.
@@ -572,22 +575,23 @@ class Run:
                 )
 
     def epsilon(self, delta: float | None = None) -> float:
-        """Return the epsilon of the steps done so far.
+        """Returns the epsilon of the steps done so far.
 
         Args:
-            delta: The plan's if not given.
+            delta: Delta, between 0 and 1; if None, the delta of the plan.
 
         Raises:
-            PrivacyError: the engine could not read that the loss is a sum or mean of a
-                term for each sample, or something else was done than planned.
+            PrivacyError: the engine could not derive from the graph of a loss that it
+                is a sum or mean of a term for each sample, or the steps differ from the
+                plan.
         """
         return self.engine.get_epsilon(delta)
 
     @property
     def clipped_fraction(self) -> float | None:
-        """Share of the last batch whose gradients were shortened; not private.
+        """Share of samples of the last batch whose gradients were shortened.
 
-        None for an empty batch.
+        It is not private, and None for an empty batch.
 
         Raises:
             PrivacyError: no step was made yet.
@@ -595,16 +599,19 @@ class Run:
         return self.engine.diagnostics.clipped_fraction
 
     def receipt(self) -> dict[str, Any]:
-        """Return what was planned beside what was done; see ``PrivacyEngine``."""
+        """Returns the planned and the actual values; see ``PrivacyEngine.receipt``.
+
+        ``dp.receipt_text`` returns them as text.
+        """
         return self.engine.receipt()
 
     def audit(
         self, delta: float | None = None, confidence: float = CONFIDENCE
     ) -> AuditResult:
-        """Return what the canaries prove about the steps done so far.
+        """Returns the lower bound on epsilon that the canaries prove.
 
         Args:
-            delta: The plan's if not given.
+            delta: Delta, between 0 and 1; if None, the delta of the plan.
             confidence: Probability that the lower bound holds, below 1.
 
         Raises:
@@ -614,7 +621,7 @@ class Run:
         return self.engine.audit(delta, confidence)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that another process needs to continue: model, optimizers, engine.
+        """Returns the states of model, optimizers and engine, for ``load_state_dict``.
 
         Raises:
             PrivacyError: a batch is between its draw and its step.
@@ -626,12 +633,13 @@ class Run:
         }
 
     def load_state_dict(self, state: dict[str, Any], *, lost_steps: int = 0) -> None:
-        """Continue from where ``state_dict`` was called.
+        """Continues a run from a saved state.
 
         Args:
-            state: What it returned.
-            lost_steps: Steps that any process made after that, whose models or metrics
-                may have been seen; see ``PrivacyEngine.load_state_dict``.
+            state: The result of ``state_dict``.
+            lost_steps: Number of steps that any process made after the state was saved,
+                if anyone may have seen their models or metrics; see
+                ``PrivacyEngine.load_state_dict``.
 
         Raises:
             ConfigError: the state belongs to a run with other settings.
@@ -650,7 +658,7 @@ class Run:
             optimizer.load_state_dict(saved)
 
     def detach(self) -> None:
-        """Leave model and optimizers as they were; what was spent stays counted."""
+        """Restores model and optimizers; the steps done stay counted."""
         self.engine.detach()
 
     def __repr__(self) -> str:
@@ -692,59 +700,72 @@ def make_private(
     sample_size: int | None = None,
     after: Run | PrivacyEngine | None = None,
 ) -> Run:
-    """Return a run in which the optimizer's steps are differentially private.
+    """Makes the steps of an optimizer differentially private and returns the run.
 
-    Model and optimizer are not wrapped: the loop stays ``loss.backward()``,
-    ``optimizer.step()``, ``optimizer.zero_grad()``, over batches of ``run.epochs()``.
+    Model and optimizer are not wrapped.  The training loop stays ``loss.backward()``,
+    ``optimizer.step()``, ``optimizer.zero_grad()``, over the batches of
+    ``run.epochs()``.  Give ``target_epsilon`` or ``noise_multiplier``, and with
+    ``target_epsilon`` also ``epochs`` or ``steps``.
 
     Args:
-        model: The model.  Parameters with ``requires_grad`` are trained.
-        optimizer: Its optimizer, or several that share the steps.
-        dataset: A TensorDataset, a tuple of tensors, or any data set with a length and
-            items by index, such as a list.
-        batch_size: Expected size B of a batch; each record is in it with probability
-            B / N.
-        epochs: Length of the run; or give ``steps``.  With ``noise_multiplier`` neither
-            need be given: the run is then open-ended.
+        model: The model, with inputs ``(B, ...)``.  Parameters with ``requires_grad``
+            are trained.
+        optimizer: The optimizer of the model, or several that share the steps.
+        dataset: A TensorDataset, a tuple of tensors ``(N, ...)``, or any data set with
+            a length and items by index, such as a list.
+        batch_size: Expected number of samples B of a batch; each record is in a batch
+            with probability B / N.
+        epochs: Length of the run in epochs; or give ``steps``.  If you give
+            ``noise_multiplier`` and neither of them, the run is open-ended.
         steps: Length of the run in batches.
         target_epsilon: Epsilon of all steps together; the noise is chosen for it.
-        noise_multiplier: Noise standard deviation over the clipping bound; or give
-            ``target_epsilon``.
-        target_delta: Delta, below 1/N; 1/(2N) if not given.
-        accounting_mode: "exact", or the name of a bound; see ``PrivacyEngine``.
-        clipping: How gradients are clipped: at norm 1, automatically, if not given.
-        noise: How noise is drawn: unpredictable if not given.
-        execution: How a step is computed.
-        audit: Canaries; none if not given.
-        loss_fn: ``loss_fn(outputs, targets)`` of the training.  If given, and a record
-            is a pair of inputs and targets, model and loss are checked now, on two
-            records, and not at the first step.
-        loss_reduction: "mean" or "sum": how the loss joins the samples.
+        noise_multiplier: Standard deviation of the noise divided by the clipping bound;
+            or give ``target_epsilon``.
+        target_delta: Delta, below 1/N; if None, 1/(2N).
+        accounting_mode: "exact", "rdp", "glw", "moments", "gdp", "zcdp", "optimal",
+            "advanced", "basic" or "all"; see ``PrivacyEngine``.
+        clipping: How gradients are clipped; if None, ``Clipping()``: automatic clipping
+            at norm 1.
+        noise: How noise is drawn; if None, ``Noise()``: unpredictable noise.
+        execution: How a step is computed; if None, ``Execution()``.
+        audit: Canaries; if None, there are no canaries.
+        loss_fn: ``loss_fn(outputs, targets)`` of the training.  If given, model and
+            loss are checked now, on two records, and not at the first step; a record
+            must then be a pair of inputs and targets.
+        loss_reduction: "mean" or "sum": the reduction of the loss over the samples.
         assume_per_sample_loss: If True, the caller vouches that every loss is a mean or
             sum of a term for each sample, divided by nothing that depends on the batch.
-        augmentation_multiplicity: Views per sample (``dp.views``).
-        collate: Joins a list of records; torch's own function if not given.
-        sample_size: Records of all ranks together, with ``partition="local"``; the data
-            set's length if not given.
-        after: The run of an earlier phase on the same records, whose steps count too.
+        augmentation_multiplicity: Number of views per sample (``dp.views``).
+        collate: Function that joins a list of records into a batch; if None, torch's
+            ``default_collate``.
+        sample_size: Number of records of all ranks together, for ``partition="local"``;
+            if None, the length of the data set.
+        after: The run or engine of an earlier phase on the same records; epsilon then
+            includes its steps.
+
+    Returns:
+        The run, attached to the optimizer.
 
     Raises:
-        ConfigError: naming the argument at fault.
+        ConfigError: an argument is outside its domain, is missing, or contradicts
+            another one; ``field`` of the error is the argument's name.
         UnsupportedModuleError: the model cannot be trained with the guarantee.
-        PrivacyError: the optimizer trains something else than the model.
+        PrivacyError: the optimizer trains other parameters than the model's, or another
+            engine is attached to them.
 
     Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
 
     Example:
         >>> import torch
+        >>> from dpsgd_explorer import dp
         >>> data = torch.randn(1000, 3), torch.randn(1000, 1)
         >>> model = torch.nn.Linear(3, 1)
         >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        >>> run = make_private(
+        >>> run = dp.make_private(
         ...     model, optimizer, data, batch_size=50, epochs=5, target_epsilon=2.0
         ... )
-        >>> run.plan.steps
-        100
+        >>> run.plan.steps, len(run.loader)  # batches of the run and of an epoch
+        (100, 20)
     """
     execution = group("execution", execution, Execution)
     fetch, size = fetcher(dataset, collate or default_collate)

@@ -25,7 +25,7 @@ from dpsgd_explorer.dp.taken import is_held
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 from dpsgd_explorer.validation import one_of
 
-#: Nothing of the plan matters to the check.
+#: Any valid plan: the check does not depend on it.
 PLAN: dict[str, Any] = {
     "sample_size": 1000,
     "batch_size": 1,
@@ -54,35 +54,40 @@ def examine(
     engine: choices.Engine = "hooks",
     loss_reduction: choices.LossReduction = "mean",
 ) -> list[str]:
-    """Return the reasons why the engine would reject a model or its loss.
+    """Returns the reasons why the engine would reject a model or its loss.
 
-    ``PrivacyEngine.attach`` raises one of them.  All modules that are rejected by their
-    kind are named.  The rest is measured as at ``attach``, on a copy repaired by
-    ``make_private_ready`` where that is needed.  If several modules mix samples, the
-    first is named: call ``examine`` again after a repair.  A line that begins with "not
-    checked" names what was not measured.
+    ``PrivacyEngine.attach`` and ``make_private`` raise the first reason; this function
+    collects all of them.  It names all modules whose type or settings are not
+    supported.  Then it runs the safety check of the engine, if necessary on a copy
+    repaired by ``make_private_ready``.  If several modules mix samples, the result
+    names the first one: call ``examine`` again after a repair.  A message that begins
+    with "not checked" names a check that could not run.
 
     Args:
-        model: The model; parameters with ``requires_grad`` are trained.  It is left as
-            it was.
-        example_inputs: A batch ``(inputs, targets)``, inputs of shape (B, ...).  Shapes
-            and dtypes are used, not values.
+        model: The model; parameters with ``requires_grad`` are trained.  The model is
+            not changed.
+        example_inputs: A batch ``(inputs, targets)``, inputs of shape ``(B, ...)``.
+            The check uses shapes and dtypes, not values.
         loss_fn: ``loss_fn(outputs, targets)``, the loss of the training.
-        engine: How per-sample gradients are computed; see ``PrivacyEngine``.
-        loss_reduction: "mean" or "sum": how the loss joins the samples.
+        engine: "hooks", "extending", "vmap" or "microbatch": how per-sample gradients
+            are computed; see ``Execution``.
+        loss_reduction: "mean" or "sum": the reduction of the loss over the samples.
 
     Returns:
-        A message per reason, with its remedy; an empty list if nothing is wrong.
+        One message per reason, with its remedy; an empty list if the engine accepts
+        model and loss.
 
     Raises:
-        ConfigError: naming the argument at fault.
+        ConfigError: an argument is outside its domain; ``field`` of the error is the
+            argument's name.
 
     Example:
         >>> from torch import nn, randn
+        >>> from dpsgd_explorer import dp
         >>> model = nn.Sequential(
         ...     nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)
         ... )
-        >>> reasons = examine(model, (randn(8, 3), randn(8, 1)), nn.MSELoss())
+        >>> reasons = dp.examine(model, (randn(8, 3), randn(8, 1)), nn.MSELoss())
         >>> [reason.split(" normalizes")[0] for reason in reasons]
         ['1 (BatchNorm1d)']
     """

@@ -152,6 +152,9 @@ def test_diagnostics_are_those_of_the_last_step():
     parameters = sum(p.numel() for p in net.parameters())
     floor = 2.0 * 1e-3 * math.sqrt(parameters) / (5 * 1e-3)  # if all pulled together
     assert seen.noise_to_signal >= floor
+    text = repr(seen)
+    assert "batch_size=5, clipped_fraction=1," in text
+    assert "tensor" not in text  # no number for each sample
 
 
 def test_evaluation_records_nothing():

@@ -19,34 +19,43 @@ class Diagnostics:
     Attributes:
         tally: Norms and clipping factors of its samples.
         noise: Expected norm of the noise.
-        squares: Parts of the squared norm of the clipped sum.
+        squares: Squared norms of the chunks of the clipped sum.
     """
 
     tally: Tally
     noise: float
     squares: Sequence[Tensor | float]
 
+    def __repr__(self) -> str:
+        """Return the statistics in one line, without a number for each sample."""
+        return (
+            f"Diagnostics(batch_size={self.batch_size}, "
+            f"clipped_fraction={_short(self.clipped_fraction)}, "
+            f"noise_to_signal={_short(self.noise_to_signal)}, "
+            f"non_finite={self.non_finite})"
+        )
+
     @property
     def norms(self) -> Tensor:
-        """Gradient norm of each sample before clipping, [B].
+        """Gradient norm of each sample before clipping, ``(B,)``.
 
-        A sample that was left out has an infinite or undefined one.
+        The norm of a sample that was left out is infinite or NaN.
         """
         return self.tally.norms
 
     @property
     def non_finite(self) -> int:
-        """Samples left out because their gradient was not finite."""
+        """Number of samples left out because their gradient was not finite."""
         return self.tally.non_finite
 
     @property
     def batch_size(self) -> int:
-        """Samples drawn, B."""
+        """Number of samples drawn, B."""
         return self.tally.norms.shape[0]
 
     @cached_property
     def noise_to_signal(self) -> float | None:
-        """Expected norm of the noise over that of the clipped sum; None if it is 0."""
+        """Ratio of the norms of noise (expected) and clipped sum; None if that is 0."""
         signal = math.sqrt(sum(map(float, self.squares)))
         return self.noise / signal if signal else None
 
@@ -55,6 +64,10 @@ class Diagnostics:
         """Share of samples whose gradient was shortened; None for an empty batch."""
         size = self.batch_size
         return self.tally.shortened() / size if size else None
+
+
+def _short(number: float | None) -> str:
+    return "None" if number is None else f"{number:.3g}"
 
 
 def diagnose(total: ClippedSum, standard_deviation: float) -> Diagnostics:
