@@ -23,7 +23,7 @@ from dpsgd_explorer.dp.checks.loss.operations import (
     joined,
     state_of,
 )
-from dpsgd_explorer.dp.checks.loss.patterns import targets_of
+from dpsgd_explorer.dp.checks.loss.patterns import MAY_SHOW_TARGETS, targets_of
 from dpsgd_explorer.dp.checks.loss.reading import (
     LossReading,
     NotPerRecordError,
@@ -219,7 +219,8 @@ class _Reader:
                 raise UnknownOperationError(
                     f"{known_as} is not known to keep samples independent"
                 )
-            self._notes.targets.update(self._view.ask(targets_of, node, None))
+            if name in MAY_SHOW_TARGETS:
+                self._notes.targets.update(self._view.ask(targets_of, node, None))
             for source, number in self._view.sources(node):
                 known = None if source is None else self._state(source, number, inside)
                 operation.sources.append(known)

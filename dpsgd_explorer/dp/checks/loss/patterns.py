@@ -25,6 +25,8 @@ from dpsgd_explorer.dp.checks.loss.autograd_nodes import (
 MAX_ROUND_OFF_ULPS = 64
 #: Number of nested sums whose values are computed again.
 MAX_SUM_DEPTH = 8
+#: Names of the nodes for which ``targets_of`` may find targets.
+MAY_SHOW_TARGETS = (nodes.ADD, nodes.SUBTRACT, nodes.DIVIDE)
 
 
 def _factor_of(view: GraphView, product: int) -> Tensor | None:
@@ -46,16 +48,13 @@ def targets_of(view: GraphView, operation: Node, __: None) -> tuple[int, ...]:
     | x - y log(x + number) | a count, of Poisson's law |
     | the quotient of two sums, see ``_overlap`` | a mask |
     """
-    name = operation.name()
-    if name not in (nodes.ADD, nodes.SUBTRACT, nodes.DIVIDE):
-        return ()
-    node = view.number(operation)
-    if name == nodes.DIVIDE:
-        overlap = _overlap(view, node)
-        return () if overlap is None else overlap.targets
+    name, node = operation.name(), view.number(operation)
     (first, _), (second, _) = view.sources(node)
     if first is None or second is None:
         return ()
+    if name == nodes.DIVIDE:
+        overlap = _overlap(view, node)
+        return () if overlap is None else overlap.targets
     names = view.name(first), view.name(second)
     if names == (nodes.MULTIPLY, nodes.MULTIPLY):
         return (first, second) if _are_two_chances(view, first, second) else ()
