@@ -51,9 +51,9 @@ class Rule(ABC, Generic[LayerT]):
     #: parameter does not get the rule.
     parameter_names: ClassVar[tuple[str, ...]] = ("weight", "bias")
 
-    #: Whether the rule covers the parameters of the modules inside the layer, too.
+    #: If True, the rule also covers the parameters of the modules inside the layer.
     includes_children: ClassVar[bool] = False
-    #: Whether the rule reads values of the parameters, and not only their shapes: such
+    #: If True, the rule reads values of the parameters and not only their shapes: such
     #: a layer cannot be sharded.
     reads_parameters: ClassVar[bool] = True
 
@@ -61,11 +61,11 @@ class Rule(ABC, Generic[LayerT]):
         return f"{type(self).__name__}()"
 
     def knows(self, layer: LayerT, name: str) -> bool:
-        """Whether the rule covers the parameter of this name."""
+        """Returns True if the rule covers the parameter of this name."""
         return name in self.parameter_names
 
     def refusal(self, layer: LayerT) -> str:
-        """Return why this layer's settings rule it out, "" if they do not."""
+        """Returns the reason why the settings are unsupported; "" if there is none."""
         return ""
 
 
@@ -97,18 +97,21 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
 
     @abstractmethod
     def saved_activations(self, layer: LayerT, args: Any, kwargs: Any) -> ActivationsT:
-        """Return the activations to be saved of a call, samples first."""
+        """Returns the activations of a call that the engine saves, samples first."""
 
     @abstractmethod
     def per_sample_gradients(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> dict[str, Tensor]:
-        """Return the gradients, ``[B, *shape]``, by trainable parameter's local name.
+        """Returns {name: gradients of each sample} of the layer's trainable parameters.
+
+        Gradients of a parameter have the shape ``(B, *parameter.shape)``.
 
         Args:
             layer: The layer.
-            activations: From ``saved_activations``.
-            backprops: Gradient of the loss with respect to the output, [B, ...].
+            activations: The result of ``saved_activations``, ``(B, ...)``.
+            backprops: Gradient of the loss with respect to the layer's output, ``(B,
+                ...)``.
         """
 
     def added_gradients(
@@ -148,10 +151,11 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     def squared_norms(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> Tensor:
-        """Return the squared L2 norm over the layer's trainable parameters, [B].
+        """Returns squared L2 norms over the layer's trainable parameters, ``(B,)``.
 
-        At least that of the gradient which ``weighted_gradients`` adds, rounding
-        included: a norm that is too short would let a sample contribute more than C.
+        A norm must not be smaller than the norm of the gradient that
+        ``weighted_gradients`` adds, rounding included: otherwise a sample could
+        contribute more than C.
         """
         return gradient_squared_norms(
             self.per_sample_gradients(layer, activations, backprops)
@@ -216,7 +220,11 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
         weights: Tensor,
         sums: Mapping[str, Tensor],
     ) -> None:
-        """Add sum_i weights[i] * gradient_i to ``sums``, {name: parameter.shape}."""
+        """Adds sum_i weights[i] * gradient_i to ``sums``, in place.
+
+        ``weights`` are clipping factors, ``(B,)``; ``sums`` is {name: tensor of the
+        parameter's shape}.
+        """
         add_weighted(
             self.per_sample_gradients(layer, activations, backprops), weights, sums
         )
@@ -280,12 +288,9 @@ class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
     ``weighted_gradients`` if algebra yields their values in less time or memory.
     ``register_rule`` registers an instance.
 
-    Attributes:
-        parameter_names: Names of the parameters that the rule covers, by default
-            "weight" and "bias".  A layer with another trainable parameter does not use
-            the rule.
-        reads_parameters: If False, the rule uses the shapes of the parameters and not
-            their values, so that the layer may be sharded; True by default.
+    The class attribute ``parameter_names`` lists the parameters that the rule covers,
+    by default "weight" and "bias".  A layer with another trainable parameter does not
+    use the rule.
 
     Source: Goodfellow (2015), arXiv:1510.01799 (gradients from the inputs of layers and
     the gradients of their outputs).
@@ -327,7 +332,7 @@ class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
         return inputs
 
     def wrong_input(self, layer: LayerT, inputs: Tensor) -> str:
-        """Return the condition that an input does not meet; "" if it meets all."""
+        """Returns the condition that an input does not meet, or "" if it meets all."""
         return ""
 
     def position_dims(self, layer: LayerT, inputs: Tensor) -> int:
