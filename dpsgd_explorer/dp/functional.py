@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends import backend_of
-from dpsgd_explorer.dp.backends.torch import CHUNK_BYTES
 from dpsgd_explorer.dp.checks.loss.marks import mark_mean
 from dpsgd_explorer.dp.checks.passes import LossFunction, compare_sizes, undisturbed
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
@@ -265,8 +264,9 @@ class AveragedViews(PerSampleGradients):
         """Yield the samples in pieces, whose views' gradients fit in memory."""
         units = self._parameters.values()
         flat = [p for unit in units for p in unit.values()]
+        backend = backend_of(flat[0])
         sample_bytes = self._views * sum(p.numel() * p.element_size() for p in flat)
-        size = max(1, CHUNK_BYTES // max(1, sample_bytes))
+        size = max(1, backend.chunk_bytes(flat[0].device) // max(1, sample_bytes))
         if len(self) <= size:
             yield self
             return

@@ -58,7 +58,7 @@ def test_the_mean_over_views_is_clipped(name, engine):
 @pytest.mark.parametrize("name", NETS)
 def test_samples_in_small_chunks_give_the_same_sum(name, monkeypatch):
     net, x, y = augmented(name)
-    monkeypatch.setattr("dpsgd_explorer.dp.functional.CHUNK_BYTES", 1)
+    monkeypatch.setattr("dpsgd_explorer.dp.backends.torch.CHUNK_BYTES", 1)
     own, taken = AveragedViews.take, []
     monkeypatch.setattr(
         AveragedViews, "take", lambda each, index: taken.append(1) or own(each, index)

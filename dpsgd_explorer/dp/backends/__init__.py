@@ -34,6 +34,8 @@ def backend_on(kind: str) -> TorchBackend:
 def using(backend: TorchBackend, device: str = "cpu") -> Iterator[TorchBackend]:
     """Compute with another backend on a type of device, inside the context.
 
+    It holds for all threads of the process.  Contexts may be nested, not overlap.
+
     Example:
         >>> import torch
         >>> with using(TorchBackend()):  # without compiled loops

@@ -1,7 +1,7 @@
 """Box-Muller by torch: of random bits normal numbers, added and rounded to a grid.
 
-The transform, its source and what is idealised are described in ``secure``; where a
-compiler was found, ``compiled`` does the same in one pass.
+The transform, its source and what is idealised are described in ``noise.secure``.
+Where a compiler was found, ``native.box_muller`` computes the same in one pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ _TURN = torch.tensor(math.pi * 2.0**-31)
 
 
 class BoxMuller:
-    """Adds normal numbers by torch's operations, in buffers that are used again."""
+    """Adds normal numbers by torch's operations, in buffers that are used again.
+
+    One object serves one caller at a time: torch lets another thread run while it
+    computes.
+    """
 
     def __init__(self) -> None:
         self._scratch: dict[tuple[int, torch.device], Scratch] = {}

@@ -3,7 +3,7 @@
 ``torch.set_float32_matmul_precision`` and its kin let products of float32 numbers be
 made of their first 8 or 11 bits (bfloat16, TF32; the latter is torch's own default for
 convolutions on CUDA).  So does ``torch.autocast``, where backward is called inside it
-or a first batch is checked there.  The bounds of ``layers.round_off`` are those of 24
+or a first batch is checked there.  The bounds of ``backends.rounding`` are those of 24
 bits, so norms and clipped sums are computed with that permission withdrawn.
 """
 

@@ -5,7 +5,9 @@ of the products' magnitudes, in any order of addition, with u half the spacing o
 numbers at 1.  So a computed norm of n entries is short by a factor of 1 - gamma_n / 2
 at most.  Entries are added in blocks, and blocks of blocks, so that n stays small.
 
-Underflow is not covered: squares below 1e-38 count as 0.
+Products below the least normal number (1e-38) may count as 0, and so may their sums: of
+n products at most 2 n times that number is lost.  ``lost`` is that bound with a factor
+for blocks of sums; its root is added to a norm.
 
 Source: N. J. Higham (2002), Accuracy and Stability of Numerical Algorithms, 2nd ed.,
 sections 3.1 (inner products, gamma_n) and 4.2 (blocks).
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import sqrt
 
 import torch
 from torch import Tensor
@@ -33,10 +36,16 @@ def gamma(terms: int, dtype: torch.dtype) -> float:
     return nu / (1 - nu)
 
 
+def lost(products: int, dtype: torch.dtype) -> float:
+    """Return the most that underflow takes off a sum of sums of n products."""
+    return 4 * products * torch.finfo(dtype).tiny
+
+
 def lengths(values: Tensor) -> Tensor:
     """Return norms over the last dimension, [..., P] -> [...], never too short."""
     norms, terms = _norms_and_terms(values)
-    return norms.mul_(1 + gamma(terms, norms.dtype) / 2)
+    norms.mul_(1 + gamma(terms, norms.dtype) / 2)
+    return norms.add_(sqrt(lost(values.shape[-1], norms.dtype)))
 
 
 def lengths_of(values: Sequence[Tensor]) -> Tensor:
@@ -44,16 +53,30 @@ def lengths_of(values: Sequence[Tensor]) -> Tensor:
     measured = [_norms_and_terms(each) for each in values]
     norms = torch.stack([each for each, _ in measured])
     terms = tuple([each for _, each in measured])
-    return norms.mul_(_lengthening(terms, norms.dtype, norms.device))
+    sizes = tuple([each.shape[-1] for each in values])
+    factors, added = _lengthening(terms, sizes, norms.dtype, norms.device)
+    return norms.mul_(factors).add_(added)
 
 
 @lru_cache(maxsize=64)
 def _lengthening(
-    terms: tuple[int, ...], dtype: torch.dtype, device: torch.device
-) -> Tensor:
-    """Return the factors of computed norms of so many terms, [n, 1]."""
+    terms: tuple[int, ...],
+    sizes: tuple[int, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[Tensor, Tensor]:
+    """Return what computed norms are multiplied by, and what is added, [n, 1] each.
+
+    Args:
+        terms: Roundings of each norm.
+        sizes: Entries of each vector.
+        dtype: That of the norms.
+        device: That of the norms.
+    """
     factors = [1 + gamma(each, dtype) / 2 for each in terms]
-    return torch.tensor(factors, dtype=dtype, device=device).unsqueeze(1)
+    added = [sqrt(lost(size, dtype)) for size in sizes]
+    both = torch.tensor([factors, added], dtype=dtype, device=device)
+    return both[0].unsqueeze(1), both[1].unsqueeze(1)
 
 
 def _norms_and_terms(values: Tensor) -> tuple[Tensor, int]:

@@ -32,7 +32,7 @@ from dpsgd_explorer.dp.backends.linear import (
 )
 from dpsgd_explorer.dp.backends.lstm import Steps, TorchSteps
 from dpsgd_explorer.dp.backends.precision import in_precision
-from dpsgd_explorer.dp.backends.rounding import lengths, lengths_of
+from dpsgd_explorer.dp.backends.rounding import lengths, lengths_of, lost
 from dpsgd_explorer.dp.backends.sample_rows import memory_order, sample_rows
 
 #: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
@@ -61,9 +61,6 @@ class NoiseSource(Protocol):
     def add_normals(self, values: Tensor, scale: float, shift: float) -> None:
         """Add normal numbers to [P] and round to a grid; see ``BoxMuller``."""
 
-    def renew(self) -> None:
-        """Take a new key."""
-
 
 class TorchBackend:
     """Torch's operations.
@@ -78,9 +75,6 @@ class TorchBackend:
     is_async: ClassVar[bool] = False
     joins_layers: ClassVar[bool] = False
     chunk_entries: ClassVar[int] = CHUNK_ENTRIES
-
-    def __init__(self) -> None:
-        self._box_muller = BoxMuller()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -142,11 +136,11 @@ class TorchBackend:
         near = [*sorted(order[:-1]), inner]
         if len(gradient) == 1:  # a product instead of a sum: one pass less
             runs = gradient[0].permute([d - 1 for d in near])
-            row = runs.new_empty(runs.shape)
+            row = runs.new_empty(runs.shape, dtype=total.dtype)
             torch.mul(runs, weights, out=row)
         else:
             ordered = gradient.permute(0, *order)
-            summed = ordered.new_zeros(ordered.shape[1:])
+            summed = ordered.new_zeros(ordered.shape[1:], dtype=total.dtype)
             self._add_rows(ordered.flatten(1), weights, summed.view(-1))
             row = summed.permute([order.index(d) for d in near]).contiguous()
         total.add_(row.movedim(-1, inner - 1))
@@ -186,7 +180,9 @@ class TorchBackend:
         of_weight = norms[: len(calls)].mul_(of_bias)
         # The bias adds a 1 to x: hypot cannot overflow.
         squares = torch.hypot(of_weight, of_bias, out=of_weight).square_()
-        return (squares if scale == 1.0 else squares.mul_(scale**2)).unbind(0)
+        if scale != 1.0:
+            squares.mul_(scale**2)
+        return squares.add_(lost(1, squares.dtype)).unbind(0)
 
     def add_outer_products(self, calls: Sequence[WeightedCall], scale: float) -> None:
         """Add sum_i s w_i g_i x_i^T and sum_i s w_i g_i to the sums of each call.
@@ -291,13 +287,23 @@ class TorchBackend:
         scale: float,
         shift: float,
         divisor: float,
+        by_torch: BoxMuller,
     ) -> float:
         """Add normal numbers to [P], round to a grid and divide; see ``BoxMuller``.
+
+        Args:
+            values: float32 or float64 [P].
+            bits: Random bits for P numbers.
+            scale: Factor of the radii.
+            shift: 1.5 / eps steps of the grid.
+            divisor: Divisor of the sums on the grid.
+            by_torch: The transform with buffers of the caller.  Two callers that shared
+                them could draw the same noise in two threads.
 
         Returns:
             The squared norm of the values before.
         """
-        return self._box_muller.add_normals(values, bits, scale, shift, divisor)
+        return by_torch.add_normals(values, bits, scale, shift, divisor)
 
     def draws_noise(self, values: Tensor) -> bool:
         """Return True if noise on these values is drawn by ``noise_source``."""

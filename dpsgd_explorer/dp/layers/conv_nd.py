@@ -287,7 +287,6 @@ def _weight_gradient(
     weight = read.new_empty(
         rows.shape[1], read.shape[1] // layer.groups, *layer.kernel_size
     )
-    zeros = [0] * len(layer.kernel_size)
     steps = list(layer.stride), padding, list(layer.dilation)
     gradient: Tensor = torch.ops.aten.convolution_backward(
         rows,

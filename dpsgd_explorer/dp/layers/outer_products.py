@@ -73,11 +73,11 @@ def _left_gram(a: OuterProduct, b: OuterProduct) -> Gram:
     """Return l_s.l'_t for all positions s of one and t of the other, [B, S, T]."""
     if a.left.dim() == 2 and b.left.dim() == 2:
         same = torch.eq(a.left.unsqueeze(2), b.left.unsqueeze(1))
-        return Gram(same.to(a.right.dtype), 0)
+        return Gram(same.to(a.right.dtype), 0, 0)
     if b.left.dim() == 2:
-        return Gram(_picked(b.left, a).transpose(1, 2), 0)
+        return Gram(_picked(b.left, a).transpose(1, 2), 0, 0)
     if a.left.dim() == 2:
-        return Gram(_picked(a.left, b), 0)
+        return Gram(_picked(a.left, b), 0, 0)
     start = max(a.start, b.start)
     stop = min(a.start + a.left.shape[2], b.start + b.left.shape[2])
     left = a.left[..., start - a.start : max(start, stop) - a.start]

@@ -198,5 +198,5 @@ def _input_gram(layer: LayerPart, name: str, values: Tensor) -> Gram:
         products = gram(values)
     else:
         steps = values.shape[1]
-        products = Gram(values.new_zeros(len(values), steps, steps), 0)
+        products = Gram(values.new_zeros(len(values), steps, steps), 0, 0)
     return products.plus_one() if trains(layer, f"bias_{name}") else products

@@ -21,7 +21,10 @@ positions its two sums cost too much: neither is above L^2, with L = sum_t |x_t|
 position, which may lengthen it by gamma_T L at most.  The norm is lengthened by that.
 An instantiated gradient is added itself, so its length is that of the contribution.
 
-Underflow is not covered: squares below 1e-38 count as 0.
+*Underflow.*  Products below the least normal number may count as 0.  An entry of K is
+wrong by at most e = ``lost(d)`` for that reason, and one of R by e' = ``lost(p)``, so
+that sum_st K_st R_st is wrong by at most e' (sum_t |x_t|)^2 + e (sum_t |g_t|)^2 and the
+loss of its own T^2 products.
 
 Source: N. J. Higham (2002), Accuracy and Stability of Numerical Algorithms, 2nd ed.,
 sections 3.1 (inner products, gamma_n) and 4.2 (blocks); the bounds of the two sums are
@@ -36,7 +39,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma
+from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, lost
 
 #: Entries per block of a sum in a Gram matrix.
 GRAM_BLOCK = 256
@@ -57,19 +60,31 @@ class Gram(NamedTuple):
     Attributes:
         values: [B, S, T].
         terms: Number of roundings of each entry.
+        products: Number of products in each entry; 0 if underflow takes nothing off.
     """
 
     values: Tensor
     terms: int
+    products: int
 
     def plus(self, other: Gram) -> Gram:
         """Return the products of the joined vectors."""
         values = self.values + other.values
-        return Gram(values, max(self.terms, other.terms) + 1)
+        products = self.products + other.products
+        return Gram(values, max(self.terms, other.terms) + 1, products)
 
     def plus_one(self) -> Gram:
         """Return the products of vectors with one more entry of 1, a bias; in place."""
-        return Gram(self.values.add_(1.0), self.terms + 1)
+        return Gram(self.values.add_(1.0), self.terms + 1, self.products)
+
+    @property
+    def lost(self) -> float:
+        """The most that underflow takes off an entry."""
+        return lost(self.products, self.values.dtype)
+
+    def own_lengths(self) -> Tensor:
+        """Return the length of each position's vector, [B, T], if S = T."""
+        return self.own_squares().sqrt().add_(sqrt(self.lost))
 
     def own_squares(self) -> Tensor:
         """Return the squared length of each position's vector, [B, T], if S = T."""
@@ -80,12 +95,14 @@ def gram(values: Tensor, other: Tensor | None = None) -> Gram:
     """Return the products of [B, S, d] with [B, T, d], or with itself, in blocks."""
     others = values if other is None else other
     if values.shape[2] <= GRAM_BLOCK:
-        return Gram(torch.bmm(values, others.transpose(1, 2)), values.shape[2])
+        size = values.shape[2]
+        return Gram(torch.bmm(values, others.transpose(1, 2)), size, size)
     total: Tensor = values.new_zeros(())
     parts = [torch.split(side, GRAM_BLOCK, 2) for side in (values, others)]
     for left, right in zip(*parts, strict=True):
         total = torch.bmm(left, right.transpose(1, 2)).add_(total)
-    return Gram(total, GRAM_BLOCK + values.shape[2] // GRAM_BLOCK + 1)
+    size = values.shape[2]
+    return Gram(total, GRAM_BLOCK + size // GRAM_BLOCK + 1, size)
 
 
 class Lengths(NamedTuple):
@@ -122,6 +139,7 @@ def inner_products(
     of_outputs = gamma(outputs.terms, k.dtype)
     error = of_inputs * _quadratic(first.inputs, r, second.inputs)
     error += of_outputs * _quadratic(first.outputs, k, second.outputs)
+    error += _underflow(inputs, outputs, first, second)
     return Inner(value.mul_(2), error.mul_(2)) if doubled else Inner(value, error)
 
 
@@ -131,16 +149,29 @@ def gram_norms(inputs: Gram, outputs: Gram) -> Tensor:
     Never below the sample's squared length in the clipped sum.
     """
     positions = inputs.values.shape[1]
+    factor_lengths = Lengths(inputs.own_lengths(), outputs.own_lengths())
     if _is_short(positions, inputs.terms + outputs.terms):
         squares = inputs.own_squares() * outputs.own_squares()
         largest = squares.sqrt_().sum(-1)
         value = (inputs.values * outputs.values).sum((-2, -1))
         terms = inputs.terms + outputs.terms + positions**2 + AROUND
         error = largest.square().mul_(gamma(terms, value.dtype))
+        error += _underflow(inputs, outputs, factor_lengths, factor_lengths)
         return upper_squares(Inner(value, error), largest, positions)
-    factor_lengths = Lengths(inputs.own_squares().sqrt(), outputs.own_squares().sqrt())
     found = inner_products(inputs, outputs, factor_lengths, factor_lengths)
     return upper_squares(found, factor_lengths.of_products(), positions)
+
+
+def _underflow(inputs: Gram, outputs: Gram, first: Lengths, second: Lengths) -> Tensor:
+    """Return the most that underflow takes off sum_st K_st R_st of two calls, [B].
+
+    What it takes off the bound of the clipped sum is below this.
+    """
+    of_inputs = first.inputs.sum(-1).mul_(outputs.lost) * second.inputs.sum(-1)
+    of_outputs = first.outputs.sum(-1).mul_(inputs.lost) * second.outputs.sum(-1)
+    pairs = inputs.values.shape[1] * inputs.values.shape[2]
+    own = lost(pairs, inputs.values.dtype) + pairs * inputs.lost * outputs.lost
+    return of_inputs.add_(of_outputs).add_(own)
 
 
 def upper_squares(found: Inner, largest: Tensor, positions: int) -> Tensor:

@@ -16,11 +16,11 @@ float32; elsewhere the sum is computed in float64, where the product is exact.
 
 Idealised: radius and cosine are exact to 2^-22, and so is the probability of a result,
 up to a total of about 1e-7 close to zero.  Norms are never too short
-(``layers.round_off``), so a clipped gradient exceeds C by at most a dozen roundings, of
-its factor and of the products with it; noise larger by ``MARGIN``, 16 roundings, covers
-them.  Not counted is how one more sample changes the rounding of the others' sum: in
-each entry by a few units in the last place of the sum, which is B C at most (at B = 256
-and C = 1: 2^-16, against noise of about 1).
+(``backends.rounding``), so a clipped gradient exceeds C by at most a dozen roundings,
+of its factor and of the products with it; noise larger by ``MARGIN``, 16 roundings,
+covers them.  Not counted is how one more sample changes the rounding of the others'
+sum: in each entry by a few units in the last place of the sum, which is B C at most (at
+B = 256 and C = 1: 2^-16, against noise of about 1).
 
 On a CUDA device the bits come from ChaCha20 (``backends.triton.noise``); the same
 transform turns them into numbers.
@@ -35,6 +35,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.box_muller import BoxMuller
 from dpsgd_explorer.dp.backends.torch import NoiseSource
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream, memory_of
 
@@ -62,6 +63,7 @@ class SecureNoise:
 
     def __init__(self) -> None:
         self._stream = KeyStream()
+        self._by_torch = BoxMuller()
         self._on_device: NoiseSource | None = None
         self._buffers: dict[int, tuple[Tensor, memoryview]] = {}
 
@@ -97,7 +99,9 @@ class SecureNoise:
         total = 0.0
         for piece in (values,) if fits else torch.split(values, 2 * PAIRS):
             bits = self._fresh_bits(piece.numel())
-            total += backend.add_normals(piece, bits, scale, shift, divisor)
+            total += backend.add_normals(
+                piece, bits, scale, shift, divisor, self._by_torch
+            )
         return total
 
     def state(self) -> Tensor:

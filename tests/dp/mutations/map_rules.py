@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp.backends import convolution as conv_gradients
+from dpsgd_explorer.dp.backends import torch as torch_backend
 from dpsgd_explorer.dp.backends.native import convolution as by_loop
 from dpsgd_explorer.dp.layers import (
     conv_nd,
@@ -150,7 +151,7 @@ def embeddings():
         {
             "padding row trained": with_layer(embedding._positions, **NO_PADDING_ID),
             "repeated ids squared one by one": (
-                alter(embedding, torch=Altered(torch, unique=not_merged)),
+                alter(torch_backend, torch=Altered(torch, unique=not_merged)),
                 pinned("repeated_ids"),
             ),
             "repeated ids overwrite each other": wrap(add, overwritten),

@@ -4,11 +4,14 @@ import copy
 import math
 import os
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 
+from dpsgd_explorer.dp.backends import box_muller
 from dpsgd_explorer.dp.backends.native import box_muller as compiled
 from dpsgd_explorer.dp.noise.aes_stream import CHUNK_BYTES, KeyStream, memory_of
 from dpsgd_explorer.dp.noise.secure import GRID, PAIRS, SecureNoise
@@ -135,3 +138,23 @@ def test_uniforms_are_uniform_with_53_bits():
     scaled = uniforms * 2.0**53
     assert np.array_equal(scaled, np.round(scaled))
     assert 0.4 < (scaled % 2).mean() < 0.6
+
+
+def test_runs_in_two_threads_draw_noise_of_their_own(monkeypatch):
+    """Both have computed their radii and angles before either adds them."""
+    both, own = threading.Barrier(2, timeout=60), box_muller.add_products
+
+    def add_products(*args):
+        both.wait()
+        own(*args)
+
+    monkeypatch.setattr(box_muller, "add_products", add_products)
+
+    def drawn(_):
+        values = torch.zeros(1000, dtype=torch.float64)
+        SecureNoise().add_to(values, 1.0)
+        return values
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(drawn, range(2))
+    assert (one == other).double().mean() < 0.1

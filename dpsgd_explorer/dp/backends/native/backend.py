@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from dpsgd_explorer.dp.backends.box_muller import BoxMuller
 from dpsgd_explorer.dp.backends.convolution import Convolution, SampleGradients
 from dpsgd_explorer.dp.backends.linear import (
     JoinedMaps,
@@ -104,8 +105,9 @@ class NativeBackend(TorchBackend):
         scale: float,
         shift: float,
         divisor: float,
+        by_torch: BoxMuller,
     ) -> float:
         compiled = box_muller.installed() if box_muller.is_supported(values) else None
         if compiled is not None:
             return compiled(values, bits, scale, shift, divisor)
-        return super().add_normals(values, bits, scale, shift, divisor)
+        return super().add_normals(values, bits, scale, shift, divisor, by_torch)

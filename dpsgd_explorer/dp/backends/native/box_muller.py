@@ -33,7 +33,9 @@ def loaded(file: Path) -> AddNormals | None:
     """
     library = opened(file)
     # One that was compiled from an earlier version's source does not divide.
-    if not library.rounds_once() or not hasattr(library, "add_normals_and_divide"):
+    if library is None or not hasattr(library, "add_normals_and_divide"):
+        return None
+    if not library.rounds_once():
         return None
     function = library.add_normals_and_divide
     function.restype = ctypes.c_float

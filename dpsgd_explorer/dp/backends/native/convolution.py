@@ -31,7 +31,7 @@ from dpsgd_explorer.dp.backends.native.patch_products import (
     patch_products,
     room,
 )
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma
+from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, lost
 
 #: Output channels of a group below which most of a vector is empty.
 FEW_OUTPUTS = 8
@@ -60,8 +60,10 @@ def gradients(
     batch, groups = len(x), layer.groups
     windows = Windows(g.shape[2:], layer)
     made, squares = _directly(by_group(x, groups), by_group(g, groups), windows, sides)
+    values = in_weight_order(made, batch)
     upper = squares.view(batch, groups).sum(1).mul_(1 + _OF_SQUARES)
-    return SampleGradients(in_weight_order(made, batch), upper.to(x.dtype))
+    upper.add_(lost(values[0].numel(), x.dtype))
+    return SampleGradients(values, upper.to(x.dtype))
 
 
 def _directly(x: Tensor, g: Tensor, windows: Windows, sides: Sequence[int]) -> Products:

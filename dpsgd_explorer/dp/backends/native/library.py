@@ -34,9 +34,16 @@ def report_missing() -> None:
     log.warning(MISSING)
 
 
-def opened(file: Path) -> ctypes.CDLL:
-    """Load a library; its functions run without Python's lock."""
-    return ctypes.CDLL(str(file))
+def opened(file: Path) -> ctypes.CDLL | None:
+    """Load a library; its functions run without Python's lock.
+
+    None if the system cannot load it, as one that was built for another processor.
+    """
+    try:
+        return ctypes.CDLL(str(file))
+    except OSError as error:
+        log.warning("%s cannot be loaded: %s. %s", file.name, error, MISSING)
+        return None
 
 
 def agrees(library: ctypes.CDLL, size: str, *structs: type[ctypes.Structure]) -> bool:
@@ -68,7 +75,7 @@ def loop(file: Path, name: str, *structs: type[ctypes.Structure]) -> Loop | None
             that struct points.
     """
     library = opened(file)
-    if not agrees(library, "job_bytes", *structs):
+    if library is None or not agrees(library, "job_bytes", *structs):
         return None
     lanes = library.lanes()
     function = getattr(library, name)

@@ -5,7 +5,8 @@
 
        ||g x^T||^2 + ||g||^2 = ||g||^2 (||x||^2 + 1)
 
-   Some squares are added in float, the sums of these in double.
+   Some squares are added in float, the sums of these in double. Squares below FLT_MIN
+   may count as 0; more than they can lose is added.
 
    Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
    On other processors lanes() is 0, and nothing here may be called. */
@@ -20,7 +21,7 @@ enum { VECTORS = 8, BLOCK = 64 };
 
 #if defined(__x86_64__)
 
-/* Defines NAME(x, n): the sum of squares of some numbers.  BLOCK vectors at most are
+/* Defines NAME(x, n): the sum of squares of n numbers, never too small by underflow.  BLOCK vectors at most are
    added in float, to VECTORS sums; the rest in double. */
 #define SQUARES(NAME, LANES, TARGET)                                                   \
     typedef float NAME##_vector __attribute__((vector_size(4 * LANES), aligned(4)));   \
@@ -29,6 +30,7 @@ enum { VECTORS = 8, BLOCK = 64 };
     static TARGET double NAME(const float *x, ptrdiff_t n) {                           \
         NAME##_doubles all = {0};                                                      \
         double total = 0;                                                              \
+        const ptrdiff_t size = n;                                                      \
         for (; n >= LANES;) {                                                          \
             NAME##_vector sum[VECTORS] = {0};                                          \
             ptrdiff_t left = n / LANES < BLOCK ? n / LANES : BLOCK;                    \
@@ -47,7 +49,7 @@ enum { VECTORS = 8, BLOCK = 64 };
         }                                                                              \
         for (ptrdiff_t k = 0; k < n; k++) total += (double)x[k] * x[k];                \
         for (int lane = 0; lane < LANES; lane++) total += all[lane];                   \
-        return total;                                                                  \
+        return total + 4.0 * FLT_MIN * size;                                           \
     }
 
 SQUARES(squares_avx512, 16, __attribute__((target("avx512f,fma"))))

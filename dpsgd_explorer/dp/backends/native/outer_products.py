@@ -51,6 +51,8 @@ def loaded(file: Path) -> Functions | None:
     None if this processor is too old, or another version's source was compiled.
     """
     library, size, address = opened(file), ctypes.c_ssize_t, ctypes.c_void_p
+    if library is None or not hasattr(library, "job_bytes"):
+        return None
     lanes = library.lanes()
     if not lanes or library.job_bytes() != 8 * (_OF_CALL + _OF_SUM):
         return None

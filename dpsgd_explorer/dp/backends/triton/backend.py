@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.backends.asynchronous import AsyncBackend
 from dpsgd_explorer.dp.backends.precision import in_precision
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma
+from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, lost
 from dpsgd_explorer.dp.backends.sample_rows import sample_rows
 from dpsgd_explorer.dp.backends.triton import rows as kernels
 from dpsgd_explorer.dp.backends.triton.noise import DeviceNoise
@@ -32,7 +32,9 @@ class TritonBackend(AsyncBackend):
     def squared_norms(self, gradients: Sequence[Tensor]) -> Tensor:
         rows = [sample_rows(each) for each in gradients]
         if kernels.is_supported(*rows):
-            return kernels.squared_norms(rows, NORM_MARGIN)
+            norms = kernels.squared_norms(rows, NORM_MARGIN)
+            most = max(each.shape[1] for each in rows)
+            return norms.add_(lost(most, norms.dtype))
         return super().squared_norms(gradients)
 
     def add_weighted(
