@@ -259,7 +259,8 @@ def _at_first_position(rows: Tensor) -> Tensor:
     first_dim = 1 if _is_integer(rows) or rows.dim() == 3 else 2
     last_dim = rows.dim() if rows.dim() > 3 else min(rows.dim(), first_dim + 1)
     for dim in range(first_dim, last_dim):
-        rows = rows.narrow(dim, 0, 1).expand_as(rows)
+        if rows.shape[dim]:
+            rows = rows.narrow(dim, 0, 1).expand_as(rows)
     return rows.clone()
 
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from dpsgd_explorer.dp.config import ENGINES
 from tests.dp.engines.test_engines_agree import EXACT, loop_sum
 from tests.dp.nets import attached, clipped_sum
 
@@ -118,3 +119,13 @@ def test_lengths_beside_the_sequences_pass_the_safety_check():
     outputs = net(torch.randint(1, 7, (5, 4)), torch.tensor([4, 2, 3, 1, 4]))
     assert outputs.shape == (5, 3)
     outputs.sum().backward()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_batch_without_positions_is_trained(engine):
+    net = nn.Linear(6, 4)
+    private, optimizer = attached(net, engine=engine, loss_reduction="sum")
+    net(torch.zeros(5, 0, 6)).sum().backward()
+    optimizer.step()
+    assert private.diagnostics.norms.tolist() == pytest.approx([0.0] * 5)
+    assert not net.weight.grad.any()
