@@ -84,7 +84,7 @@ $(VENV)/run.installed: requirements.txt tools/install.py | $(VENV)/bin/python
 	@touch $@
 
 # Without a compiler torch draws the noise and multiplies patches, more slowly.
-$(VENV)/noise.compiled: $(wildcard dpsgd_explorer/dp/*/*.[ch]) tools/compile_noise.py pyproject.toml | $(VENV)/bin/python
+$(VENV)/noise.compiled: $(wildcard dpsgd_explorer/dp/backends/native/*.[ch]) tools/compile_noise.py pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python tools/compile_noise.py
 	@touch $@
 
