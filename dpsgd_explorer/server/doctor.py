@@ -42,7 +42,7 @@ VECTORS = ("avx512f", "avx2")  # of instruction sets, the widest first
 OTHERS = 0o077
 FILE = "sqlite:///"
 #: Each C file below becomes a compiled library in the same folder.
-KERNELS = Path(machine.__file__).parent / "dp"
+KERNELS = Path(machine.__file__).parent / "dp" / "backends" / "native"
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def _torch() -> Finding:
 
 def _kernels() -> Finding:
     """Look for the compiled libraries without loading torch."""
-    sources = sorted(KERNELS.glob("*/*.c"))
+    sources = sorted(KERNELS.glob("*.c"))
     missing = [source.stem for source in sources if not _is_compiled(source)]
     if not missing:
         return Finding("kernels", OK, f"{len(sources)} compiled")

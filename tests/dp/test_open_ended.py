@@ -95,5 +95,5 @@ def test_a_schedule_needs_a_length(name):
 
 
 def test_a_target_needs_a_length():
-    with pytest.raises(ConfigError, match="epochs and steps"):
+    with pytest.raises(ConfigError, match="one of steps or epochs, got neither"):
         PrivacyEngine(linear(), batch_size=9, sample_size=40, target_epsilon=3.0)

@@ -112,12 +112,24 @@ class DoubleSums(LinearRule):
         super().weighted_gradients(layer, activations, backprops, 2 * weights, sums)
 
 
+class Gated(nn.Module):
+    """A layer whose output is 0 for some samples, so that their gradients are, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = Kernel(4, 2)
+
+    def forward(self, x):
+        return self.kernel(x) * (x[:, :1] > 0)
+
+
 @pytest.mark.parametrize("rule", [SmallNorms, DoubleSums])
-def test_a_wrong_rule_is_named(rule):
+@pytest.mark.parametrize("make", [lambda: Kernel(4, 2), Gated], ids=["bare", "gated"])
+def test_a_wrong_rule_is_named(rule, make):
     remove = dp.register_rule(Kernel, rule())
     try:
         with pytest.raises(UnsupportedModuleError, match=rule.__name__):
-            attached(Kernel(4, 2))[0].module(torch.randn(3, 4))
+            attached(make())[0].module(torch.randn(3, 4))
     finally:
         remove()
 

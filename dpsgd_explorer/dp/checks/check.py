@@ -69,6 +69,8 @@ from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
 from dpsgd_explorer.errors import MixedLossError, UnsupportedModuleError
 
+#: Norms up to this may be nothing but the bound of what underflow takes off a norm.
+LEAST_NORM = 1e-12
 #: Standard deviation of the rows that change: large, so that a weak mix shows.
 OTHERS_SCALE = 10.0
 
@@ -294,7 +296,8 @@ class SafetyCheck(CheckPasses):
         # Half of the smallest norm: every sample is shortened, so every norm is tested.
         squared = joined(map(squared_norms_of, samples))
         norms = self._clipper.norms(squared)
-        bound = float(norms[norms > 0].min()) / 2 if bool((norms > 0).any()) else 1.0
+        measured = norms[norms > LEAST_NORM]
+        bound = float(measured.min()) / 2 if len(measured) else 1.0
         factors = self._clipper.shrunk_to(bound).factors(squared, norms)
         for i in range(SAMPLES):
             row = slice(i, i + 1)
