@@ -54,7 +54,7 @@ def using(backend: TorchBackend, device: str = "cpu") -> Iterator[TorchBackend]:
 
 
 def keep_memory() -> Callable[[], None]:
-    """Let the C library keep freed memory for the next step; return what ends that."""
+    """Let the C library keep freed memory until the returned function is called."""
     return HEAP.ask(KEPT)
 
 
@@ -66,7 +66,8 @@ def release_memory() -> None:
 
 def _new_backend(kind: str) -> TorchBackend:
     """Return the backend of a type of device that is met for the first time."""
-    made = TorchBackend()
-    if kind == "cuda":
+    if kind != "cuda":
+        made = TorchBackend()
+    else:
         made = TritonBackend() if installed() else AsyncBackend()
     return _BACKENDS.setdefault(kind, made)

@@ -6,8 +6,8 @@ numbers at 1.  So a computed norm of n entries is short by a factor of 1 - gamma
 at most.  Entries are added in blocks, and blocks of blocks, so that n stays small.
 
 Products below the least normal number (1e-38) may count as 0, and so may their sums: of
-n products at most 2 n times that number is lost.  ``lost`` is that bound with a factor
-for blocks of sums; its root is added to a norm.
+n products at most 2 n times that number is missing.  ``underflow_bound`` returns that
+bound with a factor for blocks of sums; its root is added to a norm.
 
 Source: N. J. Higham (2002), Accuracy and Stability of Numerical Algorithms, 2nd ed.,
 sections 3.1 (inner products, gamma_n) and 4.2 (blocks).
@@ -36,7 +36,7 @@ def gamma(terms: int, dtype: torch.dtype) -> float:
     return nu / (1 - nu)
 
 
-def lost(products: int, dtype: torch.dtype) -> float:
+def underflow_bound(products: int, dtype: torch.dtype) -> float:
     """Return the most that underflow takes off a sum of sums of n products."""
     return 4 * products * torch.finfo(dtype).tiny
 
@@ -45,7 +45,7 @@ def lengths(values: Tensor) -> Tensor:
     """Return norms over the last dimension, [..., P] -> [...], never too short."""
     norms, terms = _norms_and_terms(values)
     norms.mul_(1 + gamma(terms, norms.dtype) / 2)
-    return norms.add_(sqrt(lost(values.shape[-1], norms.dtype)))
+    return norms.add_(sqrt(underflow_bound(values.shape[-1], norms.dtype)))
 
 
 def lengths_of(values: Sequence[Tensor]) -> Tensor:
@@ -74,7 +74,7 @@ def _lengthening(
         device: That of the norms.
     """
     factors = [1 + gamma(each, dtype) / 2 for each in terms]
-    added = [sqrt(lost(size, dtype)) for size in sizes]
+    added = [sqrt(underflow_bound(size, dtype)) for size in sizes]
     both = torch.tensor([factors, added], dtype=dtype, device=device)
     return both[0].unsqueeze(1), both[1].unsqueeze(1)
 

@@ -32,7 +32,7 @@ from dpsgd_explorer.dp.backends.linear import (
 )
 from dpsgd_explorer.dp.backends.lstm import Steps, TorchSteps
 from dpsgd_explorer.dp.backends.precision import in_precision
-from dpsgd_explorer.dp.backends.rounding import lengths, lengths_of, lost
+from dpsgd_explorer.dp.backends.rounding import lengths, lengths_of, underflow_bound
 from dpsgd_explorer.dp.backends.sample_rows import memory_order, sample_rows
 
 #: Bytes of instantiated gradients in memory at once.  A ``nn.Linear(784, 256)`` takes
@@ -182,7 +182,7 @@ class TorchBackend:
         squares = torch.hypot(of_weight, of_bias, out=of_weight).square_()
         if scale != 1.0:
             squares.mul_(scale**2)
-        return squares.add_(lost(1, squares.dtype)).unbind(0)
+        return squares.add_(underflow_bound(1, squares.dtype)).unbind(0)
 
     def add_outer_products(self, calls: Sequence[WeightedCall], scale: float) -> None:
         """Add sum_i s w_i g_i x_i^T and sum_i s w_i g_i to the sums of each call.

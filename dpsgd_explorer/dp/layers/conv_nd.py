@@ -29,6 +29,7 @@ from dpsgd_explorer.dp.backends.convolution import Convolution
 from dpsgd_explorer.dp.backends.rounding import lengths
 from dpsgd_explorer.dp.layers.base import (
     gradient_squared_norms,
+    measured,
     scale_samples,
     trained,
     trains,
@@ -87,13 +88,10 @@ class ConvNdRule(MatrixRule[_ConvNd]):
         if self.overrides(ConvNdRule, "per_sample_gradients"):
             return super().measured_gradients(layer, activations, backprops)
         gradients, of_weight = self._gradients(layer, activations, backprops)
-        squares = [] if of_weight is None else [of_weight]
-        squares += [
-            gradient_squared_norms({name: gradient})
-            for name, gradient in gradients.items()
-            if name != "weight" or of_weight is None
-        ]
-        return gradients, backend_of(backprops).sum_of(squares)
+        if of_weight is None or "bias" not in gradients:
+            return measured(gradients, of_weight)
+        of_bias = gradient_squared_norms({"bias": gradients["bias"]})
+        return gradients, backend_of(backprops).sum_of([of_weight, of_bias])
 
     def _gradients(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor

@@ -1,12 +1,8 @@
-"""Norms that rounding never makes too short, by error bounds.
+"""Ghost norms that rounding never makes too short, by error bounds.
 
-A computed sum of n products is wrong by at most gamma_n = n u / (1 - n u) times the sum
-of the products' magnitudes, in any order of addition, with u half the spacing of
-numbers at 1.  The bound has three uses.  Each depends on shapes alone, except for the
-magnitudes in the bound itself.
-
-*Lengths.*  ||x|| of n entries is short by a factor of 1 - gamma_n / 2 at most.  Entries
-are added in blocks, and blocks of blocks, so that n stays small.
+``backends.rounding`` defines gamma_n, the relative error of a sum of n products, and
+the norms of vectors.  The bounds here depend on shapes alone, except for the magnitudes
+in the bounds themselves.
 
 *Ghost norms.*  N^2 = ||sum_t g_t x_t^T||^2 = sum_st K_st R_st with K_st = x_s.x_t and
 R_st = g_s.g_t.  The terms may cancel, their errors do not:
@@ -21,14 +17,13 @@ positions its two sums cost too much: neither is above L^2, with L = sum_t |x_t|
 position, which may lengthen it by gamma_T L at most.  The norm is lengthened by that.
 An instantiated gradient is added itself, so its length is that of the contribution.
 
-*Underflow.*  Products below the least normal number may count as 0.  An entry of K is
-wrong by at most e = ``lost(d)`` for that reason, and one of R by e' = ``lost(p)``, so
-that sum_st K_st R_st is wrong by at most e' (sum_t |x_t|)^2 + e (sum_t |g_t|)^2 and the
-loss of its own T^2 products.
+*Underflow.*  Products below the least normal number may count as 0.  For that reason an
+entry of K is wrong by at most e = ``underflow_bound(d)`` and an entry of R by at most
+e' = ``underflow_bound(p)``, so that sum_st K_st R_st is wrong by at most
+e' (sum_t |x_t|)^2 + e (sum_t |g_t|)^2 and the underflow of its own T^2 products.
 
-Source: N. J. Higham (2002), Accuracy and Stability of Numerical Algorithms, 2nd ed.,
-sections 3.1 (inner products, gamma_n) and 4.2 (blocks); the bounds of the two sums are
-derived here.
+Source: derived here, from N. J. Higham (2002), Accuracy and Stability of Numerical
+Algorithms, 2nd ed., section 3.1 (inner products, gamma_n).
 """
 
 from __future__ import annotations
@@ -39,7 +34,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, lost
+from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, underflow_bound
 
 #: Entries per block of a sum in a Gram matrix.
 GRAM_BLOCK = 256
@@ -78,13 +73,13 @@ class Gram(NamedTuple):
         return Gram(self.values.add_(1.0), self.terms + 1, self.products)
 
     @property
-    def lost(self) -> float:
+    def underflow(self) -> float:
         """The most that underflow takes off an entry."""
-        return lost(self.products, self.values.dtype)
+        return underflow_bound(self.products, self.values.dtype)
 
     def own_lengths(self) -> Tensor:
         """Return the length of each position's vector, [B, T], if S = T."""
-        return self.own_squares().sqrt().add_(sqrt(self.lost))
+        return self.own_squares().sqrt().add_(sqrt(self.underflow))
 
     def own_squares(self) -> Tensor:
         """Return the squared length of each position's vector, [B, T], if S = T."""
@@ -167,10 +162,13 @@ def _underflow(inputs: Gram, outputs: Gram, first: Lengths, second: Lengths) -> 
 
     What it takes off the bound of the clipped sum is below this.
     """
-    of_inputs = first.inputs.sum(-1).mul_(outputs.lost) * second.inputs.sum(-1)
-    of_outputs = first.outputs.sum(-1).mul_(inputs.lost) * second.outputs.sum(-1)
+    of_inputs = first.inputs.sum(-1).mul_(outputs.underflow) * second.inputs.sum(-1)
+    of_outputs = first.outputs.sum(-1).mul_(inputs.underflow) * second.outputs.sum(-1)
     pairs = inputs.values.shape[1] * inputs.values.shape[2]
-    own = lost(pairs, inputs.values.dtype) + pairs * inputs.lost * outputs.lost
+    own = (
+        underflow_bound(pairs, inputs.values.dtype)
+        + pairs * inputs.underflow * outputs.underflow
+    )
     return of_inputs.add_(of_outputs).add_(own)
 
 

@@ -31,7 +31,7 @@ from dpsgd_explorer.dp.backends.native.patch_products import (
     patch_products,
     room,
 )
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, lost
+from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, underflow_bound
 
 #: Output channels of a group below which most of a vector is empty.
 FEW_OUTPUTS = 8
@@ -62,7 +62,7 @@ def gradients(
     made, squares = _directly(by_group(x, groups), by_group(g, groups), windows, sides)
     values = in_weight_order(made, batch)
     upper = squares.view(batch, groups).sum(1).mul_(1 + _OF_SQUARES)
-    upper.add_(lost(values[0].numel(), x.dtype))
+    upper.add_(underflow_bound(values[0].numel(), x.dtype))
     return SampleGradients(values, upper.to(x.dtype))
 
 

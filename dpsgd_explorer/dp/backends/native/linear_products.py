@@ -19,7 +19,7 @@ from dpsgd_explorer.dp.backends.native import team
 from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
 from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.backends.native.weighted_sum import WeightedSums
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, lost
+from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, underflow_bound
 
 #: The library's name, as pyproject.toml has it, without the platform's suffix.
 NAME = "_linear_products"
@@ -124,7 +124,7 @@ class LinearMaps:
             self._positions = max(self._positions, positions)
         self._numbers = numbers
         #: What underflow may take off the squared norms of the longest gradient.
-        self._lost = lost(numbers, torch.float32)
+        self._underflow = underflow_bound(numbers, torch.float32)
         self.sums = WeightedSums(sizes, before)
 
     @property
@@ -169,7 +169,7 @@ class LinearMaps:
             NORM_MARGIN,
         )
         team.run(compiled.function, job)
-        norms.add_(self._lost)
+        norms.add_(self._underflow)
         return MadeProducts(self, gradients, norms)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.backends.asynchronous import AsyncBackend
 from dpsgd_explorer.dp.backends.precision import in_precision
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, lost
+from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, underflow_bound
 from dpsgd_explorer.dp.backends.sample_rows import sample_rows
 from dpsgd_explorer.dp.backends.triton import rows as kernels
 from dpsgd_explorer.dp.backends.triton.noise import DeviceNoise
@@ -34,7 +34,7 @@ class TritonBackend(AsyncBackend):
         if kernels.is_supported(*rows):
             norms = kernels.squared_norms(rows, NORM_MARGIN)
             most = max(each.shape[1] for each in rows)
-            return norms.add_(lost(most, norms.dtype))
+            return norms.add_(underflow_bound(most, norms.dtype))
         return super().squared_norms(gradients)
 
     def add_weighted(
