@@ -11,10 +11,10 @@ from dpsgd_explorer.errors import ClassNotFoundError, ConfigError
 from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.classes.records import Class
+from dpsgd_explorer.web.forms.limits import HIDE, LOCK, read_limits
 from dpsgd_explorer.web.forms.trainer import trainer_controls
 from dpsgd_explorer.web.http.services import classes
 from dpsgd_explorer.web.http.visitor import current_visitor
-from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, read_limits
 
 SETUP = "setup"
 CLASS = "class_id"

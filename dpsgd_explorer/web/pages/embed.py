@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from dpsgd_explorer.web.api.answer_cache import cached_page, note_failure
 from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.forms.limits import FREE, HIDE, LOCK, Limits, read_limits
+from dpsgd_explorer.web.forms.starts import USUAL, Starts, read_starts
 from dpsgd_explorer.web.widgets.controls import controls_of, starts_of
-from dpsgd_explorer.web.widgets.limits import FREE, HIDE, LOCK, Limits, read_limits
 from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
-from dpsgd_explorer.web.widgets.starts import USUAL, Starts, read_starts
 
 LOG = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from dpsgd_explorer.web.figures.default_model import default_model_picture
 from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.recorded_run import accuracy_picture
 from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.forms.limits import FREE
 from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
 from dpsgd_explorer.web.questions.rounding import (
     limit,
@@ -24,7 +25,6 @@ from dpsgd_explorer.web.questions.rounding import (
 )
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
 from dpsgd_explorer.web.widgets import noise
-from dpsgd_explorer.web.widgets.limits import FREE
 from dpsgd_explorer.web.widgets.registry import Widget
 
 bp = Blueprint("home", __name__)

@@ -26,6 +26,7 @@ from dpsgd_explorer.web.forms.fields import (
     form_groups,
 )
 from dpsgd_explorer.web.forms.form import Form, read_form, to_query
+from dpsgd_explorer.web.forms.limits import HIDE, LOCK, Limits, read_limits
 from dpsgd_explorer.web.forms.trainer import trainer_controls
 from dpsgd_explorer.web.http.data_sets import (
     STAND_IN,
@@ -53,7 +54,6 @@ from dpsgd_explorer.web.recorded import runs as recorded
 from dpsgd_explorer.web.recorded.files import FOLDER
 from dpsgd_explorer.web.recorded.runs import RecordedRun
 from dpsgd_explorer.web.run_views.listing import RunRow
-from dpsgd_explorer.web.widgets.limits import HIDE, LOCK, Limits, read_limits
 
 DRAWN_DIGITS = 4  # of an accuracy that is drawn and not printed
 EPSILON_DIGITS = 3  # of an ε along the way; it is printed with fewer

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.chapters import by_digit, unfold
 from dpsgd_explorer.web.figures.regression import errors as regression_errors
+from dpsgd_explorer.web.forms.starts import Choices, Rules, Span
 from dpsgd_explorer.web.widgets import (
     accountant_race,
     clip_histogram,
@@ -19,7 +20,6 @@ from dpsgd_explorer.web.widgets import (
     three_way_twin,
     two_worlds,
 )
-from dpsgd_explorer.web.widgets.starts import Choices, Rules, Span
 
 CONTROLS: dict[str, dict[str, str]] = {
     "randomised-response": {

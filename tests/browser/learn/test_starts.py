@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.widgets.controls import STARTS
-from dpsgd_explorer.web.widgets.starts import Choices
 
 HELD = """(inputs) => inputs.filter((one) => one.type !== "radio" || one.checked)
   .map((one) => Number(one.value))"""

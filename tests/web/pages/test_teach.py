@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.forms.trainer import trainer_controls
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.widgets import two_worlds
@@ -19,7 +20,6 @@ from dpsgd_explorer.web.widgets.controls import (
     starts_of,
 )
 from dpsgd_explorer.web.widgets.registry import WIDGETS
-from dpsgd_explorer.web.widgets.starts import Choices
 from tests.web.reading import Page, page_data
 
 PAGE = {"Accept": "text/html"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.web.widgets.limits import WAY_OUT
+from dpsgd_explorer.web.forms.limits import WAY_OUT
 
 
 @dataclass(frozen=True)
