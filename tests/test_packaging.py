@@ -34,11 +34,11 @@ LOAD = """
 import sys
 from importlib import import_module
 from pathlib import Path
-from dpsgd_explorer.dp.backends.native.library import compiled_file, opened
+from dpsgd_explorer.dp.backends.native.library import compiled_file, load_library
 for module in sys.argv[1:]:
     package, _, name = module.rpartition(".")
     folder = Path(import_module(package).__file__).parent
-    print(opened(compiled_file(folder, name))._name)
+    print(load_library(compiled_file(folder, name))._name)
 """
 FOR_THE_SITE = {"flask", "plotly", "sqlalchemy", "huey", "gunicorn"}
 

@@ -1,4 +1,4 @@
-"""How a step computes on this machine: one backend for each type of device."""
+"""Backends: the tensor operations of a private step, one backend per type of device."""
 
 from __future__ import annotations
 
@@ -13,28 +13,33 @@ from dpsgd_explorer.dp.backends.native.backend import NativeBackend
 from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.backends.torch import TorchBackend
 from dpsgd_explorer.dp.backends.triton.backend import TritonBackend
-from dpsgd_explorer.dp.backends.triton.rows import installed
+from dpsgd_explorer.dp.backends.triton.rows import is_installed
 
 _BACKENDS: dict[str, TorchBackend] = {"cpu": NativeBackend()}
 
 
 def backend_of(values: Tensor) -> TorchBackend:
-    """Return the backend of the device that a tensor is on."""
-    # A tensor's flag is read in a third of the time that its device takes.
+    """Returns the backend of the device that holds a tensor."""
+    # Reading ``is_cpu`` takes a third of the time of reading ``device``.
     return backend_on("cpu" if values.is_cpu else values.device.type)
 
 
-def backend_on(kind: str) -> TorchBackend:
-    """Return the backend of a type of device, such as "cpu" or "cuda"."""
-    backend = _BACKENDS.get(kind)
-    return _new_backend(kind) if backend is None else backend
+def backend_on(device_type: str) -> TorchBackend:
+    """Returns the backend of a type of device, such as "cpu" or "cuda"."""
+    backend = _BACKENDS.get(device_type)
+    return _new_backend(device_type) if backend is None else backend
 
 
 @contextmanager
 def using(backend: TorchBackend, device: str = "cpu") -> Iterator[TorchBackend]:
-    """Compute with another backend on a type of device, inside the context.
+    """Replaces the backend of a type of device inside the context.
 
-    It holds for all threads of the process.  Contexts may be nested, not overlap.
+    The replacement applies to all threads of the process.  Contexts may be nested, but
+    must not overlap in any other way.
+
+    Args:
+        backend: The replacement, which the context returns.
+        device: Type of device, such as "cpu" or "cuda".
 
     Example:
         >>> import torch
@@ -54,20 +59,20 @@ def using(backend: TorchBackend, device: str = "cpu") -> Iterator[TorchBackend]:
 
 
 def keep_memory() -> Callable[[], None]:
-    """Let the C library keep freed memory until the returned function is called."""
+    """Makes the C library keep freed memory; returns a function that undoes this."""
     return HEAP.ask(KEPT)
 
 
 def release_memory() -> None:
-    """Give the memory of earlier passes back to the system."""
+    """Returns cached memory of earlier passes to the system."""
     POOL.release()
     HEAP.trim()
 
 
-def _new_backend(kind: str) -> TorchBackend:
-    """Return the backend of a type of device that is met for the first time."""
-    if kind != "cuda":
-        made = TorchBackend()
+def _new_backend(device_type: str) -> TorchBackend:
+    """Creates and registers the backend of a type of device without one."""
+    if device_type != "cuda":
+        backend = TorchBackend()
     else:
-        made = TritonBackend() if installed() else AsyncBackend()
-    return _BACKENDS.setdefault(kind, made)
+        backend = TritonBackend() if is_installed() else AsyncBackend()
+    return _BACKENDS.setdefault(device_type, backend)

@@ -1,10 +1,10 @@
-"""Float32 products in full precision, whatever torch's settings allow.
+"""Products of float32 numbers in float32, although torch's settings allow less.
 
-``torch.set_float32_matmul_precision`` and its kin let products of float32 numbers be
-made of their first 8 or 11 bits (bfloat16, TF32; the latter is torch's own default for
-convolutions on CUDA).  So does ``torch.autocast``, where backward is called inside it
-or a first batch is checked there.  The bounds of ``backends.rounding`` are those of 24
-bits, so norms and clipped sums are computed with that permission withdrawn.
+``torch.set_float32_matmul_precision`` and related settings let a product of float32
+numbers round them to 8 or 11 bits (bfloat16, TF32).  TF32 is torch's default for
+convolutions on CUDA.  ``torch.autocast`` also lowers the precision, if backward is
+called inside it or a first batch is checked there.  The bounds of ``backends.rounding``
+assume 24 bits, so norms and clipped sums are computed with these settings overridden.
 """
 
 from __future__ import annotations
@@ -17,89 +17,101 @@ from typing import Any
 
 import torch
 
-#: Types of devices that autocast is enabled for, each by itself.
-AUTOCAST = ("cpu", "cuda")
-#: Settings under which products are in float32; "none" is torch's default.
-EXACT = ("ieee", "none")
-_AS_IT_IS = nullcontext()
+#: Types of devices for which autocast may be enabled.
+AUTOCAST_DEVICES = ("cpu", "cuda")
+#: Values of a setting that keep float32 products in float32; "none" is the default.
+FLOAT32_SETTINGS = ("ieee", "none")
+_NO_OVERRIDE = nullcontext()
 
 
 class Verified:
-    """Whether the permission was measured to change nothing on this processor.
+    """Settings that were measured to change no result on this processor.
 
-    ``training.cpu.kernels`` sets it while it uses oneDNN's products, after its probe.
+    Attributes:
+        products: If True, the setting for oneDNN's matrix products is not overridden.
+            ``training.cpu.kernels`` sets it while it uses these products, after a
+            measurement.
     """
 
     products = False
 
 
-class Withdrawal:
-    """The permission, withdrawn for as long as any thread needs that.
+class Override:
+    """Full precision for the whole process, while at least one thread needs it.
 
-    The settings are those of the whole process.  Whoever leaves last restores them: a
-    thread that restored its own would give the permission back to all others.
+    The settings are global.  The last thread that ends its override restores them: if
+    each thread restored them, others would continue in lower precision.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._lowered: list[tuple[Any, str]] = []
+        self._overridden: list[tuple[Any, str]] = []
 
     def is_needed(self, backends: Sequence[Any]) -> bool:
-        """Return False if nothing is permitted, in this thread and by the process."""
+        """Returns False if neither the process nor this thread allows less precision.
+
+        Args:
+            backends: torch's settings.
+        """
         with self._lock:
             if self._users:
                 return True
             for backend in backends:
-                if backend.fp32_precision not in EXACT:
+                if backend.fp32_precision not in FLOAT32_SETTINGS:
                     return True
-        return any(map(torch.is_autocast_enabled, AUTOCAST))
+        return any(map(torch.is_autocast_enabled, AUTOCAST_DEVICES))
 
     def begin(self, backends: Sequence[Any]) -> None:
-        """Withdraw the permission, until ``end`` was called as often."""
+        """Overrides the settings until each ``begin`` has had its ``end``."""
         with self._lock:
             self._users += 1
             for backend in backends:
-                if backend.fp32_precision not in EXACT:
-                    self._lowered.append((backend, backend.fp32_precision))
+                if backend.fp32_precision not in FLOAT32_SETTINGS:
+                    self._overridden.append((backend, backend.fp32_precision))
                     backend.fp32_precision = "ieee"
 
     def end(self) -> None:
-        """Give the permission back, if no other thread needs it withdrawn."""
+        """Restores the settings if no other thread needs full precision."""
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                for backend, before in self._lowered:
+                for backend, before in self._overridden:
                     backend.fp32_precision = before
-                self._lowered = []
+                self._overridden = []
 
 
-WITHDRAWAL = Withdrawal()
+#: The override of this process.
+OVERRIDE = Override()
 
 
 def full_precision() -> AbstractContextManager[None]:
-    """Compute products of float32 numbers in float32 inside the context."""
-    backends = _backends(Verified.products)
-    return _withdrawn(backends) if WITHDRAWAL.is_needed(backends) else _AS_IT_IS
+    """Computes products of float32 numbers in float32 inside the context."""
+    backends = _settings(Verified.products)
+    return _overridden(backends) if OVERRIDE.is_needed(backends) else _NO_OVERRIDE
 
 
 @contextmanager
-def _withdrawn(backends: Sequence[Any]) -> Iterator[None]:
-    """Withdraw the permission of those that have it inside the context."""
-    WITHDRAWAL.begin(backends)
+def _overridden(backends: Sequence[Any]) -> Iterator[None]:
+    """Overrides these settings, and disables autocast, inside the context."""
+    OVERRIDE.begin(backends)
     try:
         with ExitStack() as autocasts:
-            for device in AUTOCAST:
+            for device in AUTOCAST_DEVICES:
                 if torch.is_autocast_enabled(device):
                     autocasts.enter_context(torch.autocast(device, enabled=False))
             yield
     finally:
-        WITHDRAWAL.end()
+        OVERRIDE.end()
 
 
 @cache
-def _backends(verified: bool) -> tuple[Any, ...]:
-    """Return the settings to be withdrawn; their values are read anew each time."""
+def _settings(verified: bool) -> tuple[Any, ...]:
+    """Returns torch's objects whose attribute ``fp32_precision`` is overridden.
+
+    Args:
+        verified: If True, oneDNN's matrix products are left out; see ``Verified``.
+    """
     backends: list[Any] = [torch.backends.mkldnn.conv]  # type: ignore[attr-defined]
     if not verified:
         backends.append(torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]

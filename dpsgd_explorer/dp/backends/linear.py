@@ -1,8 +1,8 @@
-"""The forms of a layer call that every backend can measure and sum by products.
+"""Calls of linear maps, their per-sample gradients, and sums over these gradients.
 
 A linear map y = x W^T + b over T positions has the per-sample gradients sum_t g_t x_t^T
-of the weight and sum_t g_t of the bias.  Without positions (T = 1) these are one outer
-product, whose squared norm is ||g||^2 (||x||^2 + 1).
+of the weight and sum_t g_t of the bias, with g the gradients of y.  Without positions
+(T = 1) both are one outer product, whose squared norm is ||g||^2 (||x||^2 + 1).
 
 Source: Goodfellow (2015), arXiv:1510.01799 (T = 1).
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 class LinearMap(NamedTuple):
-    """A map y = x W^T + b of a batch, whose weight is trained.
+    """A call of a map y = x W^T + b, whose weight is trained.
 
     Attributes:
         inputs: x, [B, T, d].
@@ -33,10 +33,10 @@ class LinearGradients(NamedTuple):
     """Per-sample gradients of a linear map.
 
     Attributes:
-        weight: [B, p, d]; None if it is not trained.
-        bias: [B, p]; None if it is not trained.
-        squared_norms: Squared norms of both together, [B], never too small; None if
-            they were not computed on the way.
+        weight: [B, p, d]; None if the weight is not trained.
+        bias: [B, p]; None if the bias is not trained.
+        squared_norms: Squared norms of weight and bias together, [B], never too small;
+            None if the backend has not computed them.
     """
 
     weight: Tensor | None
@@ -44,7 +44,7 @@ class LinearGradients(NamedTuple):
     squared_norms: Tensor | None
 
     def named(self, weight: str = "weight", bias: str = "bias") -> dict[str, Tensor]:
-        """Return {name: gradients} of what is trained."""
+        """Returns {name: gradients} of the trained parameters."""
         both = {weight: self.weight, bias: self.bias}
         return {name: values for name, values in both.items() if values is not None}
 
@@ -54,26 +54,27 @@ class JoinedMaps(Protocol):
 
     @property
     def batch_size(self) -> int:
-        """B."""
+        """Number of samples, B."""
 
     def products(self, samples: range) -> JoinedGradients:
-        """Return the gradients of consecutive samples by all maps."""
+        """Returns the gradients of consecutive samples by all maps."""
 
 
 class JoinedGradients(Protocol):
-    """Per-sample gradients of several linear maps, in one piece of memory."""
+    """Per-sample gradients of several linear maps, in one block of memory."""
 
     squared_norms: Tensor
-    """[maps, B], of each map's weight and bias together; never too small."""
+    """Squared norms of weight and bias together, [maps, B]; never too small."""
 
     def add_weighted(
         self, weights: Sequence[Tensor], totals: Sequence[Sequence[Tensor]]
     ) -> None:
-        """Add sum_i weights[m][i] * gradient_i of each map m to its totals.
+        """Adds sum_i weights[m][i] * gradient_i of each map m to the map's totals.
 
         Args:
-            weights: [B] of each map.
-            totals: Sum of the weight [p, d], and of the bias [p] if it is trained.
+            weights: [B] for each map.
+            totals: For each map the sum of its weight [p, d], and the sum of its bias
+                [p] if the bias is trained.
         """
 
 
@@ -82,7 +83,7 @@ class OuterProductCall(NamedTuple):
 
     Attributes:
         inputs: x, [B, d].
-        backprops: g, [B, p].
+        backprops: Gradients g of the outputs, [B, p].
     """
 
     inputs: Tensor
@@ -90,19 +91,19 @@ class OuterProductCall(NamedTuple):
 
     @property
     def kind(self) -> Hashable:
-        """Equal for calls that may be measured together."""
+        """Equal for calls whose norms a backend can compute together."""
         x, g = self
         return x.shape[0], x.dtype, g.dtype, g.device
 
 
 class WeightedCall(NamedTuple):
-    """A call, the factor of each sample, and the sums to which it is added.
+    """A call, the weights of its samples, and the sums that its gradients are added to.
 
     Attributes:
         call: x and g.
         weights: [B].
-        weight: Sum of the gradients of the weight, [p, d].
-        bias: Sum of the gradients of the bias, [p].
+        weight: Sum of the weight's gradients, [p, d].
+        bias: Sum of the bias's gradients, [p].
     """
 
     call: OuterProductCall

@@ -1,4 +1,10 @@
-"""The steps of an LSTM's cell over a sequence, forward and back, by torch."""
+"""The steps of an LSTM cell over a sequence, forward and backward, with torch.
+
+T steps, B samples, H hidden units, P outputs (H without a projection).  Gates are in
+torch's order i, f, g, o; h is the hidden state and c the memory:
+
+    c = f c' + i g,   h = o tanh(c), projected if the cell has a projection
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,13 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-#: Steps whose factors torch computes together: few calls, and in cache.
-STEPS_AT_ONCE = 16
+#: Steps whose backward factors are computed together: more steps need fewer calls, but
+#: their factors must stay in cache until they are used.
+STEPS_PER_BLOCK = 16
 
 
 class CellWeights(Protocol):
-    """What the steps of a sequence read of a cell; see ``layers.recurrent_cells``."""
+    """The attributes of a cell that the steps read; see ``layers.recurrent_cells``."""
 
     weight_hh: Tensor
     projection: Tensor | None
@@ -21,28 +28,30 @@ class CellWeights(Protocol):
     reverse: bool
 
     def steps(self, length: int) -> list[int]:
-        """Return the steps in their order of execution."""
+        """Returns the steps in their order of execution."""
 
     def keep(self, t: int, new: Tensor, old: Tensor) -> Tensor:
-        """Return the new state of sequences that have a step t, and others' old one."""
+        """Returns the new state of samples with a step t, and the old one of others."""
 
 
 class Steps(ABC):
-    """The steps of an LSTM's cell over a whole sequence.
+    """The steps of an LSTM cell over a whole sequence.
 
-    Its cell, which has the weights, the order and the ends of the steps, is an
-    argument: a reference to it would be a circle, and memory be freed late.
+    The cell has the weights, the order of the steps, and the end of each sample.  It is
+    an argument of each method: an attribute would create a reference cycle, which frees
+    memory late.
 
     Args:
-        gates: [T, B, 4 H], contiguous.  ``forward`` finds what the inputs' map gives,
-            ``backward`` leaves the gradients of the gates, to save memory.
+        gates: [T, B, 4 H], contiguous.  Initially the linear map of the inputs;
+            ``forward`` overwrites it with the gates, and ``backward`` with the gates'
+            gradients, to save memory.
 
     Attributes:
         unprojected: o tanh(c), [T, B, H], after ``forward``.
-        hidden_before: h before each step, [T, B, P], samples first in memory, as the
-            rule of the gates reads them.
+        hidden_before: h before each step, [T, B, P], after ``forward``.  Samples come
+            first in memory, as the rule of the gates reads them.
         projected_gradients: Gradients of the projection's results, [T, B, P], after
-            ``backward``; only where there is a projection.
+            ``backward``; only if the cell has a projection.
     """
 
     unprojected: Tensor
@@ -56,37 +65,60 @@ class Steps(ABC):
     def forward(
         self, cell: CellWeights, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the outputs, [T, B, P], and the last h and c."""
+        """Runs all steps.
+
+        Args:
+            cell: Weights and order of the steps.
+            h: Hidden state before the first step, [B, P].
+            c: Memory before the first step, [B, H].
+
+        Returns:
+            The outputs, [T, B, P], and h and c after the last step.
+        """
 
     @abstractmethod
     def backward(
         self, cell: CellWeights, outputs: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the gradients of the first h and c from those of the results."""
+        """Runs all steps backward.
+
+        Args:
+            cell: Weights and order of the steps.
+            outputs: Gradients of the outputs, [T, B, P].
+            h: Gradient of h after the last step, [B, P].
+            c: Gradient of c after the last step, [B, H].
+
+        Returns:
+            The gradients of h and c before the first step.
+        """
 
 
-class Slopes(NamedTuple):
-    """The factors of one step of an LSTM's backward, [B, n, H] each.
+class BackwardFactors(NamedTuple):
+    """The factors of one backward step, [B, n, H] each.
 
-    With dm the gradient of m = o tanh(c) and dc that of c:
+    dm is the gradient of m = o tanh(c), dc the gradient of c, and c' the memory before
+    the step:
+
+        dc += dm o (1 - tanh(c)^2),   do = dm tanh(c) o (1 - o)
+        di = dc g i (1 - i),   df = dc c' f (1 - f),   dg = dc i (1 - g^2)
 
     Attributes:
-        m: o and tanh(c), which multiply dm.
-        of_m: 1 - tanh(c)^2 and o (1 - o), which multiply that: parts of dc and do.
-        c: g, the memory before, and i, which multiply dc.
-        of_c: i (1 - i), f (1 - f) and 1 - g^2, which multiply that: di, df and dg.
-        f: f, [B, H].
+        m_values: o and tanh(c).
+        m_slopes: 1 - tanh(c)^2 and o (1 - o).
+        c_values: g, c' and i.
+        c_slopes: i (1 - i), f (1 - f) and 1 - g^2.
+        forget: f, [B, H]; the gradient of c' is dc f.
     """
 
-    m: Tensor
-    of_m: Tensor
-    c: Tensor
-    of_c: Tensor
-    f: Tensor
+    m_values: Tensor
+    m_slopes: Tensor
+    c_values: Tensor
+    c_slopes: Tensor
+    forget: Tensor
 
 
 class TorchSteps(Steps):
-    """By torch's operations, on any device and of any precision."""
+    """The steps with torch's operations, on any device and in any precision."""
 
     def forward(
         self, cell: CellWeights, h: Tensor, c: Tensor
@@ -100,12 +132,12 @@ class TorchSteps(Steps):
             else gates.new_empty(length, batch, h.shape[1])
         )
         self._prepare()
-        # Steps are small: views of all of them are made at once, not one by one.
+        # Steps are small, so the views of all steps are created in one call.
         projected, hidden_before = outputs.unbind(0), [h] * length
         weight = cell.weight_hh.t()
         for t in cell.steps(length):
             hidden_before[t] = h
-            self._every[t].addmm_(h, weight)
+            self._step_gates[t].addmm_(h, weight)
             c = cell.keep(t, self._forward(t, c), c)
             m = self._states[t]
             if cell.projection is not None:
@@ -120,10 +152,10 @@ class TorchSteps(Steps):
     def backward(
         self, cell: CellWeights, outputs: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor]:
-        # Without a projection, the projected gradients are not read later, so one row
-        # serves for all steps.
-        every = outputs if cell.projection is not None else outputs[:1]
-        self.projected_gradients = torch.empty_like(every).expand_as(outputs)
+        # Without a projection, the projected gradients are not read later, so all steps
+        # overwrite one row.
+        rows = outputs if cell.projection is not None else outputs[:1]
+        self.projected_gradients = torch.empty_like(rows).expand_as(outputs)
         totals, arriving = self.projected_gradients.unbind(0), outputs.unbind(0)
         for t in reversed(cell.steps(len(outputs))):
             total = torch.add(arriving[t], h, out=totals[t])
@@ -132,14 +164,14 @@ class TorchSteps(Steps):
             dm = total if cell.projection is None else total @ cell.projection
             before = self._backward(t, dm, c)
             if cell.active is not None:
-                self._every[t].mul_(cell.active[t])
+                self._step_gates[t].mul_(cell.active[t])
             c = cell.keep(t, before, c)
-            h = cell.keep(t, self._every[t] @ cell.weight_hh, h)
+            h = cell.keep(t, self._step_gates[t] @ cell.weight_hh, h)
         return h, c
 
     def _prepare(self) -> None:
         gates, hidden = self.gates, self.unprojected.shape[2]
-        self._every, self._states = gates.unbind(0), self.unprojected.unbind(0)
+        self._step_gates, self._states = gates.unbind(0), self.unprojected.unbind(0)
         self._tanh_memory = torch.empty_like(self.unprojected)
         self._tanhs = self._tanh_memory.unbind(0)
         self._memory_before = [torch.empty(0)] * len(gates)
@@ -147,10 +179,10 @@ class TorchSteps(Steps):
         self._i, self._f, self._g, self._o = (
             gate.unbind(0) for gate in gates.chunk(4, 2)
         )
-        self._slopes: dict[int, Slopes] = {}
+        self._factors: dict[int, BackwardFactors] = {}
 
     def _forward(self, t: int, c: Tensor) -> Tensor:
-        """Run the element-wise part of step t; return the memory after it."""
+        """Runs the element-wise part of step t; returns the memory after the step."""
         self._memory_before[t] = c
         self._i_f[t].sigmoid_()
         self._o[t].sigmoid_()
@@ -161,36 +193,44 @@ class TorchSteps(Steps):
         return new
 
     def _backward(self, t: int, dm: Tensor, dc: Tensor) -> Tensor:
-        """Return the gradient of the memory before step t.
+        """Overwrites the gates of step t with their gradients.
 
         Args:
-            t: The step, in the reverse of their order.
+            t: The step; steps come in the reverse of their order.
             dm: Gradient of o tanh(c), [B, H].
-            dc: Gradient of the memory after it, [B, H].
+            dc: Gradient of the memory after the step, [B, H].
+
+        Returns:
+            The gradient of the memory before the step.
         """
-        if t not in self._slopes:
-            self._slopes = self._block(t)
-        slopes = self._slopes[t]
-        gates = self._every[t].unflatten(1, (4, -1))  # type: ignore[no-untyped-call]
-        # To the third and fourth place: what dc gets, and the gradient of o.
-        torch.mul(dm.unsqueeze(1) * slopes.m, slopes.of_m, out=gates[:, 2:])
+        if t not in self._factors:
+            self._factors = self._block_factors(t)
+        factors = self._factors[t]
+        gates = self._step_gates[t].unflatten(1, (4, -1))  # type: ignore[no-untyped-call]
+        # One product for two results: the summand of dc, in the memory of gate g, and
+        # the gradient of o.
+        torch.mul(
+            dm.unsqueeze(1) * factors.m_values, factors.m_slopes, out=gates[:, 2:]
+        )
         total = dc + gates[:, 2]
-        torch.mul(total.unsqueeze(1) * slopes.c, slopes.of_c, out=gates[:, :3])
-        before: Tensor = total * slopes.f
+        torch.mul(
+            total.unsqueeze(1) * factors.c_values, factors.c_slopes, out=gates[:, :3]
+        )
+        before: Tensor = total * factors.forget
         return before
 
-    def _block(self, t: int) -> dict[int, Slopes]:
-        """Return {step: factors} of the steps beside t, made for all at once."""
-        first = t - t % STEPS_AT_ONCE
-        block = slice(first, first + STEPS_AT_ONCE)
+    def _block_factors(self, t: int) -> dict[int, BackwardFactors]:
+        """Returns {step: factors} for all steps of the block that contains t."""
+        first = t - t % STEPS_PER_BLOCK
+        block = slice(first, first + STEPS_PER_BLOCK)
         i, f, g, o = self.gates[block].chunk(4, 2)
         tanh, before = self._tanh_memory[block], torch.stack(self._memory_before[block])
-        of_all = (
+        stacked = (
             torch.stack([o, tanh], 2),
             torch.stack([1 - tanh.square(), o * (1 - o)], 2),
             torch.stack([g, before, i], 2),
             torch.stack([i * (1 - i), f * (1 - f), 1 - g.square()], 2),
             f.clone(),
         )
-        each = zip(*(factors.unbind(0) for factors in of_all), strict=True)
-        return {first + i: Slopes(*factors) for i, factors in enumerate(each)}
+        steps = zip(*(factors.unbind(0) for factors in stacked), strict=True)
+        return {first + i: BackwardFactors(*step) for i, step in enumerate(steps)}

@@ -1,4 +1,4 @@
-"""The precision in which gradients, norms and sums are held."""
+"""Dtypes of gradients, norms and sums."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 @cache
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the parameter's dtype, but at least float32."""
+    """Returns the dtype of norms and sums: the parameter's, but at least float32."""
     return torch.promote_types(dtype, torch.float32)
 
 
 def in_precision(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return floating-point values in this dtype, and others unchanged."""
-    same = values.dtype is dtype or not values.is_floating_point()
-    return values if same else values.to(dtype)
+    """Returns floating-point values in this dtype, and other values unchanged."""
+    is_unchanged = values.dtype is dtype or not values.is_floating_point()
+    return values if is_unchanged else values.to(dtype)

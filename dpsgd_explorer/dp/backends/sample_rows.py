@@ -1,4 +1,4 @@
-"""Gradients of samples as rows of numbers, in the order in which they lie in memory."""
+"""Per-sample gradients as rows of a matrix, with the entries in memory order."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from torch import Tensor
 
 
 def memory_order(gradient: Tensor) -> list[int]:
-    """Return the dimensions after the first, from the widest stride to the smallest.
+    """Returns all dimensions but the first, from the largest stride to the smallest.
 
-    A matrix product gives the gradient of a convolution in another memory order than
-    its weight has.  A norm does not depend on the order; a weighted sum is permuted
-    once, after the samples are added.
+    A matrix product may give the gradient of a convolution in another memory order than
+    the weight's.  Norms do not depend on the order.  A weighted sum is permuted once,
+    after the samples are added.
     """
     strides = gradient.stride()
     return sorted(range(1, gradient.dim()), key=lambda d: -strides[d])
 
 
 def sample_rows(gradient: Tensor) -> Tensor:
-    """Return [B, *shape] as [B, P], entries in memory order: a view if there is one."""
-    if gradient.dim() == 1:  # of a parameter that is one number
+    """Returns [B, *shape] as [B, P], entries in memory order; a view if possible."""
+    if gradient.dim() == 1:  # The parameter is a single number.
         return gradient.unsqueeze(1)
     if gradient.is_contiguous():
         return gradient.flatten(1)

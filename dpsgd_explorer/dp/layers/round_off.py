@@ -34,7 +34,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, underflow_bound
+from dpsgd_explorer.dp.backends.rounding import EXTRA_ROUNDINGS, gamma, underflow_bound
 
 #: Entries per block of a sum in a Gram matrix.
 GRAM_BLOCK = 256
@@ -129,7 +129,7 @@ def inner_products(
     """Return sum_st K_st R_st of two calls with their lengths; doubled for a pair."""
     k, r = inputs.values, outputs.values
     value = (k * r).sum(-1).sum(-1)
-    additions = sum(k.shape[1:]) + AROUND
+    additions = sum(k.shape[1:]) + EXTRA_ROUNDINGS
     of_inputs = gamma(inputs.terms, k.dtype) + gamma(additions, k.dtype)
     of_outputs = gamma(outputs.terms, k.dtype)
     error = of_inputs * _quadratic(first.inputs, r, second.inputs)
@@ -149,7 +149,7 @@ def gram_norms(inputs: Gram, outputs: Gram) -> Tensor:
         squares = inputs.own_squares() * outputs.own_squares()
         largest = squares.sqrt_().sum(-1)
         value = (inputs.values * outputs.values).sum((-2, -1))
-        terms = inputs.terms + outputs.terms + positions**2 + AROUND
+        terms = inputs.terms + outputs.terms + positions**2 + EXTRA_ROUNDINGS
         error = largest.square().mul_(gamma(terms, value.dtype))
         error += _underflow(inputs, outputs, factor_lengths, factor_lengths)
         return upper_squares(Inner(value, error), largest, positions)
@@ -181,7 +181,7 @@ def upper_squares(found: Inner, largest: Tensor, positions: int) -> Tensor:
         positions: T, the number of terms per sample in the clipped sum.
     """
     norms = found.error.mul(SLACK).add_(found.value).clamp_(min=0.0).sqrt_()
-    of_sum = SLACK * gamma(positions + AROUND, norms.dtype)
+    of_sum = SLACK * gamma(positions + EXTRA_ROUNDINGS, norms.dtype)
     return norms.add_(largest, alpha=of_sum).square_()
 
 
@@ -195,7 +195,8 @@ def upper_norms(found: Tensor, added: Tensor, positions: int) -> Tensor:
         added: Sums of the vectors' norms.
         positions: Largest number of terms.
     """
-    return found.add(added, alpha=2 * SLACK * gamma(positions + AROUND, found.dtype))
+    alpha = 2 * SLACK * gamma(positions + EXTRA_ROUNDINGS, found.dtype)
+    return found.add(added, alpha=alpha)
 
 
 def excess(positions: int, inputs: int, outputs: int) -> float:

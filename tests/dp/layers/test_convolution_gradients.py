@@ -61,7 +61,7 @@ def test_the_compiled_method_gives_autograds_gradients(drawn, lanes, number):
     lanes = min(lanes, compiled.lanes)
     with pytest.MonkeyPatch.context() as patch, threads(number):
         patch.setattr(products, "installed", lambda: compiled._replace(lanes=lanes))
-        patch.setattr(products, "MANY", 1)
+        patch.setattr(products, "MIN_PARALLEL_PRODUCTS", 1)
         assert_autograds("direct", drawn, torch.float32, {"rtol": 1e-4, "atol": 1e-5})
 
 
@@ -95,7 +95,10 @@ FAULTS = {
         "positions - t < BLOCK ? positions - t : BLOCK",
         "BLOCK / 4",
     ),
-    "samples share their entries": ("own = job->x + i * job->entries", "own = job->x"),
+    "samples share their entries": (
+        "entries = job->x + i * job->entries",
+        "entries = job->x",
+    ),
     "one vector of a pair": ("&squares, 2);", "&squares, 1);"),
     "blocks share their channels": ("(i * job->channels + o)", "(i * job->channels)"),
     "squares of the first entry alone": (
@@ -207,7 +210,7 @@ def test_a_gradient_in_another_order_is_not_copied():
 def test_neither_threads_nor_their_absence_change_a_bit(starts, monkeypatch):
     compiled = compiled_today(products)
     monkeypatch.setattr(products, "installed", lambda: compiled)
-    monkeypatch.setattr(products, "MANY", 1)
+    monkeypatch.setattr(products, "MIN_PARALLEL_PRODUCTS", 1)
     if not starts:
         monkeypatch.setattr(team, "_openmp", lambda: None)
     x, g = torch.randn(40, 3, 9, 9), torch.randn(40, 24, 7, 7)

@@ -90,13 +90,13 @@ def is_right(shape, **options):
 def test_steps_are_those_of_torch(shape, ragged, reverse, lanes, number, monkeypatch):
     compiled = with_lanes(compiled_today(lstm_steps), lanes)
     monkeypatch.setattr(lstm_steps, "installed", lambda: compiled)
-    monkeypatch.setattr(lstm_steps, "MANY", 1)
+    monkeypatch.setattr(lstm_steps, "MIN_PARALLEL_PRODUCTS", 1)
     with threads(number):
         assert is_right(shape, ragged=ragged, reverse=reverse)
 
 
 def test_neither_threads_nor_samples_beside_it_change_a_bit(monkeypatch):
-    monkeypatch.setattr(lstm_steps, "MANY", 1)
+    monkeypatch.setattr(lstm_steps, "MIN_PARALLEL_PRODUCTS", 1)
     lstm, _ = weights(20, 20)
     gates, h, c = torch.randn(4, 50, 80), torch.randn(50, 20), torch.randn(50, 20)
 
@@ -209,8 +209,8 @@ FAULTS = {
     "a coefficient": ("0x1.555554p-3f", "0x1.565554p-3f"),
     "rows of a product are one": ("at_most(first + r, rows - 1)", "0"),
     "a product replaces what the inputs give": (
-        "if (adds) copy(part, to, wide);",
-        "memset(part, 0, 4 * wide);",
+        "if (adds) copy(part, to, count);",
+        "memset(part, 0, 4 * count);",
     ),
     "half of a product's columns": ("sum[r][1] += row[r][k] * high;", ""),
     "blocks of a matrix are one": ("o / BLOCK * BLOCK * inputs", "0"),

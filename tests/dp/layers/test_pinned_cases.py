@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.backends.lstm import STEPS_AT_ONCE
+from dpsgd_explorer.dp.backends.lstm import STEPS_PER_BLOCK
 from tests.dp.layers.cases import Ragged
 from tests.dp.layers.oracle import Case, check_every_way
 from tests.dp.layers.sequence_cases import Attention, Recurrence
@@ -51,7 +51,7 @@ def keys_of_another_width():
 
 def more_steps_than_are_made_together():
     layer = nn.LSTM(2, 3, bidirectional=True, proj_size=2, batch_first=True)
-    steps = STEPS_AT_ONCE + 3
+    steps = STEPS_PER_BLOCK + 3
     return Recurrence(layer, False), (torch.randn(2, steps, 2), torch.tensor([1, 1]))
 
 

@@ -127,7 +127,7 @@ def convolution_gradients():
                 f"{test}[patches]",
             ),
             "a norm rounded as it comes": (
-                alter(by_loop, _OF_SQUARES=0.0),
+                alter(by_loop, NORM_MARGIN=1.0),
                 f"{compiled}[16-1]",
             ),
         },

@@ -220,7 +220,7 @@ def rounding():
                 f"{length}[1000]",
             ),
             "a length in one long addition": (
-                alter(bounds, LENGTH_BLOCK=2**30),
+                alter(bounds, BLOCK_ENTRIES=2**30),
                 f"{length}[1048577]",
             ),
         },

@@ -232,7 +232,7 @@ FAULTS = {
     ),
     "a sign is lost": ("? cosine : sine) ^ sine_sign", "? cosine : sine)"),
     "cosines only": ("fmaf(r, w.sine, second[i])", "fmaf(r, w.cosine, second[i])"),
-    "few bits": ("low = (int32_t)bits & LAST", "low = 0"),
+    "few bits": ("low = (int32_t)bits & MAX_INT32", "low = 0"),
     "a coefficient": ("-0x1.000226p-2f", "-0x1.010226p-2f"),
     "U near 1 is rounded": ("? -least : f", "? f : f"),
     "sines are not divided": (

@@ -1,1 +1,1 @@
-"""Kernels for CPUs, compiled from C where a compiler was found."""
+"""Kernels for CPUs, compiled from C if a compiler was found at install time."""

@@ -1,7 +1,7 @@
-"""The backend of CPUs: compiled loops for float32, where a compiler was found.
+"""The backend of CPUs: compiled loops for float32, if a compiler was found at install.
 
-Each method takes its loop if the loop was compiled, this processor has AVX2 and the
-tensors are such as it reads; else it calls torch's.
+Each method uses its loop if the loop is compiled, the processor has AVX2 and the loop
+supports the tensors.  Otherwise it calls torch's operations.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from dpsgd_explorer.dp.backends.native import (
     outer_products,
     weighted_sum,
 )
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma
+from dpsgd_explorer.dp.backends.rounding import EXTRA_ROUNDINGS, gamma
 from dpsgd_explorer.dp.backends.torch import Norms, TorchBackend
 
-#: Covers what rounding takes off a product of two sums of squares.
-_OUTER_MARGIN = 1 + gamma(2 * outer_products.ROUNDINGS + AROUND, torch.float32)
+#: Factor that makes a computed product of two sums of squares an upper bound.
+_OUTER_MARGIN = 1 + gamma(2 * outer_products.ROUNDINGS + EXTRA_ROUNDINGS, torch.float32)
 
 
 class NativeBackend(TorchBackend):
-    """Compiled loops on float32, torch's operations on everything else."""
+    """Compiled loops for float32, torch's operations for all other tensors."""
 
     def _add_rows(self, rows: Tensor, weights: Tensor, total: Tensor) -> None:
         if weighted_sum.is_supported(rows, weights, total):
@@ -66,8 +66,8 @@ class NativeBackend(TorchBackend):
         compiled: list[WeightedCall] = []
         others: list[WeightedCall] = []
         for call in calls:
-            supported = outer_products.sum_is_supported(call)
-            (compiled if supported else others).append(call)
+            is_supported = outer_products.is_sum_supported(call)
+            (compiled if is_supported else others).append(call)
         if compiled:
             outer_products.add_weighted(compiled, scale)
         if others:
@@ -105,9 +105,9 @@ class NativeBackend(TorchBackend):
         scale: float,
         shift: float,
         divisor: float,
-        by_torch: BoxMuller,
+        transform: BoxMuller,
     ) -> float:
         compiled = box_muller.installed() if box_muller.is_supported(values) else None
         if compiled is not None:
             return compiled(values, bits, scale, shift, divisor)
-        return super().add_normals(values, bits, scale, shift, divisor, by_torch)
+        return super().add_normals(values, bits, scale, shift, divisor, transform)

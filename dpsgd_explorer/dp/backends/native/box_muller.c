@@ -1,16 +1,16 @@
-/* Normal numbers from random bits, added to a sum and rounded to a grid: one pass.
+/* Adds normal numbers from random bits to a sum and rounds it to a grid, in one pass.
 
-   The transform, its source and what is idealised are described in secure.py; this file
-   computes what box_muller.py computes with torch, in registers.  The polynomials are
-   minimax fits, printed by `python -m tools.fit_box_muller`; their errors are below a
-   seventh of the rounding of a float. */
+   noise/secure.py describes the transform, its source and what it idealizes;
+   backends/box_muller.py computes it with torch.  The polynomials are minimax fits,
+   printed by `python -m tools.fit_box_muller`.  Their errors are below a seventh of the
+   rounding of a float. */
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* One copy for each level of x86-64; the loader chooses by the processor. */
+/* The compiler makes one copy for each level of x86-64, and the loader chooses one. */
 #if defined(__x86_64__)
 #define FOR_EACH_PROCESSOR \
     __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -19,20 +19,21 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-/* log(1 + f) = f - f^2 / 2 + f^3 LOG(f), f from sqrt(1/2) - 1 to sqrt(2) - 1 */
+/* log(1 + f) = f - f^2 / 2 + f^3 LOG(f) for f from sqrt(1/2) - 1 to sqrt(2) - 1 */
 static const float LOG[8] = {
     0x1.555554p-2f, -0x1.000226p-2f, 0x1.99a008p-3f, -0x1.547248p-3f,
     0x1.22da2ep-3f, -0x1.0d8534p-3f, 0x1.055afp-3f, -0x1.38b49cp-4f,
 };
-/* sin(x) = x + x^3 SIN(x^2), cos(x) = 1 - x^2 / 2 + x^4 COS(x^2), |x| up to pi / 4 */
+/* sin(x) = x + x^3 SIN(x^2), cos(x) = 1 - x^2 / 2 + x^4 COS(x^2) for |x| <= pi / 4 */
 static const float SIN[3] = {-0x1.555546p-3f, 0x1.11073cp-7f, -0x1.9943e4p-13f};
 static const float COS[3] = {0x1.55554ap-5f, -0x1.6c0c34p-10f, 0x1.99eb9ep-16f};
-/* log(2) in two parts, and pi 2^-31 */
+/* log(2) as the sum of two floats */
 static const float LN2[2] = {0x1.62e43p-1f, -0x1.05c61p-29f};
+/* radians per step of an angle of 32 bits, pi 2^-31 */
 static const float TURN = 0x1.921fb6p-30f;
 
 static const int32_t SQRT_HALF = 0x3f3504f3; /* the bits of sqrt(1/2) */
-static const int32_t LAST = 0x7fffffff;
+static const int32_t MAX_INT32 = 0x7fffffff;
 
 INLINE float of_bits(int32_t bits) {
     float x;
@@ -58,12 +59,12 @@ INLINE float log_polynomial(float f) {
     return fmaf(fmaf(p, f, LOG[1]), f, LOG[0]);
 }
 
-/* sqrt(-log U), U the fraction of the bits.  Near 1 the logarithm is taken of
-   1 - (1 - U): the difference in brackets has all its digits, U has not. */
+/* Returns sqrt(-log U), with U the fraction of the bits.  Near 1 a float has too few
+   digits for U, but not for 1 - U, so the logarithm is computed from 1 - U. */
 INLINE float radius(int64_t bits) {
-    int32_t high = (int32_t)(bits >> 32) & LAST, low = (int32_t)bits & LAST;
-    int32_t is_upper = high >> 30, flip = -is_upper & LAST;
-    float least = fraction(high ^ flip, low ^ flip); /* of U and 1 - U */
+    int32_t high = (int32_t)(bits >> 32) & MAX_INT32, low = (int32_t)bits & MAX_INT32;
+    int32_t is_upper = high >> 30, flip = -is_upper & MAX_INT32;
+    float least = fraction(high ^ flip, low ^ flip); /* the smaller of U and 1 - U */
     float u = is_upper ? 1.0f - least : least;
     int32_t exponent = (bits_of(u) - SQRT_HALF) >> 23; /* u = 2^exponent (1 + f) */
     float f = of_bits(bits_of(u) - exponent * (1 << 23)) - 1.0f;
@@ -78,7 +79,8 @@ struct wave {
     float cosine, sine;
 };
 
-/* Of the angle pi 2^-31 bits: the nearest quarter turn is taken off in whole numbers. */
+/* Returns cosine and sine of the angle pi 2^-31 bits.  The nearest quarter turn is
+   subtracted in integers, which is exact. */
 INLINE struct wave wave(int32_t bits) {
     uint32_t angle = (uint32_t)bits;
     uint32_t quarters = (angle + 0x20000000u) >> 30;
@@ -98,16 +100,18 @@ INLINE struct wave wave(int32_t bits) {
     return result;
 }
 
-/* Adding a shift of 1.5 / eps grid steps rounds to whole steps. */
+/* Rounds to whole grid steps: the spacing of floats near the shift, 1.5 / eps grid
+   steps, is one grid step. */
 INLINE float on_grid(float value, float shift) {
     return (value + shift) - shift;
 }
 
-/* Add scale sqrt(-log U) (cos t, sin t) to pairs of a sum, each entry rounded once
-   before the grid, and divide.  Return the sum's squared norm.
+/* Adds scale sqrt(-log U) (cos t, sin t) to the values, rounds to the grid and divides.
+   Each sum is rounded once before it is rounded to the grid.  Returns the values'
+   squared norm before the noise.
 
-   values: [count]; cosines go to the first half, sines to the rest.
-   radius_bits: [ceil(count / 2)], 62 bits of each are used.
+   values: [count]; cosines are added to the first half, sines to the second.
+   radius_bits: [ceil(count / 2)], of which 62 bits each are used.
    angle_bits: [ceil(count / 2)]. */
 FOR_EACH_PROCESSOR
 float add_normals_and_divide(float *restrict values, ptrdiff_t count,
@@ -125,7 +129,7 @@ float add_normals_and_divide(float *restrict values, ptrdiff_t count,
         first[i] = on_grid(fmaf(r, w.cosine, first[i]), shift) / divisor;
         second[i] = on_grid(fmaf(r, w.sine, second[i]), shift) / divisor;
     }
-    if (pairs < half) { /* the last pair gives one number */
+    if (pairs < half) { /* count is odd: the sine of the last pair is not used */
         float r = radius(radius_bits[pairs]) * scale;
         float sum = fmaf(r, wave(angle_bits[pairs]).cosine, first[pairs]);
         square += first[pairs] * first[pairs];
@@ -134,8 +138,8 @@ float add_normals_and_divide(float *restrict values, ptrdiff_t count,
     return square;
 }
 
-/* Whether this processor multiplies and adds with one rounding; without it the
-   C library computes that, slowly. */
+/* Returns 1 if this processor has a fused multiply-add.  Without it, fmaf is a slow
+   function of the C library. */
 int rounds_once(void) {
 #if defined(__x86_64__)
     return __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2");

@@ -1,4 +1,4 @@
-"""Box-Muller compiled from ``box_muller.c``, where that was done at install time."""
+"""The Box-Muller transform of ``box_muller.c``, if it was compiled at install time."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.native.library import compiled_file, opened
+from dpsgd_explorer.dp.backends.native.library import compiled_file, load_library
 
-#: The library's name, as pyproject.toml has it, without the platform's suffix.
+#: File name of the library in pyproject.toml, without the platform's suffix.
 NAME = "_box_muller"
 
-#: ``BoxMuller.add_normals``, for contiguous float32 on the CPU.
+#: ``BoxMuller.add_normals`` for contiguous float32 values on the CPU.
 AddNormals = Callable[[Tensor, Tensor, float, float, float], float]
 
 
 @cache
 def installed() -> AddNormals | None:
-    """Return the compiled transform; None if there is none for this processor."""
+    """Returns the installed transform; None if this processor cannot run one."""
     file = compiled_file(Path(__file__).parent, NAME)
     return None if file is None else loaded(file)
 
 
 def loaded(file: Path) -> AddNormals | None:
-    """Return the transform of a compiled file.
+    """Returns the transform of a compiled file.
 
-    None if this processor is too old, or another version's source was compiled.
+    None if this processor has no fused multiply-add with AVX2, or if the file was
+    compiled from the source of another version.
     """
-    library = opened(file)
-    # One that was compiled from an earlier version's source does not divide.
+    library = load_library(file)
+    # A library of an earlier version lacks this function: it did not divide.
     if library is None or not hasattr(library, "add_normals_and_divide"):
         return None
     if not library.rounds_once():
@@ -53,9 +54,9 @@ def loaded(file: Path) -> AddNormals | None:
         values: Tensor, bits: Tensor, scale: float, shift: float, divisor: float = 1.0
     ) -> float:
         size, start = values.numel(), bits.data_ptr()
-        of_angles = start + 8 * ((size + 1) // 2)
+        angles = start + 8 * ((size + 1) // 2)
         square: float = function(
-            values.data_ptr(), size, start, of_angles, scale, shift, divisor
+            values.data_ptr(), size, start, angles, scale, shift, divisor
         )
         return square
 
@@ -63,7 +64,7 @@ def loaded(file: Path) -> AddNormals | None:
 
 
 def is_supported(values: Tensor) -> bool:
-    """Whether the compiled transform takes these values, [P]."""
+    """Returns True if the compiled transform supports these values, [P]."""
     return (
         values.dtype is torch.float32
         and values.device.type == "cpu"

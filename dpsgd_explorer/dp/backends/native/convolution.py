@@ -1,7 +1,7 @@
-"""Per-sample weight gradients of a convolution by the compiled loop over positions.
+"""Per-sample weight gradients of convolutions, with the compiled loop over positions.
 
-``patch_products`` reads entries where they lie: no patch is copied.  It takes about as
-long as torch's gradient of the whole batch.
+``patch_products`` reads the entries of each patch from the input, and copies no patch.
+It takes about as long as torch's gradient of the whole batch.
 """
 
 from __future__ import annotations
@@ -28,62 +28,69 @@ from dpsgd_explorer.dp.backends.native.patch_products import (
     ROUNDINGS,
     Kernel,
     Products,
+    empty_products,
     patch_products,
-    room,
 )
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, underflow_bound
+from dpsgd_explorer.dp.backends.rounding import EXTRA_ROUNDINGS, gamma, underflow_bound
 
-#: Output channels of a group below which most of a vector is empty.
-FEW_OUTPUTS = 8
-#: Most by which rounding shortens a squared norm that was computed on the way.
-_OF_SQUARES = gamma(ROUNDINGS + AROUND, torch.float32)
+#: Output channels of a group.  With fewer, most numbers of a vector would be unused.
+MIN_OUTPUTS = 8
+#: Factor that makes a squared norm of the loop an upper bound.
+NORM_MARGIN = 1 + gamma(ROUNDINGS + EXTRA_ROUNDINGS, torch.float32)
 
 
 def is_supported(x: Tensor, g: Tensor, layer: Convolution) -> bool:
-    """Return True if the loop takes such tensors and is the quickest method."""
+    """Returns True if the loop supports these tensors and is the fastest method.
+
+    A kernel with one entry needs no patches: torch's product is faster.
+    """
     outputs = g.shape[1] // layer.groups
-    wide = outputs >= FEW_OUTPUTS and prod(layer.kernel_size) > 1
-    return wide and len(x) > 0 and loop.is_supported(x)
+    is_fastest = outputs >= MIN_OUTPUTS and prod(layer.kernel_size) > 1
+    return is_fastest and len(x) > 0 and loop.is_supported(x)
 
 
 def gradients(
     x: Tensor, g: Tensor, layer: Convolution, sides: Sequence[int]
 ) -> SampleGradients:
-    """Return the weight gradient of every sample, and its squared norm.
+    """Returns the per-sample gradients of the weight, and their squared norms.
 
     Args:
         x: Inputs, [B, C, *size].
-        g: Output gradients, [B, p, *positions].
-        layer: The settings.
-        sides: Zeros to put around each sample, as ``F.pad`` counts them.
+        g: Gradients of the outputs, [B, p, *positions].
+        layer: Settings of the convolution.
+        sides: Widths of the zero padding of each sample, in the order of ``F.pad``.
     """
     batch, groups = len(x), layer.groups
     windows = Windows(g.shape[2:], layer)
-    made, squares = _directly(by_group(x, groups), by_group(g, groups), windows, sides)
-    values = in_weight_order(made, batch)
-    upper = squares.view(batch, groups).sum(1).mul_(1 + _OF_SQUARES)
+    products = _products(by_group(x, groups), by_group(g, groups), windows, sides)
+    values = in_weight_order(products.values, batch)
+    upper = products.squares.view(batch, groups).sum(1).mul_(NORM_MARGIN)
     upper.add_(underflow_bound(values[0].numel(), x.dtype))
     return SampleGradients(values, upper.to(x.dtype))
 
 
-def _directly(x: Tensor, g: Tensor, windows: Windows, sides: Sequence[int]) -> Products:
-    """Return [B, k_1, p, k_2 .. k_n, C] and squared norms.
+def _products(x: Tensor, g: Tensor, windows: Windows, sides: Sequence[int]) -> Products:
+    """Returns gradients [B, k_1, p, k_2 .. k_n, C] and their squared norms.
 
-    Few samples are padded at once: their copy is still in cache when it is read.
+    The batch is padded in chunks of a few samples, so that the padded copy is still in
+    cache when the loop reads it.
     """
     batch, depth, g = len(x), x.shape[1], g.flatten(2)
-    values, squares = room(batch, prod(windows.kernel_size) * depth, g.shape[1])
+    entries = prod(windows.kernel_size) * depth
+    values, squares = empty_products(batch, entries, g.shape[1])
     sample_bytes = g.element_size() * x[0].numel()
-    at_once = max(1, CACHE_BYTES // sample_bytes) if any(sides) else batch
-    for start in range(0, batch, at_once):
-        part = slice(start, start + at_once)
-        read = F.pad(x[part], list(sides)) if any(sides) else x
-        read = read.contiguous()
+    chunk_samples = max(1, CACHE_BYTES // sample_bytes) if any(sides) else batch
+    for start in range(0, batch, chunk_samples):
+        chunk = slice(start, start + chunk_samples)
+        inputs = F.pad(x[chunk], list(sides)) if any(sides) else x
+        inputs = inputs.contiguous()
         steps = windows.out, windows.kernel_size, windows.stride, windows.dilation
-        kernel = _kernel(read.stride()[1:], depth, *steps)
-        patch_products(read, g[part], kernel, Products(values[part], squares[part]))
-    entries = *windows.kernel_size, depth
-    return Products(values.unflatten(1, entries).movedim(-1, 2), squares)  # type: ignore[no-untyped-call]
+        kernel = _kernel(inputs.stride()[1:], depth, *steps)
+        patch_products(
+            inputs, g[chunk], kernel, Products(values[chunk], squares[chunk])
+        )
+    shape = *windows.kernel_size, depth
+    return Products(values.unflatten(1, shape).movedim(-1, 2), squares)  # type: ignore[no-untyped-call]
 
 
 @lru_cache(maxsize=256)
@@ -95,26 +102,26 @@ def _kernel(
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> Kernel:
-    """Return where the entries of a sample lie, its channels last in each patch.
+    """Returns the memory offsets of a sample's patches, with channels last in each.
 
     Args:
-        strides: In memory, of the channels and of the spatial dimensions.
-        depth: Channels.
+        strides: Memory strides of the channels and of the spatial dimensions.
+        depth: Number of channels.
         out: Positions per dimension.
-        kernel_size: One number per dimension, as in stride and dilation.
-        stride: Stride of the layer.
-        dilation: Dilation of the layer.
+        kernel_size: Kernel size per dimension.
+        stride: Stride of the convolution per dimension.
+        dilation: Dilation of the convolution per dimension.
     """
     channel, *steps = strides
-    moves = [s * step for s, step in zip(stride, steps, strict=True)]
-    holes = [d * step for d, step in zip(dilation, steps, strict=True)]
-    rows = _sums_of(moves[:-1], out[:-1])
-    offsets = _sums_of([*holes, channel], [*kernel_size, depth])
-    return Kernel(rows, out[-1], moves[-1], offsets)
+    position_steps = [s * step for s, step in zip(stride, steps, strict=True)]
+    entry_steps = [d * step for d, step in zip(dilation, steps, strict=True)]
+    rows = _offsets(position_steps[:-1], out[:-1])
+    offsets = _offsets([*entry_steps, channel], [*kernel_size, depth])
+    return Kernel(rows, out[-1], position_steps[-1], offsets)
 
 
-def _sums_of(steps: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return the sum of index times step for all indices, the last running fastest."""
+def _offsets(steps: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Returns sum_d index_d * steps_d for all indices, the last dimension fastest."""
     return [
         sum(i * step for i, step in zip(index, steps, strict=True))
         for index in product(*map(range, sizes))

@@ -1,4 +1,4 @@
-"""Finds what was compiled from our C files at install time."""
+"""Finds and loads the libraries that were compiled from C at install time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any, NamedTuple
 
-#: A function of a library; the class that ctypes has for it has no public name.
+#: A function of a library.  The class of these objects in ctypes has no public name.
 Function = Any
 
 MISSING = (
@@ -20,24 +20,30 @@ log = logging.getLogger(__name__)
 
 
 def compiled_file(folder: Path, name: str) -> Path | None:
-    """Return the library of a name, as pyproject.toml has it; None if there is none."""
+    """Returns the path of a library; None, with a warning, if the file is missing.
+
+    Args:
+        folder: Folder of the file.
+        name: File name in pyproject.toml, without the platform's suffix.
+    """
     files = (folder / f"{name}{suffix}" for suffix in EXTENSION_SUFFIXES)
-    found = next((file for file in files if file.exists()), None)
-    if found is None:
+    existing = next((file for file in files if file.exists()), None)
+    if existing is None:
         report_missing()
-    return found
+    return existing
 
 
 @cache
 def report_missing() -> None:
-    """Logs once per process that steps are slower than they could be."""
+    """Warns, once per process, that steps are slower without compiled kernels."""
     log.warning(MISSING)
 
 
-def opened(file: Path) -> ctypes.CDLL | None:
-    """Load a library; its functions run without Python's lock.
+def load_library(file: Path) -> ctypes.CDLL | None:
+    """Loads a library, whose functions run without Python's lock.
 
-    None if the system cannot load it, as one that was built for another processor.
+    None if the system cannot load the file, for example because it was built for
+    another processor.
     """
     try:
         return ctypes.CDLL(str(file))
@@ -46,36 +52,42 @@ def opened(file: Path) -> ctypes.CDLL | None:
         return None
 
 
-def agrees(library: ctypes.CDLL, size: str, *structs: type[ctypes.Structure]) -> bool:
-    """Whether a library takes these structs, by its function that adds up their sizes.
+def has_structs(library: ctypes.CDLL, *structs: type[ctypes.Structure]) -> bool:
+    """Returns True if the structs of a library have the total size of these structs.
 
-    One that was compiled from another version's source might write anywhere.
+    A library of another version could otherwise write to any address.  Its function
+    ``job_bytes`` returns the sum of the sizes.
     """
-    if not hasattr(library, size):
+    if not hasattr(library, "job_bytes"):
         return False
-    return bool(getattr(library, size)() == sum(map(ctypes.sizeof, structs)))
+    return bool(library.job_bytes() == sum(map(ctypes.sizeof, structs)))
 
 
 class Loop(NamedTuple):
-    """A compiled function of one struct, and the length of its vectors."""
+    """A compiled function whose argument is the address of a struct.
+
+    Attributes:
+        function: The function.
+        lanes: Numbers per vector of the processor's longest supported vectors.
+    """
 
     function: Function
     lanes: int
 
 
 def loop(file: Path, name: str, *structs: type[ctypes.Structure]) -> Loop | None:
-    """Return the function of a name from a compiled file.
+    """Returns a function of a compiled file.
 
-    None if this processor is too old, or another version's source was compiled.
+    None if this processor has no AVX2, or if the file was compiled from the source of
+    another version.
 
     Args:
-        file: Exports the function, ``job_bytes`` and ``lanes``.
+        file: Library that exports the function, ``job_bytes`` and ``lanes``.
         name: Name of the function.
-        structs: The struct whose address the function takes, and the structs to which
-            that struct points.
+        structs: The struct that the function reads, and all structs that it points to.
     """
-    library = opened(file)
-    if library is None or not agrees(library, "job_bytes", *structs):
+    library = load_library(file)
+    if library is None or not has_structs(library, *structs):
         return None
     lanes = library.lanes()
     function = getattr(library, name)

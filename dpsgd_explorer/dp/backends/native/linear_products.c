@@ -1,73 +1,75 @@
-/* Gradients of linear maps, sample by sample, with their norms.
+/* Per-sample gradients of linear maps, and their squared norms.
 
-   The gradient of one sample is a sum over positions t:
+   The gradient of a sample is a sum over positions t:
 
        weight[o][k] = sum_t g[t][o] * x[t][k],    bias[o] = sum_t g[t][o]
 
-   ROWS outputs o and PANEL inputs k are summed in registers over all positions, in
-   order: a step reads that many of either and writes nothing.  Before the sums leave
-   the registers, their squares are added to the sample's squared norm.
+   A tile of ROWS outputs o by PANEL inputs k is summed in registers over all positions,
+   in order.  A position reads ROWS + PANEL numbers and writes nothing.  Before the sums
+   leave the registers, their squares are added to the sample's squared norm.
 
-   Both sides are first copied to panels, in which the numbers of a step lie side by
-   side: rows of a power of two would fall on few lines of a cache.  While a tile is
-   summed, the lines of the next panel and of its own results are fetched.
+   Inputs and backprops are first copied to panels, in which the numbers of a position
+   are contiguous.  Without the copy, rows with a power of two of numbers would compete
+   for few lines of the cache.  While a tile is summed, the cache lines of its results
+   and of the next panel are prefetched.
 
-   Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
-   On other processors lanes() is 0, and nothing here may be called. */
+   The loops use the vector types of GCC and Clang, and are compiled for AVX-512 and for
+   AVX2.  On other processors lanes() is 0, and the functions here must not be called.
+*/
 
 #include <string.h>
 
 #include "units.h"
 
-/* Outputs of a unit of work, a multiple of ROWS, and inputs of a panel. */
+/* UNIT: outputs of a unit of work, a multiple of ROWS.  PANEL: inputs of a panel. */
 enum { UNIT = 64, PANEL = 16 };
 
 /* One linear map. */
 struct map {
-    const float *x;         /* [any, positions, inputs], last dimension dense */
-    const float *g;         /* [any, positions, outputs], last dimension dense */
+    const float *x;         /* [batch, positions, inputs], inputs contiguous */
+    const float *g;         /* [batch, positions, outputs], outputs contiguous */
     ptrdiff_t positions, inputs, outputs;
     ptrdiff_t x_sample, x_position, g_sample, g_position; /* strides */
-    ptrdiff_t weight, bias; /* numbers of a sample's gradients before them; or -1 */
-    ptrdiff_t column;       /* its first of the table */
+    ptrdiff_t weight, bias; /* offset in a sample's gradients; bias -1: not trained */
+    ptrdiff_t column;       /* first column of this map in the table of units */
 };
 
 struct job {
-    struct team team;       /* a row per sample; UNIT outputs of a map a column */
+    struct team team;       /* row: a sample; column: UNIT outputs of a map */
     const struct map *maps;
-    float *gradients;       /* of each weight and bias, [samples, its numbers] */
-    double *squares;        /* [samples, columns], squared norms of weight and bias */
-    float *norms;           /* [maps, samples], their sums over columns, times longer */
+    float *gradients;       /* for each weight and bias [samples, numbers] */
+    double *squares;        /* [samples, columns], squared norms of the units */
+    float *norms;           /* [maps, samples], squared norms times margin */
     float *scratch;         /* [threads, panels] */
-    ptrdiff_t count;        /* maps */
-    ptrdiff_t first, samples; /* of those that the maps have */
-    ptrdiff_t panels;       /* numbers: the most positions, times UNIT + PANEL */
-    ptrdiff_t length;       /* of a vector, at most lanes() */
-    ptrdiff_t done;         /* units */
-    double longer;          /* covers the roundings of a norm */
+    ptrdiff_t count;        /* number of maps */
+    ptrdiff_t first, samples; /* range of the maps' samples that the job computes */
+    ptrdiff_t panels;       /* numbers per thread: most positions * (UNIT + PANEL) */
+    ptrdiff_t length;       /* floats per vector, at most lanes() */
+    ptrdiff_t done;         /* number of finished units */
+    double margin;          /* factor that makes a squared norm an upper bound */
 };
 
-/* By which a caller sees whether it has the same structs in mind. */
+/* A caller compares this size with its definitions of the structs before it calls. */
 EXPORT size_t job_bytes(void) { return sizeof(struct job) + sizeof(struct map); }
 
 #if defined(__x86_64__)
 
-/* Copy columns of x [positions, stride] to [positions, wide]; what is missing is 0. */
+/* Copies columns of x [positions, stride] to [positions, width], padded with zeros. */
 INLINE void pack(const float *x, ptrdiff_t stride, ptrdiff_t positions,
-                 ptrdiff_t columns, const ptrdiff_t wide, float *to) {
-    if (columns >= wide) {
-        for (ptrdiff_t t = 0; t < positions; t++, x += stride, to += wide)
-            for (ptrdiff_t k = 0; k < wide; k++) to[k] = x[k];
+                 ptrdiff_t columns, const ptrdiff_t width, float *to) {
+    if (columns >= width) {
+        for (ptrdiff_t t = 0; t < positions; t++, x += stride, to += width)
+            for (ptrdiff_t k = 0; k < width; k++) to[k] = x[k];
         return;
     }
-    for (ptrdiff_t t = 0; t < positions; t++, x += stride, to += wide)
-        for (ptrdiff_t k = 0; k < wide; k++) to[k] = k < columns ? x[k] : 0;
+    for (ptrdiff_t t = 0; t < positions; t++, x += stride, to += width)
+        for (ptrdiff_t k = 0; k < width; k++) to[k] = k < columns ? x[k] : 0;
 }
 
 /* Defines NAME(map, x, g, outputs, weight, bias, next, scratch) for vectors of LANES
-   numbers: the gradients of a sample's unit; next are the backprops of the next unit.
-   It returns their squared norm: PANEL squares at most are added in float, the rest in
-   double. */
+   floats.  It computes the gradients of one unit (a sample's UNIT outputs) and returns
+   their squared norm: up to PANEL squares are added in float, the rest in double.
+   next: the backprops of the next unit, to be prefetched, or NULL. */
 #define PRODUCTS(NAME, LANES, ROWS, TARGET)                                            \
     typedef float NAME##_vector __attribute__((vector_size(4 * LANES), aligned(4)));   \
     typedef double NAME##_doubles __attribute__((vector_size(8 * LANES), aligned(8))); \
@@ -150,7 +152,7 @@ PRODUCTS(products_avx2, 8, 4, __attribute__((target("avx2,fma"))))
 
 #endif
 
-/* Return the map of a column, sought from another one on. */
+/* Returns the map of a column; the search starts at a given map. */
 INLINE const struct map *map_of(const struct job *job, const struct map *map,
                                 ptrdiff_t column) {
     const struct map *last = job->maps + job->count - 1;
@@ -159,14 +161,14 @@ INLINE const struct map *map_of(const struct job *job, const struct map *map,
     return map;
 }
 
-/* Return where the backprops of a unit begin. */
+/* Returns the backprops of a unit. */
 INLINE const float *backprops(const struct map *map, ptrdiff_t sample,
                               ptrdiff_t column) {
     return map->g + sample * map->g_sample + (column - map->column) * UNIT;
 }
 
-/* Return where those of a map's next unit begin that its thread takes; NULL if that
-   is another map's. */
+/* Returns the backprops of the unit that this thread is likely to take next; NULL if
+   that unit belongs to another map. */
 INLINE const float *next_backprops(const struct job *job, const struct map *map,
                                    const struct unit *unit) {
     const int is_last = unit->column + 1 == unit->end;
@@ -184,13 +186,13 @@ INLINE void add_squares(const struct job *job) {
             double sum = 0;
             for (ptrdiff_t k = job->maps[m].column; k < end; k++)
                 sum += job->squares[i * columns + k];
-            job->norms[m * job->samples + i] = (float)(sum * job->longer);
+            job->norms[m * job->samples + i] = (float)(sum * job->margin);
         }
     }
 }
 
-/* Write gradients and norms.  Any number of threads may work on a job together; who
-   ends the last unit adds up the squares. */
+/* Writes gradients and norms.  Any number of threads may share a job; the thread that
+   finishes the last unit adds the squares. */
 EXPORT void linear_products(struct job *job) {
 #if defined(__x86_64__)
     struct unit unit = {.owner = thread_number(&job->team)};

@@ -1,7 +1,7 @@
-"""Gradients of linear maps, sample by sample, with their norms; of many maps at once.
+"""Per-sample gradients of linear maps and their norms, for several maps in one call.
 
-Compiled from ``linear_products.c``, where that was done at install time and the
-processor has AVX2.
+The loop is ``linear_products.c``.  It is available if it was compiled at install time
+and the processor has AVX2.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from dpsgd_explorer.dp.backends.native import team
 from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
 from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.backends.native.weighted_sum import WeightedSums
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, underflow_bound
+from dpsgd_explorer.dp.backends.rounding import EXTRA_ROUNDINGS, gamma, underflow_bound
 
-#: The library's name, as pyproject.toml has it, without the platform's suffix.
+#: File name of the library in pyproject.toml, without the platform's suffix.
 NAME = "_linear_products"
-#: Multiply-adds from which a second thread is worth its start.
-MANY = 10**7
-#: Roundings of a squared norm: of 16 squares added in float32, and after it.
+#: Multiply-adds of a call.  With fewer, the start of a second thread costs more than it
+#: saves.
+MIN_PARALLEL_PRODUCTS = 10**7
+#: Roundings of a squared norm, at most: 16 squares are added in float32, the rest in
+#: float64.
 ROUNDINGS = 24
-#: Covers what rounding takes off a squared norm that was computed on the way.
-NORM_MARGIN = 1 + gamma(ROUNDINGS + AROUND, torch.float32)
-#: As in the C file: outputs of a unit of work, and inputs of a panel.
+#: Factor that makes a squared norm of the loop an upper bound.
+NORM_MARGIN = 1 + gamma(ROUNDINGS + EXTRA_ROUNDINGS, torch.float32)
+#: Outputs of a unit of work and inputs of a panel, as in the C file.
 UNIT, PANEL = 64, 16
-#: Numbers in a line of a cache, where each gradient begins.
-LINE = 16
+#: float32 numbers of a cache line.  Each gradient begins at a multiple of them.
+LINE_NUMBERS = 16
 
 
 class _Map(ctypes.Structure):
@@ -65,24 +67,24 @@ class _Job(ctypes.Structure):
             (name, ctypes.c_ssize_t)
             for name in ("count", "first", "samples", "panels", "length", "done")
         ],
-        ("longer", ctypes.c_double),
+        ("margin", ctypes.c_double),
     ]
 
 
 @cache
 def installed() -> Loop | None:
-    """Return the function; None if it is not compiled, or not for this processor."""
+    """Returns the installed loop; None if this processor cannot run one."""
     file = compiled_file(Path(__file__).parent, NAME)
     return None if file is None else loaded(file)
 
 
 def loaded(file: Path) -> Loop | None:
-    """Return the function of a compiled file; see ``library.loop``."""
+    """Returns the loop of a compiled file; see ``library.loop``."""
     return loop(file, "linear_products", _Job, _Map)
 
 
 def is_supported(x: Tensor, g: Tensor) -> bool:
-    """Whether there is a function, and for such values."""
+    """Returns True if the loop is installed and supports these tensors."""
     return (
         x.dtype is g.dtype is torch.float32
         and x.is_cpu
@@ -93,10 +95,11 @@ def is_supported(x: Tensor, g: Tensor) -> bool:
 
 
 class LinearMaps:
-    """Linear maps of one batch, whose gradients are made and summed together.
+    """Linear maps of one batch, whose gradients are computed and summed together.
 
     Args:
-        maps: Those that ``is_supported`` holds for, of one batch size; at least one.
+        maps: At least one map.  ``is_supported`` holds for each, and all have one batch
+            size.
     """
 
     def __init__(self, maps: Sequence[LinearMap]) -> None:
@@ -104,51 +107,49 @@ class LinearMaps:
         self._table = (_Map * len(maps))()
         self._columns = self._work = self._positions = 0
         sizes: list[int] = []
-        before: list[int] = []
+        offsets: list[int] = []
         numbers = 0
         for entry, (x, g, bias) in zip(self._table, self._maps, strict=True):
             (_, positions, inputs), outputs = x.shape, g.shape[2]
             for size in (outputs * inputs, outputs)[: 1 + bias]:
                 sizes.append(size)
-                before.append(numbers)
-                numbers += -(-size // LINE) * LINE
+                offsets.append(numbers)
+                numbers += -(-size // LINE_NUMBERS) * LINE_NUMBERS
             x_strides, g_strides = x.stride(), g.stride()
             entry.x, entry.g = x.data_ptr(), g.data_ptr()
             entry.positions, entry.inputs, entry.outputs = positions, inputs, outputs
             entry.x_sample, entry.x_position = x_strides[0], x_strides[1]
             entry.g_sample, entry.g_position = g_strides[0], g_strides[1]
-            entry.weight, entry.bias = before[-1 - bias], before[-1] if bias else -1
+            entry.weight, entry.bias = offsets[-1 - bias], offsets[-1] if bias else -1
             entry.column = self._columns
             self._columns += -(-outputs // UNIT)
             self._work += positions * inputs * outputs
             self._positions = max(self._positions, positions)
         self._numbers = numbers
-        #: What underflow may take off the squared norms of the longest gradient.
+        #: Largest loss by underflow of a squared norm, for the maps together.
         self._underflow = underflow_bound(numbers, torch.float32)
-        self.sums = WeightedSums(sizes, before)
+        self.sums = WeightedSums(sizes, offsets)
 
     @property
     def first(self) -> LinearMap:
-        """The first map."""
+        """First map."""
         return self._maps[0]
 
     @property
     def batch_size(self) -> int:
-        """B."""
+        """Number of samples, B."""
         return len(self.first.inputs)
 
-    def products(self, samples: range) -> MadeProducts:
-        """Return the gradients of some samples by all maps, and their norms.
-
-        Args:
-            samples: Consecutive samples.
-        """
+    def products(self, samples: range) -> MapGradients:
+        """Returns the gradients of consecutive samples by all maps, and their norms."""
         compiled = installed()
         assert compiled is not None
         count, rows, columns = len(self._maps), len(samples), self._columns
         gradients = POOL.empty(rows * self._numbers)
         norms = torch.empty(count, rows)
-        threads = team.useful_threads(rows * columns, rows * self._work, MANY)
+        threads = team.useful_threads(
+            rows * columns, rows * self._work, MIN_PARALLEL_PRODUCTS
+        )
         panels = self._positions * (UNIT + PANEL)
         in_doubles = rows * columns + -(-threads * panels // 2)
         scratch = torch.empty(in_doubles, dtype=torch.float64)
@@ -170,14 +171,15 @@ class LinearMaps:
         )
         team.run(compiled.function, job)
         norms.add_(self._underflow)
-        return MadeProducts(self, gradients, norms)
+        return MapGradients(self, gradients, norms)
 
 
-class MadeProducts:
-    """Gradients of some samples, by all of several maps.
+class MapGradients:
+    """Per-sample gradients of several linear maps.
 
     Attributes:
-        squared_norms: Of each map's weight and bias together, [maps, B].
+        squared_norms: Squared norms of weight and bias together, [maps, B]; never too
+            small.
     """
 
     def __init__(
@@ -186,8 +188,8 @@ class MadeProducts:
         self.squared_norms = squared_norms
         self._maps, self._gradients = maps, gradients
 
-    def of_first(self) -> LinearGradients:
-        """Return the gradients by the first map."""
+    def first_gradients(self) -> LinearGradients:
+        """Returns the gradients of the first map."""
         x, g, bias = self._maps.first
         samples = self.squared_norms.shape[1]
         rows = self._maps.sums.rows(self._gradients, samples)
@@ -198,29 +200,31 @@ class MadeProducts:
     def add_weighted(
         self, weights: Sequence[Tensor], totals: Sequence[Sequence[Tensor]]
     ) -> None:
-        """Add sum_i weights[m][i] * gradient_i of each map m to its totals.
+        """Adds sum_i weights[m][i] * gradient_i of each map m to the map's totals.
 
         Args:
-            weights: [B] of each map.
-            totals: Those of the weight [p, d], and of the bias [p] if it is trained.
+            weights: [B] for each map.
+            totals: For each map the sum of its weight [p, d], and the sum of its bias
+                [p] if the bias is trained.
         """
-        of_each = [w for w, own in zip(weights, totals, strict=True) for _ in own]
-        flat = [total for own in totals for total in own]
-        self._maps.sums.add(self._gradients, of_each, flat)
+        pairs = zip(weights, totals, strict=True)
+        repeated = [w for w, sums in pairs for _ in sums]
+        flat = [total for sums in totals for total in sums]
+        self._maps.sums.add(self._gradients, repeated, flat)
 
 
 def linear_gradients(x: Tensor, g: Tensor, *, bias: bool) -> LinearGradients:
-    """Return the gradients of y = x W^T + b for each sample, and their norms.
+    """Returns the per-sample gradients of y = x W^T + b, and their norms.
 
     Args:
         x: Inputs, [B, T, d].
-        g: Gradients of the outputs, [B, T, p].  ``is_supported`` holds for both.
-        bias: If True, the bias has a gradient.
+        g: Gradients of the outputs, [B, T, p].  ``is_supported`` holds for x and g.
+        bias: If True, the bias is trained.
     """
     maps = LinearMaps([LinearMap(x, g, bias)])
-    return maps.products(range(len(x))).of_first()
+    return maps.products(range(len(x))).first_gradients()
 
 
 def _dense(values: Tensor) -> Tensor:
-    """Return values whose last dimension lies in one piece."""
+    """Returns the values with a contiguous last dimension; a copy only if necessary."""
     return values if values.stride(2) == 1 else values.contiguous()

@@ -1,22 +1,25 @@
 /* The steps of an LSTM, forward and backward.
 
-   Gates are [i f g o].  A step forward adds W h to what the inputs' map gives, and then:
+   Gates are in the order i, f, g, o.  h' and c' are the hidden state and the memory
+   before a step.  A forward step adds W h' to the linear map of the inputs, and computes
 
        c = sigmoid(f) c' + sigmoid(i) tanh(g),   m = sigmoid(o) tanh(c)
 
-   Backward, with dm and dc the gradients of m and c:
+   and h, which is m or a projection of m.  A backward step computes, with dm and dc the
+   gradients of m and c,
 
        do = dm tanh(c) o (1 - o),   dc += dm o (1 - tanh(c)^2)
        di = dc g i (1 - i),   df = dc c' f (1 - f),   dg = dc i (1 - g^2),   dc' = dc f
 
-   and h' gets the gates' gradients times W.  h is m, or a projection of it.
+   and dh', the gates' gradients times W.
 
-   Samples do not meet: a thread takes some of them through all steps.  The matrices are
-   packed, so that ROWS samples times two vectors of outputs are summed in registers,
-   over all inputs in order; a sample's bits depend on nothing beside it.
+   Samples are independent: a thread takes a unit of samples through all steps.  The
+   matrices are packed, so that ROWS samples by two vectors of outputs are summed in
+   registers over all inputs, in order.  The bits of a sample do not depend on the other
+   samples.
 
-   Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
-   On other processors lanes() is 0, and nothing here may be called.
+   The loops use the vector types of GCC and Clang, and are compiled for AVX-512 and for
+   AVX2.  On other processors lanes() is 0, and the functions here must not be called.
 
    The polynomial is a minimax fit, printed by `python -m tools.fit_exponential`. */
 
@@ -25,17 +28,18 @@
 
 #include "units.h"
 
-/* exp(r) - 1 = r + r^2 EXP(r), |r| up to log(2) / 2 */
+/* exp(r) - 1 = r + r^2 EXP(r) for |r| <= log(2) / 2 */
 static const float EXP[6] = {
     0x1p-1f, 0x1.555554p-3f, 0x1.5554b2p-5f, 0x1.11118ap-7f, 0x1.6d71e6p-10f, 0x1.a0334p-13f,
 };
-/* log(2) in two parts, of which the first has 9 digits: its multiples are exact */
+/* log(2) as the sum of two floats.  The first has 9 binary digits, so that its products
+   with an exponent are exact. */
 static const float LN2[2] = {0x1.62p-1f, 0x1.c85fep-10f};
 static const float LOG2E = 0x1.715476p0f;
-/* Adding it rounds to a whole number, which the last bits then hold. */
-static const float WHOLE = 0x1.8p+23f;
-/* exp(-MOST) is an ordinary float, and 1 + exp(-MOST) is 1 */
-static const float MOST = 87;
+/* Adding this to a float rounds it to an integer, which is then in the last bits. */
+static const float ROUNDING_SHIFT = 0x1.8p+23f;
+/* Largest argument: exp(-87) is a normal float, and 1 + exp(-87) is 1 in float. */
+static const float MAX_ARGUMENT = 87;
 
 INLINE float of_bits(int32_t bits) {
     float x;
@@ -49,14 +53,14 @@ INLINE int32_t bits_of(float x) {
     return bits;
 }
 
-/* exp(x) - 1 = power (r + 1) - 1 with exp(x) = power exp(r) */
+/* exp(x) = power exp(r) = power (1 + minus_one), with power a power of 2 */
 struct exponential {
-    float power, less_one;
+    float power, minus_one;
 };
 
-/* Of -MOST <= x <= MOST; where x is NaN, less_one is. */
+/* Requires |x| <= MAX_ARGUMENT.  If x is NaN, minus_one is NaN. */
 INLINE struct exponential exponential(float x) {
-    float shifted = x * LOG2E + WHOLE, k = shifted - WHOLE;
+    float shifted = x * LOG2E + ROUNDING_SHIFT, k = shifted - ROUNDING_SHIFT;
     float r = (x - k * LN2[0]) - k * LN2[1];
     float p = ((((EXP[5] * r + EXP[4]) * r + EXP[3]) * r + EXP[2]) * r + EXP[1]) * r;
     struct exponential result = {
@@ -67,49 +71,49 @@ INLINE struct exponential exponential(float x) {
 }
 
 INLINE float sigmoid(float x) {
-    x = x > MOST ? MOST : x < -MOST ? -MOST : x;
+    x = x > MAX_ARGUMENT ? MAX_ARGUMENT : x < -MAX_ARGUMENT ? -MAX_ARGUMENT : x;
     struct exponential e = exponential(-x);
-    return 1 / (1 + (e.power + e.power * e.less_one));
+    return 1 / (1 + (e.power + e.power * e.minus_one));
 }
 
-/* -(exp(-2 |x|) - 1) / (exp(-2 |x|) + 1), with the sign of x */
+/* Returns (1 - exp(-2 |x|)) / (1 + exp(-2 |x|)) with the sign of x. */
 INLINE float hyperbolic_tangent(float x) {
     float size = x < 0 ? -x : x;
-    struct exponential e = exponential(-2 * (size > MOST / 2 ? MOST / 2 : size));
-    float less_one = (e.power - 1) + e.power * e.less_one;
-    float result = -less_one / (2 + less_one);
+    const float max_size = MAX_ARGUMENT / 2;
+    struct exponential e = exponential(-2 * (size > max_size ? max_size : size));
+    float minus_one = (e.power - 1) + e.power * e.minus_one;
+    float result = -minus_one / (2 + minus_one);
     return x < 0 ? -result : result;
 }
 
-/* Numbers per block of a packed matrix: [blocks, inputs, BLOCK], of which outputs that
-   there are not are 0. */
+/* Outputs per block of a packed matrix, [blocks, inputs, BLOCK].  The last block is
+   padded with zeros. */
 enum { BLOCK = 32 };
 
 /* T steps, B samples, H hidden units, P outputs.  All arrays are contiguous. */
 struct sequence {
-    struct team team;       /* one row; a column has unit samples */
-    float *gates;           /* [T, B, 4 H]; backward, their gradients overwrite them */
+    struct team team;       /* one row; column: a unit of samples */
+    float *gates;           /* [T, B, 4 H]; backward overwrites them with gradients */
     float *unprojected;     /* m, [T, B, H] */
-    float *outputs;         /* [T, B, P]; the same array without a projection */
+    float *outputs;         /* [T, B, P]; equals unprojected without a projection */
     float *tanh_memory;     /* tanh(c), [T, B, H] */
     float *memory_before;   /* c', [T, B, H] */
     float *hidden_before;   /* h', [B, T, P] */
-    float *hidden;          /* h or its gradient before the first of the steps that are
-                               run, then after the last, [B, P] */
-    float *memory;          /* the same of c, [B, H] */
-    const float *active;    /* [T, B], 0 where h and c are kept; NULL: 1 for all */
-    const float *recurrent; /* packed; backward its transpose, as the next */
-    const float *projection; /* packed; NULL: h is m */
-    const float *arriving;  /* gradients of the outputs, [T, B, P] */
-    float *totals;          /* gets gradients of what is projected to, [T, B, P] */
-    float *scratch;         /* [threads, UNIT, P + H] */
+    float *hidden;          /* h, [B, P], initial and then final; backward dh */
+    float *memory;          /* c, [B, H], initial and then final; backward dc */
+    const float *active;    /* [T, B], 0 where h and c do not change; NULL: all 1 */
+    const float *recurrent; /* W, packed; backward its transpose */
+    const float *projection; /* packed; backward its transpose; NULL: h is m */
+    const float *arriving;  /* gradients of the outputs, [T, B, P]; backward only */
+    float *totals;          /* gradients of the projection's results, [T, B, P] */
+    float *scratch;         /* [threads, unit, P + H]; backward only */
     ptrdiff_t steps, samples, hidden_units, output_units;
-    ptrdiff_t is_reverse;   /* the last step is run first */
+    ptrdiff_t is_reverse;   /* if true, the last step runs first */
     ptrdiff_t unit;         /* samples of a column; the last may have fewer */
-    ptrdiff_t length;       /* of a vector, at most lanes() */
+    ptrdiff_t length;       /* floats per vector, at most lanes() */
 };
 
-/* By which a caller sees whether it has the same struct in mind. */
+/* A caller compares this size with its definition of the struct before it calls. */
 EXPORT size_t job_bytes(void) { return sizeof(struct sequence); }
 
 INLINE void forward(float *restrict gates, const float *restrict before, int is_active,
@@ -148,22 +152,23 @@ INLINE void backward(float *restrict gates, const float *restrict before,
 
 #if defined(__x86_64__)
 
-INLINE ptrdiff_t at_most(ptrdiff_t n, ptrdiff_t most) { return n < most ? n : most; }
+INLINE ptrdiff_t at_most(ptrdiff_t n, ptrdiff_t max) { return n < max ? n : max; }
 
 INLINE void copy(float *to, const float *from, ptrdiff_t n) { memcpy(to, from, 4 * n); }
 
-/* Defines NAME_forward and NAME_backward(job, first, end, scratch), of the samples from
-   first to before end, for vectors of LANES numbers. */
+/* Defines NAME_forward and NAME_backward(job, first, end, scratch) for vectors of LANES
+   floats.  They run all steps of the samples first to end - 1. */
 #define STEPS(NAME, LANES, ROWS, TARGET)                                               \
     typedef float NAME##_vector __attribute__((vector_size(4 * LANES), aligned(4)));   \
                                                                                        \
-    /* out [rows, outputs] = x [rows, inputs] times a packed matrix, or plus that. */  \
+    /* Writes x [rows, inputs] times a packed matrix to out [rows, outputs], or adds   \
+       the product to out. */                                                          \
     INLINE TARGET void NAME##_product(                                                 \
         const float *x, ptrdiff_t rows, ptrdiff_t inputs, const float *packed,         \
         ptrdiff_t outputs, float *out, const int adds) {                               \
         for (ptrdiff_t o = 0; o < outputs; o += 2 * LANES) {                           \
             const float *block = packed + o / BLOCK * BLOCK * inputs + o % BLOCK;      \
-            const ptrdiff_t wide = at_most(outputs - o, 2 * LANES);                    \
+            const ptrdiff_t count = at_most(outputs - o, 2 * LANES);                   \
             for (ptrdiff_t first = 0; first < rows; first += ROWS) {                   \
                 NAME##_vector sum[ROWS][2] = {0};                                      \
                 const float *row[ROWS];                                                \
@@ -182,14 +187,14 @@ INLINE void copy(float *to, const float *from, ptrdiff_t n) { memcpy(to, from, 4
                 _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {              \
                     if (first + r >= rows) break;                                      \
                     float *to = out + (first + r) * outputs + o, part[2 * LANES];      \
-                    float *whole = wide == 2 * LANES ? to : part;                      \
-                    if (adds) copy(part, to, wide);                                    \
+                    float *whole = count == 2 * LANES ? to : part;                     \
+                    if (adds) copy(part, to, count);                                   \
                     NAME##_vector *low = (NAME##_vector *)whole;                       \
                     NAME##_vector *high = (NAME##_vector *)(whole + LANES);            \
                     *low = adds ? *(NAME##_vector *)part + sum[r][0] : sum[r][0];      \
                     *high = adds ? *(NAME##_vector *)(part + LANES) + sum[r][1]        \
                                  : sum[r][1];                                          \
-                    if (whole == part) copy(to, part, wide);                           \
+                    if (whole == part) copy(to, part, count);                          \
                 }                                                                      \
             }                                                                          \
         }                                                                              \
@@ -269,23 +274,24 @@ STEPS(steps_avx2, 8, 4, __attribute__((target("avx2,fma"))))
 
 typedef void run(const struct sequence *, ptrdiff_t, ptrdiff_t, float *);
 
-/* Run samples until none is left; any number of threads may work on a job together. */
+/* Runs units of samples until all are taken.  Any number of threads may share a job. */
 static void run_all(struct sequence *job, run *run_some) {
     struct unit unit = {.owner = thread_number(&job->team)};
-    const ptrdiff_t most = job->unit * (job->hidden_units + job->output_units);
-    float *scratch = job->scratch + unit.owner * most;
+    const ptrdiff_t numbers = job->unit * (job->hidden_units + job->output_units);
+    float *scratch = job->scratch + unit.owner * numbers;
     while (take(&job->team, &unit)) {
         const ptrdiff_t first = unit.column * job->unit;
         run_some(job, first, at_most(first + job->unit, job->samples), scratch);
     }
 }
 
-/* Write all but recurrent, projection and what only backward has. */
+/* Writes gates, unprojected, outputs, tanh_memory, memory_before, hidden_before, hidden
+   and memory. */
 EXPORT void lstm_forward(struct sequence *job) {
     run_all(job, job->length == 16 ? steps_avx512_forward : steps_avx2_forward);
 }
 
-/* Write gates, hidden, memory and totals. */
+/* Writes gates, hidden, memory and totals. */
 EXPORT void lstm_backward(struct sequence *job) {
     run_all(job, job->length == 16 ? steps_avx512_backward : steps_avx2_backward);
 }

@@ -1,7 +1,7 @@
-"""The steps of an LSTM, forward and backward, each in one call.
+"""All steps of an LSTM in one call, forward and backward.
 
-Compiled from ``lstm_steps.c``, where that was done at install time and the processor
-has AVX2.  Exponentials are within four roundings of a float.
+The loops are in ``lstm_steps.c``.  They are available if they were compiled at install
+time and the processor has AVX2.  Exponentials are exact to four roundings of a float.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from dpsgd_explorer.dp.backends.lstm import CellWeights, Steps
 from dpsgd_explorer.dp.backends.native import team
 from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
 
-#: The library's name, as pyproject.toml has it, without the platform's suffix.
+#: File name of the library in pyproject.toml, without the platform's suffix.
 NAME = "_lstm_steps"
-#: Multiply-adds of all steps from which a second thread is worth its start.
-MANY = 10**6
-#: As in the C file: outputs per block of a packed matrix.
+#: Multiply-adds of all steps.  With fewer, the start of a second thread costs more than
+#: it saves.
+MIN_PARALLEL_PRODUCTS = 10**6
+#: Outputs per block of a packed matrix, as in the C file.
 BLOCK = 32
-#: Samples that a thread takes at once, at least and at most: a matrix is read once for
-#: as many, and their gates stay in cache.
-FEWEST, MOST = 8, 32
+#: Samples of a unit of work, a multiple of the minimum.  A matrix is read once for all
+#: samples of a unit, so they must not be too few.  Their gates must stay in cache, so
+#: they must not be too many.
+MIN_UNIT_SAMPLES, MAX_UNIT_SAMPLES = 8, 32
 
 
 class LSTMSteps(NamedTuple):
-    """The compiled functions, each of one ``struct sequence``."""
+    """The compiled functions; each runs all steps of a ``struct sequence``."""
 
     forward: Loop
     backward: Loop
@@ -63,13 +65,13 @@ class _Sequence(ctypes.Structure):
 
 @cache
 def installed() -> LSTMSteps | None:
-    """Return the functions; None if not compiled, or not for this processor."""
+    """Returns the installed functions; None if this processor cannot run them."""
     file = compiled_file(Path(__file__).parent, NAME)
     return None if file is None else loaded(file)
 
 
 def loaded(file: Path) -> LSTMSteps | None:
-    """Return the functions of a compiled file; see ``library.loop``."""
+    """Returns the functions of a compiled file; see ``library.loop``."""
     forward, backward = (
         loop(file, f"lstm_{name}", _Sequence) for name in ("forward", "backward")
     )
@@ -79,7 +81,7 @@ def loaded(file: Path) -> LSTMSteps | None:
 
 
 def is_supported(values: Tensor) -> bool:
-    """Whether there are functions, and for such values."""
+    """Returns True if the functions are installed and support these values."""
     if values.dtype is not torch.float32 or values.device.type != "cpu":
         return False
     return installed() is not None
@@ -87,23 +89,26 @@ def is_supported(values: Tensor) -> bool:
 
 @dataclass
 class Sequence:
-    """What the steps of T positions, B samples and H hidden units read and write.
+    """Inputs and results of the steps of a sequence.
 
-    All tensors are contiguous float32.  With a projection there are P outputs, else H.
+    T steps, B samples, H hidden units, and P outputs (H without a projection).  All
+    tensors are contiguous float32.
 
     Attributes:
-        gates: [T, B, 4 H] in the order i, f, g, o.  ``forward`` finds what the inputs'
-            map gives and leaves the gates, ``backward`` leaves their gradients.
-        hidden: h before the first step, [B, P], overwritten by that after the last.
-        memory: c, [B, H], likewise.
-        weight: Of the hidden state, [4 H, P].
+        gates: [T, B, 4 H] in the order i, f, g, o.  Initially the linear map of the
+            inputs; ``forward`` overwrites it with the gates, and ``backward`` with the
+            gates' gradients.
+        hidden: h before the first step, [B, P]; overwritten with h after the last step.
+        memory: c before the first step, [B, H]; overwritten with c after the last step.
+        weight: Weight of the hidden state, [4 H, P].
         projection: [P, H], or None.
-        active: [T, B], 0 where h and c stay as they are, or None.
-        reverse: Whether the last step is run first.
+        active: [T, B], 0 where h and c do not change; None if they always change.
+        reverse: If True, the last step runs first.
         unprojected: o tanh(c), [T, B, H].
-        outputs: [T, B, P]; ``unprojected`` itself without a projection.
+        outputs: [T, B, P]; the tensor ``unprojected`` if there is no projection.
         hidden_before: h before each step, [B, T, P].
-        totals: Gradients of the projection's results, [T, B, P]; empty without one.
+        totals: Gradients of the projection's results, [T, B, P]; empty if there is no
+            projection.
     """
 
     gates: Tensor
@@ -130,17 +135,19 @@ class Sequence:
         self._memory_before = torch.empty_like(self.unprojected)
 
     def forward(self) -> None:
-        """Run all steps."""
+        """Runs all steps."""
         projection = None if self.projection is None else _packed(self.projection.t())
         self._run("forward", _packed(self.weight.t()), projection, None)
 
     def backward(self, outputs: Tensor, hidden: Tensor, memory: Tensor) -> None:
-        """Run them back.
+        """Runs all steps backward.
 
         Args:
             outputs: Gradients of the outputs, [T, B, P].
-            hidden: Gradient of the last h, [B, P]; overwritten by that of the first.
-            memory: The same of c, [B, H].
+            hidden: Gradient of h after the last step, [B, P]; overwritten with the
+                gradient of h before the first step.
+            memory: Gradient of c after the last step, [B, H]; overwritten with the
+                gradient of c before the first step.
         """
         self.hidden, self.memory = hidden, memory
         projection = None
@@ -162,9 +169,10 @@ class Sequence:
         steps, samples, units = self.unprojected.shape
         outputs = self.hidden.shape[1]
         work = steps * samples * 4 * units * outputs
-        threads = team.useful_threads(samples, work, MANY)
-        unit = min(max(-(-samples // threads), FEWEST), MOST)
-        unit += -unit % FEWEST
+        threads = team.useful_threads(samples, work, MIN_PARALLEL_PRODUCTS)
+        unit = -(-samples // threads)
+        unit = min(max(unit, MIN_UNIT_SAMPLES), MAX_UNIT_SAMPLES)
+        unit += -unit % MIN_UNIT_SAMPLES
         scratch = self.gates.new_empty(threads, unit, units + outputs)
         tensors = (
             *(self.gates, self.unprojected, self.outputs, self._tanh_memory),
@@ -178,7 +186,7 @@ class Sequence:
 
 
 class CompiledSteps(Steps):
-    """The steps by ``lstm_steps.c``."""
+    """The steps with the compiled functions."""
 
     def forward(
         self, cell: CellWeights, h: Tensor, c: Tensor
@@ -209,11 +217,11 @@ class CompiledSteps(Steps):
 
 
 def _copied(values: Tensor) -> Tensor:
-    """Return values that may be overwritten, contiguous."""
+    """Returns a contiguous copy, which may be overwritten."""
     return values.clone(memory_format=torch.contiguous_format)
 
 
 def _packed(matrix: Tensor) -> Tensor:
-    """Return [inputs, outputs] in blocks, [blocks, inputs, BLOCK], the rest being 0."""
+    """Returns [inputs, outputs] in zero-padded blocks, [blocks, inputs, BLOCK]."""
     filled = F.pad(matrix, (0, -matrix.shape[1] % BLOCK))
     return filled.reshape(len(matrix), -1, BLOCK).transpose(0, 1).contiguous()

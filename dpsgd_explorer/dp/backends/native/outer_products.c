@@ -1,28 +1,30 @@
-/* Norms and weighted sums of gradients that are one outer product per sample, for many
-   layers in one call.
+/* Norms and weighted sums of per-sample gradients that are one outer product, for
+   several layers in one call.
 
-   The gradients of y = W x + b are g x^T and g, with g those of y:
+   The gradients of y = W x + b are g x^T and g, with g the gradient of y:
 
        ||g x^T||^2 + ||g||^2 = ||g||^2 (||x||^2 + 1)
 
-   Some squares are added in float, the sums of these in double. Squares below FLT_MIN
-   may count as 0; more than they can lose is added.
+   Blocks of squares are added in float, and the blocks in double.  Squares below
+   FLT_MIN may count as 0, so an upper bound of this loss is added.
 
-   Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
-   On other processors lanes() is 0, and nothing here may be called. */
+   The loops use the vector types of GCC and Clang, and are compiled for AVX-512 and for
+   AVX2.  On other processors lanes() is 0, and the functions here must not be called.
+*/
 
 #include <float.h>
 #include <math.h>
 
 #include "units.h"
 
-/* Vectors that are squared side by side, and those of a sum in float. */
+/* VECTORS: sums that are computed side by side.  BLOCK: vectors added in float. */
 enum { VECTORS = 8, BLOCK = 64 };
 
 #if defined(__x86_64__)
 
-/* Defines NAME(x, n): the sum of squares of n numbers, never too small by underflow.  BLOCK vectors at most are
-   added in float, to VECTORS sums; the rest in double. */
+/* Defines NAME(x, n): returns the sum of squares of n numbers, plus a bound of the loss
+   by underflow.  Up to BLOCK vectors are added in float, to VECTORS sums; the rest in
+   double. */
 #define SQUARES(NAME, LANES, TARGET)                                                   \
     typedef float NAME##_vector __attribute__((vector_size(4 * LANES), aligned(4)));   \
     typedef double NAME##_doubles __attribute__((vector_size(8 * LANES), aligned(8))); \
@@ -37,12 +39,12 @@ enum { VECTORS = 8, BLOCK = 64 };
             n -= left * LANES;                                                         \
             for (; left >= VECTORS; left -= VECTORS, x += VECTORS * LANES)             \
                 _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++) {            \
-                    const NAME##_vector its = *(NAME##_vector *)(x + v * LANES);       \
-                    sum[v] += its * its;                                               \
+                    const NAME##_vector values = *(NAME##_vector *)(x + v * LANES);    \
+                    sum[v] += values * values;                                         \
                 }                                                                      \
             for (; left > 0; left--, x += LANES) {                                     \
-                const NAME##_vector its = *(NAME##_vector *)x;                         \
-                sum[0] += its * its;                                                   \
+                const NAME##_vector values = *(NAME##_vector *)x;                      \
+                sum[0] += values * values;                                             \
             }                                                                          \
             for (int v = 1; v < VECTORS; v++) sum[0] += sum[v];                        \
             all += __builtin_convertvector(sum[0], NAME##_doubles);                    \
@@ -55,39 +57,41 @@ enum { VECTORS = 8, BLOCK = 64 };
 SQUARES(squares_avx512, 16, __attribute__((target("avx512f,fma"))))
 SQUARES(squares_avx2, 8, __attribute__((target("avx2,fma"))))
 
-/* A layer's call; rows are dense, and so many numbers apart. */
+/* A call of a layer.  Numbers of a row are contiguous. */
 struct call {
     const float *x, *g; /* [samples, inputs], [samples, outputs] */
-    ptrdiff_t x_row, inputs, g_row, outputs;
+    ptrdiff_t x_row, inputs, g_row, outputs; /* x_row, g_row: strides of the rows */
 };
 
-/* What the sum of a call's gradients is made of, and added to. */
+/* A weighted sum of the gradients of a call. */
 struct sum {
     struct call call;
     const float *weights; /* [samples] */
-    float *scaled;        /* [samples, outputs], or NULL: products are added here */
-    float *weight, *bias; /* [outputs, inputs], [outputs] */
+    float *scaled;        /* result [samples, outputs]; NULL: add_weighted uses it */
+    float *weight, *bias; /* sums, [outputs, inputs] and [outputs] */
 };
 
+/* A caller compares this size with its definitions of the structs before it calls. */
 EXPORT ptrdiff_t job_bytes(void) {
     return sizeof(struct call) + sizeof(struct sum);
 }
 
-/* Write norms [count, samples], times longer. */
+/* Writes factor * squared norms, [count, samples]. */
 EXPORT void squared_norms(const struct call *calls, ptrdiff_t count, float *norms,
-                          ptrdiff_t samples, double longer, int length) {
+                          ptrdiff_t samples, double factor, int length) {
     double (*squares)(const float *, ptrdiff_t) =
         length == 16 ? squares_avx512 : squares_avx2;
     for (const struct call *call = calls; call < calls + count; call++) {
         const float *x = call->x, *g = call->g;
         for (ptrdiff_t i = 0; i < samples; i++, x += call->x_row, g += call->g_row)
             *norms++ = (float)(squares(g, call->outputs) *
-                               (squares(x, call->inputs) + 1) * longer);
+                               (squares(x, call->inputs) + 1) * factor);
     }
 }
 
-/* Add scale weights g to the bias.  Products of these with x are added to the weight,
-   or they are written for a product of matrices. */
+/* Adds sum_i s_i to the bias, with s_i = scale weights[i] g_i.  If scaled is NULL, the
+   products s_i x_i^T are added to the weight.  Otherwise s_i is written to scaled, and
+   the caller computes the product. */
 EXPORT __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 void add_weighted(const struct sum *sums, ptrdiff_t count, ptrdiff_t samples,
                   float scale) {
@@ -117,8 +121,8 @@ void add_weighted(const struct sum *sums, ptrdiff_t count, ptrdiff_t samples,
     }
 }
 
-/* Write sums [samples] of so many rows, added in double, or their roots; return whether
-   all are finite. */
+/* Writes the sums of count rows, [samples], added in double, or the square roots of the
+   sums.  Returns 1 if all sums are finite, else 0. */
 EXPORT __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 int add_rows(const float *const *rows, ptrdiff_t count, ptrdiff_t samples, int roots,
              float *restrict sums) {

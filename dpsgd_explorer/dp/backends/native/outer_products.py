@@ -1,6 +1,7 @@
-"""Gradients that are one outer product per sample: norms and sums of many layers.
+"""Norms and weighted sums of per-sample gradients that are one outer product.
 
-Compiled from ``outer_products.c``, where that was done at install time and the
+One call computes the norms, or the sums, of several layers.  The functions are in
+``outer_products.c``.  They are available if they were compiled at install time and the
 processor has AVX2.
 """
 
@@ -17,20 +18,33 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends.linear import OuterProductCall, WeightedCall
-from dpsgd_explorer.dp.backends.native.library import Function, compiled_file, opened
+from dpsgd_explorer.dp.backends.native.library import (
+    Function,
+    compiled_file,
+    load_library,
+)
 
-#: The library's name, as pyproject.toml has it, without the platform's suffix.
+#: File name of the library in pyproject.toml, without the platform's suffix.
 NAME = "_outer_products"
-#: Roundings of a sum of squares: of those added in float32.
+#: Roundings of a sum of squares, at most: up to 64 vectors of squares are added in
+#: float32, as 8 sums of 8 and then the total of these; the rest in float64.
 ROUNDINGS = 24
-#: Multiply-adds up to which a product costs less here than a call of torch's.
-FEW = 2**14
-#: Numbers of ``struct call`` and of ``struct sum``.
-_OF_CALL, _OF_SUM = 6, 10
+#: Multiply-adds of a product that the loop adds itself.  Larger products use torch's
+#: matrix product, which is faster, but costs a call.
+MAX_LOOP_PRODUCTS = 2**14
+#: Fields of ``struct call`` and of ``struct sum``, 8 bytes each.
+_CALL_FIELDS, _SUM_FIELDS = 6, 10
 
 
 class Functions(NamedTuple):
-    """The compiled functions, and the length of their vectors."""
+    """The compiled functions.
+
+    Attributes:
+        squared_norms: Norms of the gradients of several calls.
+        add_weighted: Weighted sums of these gradients.
+        add_rows: Sums of rows.
+        lanes: Numbers per vector of the processor's longest supported vectors.
+    """
 
     squared_norms: Function
     add_weighted: Function
@@ -40,21 +54,22 @@ class Functions(NamedTuple):
 
 @cache
 def installed() -> Functions | None:
-    """Return the functions; None if not compiled, or not for this processor."""
+    """Returns the installed functions; None if this processor cannot run them."""
     file = compiled_file(Path(__file__).parent, NAME)
     return None if file is None else loaded(file)
 
 
 def loaded(file: Path) -> Functions | None:
-    """Return a compiled file's functions.
+    """Returns the functions of a compiled file.
 
-    None if this processor is too old, or another version's source was compiled.
+    None if this processor has no AVX2, or if the file was compiled from the source of
+    another version.
     """
-    library, size, address = opened(file), ctypes.c_ssize_t, ctypes.c_void_p
+    library, size, address = load_library(file), ctypes.c_ssize_t, ctypes.c_void_p
     if library is None or not hasattr(library, "job_bytes"):
         return None
     lanes = library.lanes()
-    if not lanes or library.job_bytes() != 8 * (_OF_CALL + _OF_SUM):
+    if not lanes or library.job_bytes() != 8 * (_CALL_FIELDS + _SUM_FIELDS):
         return None
     norms, weighted, rows = (
         library.squared_norms,
@@ -69,7 +84,7 @@ def loaded(file: Path) -> Functions | None:
 
 
 def is_supported(call: OuterProductCall) -> bool:
-    """Whether there are functions, and for such values."""
+    """Returns True if the functions are installed and support these tensors."""
     x, g = call
     return (
         x.dtype is g.dtype is torch.float32
@@ -80,30 +95,31 @@ def is_supported(call: OuterProductCall) -> bool:
     )
 
 
-def squared_norms(calls: Sequence[OuterProductCall], longer: float) -> Sequence[Tensor]:
-    """Return ||g_i||^2 (||x_i||^2 + 1) times ``longer``, L times float32 [B].
+def squared_norms(calls: Sequence[OuterProductCall], factor: float) -> Sequence[Tensor]:
+    """Returns factor * ||g_i||^2 (||x_i||^2 + 1) for n calls, n tensors float32 [B].
 
-    Each of the two sums of squares has ROUNDINGS roundings, and their product one.
+    Each of the two sums of squares has at most ROUNDINGS roundings, and their product
+    one.
 
     Args:
-        calls: L calls of one kind; ``is_supported`` holds.
-        longer: Factor.
+        calls: n calls with equal ``kind``; ``is_supported`` holds for each.
+        factor: Factor of all norms.
     """
     compiled = installed()
     assert compiled is not None
     count, samples = len(calls), calls[0].inputs.shape[0]
     shape = (count, samples) if count > 1 else (samples,)
     norms = calls[0].inputs.new_empty(shape)
-    table = array("q", [number for call in calls for number in _row(call)])
+    table = array("q", [number for call in calls for number in _fields(call)])
     compiled.squared_norms(
         *(table.buffer_info()[0], count),
-        *(norms.data_ptr(), samples, longer, compiled.lanes),
+        *(norms.data_ptr(), samples, factor, compiled.lanes),
     )
     return norms.unbind(0) if count > 1 else (norms,)
 
 
-def sum_is_supported(weighted: WeightedCall) -> bool:
-    """Whether there are functions for a weighted sum of such values."""
+def is_sum_supported(weighted: WeightedCall) -> bool:
+    """Returns True if ``add_weighted`` is installed and supports these tensors."""
     call, weights, weight, bias = weighted
     return (
         weights.dtype is weight.dtype is bias.dtype is torch.float32
@@ -118,11 +134,11 @@ def sum_is_supported(weighted: WeightedCall) -> bool:
 
 
 def add_weighted(calls: Sequence[WeightedCall], scale: float) -> None:
-    """Add sum_i scale weights[i] g_i x_i^T and sum_i scale weights[i] g_i.
+    """Adds sum_i scale weights[i] g_i x_i^T and sum_i scale weights[i] g_i.
 
     Args:
-        calls: L calls of one batch size; ``sum_is_supported`` holds.
-        scale: Factor.
+        calls: Calls with one batch size; ``is_sum_supported`` holds for each.
+        scale: Factor of all weights.
     """
     compiled = installed()
     assert compiled is not None
@@ -130,14 +146,14 @@ def add_weighted(calls: Sequence[WeightedCall], scale: float) -> None:
     products: list[tuple[Tensor, Tensor, Tensor]] = []
     for call, weights, weight, bias in calls:
         x, g = call
-        to_scaled = 0
-        if g.numel() * x.shape[1] > FEW:
+        scaled_address = 0  # NULL: the loop adds the products to the weight.
+        if g.numel() * x.shape[1] > MAX_LOOP_PRODUCTS:
             scaled = g.new_empty(g.shape)
-            to_scaled = scaled.data_ptr()
+            scaled_address = scaled.data_ptr()
             products.append((weight, scaled, x))
-        numbers += _row(call)
+        numbers += _fields(call)
         numbers += (
-            *(weights.data_ptr(), to_scaled),
+            *(weights.data_ptr(), scaled_address),
             *(weight.data_ptr(), bias.data_ptr()),
         )
     table = array("q", numbers)
@@ -150,14 +166,15 @@ def add_weighted(calls: Sequence[WeightedCall], scale: float) -> None:
 def add_rows(
     values: Sequence[Tensor], *, roots: bool = False
 ) -> tuple[Tensor, bool] | None:
-    """Return the sum of tensors [B], and whether it is finite.
-
-    Added in float64 and rounded once; None where there is no function, or not for such
-    values.
+    """Returns the sum of rows, added in float64 and rounded once.
 
     Args:
-        values: The tensors.
-        roots: Whether the square roots of the sum are returned in its place.
+        values: Rows, [B] each.
+        roots: If True, the square roots of the sum are returned instead.
+
+    Returns:
+        The sum or its square roots, [B], and True if all sums are finite.  None if the
+        function is not installed or does not support these tensors.
     """
     compiled = installed()
     size = values[0].shape
@@ -180,8 +197,8 @@ def _is_row(values: Tensor, size: torch.Size) -> bool:
     )
 
 
-def _row(call: OuterProductCall) -> tuple[int, ...]:
-    """Return what a ``struct call`` or ``struct sum`` has of a call."""
+def _fields(call: OuterProductCall) -> tuple[int, ...]:
+    """Returns the fields of ``struct call``."""
     x, g = call
     return (
         *(x.data_ptr(), g.data_ptr()),

@@ -1,25 +1,26 @@
-/* Gradients of convolutions, sample by sample, without copies of patches.
+/* Per-sample gradients of convolutions, without copies of patches.
 
-   The gradient of one sample is a sum over output positions t:
+   The gradient of a sample is a sum over output positions t:
 
        out[k][o] = sum_t x[start(t) + offset[k]] * g[t][o]
 
-   with k an entry of the kernel and o an output channel.  TILE entries and two vectors
-   of channels are summed in registers over all positions: each step reads one vector
-   of g twice and TILE numbers of x, and writes nothing.  Sums run over t in order.
-   Before they leave the registers, their squares are added to the sample's squared norm.
+   with k an entry of the kernel and o an output channel.  A tile of TILE entries by two
+   vectors of channels is summed in registers over all positions, in order.  A position
+   reads two vectors of g and TILE numbers of x, and writes nothing.  Before the sums
+   leave the registers, their squares are added to the sample's squared norm.
 
-   Vectors are those of GCC and Clang; there is a copy for AVX-512 and one for AVX2.
-   On other processors lanes() is 0, and nothing here may be called. */
+   The loops use the vector types of GCC and Clang, and are compiled for AVX-512 and for
+   AVX2.  On other processors lanes() is 0, and the functions here must not be called.
+*/
 
 #include "units.h"
 
 #if defined(__x86_64__)
 
-/* Defines SUMS(x, row, rows, width, step, offset, kernel, g, wide, outputs, out) for
-   vectors of LANES numbers: the sums of one or two of them, ``wide`` channels, for all
-   entries of the kernel.  It returns their squared norm: 2 TILE squares are added in
-   float, the rest in double. */
+/* Defines SUMS(x, row, rows, width, step, offset, kernel, g, count, outputs, out) for
+   vectors of LANES floats.  It computes the sums of ``count`` channels, one or two
+   vectors, for all entries of the kernel, and returns the squared norm of these sums:
+   2 TILE squares are added in float, the rest in double. */
 #define SUMS_OF(SUMS, LANES, TILE, TARGET)                                             \
     typedef float SUMS##_vector __attribute__((vector_size(4 * LANES), aligned(4)));   \
     typedef double SUMS##_doubles __attribute__((vector_size(8 * LANES), aligned(8))); \
@@ -55,11 +56,11 @@
     static TARGET double SUMS(                                                         \
         const float *x, const ptrdiff_t *row, ptrdiff_t rows, ptrdiff_t width,         \
         ptrdiff_t step, const ptrdiff_t *offset, ptrdiff_t kernel, const float *g,     \
-        ptrdiff_t wide, ptrdiff_t outputs, float *out) {                               \
+        ptrdiff_t count, ptrdiff_t outputs, float *out) {                              \
         SUMS##_doubles squares = {0};                                                  \
         double total = 0;                                                              \
         for (ptrdiff_t k = 0; k < kernel; k += TILE)                                   \
-            if (wide > LANES)                                                          \
+            if (count > LANES)                                                         \
                 SUMS##_tile(x, row, rows, width, step, offset + k, kernel - k, g,      \
                             outputs, out + k * outputs, &squares, 2);                  \
             else                                                                       \
@@ -74,56 +75,57 @@ SUMS_OF(sums_avx2, 8, 6, __attribute__((target("avx2,fma"))))
 
 #endif
 
-/* Write g [channels, T] as [T, wide]; channels beyond those there are become 0.
+/* Writes g [channels, T] as [T, padded], padded with zeros.
 
-   A block of positions is written again and again while it is in cache. */
+   All channels of a block of positions are written while the block is in cache. */
 static void transpose(
-    const float *g, ptrdiff_t channels, ptrdiff_t positions, ptrdiff_t wide, float *to) {
+    const float *g, ptrdiff_t channels, ptrdiff_t positions, ptrdiff_t padded,
+    float *to) {
     enum { BLOCK = 16 };
     for (ptrdiff_t t = 0; t < positions; t += BLOCK) {
         const ptrdiff_t end = positions - t < BLOCK ? positions - t : BLOCK;
-        for (ptrdiff_t o = 0; o < wide; o++)
+        for (ptrdiff_t o = 0; o < padded; o++)
             for (ptrdiff_t j = 0; j < end; j++)
-                to[(t + j) * wide + o] = o < channels ? g[o * positions + t + j] : 0;
+                to[(t + j) * padded + o] = o < channels ? g[o * positions + t + j] : 0;
     }
 }
 
-/* Position t is the (t % width)-th of row t / width; its first entry is
+/* Positions form rows of width positions.  The offset of position t in a sample is
    row[t / width] + step * (t % width). */
 struct job {
-    struct team team;       /* a row per sample and block; one column */
+    struct team team;       /* row: a block of a sample's channels; one column */
     const float *x;         /* [samples, entries] */
     const float *g;         /* [samples, channels, rows * width] */
     float *out;             /* [samples, kernel, outputs] */
-    double *squares;        /* [samples, blocks], the squared norms of out */
+    double *squares;        /* [samples, blocks], squared norms of out */
     float *scratch;         /* [threads, rows * width, 2 * length] */
     const ptrdiff_t *row;   /* [rows] */
     const ptrdiff_t *offset; /* [kernel] */
     ptrdiff_t samples, entries, channels, rows, width, step, kernel;
-    ptrdiff_t outputs;      /* the next multiple of length from channels */
-    ptrdiff_t blocks;       /* of 2 * length outputs; the last may be half of that */
-    ptrdiff_t length;       /* of a vector, at most lanes() */
+    ptrdiff_t outputs;      /* channels, rounded up to a multiple of length */
+    ptrdiff_t blocks;       /* of 2 * length outputs; the last may have length */
+    ptrdiff_t length;       /* floats per vector, at most lanes() */
 };
 
-/* By which a caller sees whether it has the same struct in mind. */
+/* A caller compares this size with its definition of the struct before it calls. */
 EXPORT size_t job_bytes(void) { return sizeof(struct job); }
 
-/* Write out and squares.  Any number of threads may work on a job together. */
+/* Writes out and squares.  Any number of threads may share a job. */
 EXPORT void patch_products(struct job *job) {
 #if defined(__x86_64__)
-    const ptrdiff_t positions = job->rows * job->width, most = 2 * job->length;
+    const ptrdiff_t positions = job->rows * job->width, block = 2 * job->length;
     struct unit unit = {.owner = thread_number(&job->team)};
-    float *its = job->scratch + unit.owner * positions * most;
+    float *backprops = job->scratch + unit.owner * positions * block;
     while (take(&job->team, &unit)) {
-        const ptrdiff_t i = unit.row / job->blocks, o = unit.row % job->blocks * most;
-        const ptrdiff_t left = job->outputs - o, wide = left < most ? left : most;
-        const float *own = job->x + i * job->entries;
+        const ptrdiff_t i = unit.row / job->blocks, o = unit.row % job->blocks * block;
+        const ptrdiff_t left = job->outputs - o, count = left < block ? left : block;
+        const float *entries = job->x + i * job->entries;
         float *to = job->out + i * job->kernel * job->outputs + o;
         transpose(job->g + (i * job->channels + o) * positions, job->channels - o,
-                  positions, wide, its);
+                  positions, count, backprops);
         job->squares[unit.row] = (job->length == 16 ? sums_avx512 : sums_avx2)(
-            own, job->row, job->rows, job->width, job->step, job->offset, job->kernel,
-            its, wide, job->outputs, to);
+            entries, job->row, job->rows, job->width, job->step, job->offset,
+            job->kernel, backprops, count, job->outputs, to);
     }
 #endif
 }

@@ -1,7 +1,7 @@
-"""Sums over positions of backprops times entries under a kernel, sample by sample.
+"""Sums over positions of backprops times patch entries, for each sample.
 
-Compiled from ``patch_products.c``, where that was done at install time and the
-processor has AVX2.  Entries are read where they lie: no patch is copied.
+The loop is ``patch_products.c``.  It is available if it was compiled at install time
+and the processor has AVX2.  It reads patches from the input without copying them.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ from dpsgd_explorer.dp.backends.native import team
 from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
 from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 
-#: The library's name, as pyproject.toml has it, without the platform's suffix.
+#: File name of the library in pyproject.toml, without the platform's suffix.
 NAME = "_patch_products"
-#: Multiply-adds from which a second thread is worth its start.
-MANY = 10**7
-#: Roundings of a squared norm: of 24 squares added in float32, and after it.
+#: Multiply-adds of a call.  With fewer, the start of a second thread costs more than it
+#: saves.
+MIN_PARALLEL_PRODUCTS = 10**7
+#: Roundings of a squared norm, at most: 24 squares are added in float32, the rest in
+#: float64.
 ROUNDINGS = 32
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Where the entries of a sample lie that a convolution reads, counted in entries.
+    """Memory offsets of the entries that a convolution reads, counted in numbers.
 
     Attributes:
-        rows: Start of each row of positions.
+        rows: Offset of each row of positions from the start of the sample.
         width: Positions of a row.
-        step: From one position to the next.
-        offsets: From a position to each entry of its patch.
+        step: Distance of neighbouring positions.
+        offsets: Offset of each entry of a patch from its position.
     """
 
     rows: Sequence[int]
@@ -46,19 +48,19 @@ class Kernel:
 
     @cached_property
     def arrays(self) -> tuple[ctypes.Array[Any], ctypes.Array[Any]]:
-        """The rows and the offsets, as C reads them."""
+        """The rows and the offsets as C arrays."""
         rows, offsets = self.rows, self.offsets
         size = ctypes.c_ssize_t
         return (size * len(rows))(*rows), (size * len(offsets))(*offsets)
 
 
 class Products(NamedTuple):
-    """What is computed of a batch.
+    """Per-sample gradients and their squared norms.
 
     Attributes:
-        values: Gradients, float32 [B, K, p]; each sample's lie in one piece, of rows
-            that may be longer than p.
-        squares: Their squared norms, float64 [B], of ROUNDINGS roundings.
+        values: float32 [B, K, p].  The memory of a sample is contiguous, but its rows
+            may be padded to more than p numbers.
+        squares: Squared norms, float64 [B], with at most ROUNDINGS roundings.
     """
 
     values: Tensor
@@ -84,36 +86,37 @@ class _Job(ctypes.Structure):
 
 @cache
 def installed() -> Loop | None:
-    """Return the function; None if it is not compiled, or not for this processor."""
+    """Returns the installed loop; None if this processor cannot run one."""
     file = compiled_file(Path(__file__).parent, NAME)
     return None if file is None else loaded(file)
 
 
 def loaded(file: Path) -> Loop | None:
-    """Return the function of a compiled file; see ``library.loop``."""
+    """Returns the loop of a compiled file; see ``library.loop``."""
     return loop(file, "patch_products", _Job)
 
 
 def is_supported(values: Tensor) -> bool:
-    """Whether there is a function, and for such values."""
+    """Returns True if the loop is installed and supports these values."""
     if values.dtype is not torch.float32 or values.device.type != "cpu":
         return False
     return installed() is not None
 
 
 def patch_products(
-    x: Tensor, g: Tensor, kernel: Kernel, into: Products | None = None
+    x: Tensor, g: Tensor, kernel: Kernel, out: Products | None = None
 ) -> Products:
-    """Return sum_t x[i, start(t) + offset] g[i, :, t], [B, K, p], and its norms.
+    """Returns sum_t x[i, start(t) + offset] g[i, :, t], [B, K, p], and squared norms.
 
     Args:
-        x: Entries, contiguous float32 [B, ...].
+        x: Inputs, contiguous float32 [B, ...].
         g: Backprops, float32 [B, p, T].
-        kernel: Which entries each position reads.
-        into: What ``room`` gave for these samples, or new memory.
+        kernel: Entries that each position reads.
+        out: Overwritten; memory for these samples from ``empty_products``.  None
+            allocates new memory.
 
     Raises:
-        ValueError: ``is_supported`` does not hold.
+        ValueError: ``is_supported`` does not hold for x, or x is not contiguous.
     """
     compiled = installed()
     if compiled is None or not is_supported(x) or not x.is_contiguous():
@@ -122,14 +125,14 @@ def patch_products(
             f"compiled, got {x.dtype} on {x.device}."
         )
     batch, outputs, positions = g.shape
-    values, total = into or room(batch, len(kernel.offsets), outputs)
-    wide = values.stride(1)
+    values, total = out or empty_products(batch, len(kernel.offsets), outputs)
+    row_length = values.stride(1)
     g = g.to(torch.float32).contiguous()
     block = 2 * compiled.lanes
-    blocks = -(-wide // block)
+    blocks = -(-row_length // block)
     squares = x.new_empty(batch, blocks, dtype=torch.float64)
-    work = batch * len(kernel.offsets) * wide * positions
-    threads = team.useful_threads(batch * blocks, work, MANY)
+    work = batch * len(kernel.offsets) * row_length * positions
+    threads = team.useful_threads(batch * blocks, work, MIN_PARALLEL_PRODUCTS)
     scratch = x.new_empty(threads, positions, block)
     tensors = x, g, values, squares, scratch
     sizes = batch, x[0].numel(), outputs, len(kernel.rows), kernel.width, kernel.step
@@ -137,15 +140,15 @@ def patch_products(
         team.team(threads, batch * blocks, 1),
         *(tensor.data_ptr() for tensor in tensors),
         *kernel.arrays,
-        *(*sizes, len(kernel.offsets), wide, blocks, compiled.lanes),
+        *(*sizes, len(kernel.offsets), row_length, blocks, compiled.lanes),
     )
     team.run(compiled.function, job)
     torch.sum(squares, 1, out=total)
     return Products(values, total)
 
 
-def room(batch: int, entries: int, outputs: int) -> Products:
-    """Return memory for the gradients of B samples, K entries of p outputs each."""
+def empty_products(batch: int, entries: int, outputs: int) -> Products:
+    """Returns uninitialized memory for the gradients of B samples, [B, K, p]."""
     compiled = installed()
     lanes = 1 if compiled is None else compiled.lanes
     values = POOL.empty(batch, entries, outputs + -outputs % lanes)

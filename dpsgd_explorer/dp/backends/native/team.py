@@ -1,9 +1,9 @@
-"""Runs a compiled function in several of torch's own threads at once.
+"""Runs a compiled function in torch's threads.
 
-Between two operations torch's threads wait in a loop that keeps their cores busy
-(OpenMP's, in libgomp).  Threads of our own would share those cores with them; a
-function that joins torch's does not, and starts in microseconds.  ``GOMP_parallel`` is
-what a compiler makes of ``#pragma omp parallel``: part of libgomp's binary interface.
+torch's threads belong to OpenMP (libgomp).  Between two operations they wait in a loop
+that keeps their cores busy.  New threads would compete with them for these cores, but a
+function in torch's threads starts in microseconds.  The entry is ``GOMP_parallel``, a
+part of libgomp's binary interface: compilers translate ``#pragma omp parallel`` to it.
 """
 
 from __future__ import annotations
@@ -17,49 +17,56 @@ import torch
 
 from dpsgd_explorer.dp.backends.native.library import Function
 
-#: As in ``units.h``.
-MOST_THREADS = 64
+#: Threads of a team, as in ``units.h``.
+MAX_THREADS = 64
 
 
 class Team(ctypes.Structure):
     """``struct team``: the threads of a job and its table of units.
 
-    Columns are divided among the threads: each begins with its own.
+    The columns of the table are divided among the threads; see ``units.h``.
     """
 
     _fields_ = [
         ("number", ctypes.c_void_p),
         *[(name, ctypes.c_ssize_t) for name in ("threads", "rows", "columns")],
-        ("taken", ctypes.c_ssize_t * MOST_THREADS),
+        ("taken", ctypes.c_ssize_t * MAX_THREADS),
     ]
 
 
 def team(threads: int, rows: int, columns: int) -> Team:
-    """Return a team of so many threads, of which at most MOST_THREADS are taken.
+    """Returns a team, of one thread if torch has no OpenMP threads.
 
     Args:
-        threads: At most as many as torch has.
-        rows: Of the table of units.
-        columns: Of it.
+        threads: Number of threads, at most torch's.  More than MAX_THREADS are reduced
+            to MAX_THREADS.
+        rows: Rows of the table of units.
+        columns: Columns of the table of units.
     """
     openmp = _openmp() if threads > 1 else None
     if openmp is None:
         return Team(None, 1, rows, columns)
-    return Team(openmp.number, min(threads, MOST_THREADS), rows, columns)
+    return Team(openmp.number, min(threads, MAX_THREADS), rows, columns)
 
 
-def useful_threads(units: int, work: int, many: int) -> int:
-    """Return the threads that a job is worth: 1 below ``many`` multiply-adds."""
-    most: int = torch.get_num_threads()
-    return min(units, most, MOST_THREADS) if work >= many else 1
+def useful_threads(units: int, work: int, min_work: int) -> int:
+    """Returns the number of threads that make a job faster.
+
+    Args:
+        units: Units of the job.
+        work: Size of the job, for example in multiply-adds.
+        min_work: A smaller job gets one thread.
+    """
+    available: int = torch.get_num_threads()
+    return min(units, available, MAX_THREADS) if work >= min_work else 1
 
 
 def run(function: Function, job: ctypes.Structure) -> None:
-    """Call ``function(&job)`` in the threads of its team, and wait for all.
+    """Calls ``function(&job)`` in each thread of the job's team, and waits for all.
 
     Args:
-        function: A compiled function that takes units of the job until none is left.
-        job: What the threads share; its field ``team`` is a Team.
+        function: A compiled function that takes units of the job until all are taken.
+        job: A struct, shared by the threads, whose field ``team`` is a Team.
     """
     threads = job.team.threads
     openmp = _openmp() if threads > 1 else None
@@ -71,7 +78,12 @@ def run(function: Function, job: ctypes.Structure) -> None:
 
 
 class _OpenMP(NamedTuple):
-    """Entries of libgomp: a parallel region, and the address of a thread's number."""
+    """Entries of libgomp.
+
+    Attributes:
+        start: ``GOMP_parallel``.
+        number: Address of ``omp_get_thread_num``.
+    """
 
     start: Callable[..., None]
     number: int | None
@@ -79,12 +91,12 @@ class _OpenMP(NamedTuple):
 
 @cache
 def _openmp() -> _OpenMP | None:
-    """Return libgomp's entries; None where torch came with other threads."""
+    """Returns libgomp's entries; None if this torch was built with other threads."""
     pointer, number = ctypes.c_void_p, ctypes.c_uint
     signature = ctypes.CFUNCTYPE(None, pointer, pointer, number, number)
     try:
         library = ctypes.CDLL(None)
-        of_thread = ctypes.cast(library.omp_get_thread_num, pointer)
-        return _OpenMP(signature(("GOMP_parallel", library)), of_thread.value)
-    except (AttributeError, OSError, TypeError):  # another libc, another runtime
+        number_address = ctypes.cast(library.omp_get_thread_num, pointer)
+        return _OpenMP(signature(("GOMP_parallel", library)), number_address.value)
+    except (AttributeError, OSError, TypeError):  # Another C library or another OpenMP.
         return None

@@ -1,9 +1,9 @@
-/* Units of work that torch's threads share, and the processor's vectors.
+/* Units of work that torch's threads share, and the length of the processor's vectors.
 
-   Units lie in a table of rows and columns.  Each thread begins with some columns, the
-   same ones of each table that as many threads share: what it has written stays in its
-   cache, and is there when it sums what the rows of its columns hold.  A thread without
-   units left takes those of others. */
+   The units of a job form a table of rows and columns.  Each thread starts with a fixed
+   range of columns, which depends only on the number of threads.  The gradients that a
+   thread computes are therefore still in its cache when it sums the same columns in the
+   next job.  A thread that has finished its columns takes units of other threads. */
 
 #ifndef UNITS_H
 #define UNITS_H
@@ -13,38 +13,39 @@
 #define INLINE static inline __attribute__((always_inline))
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MOST_THREADS = 64 };
+enum { MAX_THREADS = 64 };
 
 struct team {
-    int (*number)(void);    /* of the calling thread, from 0; NULL: there is only one */
-    ptrdiff_t threads;      /* at most MOST_THREADS */
+    int (*number)(void);    /* number of the calling thread, from 0; NULL: one thread */
+    ptrdiff_t threads;      /* at most MAX_THREADS */
     ptrdiff_t rows, columns;
-    ptrdiff_t taken[MOST_THREADS]; /* units of each thread's columns */
+    ptrdiff_t taken[MAX_THREADS]; /* number of units taken of each thread's columns */
 };
 
 struct unit {
     ptrdiff_t row, column;
-    ptrdiff_t first, end;   /* columns among which it was taken */
-    ptrdiff_t owner;        /* the thread whose columns these are */
+    ptrdiff_t first, end;   /* columns of the owner */
+    ptrdiff_t owner;        /* the thread that starts with this column */
 };
 
 INLINE ptrdiff_t thread_number(const struct team *team) {
     return team->number ? team->number() : 0;
 }
 
-/* Take a unit that no thread has taken; 0 if there is none left.  The unit before says
-   whose columns were the last; at first it has this thread's number as its owner. */
+/* Takes a unit that no thread has taken; returns 0 if all units are taken.  On entry,
+   unit->owner is the thread whose columns are tried first: the calling thread in the
+   first call, and the owner of the previous unit in later calls. */
 INLINE int take(struct team *team, struct unit *unit) {
     for (ptrdiff_t tried = 0; tried < team->threads; tried++) {
         unit->first = unit->owner * team->columns / team->threads;
         unit->end = (unit->owner + 1) * team->columns / team->threads;
-        const ptrdiff_t wide = unit->end - unit->first;
+        const ptrdiff_t count = unit->end - unit->first;
         ptrdiff_t *taken = &team->taken[unit->owner];
-        if (wide && __atomic_load_n(taken, __ATOMIC_RELAXED) < team->rows * wide) {
-            const ptrdiff_t mine = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED);
-            if (mine < team->rows * wide) {
-                unit->row = mine / wide;
-                unit->column = unit->first + mine % wide;
+        if (count && __atomic_load_n(taken, __ATOMIC_RELAXED) < team->rows * count) {
+            const ptrdiff_t index = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED);
+            if (index < team->rows * count) {
+                unit->row = index / count;
+                unit->column = unit->first + index % count;
                 return 1;
             }
         }
@@ -53,7 +54,8 @@ INLINE int take(struct team *team, struct unit *unit) {
     return 0;
 }
 
-/* Numbers of the longest vector for which there is a copy of a loop; 0 if none is. */
+/* Returns the floats per vector of the longest vectors that this processor and the
+   loops support; 0 if the processor supports neither AVX-512 nor AVX2. */
 EXPORT int lanes(void) {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f")) return 16;

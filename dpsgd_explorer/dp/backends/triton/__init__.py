@@ -1,1 +1,1 @@
-"""Kernels for accelerators, in Triton, which comes with torch's builds for them."""
+"""Kernels for CUDA devices in Triton, which is part of torch's builds for CUDA."""

@@ -1,8 +1,8 @@
 """The backend of CUDA devices: Triton's kernels for float32 and bfloat16.
 
-Triton comes with torch's builds for CUDA.  A call from Python takes a device as long as
-the work of a small layer, so the gradients of all layers are measured and summed in a
-few calls.
+Triton is part of torch's builds for CUDA.  A call from Python takes as long as the work
+of a small layer on the device, so norms and weighted sums of all layers take a few
+calls together.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.backends.asynchronous import AsyncBackend
 from dpsgd_explorer.dp.backends.precision import in_precision
-from dpsgd_explorer.dp.backends.rounding import AROUND, gamma, underflow_bound
+from dpsgd_explorer.dp.backends.rounding import EXTRA_ROUNDINGS, gamma, underflow_bound
 from dpsgd_explorer.dp.backends.sample_rows import sample_rows
 from dpsgd_explorer.dp.backends.triton import rows as kernels
 from dpsgd_explorer.dp.backends.triton.noise import DeviceNoise
 
-#: Covers what rounding takes off a squared norm of the kernel.
-NORM_MARGIN = 1 + gamma(kernels.ROUNDINGS + AROUND, torch.float32)
+#: Factor that makes a squared norm of the kernel an upper bound.
+NORM_MARGIN = 1 + gamma(kernels.ROUNDINGS + EXTRA_ROUNDINGS, torch.float32)
 
 
 class TritonBackend(AsyncBackend):
-    """Triton's kernels on float32 and bfloat16, torch's operations on others."""
+    """Triton's kernels for float32 and bfloat16, torch's operations for the rest."""
 
     joins_layers: ClassVar[bool] = True
 
     def squared_norms(self, gradients: Sequence[Tensor]) -> Tensor:
-        rows = [sample_rows(each) for each in gradients]
+        rows = [sample_rows(gradient) for gradient in gradients]
         if kernels.is_supported(*rows):
             norms = kernels.squared_norms(rows, NORM_MARGIN)
-            most = max(each.shape[1] for each in rows)
-            return norms.add_(underflow_bound(most, norms.dtype))
+            max_size = max(values.shape[1] for values in rows)
+            return norms.add_(underflow_bound(max_size, norms.dtype))
         return super().squared_norms(gradients)
 
     def add_weighted(
@@ -44,7 +44,7 @@ class TritonBackend(AsyncBackend):
         totals: Sequence[Tensor],
     ) -> None:
         pairs = zip(weights, totals, strict=True)
-        weights = [in_precision(own, total.dtype) for own, total in pairs]
+        weights = [in_precision(w, total.dtype) for w, total in pairs]
         if kernels.is_supported(*gradients, *weights, *totals):
             kernels.add_weighted_sums(gradients, weights, totals)
         else:

@@ -1,8 +1,8 @@
-"""Noise drawn where the sum is: ChaCha20 on a device in the place of AES.
+"""Noise that is generated on the device of the sum, with ChaCha20 instead of AES.
 
-The key comes from the operating system, as that of ``aes_stream``, and is never shown
-or saved.  No block of the cipher comes twice: within a call blocks are counted, and the
-calls under a key are the nonce.
+Like the key of ``aes_stream``, the key comes from the operating system and is never
+shown or saved.  No block of the cipher is used twice: the counter is the number of the
+block within a call, and the nonce is the number of the call under the key.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import torch
 from torch import Tensor
 
 KEY_BYTES = 32
-#: Most numbers of a call: 2^30 take 2^27 blocks of the cipher, which counts 2^32.
-MOST_NUMBERS = 2**30
-#: Most calls under a key.
-MOST_CALLS = 2**31 - 1
+#: Normal numbers per call.  2^30 take 2^27 blocks; the cipher's counter has 2^32.
+MAX_CALL_NUMBERS = 2**30
+#: Calls under a key: their number, the nonce, is an argument of type int32.
+MAX_KEY_CALLS = 2**31 - 1
 
 
 class DeviceNoise:
     """Adds normal numbers from a secret key, on the device of the values.
 
     Args:
-        kernel: The module of the kernel; this package's if not given.
+        kernel: Module with the kernel; None imports ``noise_kernel``.
     """
 
     def __init__(self, kernel: Any = None) -> None:
@@ -36,40 +36,44 @@ class DeviceNoise:
         self.renew()
 
     def renew(self) -> None:
-        """Take new keys, so that no bit is used twice."""
+        """Discards all keys, so that no bit is used twice; later calls create keys."""
         self._keys, self._calls, self._process = {}, 0, os.getpid()
 
     def add_normals(self, values: Tensor, scale: float, shift: float) -> None:
-        """Add scale * sqrt(-ln U) (cos t, sin t), cosines to the first half.
+        """Adds scale * sqrt(-ln U) (cos t, sin t) and rounds to a grid, in place.
+
+        Cosines are added to the first half of the values, and sines to the second.
+        More than MAX_CALL_NUMBERS values are divided into chunks with two halves each.
 
         Args:
             values: Contiguous float32 [P].
-            scale: Factor of the radii, which are rounded after it.
+            scale: Factor of the radii.  Scaled radii are rounded before they are
+                multiplied by a cosine or sine.
             shift: 1.5 / eps steps of the grid.
         """
-        for piece in torch.split(values, MOST_NUMBERS):
-            self._add_normals(piece, scale, shift)
+        for chunk in torch.split(values, MAX_CALL_NUMBERS):
+            self._add_normals(chunk, scale, shift)
 
     def _add_normals(self, values: Tensor, scale: float, shift: float) -> None:
         kernel = self._kernel or _kernel()
         pairs = (values.numel() + 1) // 2
-        tiles = -(-pairs // (kernel.BLOCKS * kernel.PAIRS_A_BLOCK.value))
+        tiles = -(-pairs // (kernel.BLOCKS * kernel.PAIRS_PER_BLOCK.value))
         if not tiles:
             return
         # A forked child has a copy of the key and would repeat the parent's noise.
-        if self._process != os.getpid() or self._calls == MOST_CALLS:
+        if self._process != os.getpid() or self._calls == MAX_KEY_CALLS:
             self.renew()
         key, call = self._key_on(values.device), self._calls
-        self._calls += 1  # before the launch: a call that fails is not repeated
+        self._calls += 1  # Before the launch: a failed call uses up its nonce, too.
         kernel.add_normals[(tiles,)](
             *(values, values.numel(), key, call, scale, shift),
             BLOCKS=kernel.BLOCKS,
-            # Each product is rounded where the C source has one.
+            # The C source rounds these products, so the compiler must not fuse them.
             enable_fp_fusion=False,
         )
 
     def _key_on(self, device: torch.device) -> Tensor:
-        """Return the key of a device, uint32 [8] there."""
+        """Returns the key of a device, uint32 [8] on that device."""
         if device not in self._keys:
             key = torch.frombuffer(
                 bytearray(secrets.token_bytes(KEY_BYTES)), dtype=torch.uint32
@@ -80,5 +84,5 @@ class DeviceNoise:
 
 @cache
 def _kernel() -> Any:
-    """Return the module of the kernel, which needs Triton."""
+    """Imports the module of the kernel, which requires Triton."""
     return import_module("dpsgd_explorer.dp.backends.triton.noise_kernel")

@@ -1,9 +1,9 @@
-"""ChaCha20 and Box-Muller in one kernel: noise on a sum, without a byte beside it.
+"""ChaCha20 and Box-Muller in one kernel, which needs no memory except the sum's.
 
-Each lane encrypts one block of zeros under the key, 16 words of 32 bits, turns 15 of
-them into 5 pairs of normal numbers, adds these and rounds to the grid.  The transform
-repeats ``backends/native/box_muller.c``, operation by operation: equal bits give equal
-numbers.  What is idealised is described in ``noise.secure``.
+Each lane encrypts one block of zeros under the key, 16 words of 32 bits.  It turns 15
+words into 5 pairs of normal numbers, adds these to the sum and rounds to the grid.  The
+transform repeats the operations of ``backends/native/box_muller.c`` one by one: equal
+bits give equal numbers.  ``noise.secure`` describes what the transform idealizes.
 
 Source: Nir and Langley (2018), RFC 8439, section 2.3 (the ChaCha20 block function).
 """
@@ -13,14 +13,15 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-#: Pairs of normal numbers of one block of the cipher: 3 of its 16 words each.
-PAIRS_A_BLOCK = tl.constexpr(5)
-#: Blocks of the cipher that a program encrypts.
+#: Pairs of normal numbers per block of the cipher.  A pair takes 3 of its 16 words.
+PAIRS_PER_BLOCK = tl.constexpr(5)
+#: Blocks of the cipher per program, one per lane.
 BLOCKS = 128
 
-_LAST = tl.constexpr(0x7FFFFFFF)
+_MAX_INT32 = tl.constexpr(0x7FFFFFFF)
 _SQRT_HALF = tl.constexpr(0x3F3504F3)  # the bits of sqrt(1/2)
-_TURN = tl.constexpr(float.fromhex("0x1.921fb6p-30"))  # pi 2^-31
+# Radians per step of an angle of 32 bits, pi 2^-31.
+_TURN = tl.constexpr(float.fromhex("0x1.921fb6p-30"))
 _LN2, _LN2_REST = (
     tl.constexpr(float.fromhex(number)) for number in ("0x1.62e43p-1", "-0x1.05c61p-29")
 )
@@ -66,15 +67,15 @@ def _constant(counter, word: tl.constexpr):
 
 
 @triton.jit
-def _loaded(counter, words, place: tl.constexpr):
-    return tl.broadcast_to(tl.load(words + place), counter.shape)
+def _loaded(counter, words, index: tl.constexpr):
+    return tl.broadcast_to(tl.load(words + index), counter.shape)
 
 
 @triton.jit
 def _block(key, call, counter):
-    """Return 15 words of the blocks of these counters, in the order of the stream.
+    """Returns 15 words of the block of each counter, in the order of the key stream.
 
-    key: 8 words.  call: the nonce's first word; its others are 0.
+    key: 8 words.  call: first word of the nonce; its other words are 0.
     """
     a0, a1 = _constant(counter, 0x61707865), _constant(counter, 0x3320646E)
     a2, a3 = _constant(counter, 0x79622D32), _constant(counter, 0x6B206574)
@@ -116,13 +117,13 @@ def _bits_of(x):
 
 @triton.jit
 def _radius(low, high):
-    """Return sqrt(-log U), U the fraction of 62 bits; see ``box_muller.c``."""
-    high = (high & _LAST).to(tl.int32, bitcast=True)
-    low = (low & _LAST).to(tl.int32, bitcast=True)
+    """Returns sqrt(-log U), with U the fraction of 62 bits; see ``box_muller.c``."""
+    high = (high & _MAX_INT32).to(tl.int32, bitcast=True)
+    low = (low & _MAX_INT32).to(tl.int32, bitcast=True)
     is_upper = high >> 30
-    flip = -is_upper & _LAST
+    flip = -is_upper & _MAX_INT32
     rest = tl.fma((low ^ flip).to(tl.float32), 2.0**-62, 2.0**-63)
-    least = tl.fma((high ^ flip).to(tl.float32), 2.0**-31, rest)  # of U and 1 - U
+    least = tl.fma((high ^ flip).to(tl.float32), 2.0**-31, rest)  # min(U, 1 - U)
     u = tl.where(is_upper != 0, 1.0 - least, least)
     exponent = (_bits_of(u) - _SQRT_HALF) >> 23  # u = 2^exponent (1 + f)
     f = _float_of(_bits_of(u) - exponent * (1 << 23)) - 1.0
@@ -139,7 +140,7 @@ def _radius(low, high):
 
 @triton.jit
 def _wave(angle):
-    """Return cosine and sine of the angle pi 2^-31 bits."""
+    """Returns cosine and sine of the angle pi 2^-31 bits."""
     quarters = (angle + 0x20000000) >> 30
     x = (angle - (quarters << 30)).to(tl.int32, bitcast=True).to(tl.float32) * _TURN
     square = x * x
@@ -157,11 +158,11 @@ def _wave(angle):
 
 
 @triton.jit
-def _add(values, places, mask, product, wave, shift):
-    """Add product * wave, the sum rounded once, then to the grid."""
-    value = tl.load(values + places, mask=mask, other=0.0)
+def _add(values, offsets, mask, product, wave, shift):
+    """Adds product * wave; the sum is rounded once, and then to the grid."""
+    value = tl.load(values + offsets, mask=mask, other=0.0)
     value = (tl.fma(product, wave, value) + shift) - shift
-    tl.store(values + places, value, mask=mask)
+    tl.store(values + offsets, value, mask=mask)
 
 
 @triton.jit(do_not_specialize=["count", "call"])
@@ -174,10 +175,11 @@ def add_normals(
     shift,
     BLOCKS: tl.constexpr,
 ):
-    """Add scale sqrt(-log U) (cos t, sin t) to float32 [count], rounded to the grid.
+    """Adds scale sqrt(-log U) (cos t, sin t) to float32 [count], rounded to the grid.
 
-    Cosines go to the first half, sines to the rest.  Pair i of a program's tile is made
-    by block i % BLOCKS of the tile, of its words 3 (i // BLOCKS) and the two after it.
+    Cosines are added to the first half of the values, and sines to the second.  A
+    program has a tile of BLOCKS blocks of the cipher.  Pair i of the tile comes from
+    block i % BLOCKS, from word 3 (i // BLOCKS) and the next two words.
 
     key: uint32 [8].  call: number of the call under this key.
     """
@@ -186,10 +188,10 @@ def add_normals(
     words = _block(key, call, (tile * BLOCKS + lanes).to(tl.uint32))
     pairs = count // 2
     half = count - pairs
-    first = tile.to(tl.int64) * (BLOCKS * PAIRS_A_BLOCK)
-    for j in tl.static_range(PAIRS_A_BLOCK):
-        places = first + j * BLOCKS + lanes
+    first = tile.to(tl.int64) * (BLOCKS * PAIRS_PER_BLOCK)
+    for j in tl.static_range(PAIRS_PER_BLOCK):
+        offsets = first + j * BLOCKS + lanes
         product = _radius(words[3 * j], words[3 * j + 1]) * scale
         cosine, sine = _wave(words[3 * j + 2])
-        _add(values, places, places < half, product, cosine, shift)
-        _add(values, half + places, places < pairs, product, sine, shift)
+        _add(values, offsets, offsets < half, product, cosine, shift)
+        _add(values, half + offsets, offsets < pairs, product, sine, shift)

@@ -1,4 +1,8 @@
-"""Sums over gradients that are stored as one row of numbers a sample."""
+"""Norms and weighted sums of per-sample gradients, stored as one row per sample.
+
+A kernel reads several tensors, the gradients of all layers.  A table has their
+addresses.  Rows are divided into chunks, and a program has one chunk.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +10,36 @@ import torch
 import triton
 import triton.language as tl
 
-#: torch's dtype -> Triton's.
+#: {torch's dtype: Triton's}.
 DTYPES = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16}
-#: Numbers of a row that a program takes, and those at once.
-CHUNK, BLOCK = 8192, 1024
-#: Rows that ``weighted_sums`` reads at once.
-ROWS_AT_ONCE = 4
-#: Chunks that ``sums_of_chunks`` reads at once.
-CHUNKS_AT_ONCE = 256
-#: Positions that a program of ``layer_norm_sums`` takes, and those at once.
-POSITIONS, ROWS = 32, 4
+#: Entries of a row per chunk, and per load.
+CHUNK_ENTRIES, BLOCK_ENTRIES = 8192, 1024
+#: Rows per load of ``weighted_sums``.
+ROWS_PER_LOAD = 4
+#: Chunks per load of ``sums_of_chunks``.
+CHUNKS_PER_LOAD = 256
+#: Positions per program of ``layer_norm_sums``, and per load.
+PROGRAM_POSITIONS, POSITIONS_PER_LOAD = 32, 4
 
-#: Columns of a table of tensors: addresses of [B, P], [B] and [P], and P.
-_ROWS, _WEIGHTS, _TOTAL, _NUMBERS, _COLUMNS = (tl.constexpr(i) for i in (0, 1, 2, 3, 4))
+# Columns of a table, with a row per tensor: the addresses of the rows [B, P], of the
+# weights [B] and of the total [P], then P; and the number of columns.
+_ROWS, _WEIGHTS, _TOTAL, _SIZE, _COLUMNS = (tl.constexpr(i) for i in (0, 1, 2, 3, 4))
 
 
 @triton.jit
 def _pointer(
     table, tensor, column: tl.constexpr, dtype: tl.constexpr, bytes: tl.constexpr = 1
 ):
-    """Return an address of the table; bytes: what it is known to be a multiple of."""
+    """Returns an address of the table, which is a multiple of ``bytes``."""
     address = tl.load(table + tensor * _COLUMNS + column)
     return tl.multiple_of(address.to(tl.pointer_type(dtype), bitcast=True), bytes)
 
 
 @triton.jit
-def _numbers(table, tensor, ALIGNED: tl.constexpr):
-    numbers = tl.load(table + tensor * _COLUMNS + _NUMBERS)
-    return tl.multiple_of(numbers, 8 if ALIGNED else 1)
+def _size(table, tensor, ALIGNED: tl.constexpr):
+    """Returns the entries per row of a tensor."""
+    size = tl.load(table + tensor * _COLUMNS + _SIZE)
+    return tl.multiple_of(size, 8 if ALIGNED else 1)
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -47,39 +53,39 @@ def square_sums(
     CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Write the sum of squares of each chunk of each row, float32 [B, count].
+    """Writes the sum of squares of each chunk of each row, float32 [B, count].
 
-    chunks: int32 [count, 2]: its tensor, and its place there.
+    chunks: int32 [count, 2]: number of the tensor, and of the chunk in its rows.
     """
     sample, chunk = tl.program_id(0) // count, tl.program_id(0) % count
-    tensor, place = tl.load(chunks + 2 * chunk), tl.load(chunks + 2 * chunk + 1)
-    numbers = _numbers(table, tensor, ALIGNED)
+    tensor, index = tl.load(chunks + 2 * chunk), tl.load(chunks + 2 * chunk + 1)
+    size = _size(table, tensor, ALIGNED)
     row = _pointer(table, tensor, _ROWS, DTYPE, 16 if ALIGNED else 1)
-    row += sample * numbers
+    row += sample * size
     squares = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, CHUNK, BLOCK):
-        places = place.to(tl.int64) * CHUNK + start + tl.arange(0, BLOCK)
-        values = tl.load(row + places, mask=places < numbers, other=0.0)
+        offsets = index.to(tl.int64) * CHUNK + start + tl.arange(0, BLOCK)
+        values = tl.load(row + offsets, mask=offsets < size, other=0.0)
         values = values.to(tl.float32)
         squares += values * values
     tl.store(sums + tl.program_id(0), tl.sum(squares, 0))
 
 
 @triton.jit(do_not_specialize=["samples", "count"])
-def sums_of_chunks(sums, starts, norms, samples, count, longer, AT_ONCE: tl.constexpr):
-    """Write ``longer`` times the sum of each tensor's chunks, float32 [n, B].
+def sums_of_chunks(sums, starts, norms, samples, count, factor, CHUNKS: tl.constexpr):
+    """Writes factor times the sum of each tensor's chunks, float32 [n, B].
 
-    sums: float32 [B, count].  starts: int32 [n + 1], where the tensors' chunks begin.
+    sums: float32 [B, count].  starts: int32 [n + 1], the first chunk of each tensor.
     """
     tensor, sample = tl.program_id(0) // samples, tl.program_id(0) % samples
     start, stop = tl.load(starts + tensor), tl.load(starts + tensor + 1)
     row = sums + sample * count
-    total = tl.zeros((AT_ONCE,), tl.float64)
-    for first in range(start, stop, AT_ONCE):
-        places = first + tl.arange(0, AT_ONCE)
-        part = tl.load(row + places, mask=places < stop, other=0.0)
-        total += part.to(tl.float64)
-    norm = (tl.sum(total, 0) * longer).to(tl.float32)
+    total = tl.zeros((CHUNKS,), tl.float64)
+    for first in range(start, stop, CHUNKS):
+        offsets = first + tl.arange(0, CHUNKS)
+        squares = tl.load(row + offsets, mask=offsets < stop, other=0.0)
+        total += squares.to(tl.float64)
+    norm = (tl.sum(total, 0) * factor).to(tl.float32)
     tl.store(norms + tl.program_id(0), norm)
 
 
@@ -92,32 +98,32 @@ def weighted_sums(
     ALIGNED: tl.constexpr,
     CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
-    AT_ONCE: tl.constexpr,
+    ROWS: tl.constexpr,
 ):
-    """Add sum_i weights[i] rows[i] to each float32 total, [P]; rows [B, P].
+    """Adds sum_i weights[i] rows[i] to each float32 total, [P]; rows [B, P].
 
-    A row of weight 0 is not read: its numbers need not be finite.
+    A row of weight 0 is not read, so that its numbers need not be finite.
     """
     chunk = tl.program_id(0)
-    tensor, place = tl.load(chunks + 2 * chunk), tl.load(chunks + 2 * chunk + 1)
-    numbers = _numbers(table, tensor, ALIGNED)
+    tensor, index = tl.load(chunks + 2 * chunk), tl.load(chunks + 2 * chunk + 1)
+    size = _size(table, tensor, ALIGNED)
     row = _pointer(table, tensor, _ROWS, DTYPE, 16 if ALIGNED else 1)
     weights = _pointer(table, tensor, _WEIGHTS, tl.float32)
     total = _pointer(table, tensor, _TOTAL, tl.float32)
     for start in range(0, CHUNK, BLOCK):
-        places = place.to(tl.int64) * CHUNK + start + tl.arange(0, BLOCK)
+        offsets = index.to(tl.int64) * CHUNK + start + tl.arange(0, BLOCK)
         added = tl.zeros((BLOCK,), tl.float32)
-        for first in range(0, samples, AT_ONCE):
-            rows = first + tl.arange(0, AT_ONCE)
+        for first in range(0, samples, ROWS):
+            rows = first + tl.arange(0, ROWS)
             weight = tl.load(weights + rows, mask=rows < samples, other=0.0)
             values = tl.load(
-                row + (rows.to(tl.int64) * numbers)[:, None] + places[None, :],
-                mask=(places < numbers)[None, :] & (weight != 0.0)[:, None],
+                row + (rows.to(tl.int64) * size)[:, None] + offsets[None, :],
+                mask=(offsets < size)[None, :] & (weight != 0.0)[:, None],
                 other=0.0,
             )
             added += tl.sum(weight[:, None] * values.to(tl.float32), 0)
-        before = tl.load(total + places, mask=places < numbers, other=0.0)
-        tl.store(total + places, before + added, mask=places < numbers)
+        before = tl.load(total + offsets, mask=offsets < size, other=0.0)
+        tl.store(total + offsets, before + added, mask=offsets < size)
 
 
 @triton.jit(do_not_specialize=["eps"])
@@ -133,9 +139,10 @@ def layer_norm_sums(
     ROWS: tl.constexpr,
     ENTRIES: tl.constexpr,
 ):
-    """Write sums over some positions of g xhat and of g, float32 [chunks, 2, B, D].
+    """Writes sums of g xhat and g over chunks of positions, float32 [chunks, 2, B, D].
 
-    x, g: [B, T, D].  xhat: x standardised over its D entries; not centred for RMS.
+    x, g: [B, T, D].  xhat: x standardized over its D entries; if not CENTRED, the mean
+    is not subtracted (RMS norm).
     """
     sample, chunk = tl.program_id(0), tl.program_id(1)
     lanes = tl.arange(0, ENTRIES)
@@ -144,19 +151,19 @@ def layer_norm_sums(
     of_bias = tl.zeros((ENTRIES,), tl.float32)
     for start in range(0, POSITIONS, ROWS):
         rows = chunk * POSITIONS + start + tl.arange(0, ROWS)
-        offsets = (sample.to(tl.int64) * positions + rows) * entries
-        places = offsets[:, None] + lanes[None, :]
+        starts = (sample.to(tl.int64) * positions + rows) * entries
+        offsets = starts[:, None] + lanes[None, :]
         mask = (rows < positions)[:, None] & inside[None, :]
-        values = tl.load(x + places, mask=mask, other=0.0).to(tl.float32)
+        values = tl.load(x + offsets, mask=mask, other=0.0).to(tl.float32)
         if CENTRED:
             mean = tl.sum(values, 1) / entries
             values = tl.where(mask, values - mean[:, None], 0.0)
         variance = tl.sum(values * values, 1) / entries
         values *= tl.rsqrt(variance + eps)[:, None]
-        backprops = tl.load(g + places, mask=mask, other=0.0).to(tl.float32)
+        backprops = tl.load(g + offsets, mask=mask, other=0.0).to(tl.float32)
         of_weight += tl.sum(values * backprops, 0)
         of_bias += tl.sum(backprops, 0)
     samples = tl.num_programs(0)
-    place = sums + (chunk.to(tl.int64) * 2 * samples + sample) * entries
-    tl.store(place + lanes, of_weight, mask=inside)
-    tl.store(place + samples * entries + lanes, of_bias, mask=inside)
+    output = sums + (chunk.to(tl.int64) * 2 * samples + sample) * entries
+    tl.store(output + lanes, of_weight, mask=inside)
+    tl.store(output + samples * entries + lanes, of_bias, mask=inside)

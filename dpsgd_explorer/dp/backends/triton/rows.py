@@ -1,8 +1,8 @@
-"""Norms and weighted sums of all layers' gradients at once, on a device with Triton.
+"""Norms and weighted sums of the gradients of all layers, on a device with Triton.
 
-A call from Python takes a device as long as the work of a small layer, so the gradients
-of all layers are one table, and a piece of the batch takes a few calls: the norms of a
-model, or its weighted sum.
+A call from Python takes as long as the work of a small layer on the device.  Therefore
+one table has the addresses of all layers' gradients, and the norms or the weighted sums
+of a whole model take a few calls.
 """
 
 from __future__ import annotations
@@ -15,32 +15,34 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-#: Most roundings of a sum of squares: of the square, 8 and 7 in turn in a lane, 7 over
-#: the lanes, and the total's.
+#: Roundings of a sum of squares, at most: 1 of the square, 8 and then 7 additions in a
+#: lane, 7 additions across lanes, and 1 of the total.
 ROUNDINGS = 24
-#: Dtypes of what is read; sums are float32.
+#: Dtypes that the kernels read.  Sums are float32.
 DTYPES = (torch.float32, torch.bfloat16)
-#: Numbers of which a load may take several, and the bytes that it begins at.
-AT_ONCE, ALIGNMENT = 8, 16
+#: Rows are aligned, and read several numbers per load, if each row begins at a multiple
+#: of ALIGNMENT_BYTES: the first row does, and the row's size is a multiple of
+#: ALIGNMENT_NUMBERS, which are 16 bytes in bfloat16.
+ALIGNMENT_BYTES, ALIGNMENT_NUMBERS = 16, 8
 
 
 @cache
-def installed() -> bool:
-    """Whether there is a compiler for kernels."""
+def is_installed() -> bool:
+    """Returns True if Triton, which compiles the kernels, is installed."""
     return find_spec("triton") is not None
 
 
 def is_supported(*tensors: Tensor) -> bool:
-    """Return True if the kernels take such tensors, which are on one device."""
+    """Returns True if the kernels support these tensors of one device."""
     return all(t.is_contiguous() and t.dtype in DTYPES for t in tensors)
 
 
-class Kind(NamedTuple):
-    """What a kernel is compiled for.
+class Specialization(NamedTuple):
+    """Properties of rows for which a kernel is compiled.
 
     Attributes:
-        dtype: Of the rows.
-        aligned: Whether each row begins where several numbers are read at once.
+        dtype: Dtype of the rows.
+        aligned: If True, rows are aligned; see ``ALIGNMENT_BYTES``.
     """
 
     dtype: torch.dtype
@@ -48,64 +50,67 @@ class Kind(NamedTuple):
 
     @property
     def constants(self) -> dict[str, Any]:
-        """Constants of the kernels."""
+        """Compile-time constants of the kernels."""
         from dpsgd_explorer.dp.backends.triton import row_kernels as kernels
 
         return {
             "DTYPE": kernels.DTYPES[self.dtype],
             "ALIGNED": self.aligned,
-            "CHUNK": kernels.CHUNK,
-            "BLOCK": kernels.BLOCK,
+            "CHUNK": kernels.CHUNK_ENTRIES,
+            "BLOCK": kernels.BLOCK_ENTRIES,
         }
 
 
-def squared_norms(rows: Sequence[Tensor], longer: float) -> Tensor:
-    """Return squared norms of [B, ...] each, times ``longer``, float32 [n, B].
+def squared_norms(rows: Sequence[Tensor], factor: float) -> Tensor:
+    """Returns factor * squared norms of n gradients, float32 [n, B].
 
-    Before that factor each has ROUNDINGS roundings.
+    A squared norm has at most ROUNDINGS roundings.
 
     Args:
-        rows: As ``is_supported`` takes them.
-        longer: Factor.
+        rows: [B, ...] each; ``is_supported`` holds for them.
+        factor: Factor of all norms.
     """
     from dpsgd_explorer.dp.backends.triton import row_kernels as kernels
 
     samples, device = len(rows[0]), rows[0].device
     norms = torch.empty(len(rows), samples, device=device)
-    for kind, places in _kinds(rows):
-        own = [rows[place] for place in places]
-        sizes = _sizes(own)
+    for specialization, indices in _by_specialization(rows):
+        selected = [rows[i] for i in indices]
+        sizes = _sizes(selected)
         chunks, starts = _chunks(sizes, device)
         count = len(chunks)
         sums = norms.new_empty(samples, count)
-        found = norms if len(own) == len(rows) else norms.new_empty(len(own), samples)
+        are_all = len(selected) == len(rows)
+        target = norms if are_all else norms.new_empty(len(selected), samples)
         if samples and count:
-            entries = [(x.data_ptr(), 0, 0, n) for x, n in zip(own, sizes, strict=True)]
+            pairs = zip(selected, sizes, strict=True)
+            entries = [(x.data_ptr(), 0, 0, size) for x, size in pairs]
             kernels.square_sums[(samples * count,)](
-                *(_table(entries, device), chunks, sums, count), **kind.constants
+                *(_table(entries, device), chunks, sums, count),
+                **specialization.constants,
             )
         if samples:
-            kernels.sums_of_chunks[(samples * len(own),)](
-                *(sums, starts, found, samples, count, longer),
-                AT_ONCE=kernels.CHUNKS_AT_ONCE,
+            kernels.sums_of_chunks[(samples * len(selected),)](
+                *(sums, starts, target, samples, count, factor),
+                CHUNKS=kernels.CHUNKS_PER_LOAD,
             )
-        if found is not norms:
-            norms[_index(tuple(places), device)] = found
+        if target is not norms:
+            norms[_index(tuple(indices), device)] = target
     return norms
 
 
 def add_weighted_sums(
     rows: Sequence[Tensor], weights: Sequence[Tensor], totals: Sequence[Tensor]
 ) -> None:
-    """Add sum_i weights[i] rows[i] to each total, leaving out rows of weight 0.
+    """Adds sum_i weights[i] rows[i] to each total, without the rows of weight 0.
 
     Args:
-        rows: [B, ...] each, as ``is_supported`` takes them.
+        rows: [B, ...] each; ``is_supported`` holds for them.
         weights: Contiguous float32 [B] each.
         totals: Contiguous float32 [...] each.
 
     Raises:
-        TypeError: what is read or written by its address is not float32.
+        TypeError: A weight or total is not float32.
     """
     dtypes = {values.dtype for values in (*weights, *totals)}
     if dtypes != {torch.float32}:
@@ -117,40 +122,43 @@ def add_weighted_sums(
     from dpsgd_explorer.dp.backends.triton import row_kernels as kernels
 
     samples, device = len(rows[0]), rows[0].device
-    for kind, places in _kinds(rows):
-        sizes = _sizes([rows[place] for place in places])
+    for specialization, indices in _by_specialization(rows):
+        sizes = _sizes([rows[i] for i in indices])
         chunks, _ = _chunks(sizes, device)
         entries = [
             (rows[i].data_ptr(), weights[i].data_ptr(), totals[i].data_ptr(), size)
-            for i, size in zip(places, sizes, strict=True)
+            for i, size in zip(indices, sizes, strict=True)
         ]
         if samples and len(chunks):
             kernels.weighted_sums[(len(chunks),)](
                 *(_table(entries, device), chunks, samples),
-                **kind.constants,
-                AT_ONCE=kernels.ROWS_AT_ONCE,
+                **specialization.constants,
+                ROWS=kernels.ROWS_PER_LOAD,
             )
 
 
-def _kinds(rows: Sequence[Tensor]) -> Iterable[tuple[Kind, list[int]]]:
-    """Return each kind, and the places of its tensors."""
-    found: dict[Kind, list[int]] = {}
-    for place, each in enumerate(rows):
-        found.setdefault(_kind(each), []).append(place)
-    return found.items()
+def _by_specialization(
+    rows: Sequence[Tensor],
+) -> Iterable[tuple[Specialization, list[int]]]:
+    """Returns each specialization that the tensors need, and the tensors' indices."""
+    indices: dict[Specialization, list[int]] = {}
+    for index, values in enumerate(rows):
+        indices.setdefault(_specialization(values), []).append(index)
+    return indices.items()
 
 
-def _kind(rows: Tensor) -> Kind:
-    aligned = not (rows.data_ptr() % ALIGNMENT or rows.shape[1:].numel() % AT_ONCE)
-    return Kind(rows.dtype, aligned)
+def _specialization(rows: Tensor) -> Specialization:
+    size = rows.shape[1:].numel()
+    aligned = not (rows.data_ptr() % ALIGNMENT_BYTES or size % ALIGNMENT_NUMBERS)
+    return Specialization(rows.dtype, aligned)
 
 
 def _sizes(rows: Sequence[Tensor]) -> tuple[int, ...]:
-    return tuple([each.shape[1:].numel() for each in rows])
+    return tuple([values.shape[1:].numel() for values in rows])
 
 
 def _table(entries: Sequence[tuple[int, ...]], device: torch.device) -> Tensor:
-    """Return a table on a device, without waiting for it."""
+    """Copies a table to a device, without waiting for the device."""
     table = torch.tensor(entries, dtype=torch.int64)
     if device.type == "cpu":
         return table
@@ -159,47 +167,53 @@ def _table(entries: Sequence[tuple[int, ...]], device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _chunks(sizes: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the chunks of tensors of such rows, and where each tensor's begin.
+    """Returns the chunks of the rows of n tensors.
 
-    Shapes: int32 [chunks, 2], each one's tensor and its place there; int32 [n + 1].
+    Args:
+        sizes: Entries per row of each tensor.
+        device: Device of the results.
+
+    Returns:
+        For each chunk the number of its tensor and its number in that tensor's rows,
+        int32 [chunks, 2]; and the first chunk of each tensor, int32 [n + 1].
     """
     from dpsgd_explorer.dp.backends.triton import row_kernels as kernels
 
-    counts = torch.tensor([-(-size // kernels.CHUNK) for size in sizes])
+    counts = torch.tensor([-(-size // kernels.CHUNK_ENTRIES) for size in sizes])
     tensors = torch.arange(len(sizes)).repeat_interleave(counts)
     starts = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
-    places = torch.arange(len(tensors)) - starts[tensors]
-    chunks = torch.stack([tensors, places], 1).int()
+    numbers = torch.arange(len(tensors)) - starts[tensors]
+    chunks = torch.stack([tensors, numbers], 1).int()
     return chunks.contiguous().to(device), starts.int().to(device)
 
 
 @lru_cache(maxsize=256)
-def _index(places: tuple[int, ...], device: torch.device) -> Tensor:
-    return torch.tensor(places, device=device)
+def _index(indices: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor(indices, device=device)
 
 
 def layer_norm_sums(
     x: Tensor, g: Tensor, eps: float, *, centred: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return sums over positions of g xhat and of g, float32 [B, D] each.
+    """Returns sums over positions of g xhat and of g, float32 [B, D] each.
 
     Args:
         x: Inputs, contiguous [B, T, D].
         g: Gradients of the outputs, contiguous [B, T, D].
         eps: Added to the variance.
-        centred: Whether the mean is taken off, as by a layer norm.
+        centred: If True, the mean is subtracted (layer norm); else not (RMS norm).
     """
     from dpsgd_explorer.dp.backends.triton import row_kernels as kernels
 
     samples, positions, entries = x.shape
-    chunks = max(1, -(-positions // kernels.POSITIONS))
+    chunks = max(1, -(-positions // kernels.PROGRAM_POSITIONS))
     sums = x.new_empty(chunks, 2, samples, entries, dtype=torch.float32)
     if samples:
         kernels.layer_norm_sums[samples, chunks](
             *(x, g, sums, positions, entries, eps),
             CENTRED=centred,
-            POSITIONS=kernels.POSITIONS,
-            ROWS=kernels.ROWS,
+            POSITIONS=kernels.PROGRAM_POSITIONS,
+            ROWS=kernels.POSITIONS_PER_LOAD,
             ENTRIES=1 << (entries - 1).bit_length(),
         )
     of_weight, of_bias = sums.sum(0)

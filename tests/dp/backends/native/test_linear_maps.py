@@ -30,7 +30,8 @@ def todays_source(monkeypatch):
     """Take today's source, whatever is installed."""
     for module in (products, weighted_sum):
         monkeypatch.setattr(module, "installed", partial(compiled_today, module))
-        monkeypatch.setattr(module, "MANY", 1)
+    monkeypatch.setattr(products, "MIN_PARALLEL_PRODUCTS", 1)
+    monkeypatch.setattr(weighted_sum, "MANY", 1)
 
 
 def drawn(sizes):
@@ -80,7 +81,8 @@ def test_norms_and_sums_are_those_of_the_formula(sizes, ends, lanes, number):
             loop = compiled_today(module)
             loop = loop._replace(lanes=min(lanes, loop.lanes))
             patch.setattr(module, "installed", lambda loop=loop: loop)
-            patch.setattr(module, "MANY", 1)
+        patch.setattr(products, "MIN_PARALLEL_PRODUCTS", 1)
+        patch.setattr(weighted_sum, "MANY", 1)
         assert is_right(sizes, range(min(ends), max(ends)))
 
 

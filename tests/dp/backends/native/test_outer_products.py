@@ -58,7 +58,7 @@ def adds_right(functions, samples, sizes, scale=3.0):
         expected += [totals[0] + scaled.mT @ x.double(), totals[1] + scaled.sum(0)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "installed", lambda: functions)
-        assert all(map(module.sum_is_supported, calls))
+        assert all(map(module.is_sum_supported, calls))
         module.add_weighted(calls, scale)
     found = [total for call in calls for total in call[2:]]
     return all(
@@ -149,8 +149,8 @@ def test_other_sums_are_left_to_torch(given):
         torch.ones(4, 3),
         torch.ones(4),
     )
-    assert module.sum_is_supported(usual)
-    assert not module.sum_is_supported(usual._replace(**given))
+    assert module.is_sum_supported(usual)
+    assert not module.is_sum_supported(usual._replace(**given))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ FAULTS = {
     ),
     "the last block alone": ("all += __builtin", "all = __builtin"),
     "the first of the sums alone": ("v = 1; v < VECTORS", "v = 2; v < VECTORS"),
-    "the lengthening": ("* longer", ""),
+    "the lengthening": ("* factor", ""),
     "norms of one call alone": ("*norms++", "*norms"),
     "weights of the first sample": ("sum->weights[i]", "sum->weights[0]"),
     "the scale": ("sum->weights[i] * scale", "sum->weights[i]"),

@@ -46,8 +46,8 @@ def multiplies_all(function, samples, columns):
 
 @pytest.fixture(autouse=True)
 def _nothing_is_small(monkeypatch):
-    for module in (linear_products, weighted_sum):
-        monkeypatch.setattr(module, "MANY", 1)
+    monkeypatch.setattr(linear_products, "MIN_PARALLEL_PRODUCTS", 1)
+    monkeypatch.setattr(weighted_sum, "MANY", 1)
     monkeypatch.setattr(weighted_sum, "FEW", 0)
 
 
@@ -76,12 +76,12 @@ def test_who_comes_takes_the_units_of_who_does_not():
 
 FAULTS = {
     "one row alone": (
-        "mine < team->rows * wide",
-        "mine < wide",
+        "index < team->rows * count",
+        "index < count",
     ),
     "columns of the first thread alone": (
-        "unit->column = unit->first + mine % wide",
-        "unit->column = mine % wide",
+        "unit->column = unit->first + index % count",
+        "unit->column = index % count",
     ),
     "nobody helps": ("tried < team->threads", "tried < 1"),
     "a unit is taken twice": (

@@ -28,13 +28,14 @@ if DEVICE == "cpu":
     sys.path.append(INTERPRETER)
     from dpsgd_explorer.dp.backends.triton import row_kernels
 
-    row_kernels.CHUNK = 2 * row_kernels.BLOCK  # it takes a millisecond a block
+    # The interpreter takes a millisecond per block.
+    row_kernels.CHUNK_ENTRIES = 2 * row_kernels.BLOCK_ENTRIES
 
 
 @contextmanager
 def taken_for_an_accelerator(*, kernels=True):
     """Let tensors on DEVICE be an accelerator's, for which there may be kernels."""
-    assert rows.installed(), "Triton is missing; `make test` installs it"
+    assert rows.is_installed(), "Triton is missing; `make test` installs it"
     backend = TritonBackend() if kernels else AsyncBackend()
     if DEVICE == "cpu":
         backend.chunk_bytes = TorchBackend().chunk_bytes

@@ -42,15 +42,15 @@ compiled(
 )
 for dtype in (tl.float32, tl.bfloat16):
     for aligned in (True, False):
-        constants = {"DTYPE": dtype, "ALIGNED": aligned, "CHUNK": rows.CHUNK,
-                     "BLOCK": rows.BLOCK}
+        constants = {"DTYPE": dtype, "ALIGNED": aligned, "CHUNK": rows.CHUNK_ENTRIES,
+                     "BLOCK": rows.BLOCK_ENTRIES}
         own = dict.fromkeys(constants, "constexpr")
         kind = f"{dtype} {aligned}"
         compiled(
             f"sums {kind}", rows.weighted_sums,
             {"table": "*i64", "chunks": "*i32", "samples": "i32", **own,
-             "AT_ONCE": "constexpr"},
-            constants | {"AT_ONCE": rows.ROWS_AT_ONCE},
+             "ROWS": "constexpr"},
+            constants | {"ROWS": rows.ROWS_PER_LOAD},
         )
         compiled(
             f"squares {kind}", rows.square_sums,
@@ -60,8 +60,8 @@ for dtype in (tl.float32, tl.bfloat16):
 compiled(
     "chunks", rows.sums_of_chunks,
     {"sums": "*fp32", "starts": "*i32", "norms": "*fp32", "samples": "i32",
-     "count": "i32", "longer": "fp32", "AT_ONCE": "constexpr"},
-    {"AT_ONCE": rows.CHUNKS_AT_ONCE},
+     "count": "i32", "factor": "fp32", "CHUNKS": "constexpr"},
+    {"CHUNKS": rows.CHUNKS_PER_LOAD},
 )
 for dtype in ("*fp32", "*bf16"):
     compiled(
@@ -69,8 +69,8 @@ for dtype in ("*fp32", "*bf16"):
         {"x": dtype, "g": dtype, "sums": "*fp32", "positions": "i32", "entries": "i32",
          "eps": "fp32", "CENTRED": "constexpr", "POSITIONS": "constexpr",
          "ROWS": "constexpr", "ENTRIES": "constexpr"},
-        {"CENTRED": True, "POSITIONS": rows.POSITIONS, "ROWS": rows.ROWS,
-         "ENTRIES": 1024},
+        {"CENTRED": True, "POSITIONS": rows.PROGRAM_POSITIONS,
+         "ROWS": rows.POSITIONS_PER_LOAD, "ENTRIES": 1024},
     )
 print(json.dumps(found))
 """

@@ -18,7 +18,7 @@ from tests.dp.c_sources import compiled_today
 from tests.dp.laws import ALARM
 
 SOURCE = "dpsgd_explorer.dp.backends.triton.noise_kernel"
-PAIRS_A_BLOCK, WORDS_A_BLOCK = 5, 16
+PAIRS_PER_BLOCK, WORDS_PER_BLOCK = 5, 16
 MANY = 4_001
 
 
@@ -35,16 +35,16 @@ def words(key, call, blocks):
     """
     start = (0).to_bytes(4, "little") + call.to_bytes(4, "little") + bytes(8)
     stream = Cipher(algorithms.ChaCha20(key, start), None).encryptor()
-    bits = stream.update(bytes(4 * WORDS_A_BLOCK * blocks))
-    return np.frombuffer(bits, np.uint32).reshape(blocks, WORDS_A_BLOCK)
+    bits = stream.update(bytes(4 * WORDS_PER_BLOCK * blocks))
+    return np.frombuffer(bits, np.uint32).reshape(blocks, WORDS_PER_BLOCK)
 
 
 def expected(base, key, call, blocks_a_tile, scale, shift):
     """Return what the compiled transform adds to the sum of the same bits."""
     pairs = (len(base) + 1) // 2
-    tiles = -(-pairs // (blocks_a_tile * PAIRS_A_BLOCK))
-    stream = words(key, call, tiles * blocks_a_tile)[:, : 3 * PAIRS_A_BLOCK]
-    triples = stream.reshape(tiles, blocks_a_tile, PAIRS_A_BLOCK, 3)
+    tiles = -(-pairs // (blocks_a_tile * PAIRS_PER_BLOCK))
+    stream = words(key, call, tiles * blocks_a_tile)[:, : 3 * PAIRS_PER_BLOCK]
+    triples = stream.reshape(tiles, blocks_a_tile, PAIRS_PER_BLOCK, 3)
     low, high, angle = triples.transpose(0, 2, 1, 3).reshape(-1, 3)[:pairs].T
     radii = (high.astype(np.int64) << 32) | low.astype(np.int64)
     bits = np.frombuffer(radii.tobytes() + angle.tobytes(), np.uint8)
@@ -166,7 +166,7 @@ def test_a_resume_takes_a_fresh_key():
 
 
 def test_after_its_last_call_a_key_is_replaced(monkeypatch):
-    monkeypatch.setattr("dpsgd_explorer.dp.backends.triton.noise.MOST_CALLS", 2)
+    monkeypatch.setattr("dpsgd_explorer.dp.backends.triton.noise.MAX_KEY_CALLS", 2)
     noise, keys = DeviceNoise(), []
     for _ in range(5):
         added(noise, torch.zeros(4))
