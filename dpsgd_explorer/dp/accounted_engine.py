@@ -8,7 +8,7 @@ from dpsgd_explorer.accounting import Odometer, Phase, Plan
 from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult, Unscored
 from dpsgd_explorer.accounting.poisson_sizes import are_of_one_size
 from dpsgd_explorer.accounting.registry import ALL
-from dpsgd_explorer.dp.canaries.riders import Riders, why_apart
+from dpsgd_explorer.dp.canaries.canaries import Canaries, unscored_reason
 from dpsgd_explorer.dp.config import Options
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
@@ -172,14 +172,14 @@ class AccountedEngine:
             ConfigError: a number is outside its domain.
             PrivacyError: the engine has no canaries.
         """
-        riders = self._state.riders
-        if riders is None:
+        canaries = self._state.canaries
+        if canaries is None:
             raise PrivacyError(
                 "there is nothing to audit: the engine has no canaries. Pass "
                 "PrivacyEngine(..., audit=2000)."
             )
-        unscored = _unscored(self._state, riders)
-        return riders.audit(self._delta(delta), confidence, unscored)
+        unscored = _unscored(self._state, canaries)
+        return canaries.audit(self._delta(delta), confidence, unscored)
 
     def sensitivity(self, relation: str = "add_or_remove_one") -> float:
         """Returns the L2 distance by which one record can change the next clipped sum.
@@ -228,7 +228,7 @@ class AccountedEngine:
 
     def _receipt(self) -> dict[str, Any]:
         state = self._state
-        plan, ledger, riders = state.plan, state.ledger, state.riders
+        plan, ledger, canaries = state.plan, state.ledger, state.canaries
         covered = state.poisson_is_covered and state.loss_is_covered
         all_asked = covered and plan.accountant == ALL
         state.check_as_planned()
@@ -244,22 +244,22 @@ class AccountedEngine:
             epsilons=self.get_epsilons() if all_asked else None,
             chosen_bounds=state.bound.choices,
             audit=None
-            if riders is None
-            else riders.receipt(plan.delta, _unscored(state, riders)),
+            if canaries is None
+            else canaries.receipt(plan.delta, _unscored(state, canaries)),
             world_size=state.ranks.size,
             seen=_seen(state),
         ) | {"earlier": phases.as_data(state.earlier_phases())}
 
 
-def _unscored(state: EngineState, riders: Riders) -> list[Unscored]:
+def _unscored(state: EngineState, canaries: Canaries) -> list[Unscored]:
     """Return the steps that these canaries did not go through, earliest first."""
     lost = state.ledger.lost_steps
     found = [Unscored(lost, LOST)] if lost else []
     earlier = state.earlier
     if earlier is None:
         return found
-    before = earlier.riders
-    reason = why_apart(riders.count, riders.relation, before)
+    before = earlier.canaries
+    reason = unscored_reason(canaries.count, canaries.relation, before)
     if before is not None and not reason:
         return [*_unscored(earlier, before), *found]
     done = [Unscored(earlier.ledger.steps, reason)]

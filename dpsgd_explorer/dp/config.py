@@ -22,7 +22,7 @@ from torch.amp import GradScaler
 from dpsgd_explorer.accounting import NAMES, NeighboringRelation, Plan
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp import choices
-from dpsgd_explorer.dp.canaries.riders import checked_count
+from dpsgd_explorer.dp.canaries.canaries import checked_count
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.clipping.bound import ClippingSchedule
 from dpsgd_explorer.dp.clipping.clipper import CLIPPING_FUNCTIONS, Clipper, equal_bounds

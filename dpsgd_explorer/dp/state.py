@@ -8,8 +8,8 @@ from operator import is_
 from typing import Any
 
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
+from dpsgd_explorer.dp.canaries.canaries import Canaries, unscored_reason
 from dpsgd_explorer.dp.canaries.gradients import UNIT
-from dpsgd_explorer.dp.canaries.riders import Riders, why_apart
 from dpsgd_explorer.dp.checks.loss.reading import REMEDY
 from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
@@ -48,7 +48,7 @@ class EngineState:
         seed: Seed of noise and sampling; None if noise is secure.
         sampler: Draws the batches.
         bound: Clipping bound of each step.
-        riders: Canaries that go through every step; None without an audit.
+        canaries: Canaries that go through every step; None without an audit.
         ranks: The processes that train together.
         partition: Which records of a batch are whose.
         ledger: Record of the steps that were made.
@@ -68,7 +68,7 @@ class EngineState:
     seed: int | None
     sampler: PoissonSampler
     bound: Bound
-    riders: Riders | None = None
+    canaries: Canaries | None = None
     ranks: Ranks = ALONE
     partition: Strided = dataclasses.field(default_factory=Strided)
     ledger: Ledger = dataclasses.field(default_factory=Ledger)
@@ -244,8 +244,8 @@ class EngineState:
         if refusals:
             losses.refuse("another rank raised an error for it")
         gradients, done = noisy_release(total, self.noise, noise_plan, rate, step)
-        if self.riders is not None:
-            self.riders.release(noise_plan, step)
+        if self.canaries is not None:
+            self.canaries.release(noise_plan, step)
         diagnostics = diagnose(total, done.noise_multiplier * done.max_grad_norm)
         count_noise = self.bound.observe(
             diagnostics.norms,
@@ -302,7 +302,7 @@ class EngineState:
             "sampler": self.sampler.state(),
             "ledger": self.ledger.as_data(),
             "bound": self.bound.state(),
-            "riders": None if self.riders is None else self.riders.as_data(),
+            "riders": None if self.canaries is None else self.canaries.as_data(),
         }
 
     def restore(
@@ -342,8 +342,8 @@ class EngineState:
         self.ledger = ledger
         self.weights.forget()  # the model is restored, too
         self.bound.restore(state["bound"])
-        if self.riders is not None:
-            self.riders.restore(state["riders"])
+        if self.canaries is not None:
+            self.canaries.restore(state["riders"])
         if not self.noise.repeatable:
             lost = max(ahead, lost_steps)
             ledger.fresh_resumes += 1
@@ -365,7 +365,7 @@ class EngineState:
             "version": STATE_VERSION,
             "plan": dataclasses.asdict(self.plan),
             "options": self.options.as_data(),
-            "audit": 0 if self.riders is None else self.riders.count,
+            "audit": 0 if self.canaries is None else self.canaries.count,
             "earlier": phases.as_data(earlier),
         }
 
@@ -395,17 +395,19 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
         bound=bound_of(options.clipping_schedule, plan),
         ranks=ranks,
         partition=config.spread(ranks),
-        riders=_riders(config, seed, None if earlier is None else earlier.riders),
+        canaries=_canaries(config, seed, None if earlier is None else earlier.canaries),
         earlier=earlier,
     )
 
 
-def _riders(config: Config, seed: int | None, earlier: Riders | None) -> Riders | None:
+def _canaries(
+    config: Config, seed: int | None, earlier: Canaries | None
+) -> Canaries | None:
     """Returns the canaries of a run, which go on with those before if they can."""
     count, relation = config.canaries, config.relation
     if not count:
         return None
-    return Riders(
+    return Canaries(
         count,
         config.plan,
         config.options.whole_clipper(UNIT),
@@ -413,7 +415,7 @@ def _riders(config: Config, seed: int | None, earlier: Riders | None) -> Riders 
         seed,
         relation,
         config.ranks,
-        None if why_apart(count, relation, earlier) else earlier,
+        None if unscored_reason(count, relation, earlier) else earlier,
     )
 
 

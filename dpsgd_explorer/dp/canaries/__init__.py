@@ -1,4 +1,4 @@
 """Canaries: phantom records that every step treats as it treats the real ones.
 
-``riders`` says what they go through, ``accounting.auditing`` what they prove.
+``canaries`` says what they go through, ``accounting.auditing`` what they prove.
 """

@@ -10,7 +10,7 @@ from dpsgd_explorer.audit.receipts.verification import verify_receipt
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import ConfigError
-from tests.dp.canaries.test_riders import (
+from tests.dp.canaries.test_canaries import (
     ADAPTIVE,
     DELTA,
     RECORDS,
@@ -63,13 +63,13 @@ def test_the_audit_is_of_all_steps_and_their_own_settings():
 
 def test_canaries_keep_their_coins_and_their_scores_add_up():
     first = train(*begun(40, **SHORT))
-    before = first._state.riders
+    before = first._state.canaries
     coins, scores = before.joined.copy(), before.scores.copy()
     second = train(*followed(first, 40, **SHORT))
-    riders = second._state.riders
-    assert (riders.joined == coins).all()
+    canaries = second._state.canaries
+    assert (canaries.joined == coins).all()
     own = second.state_dict()["riders"]["scores"].numpy()
-    assert (riders.scores == scores + own).all()
+    assert (canaries.scores == scores + own).all()
     assert abs(own).min() > 0
 
 
@@ -148,7 +148,7 @@ def test_a_resumed_second_engine_has_the_same_scores():
     rest_optimizer.load_state_dict(momentum)
     train(rest, rest_optimizer)
     assert rest.audit() == whole.audit()
-    assert (rest._state.riders.scores == whole._state.riders.scores).all()
+    assert (rest._state.canaries.scores == whole._state.canaries.scores).all()
 
 
 def test_the_canaries_of_another_run_are_refused():

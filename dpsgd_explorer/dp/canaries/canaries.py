@@ -64,7 +64,7 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import whole
 
 #: Above it the scores alone would take more memory than a small model.
-MOST_CANARIES = 1_000_000
+MAX_CANARIES = 1_000_000
 #: Length of a canary's gradient over the bound; clipping shortens it to the bound.
 LENGTH_RATIO = 1000.0
 #: Keeps a gradient of just the longest length included, rounding or not.
@@ -73,7 +73,7 @@ INCLUDED_MARGIN = 1e-6
 SEED_MASK = 0x63616E61727921
 
 
-class Riders:
+class Canaries:
     """The canaries of one run.
 
     Args:
@@ -101,7 +101,7 @@ class Riders:
         seed: int | None,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
         ranks: Ranks = ALONE,
-        earlier: Riders | None = None,
+        earlier: Canaries | None = None,
     ) -> None:
         self.count, self.relation, self.earlier = count, relation, earlier
         own_seed = None if seed is None else seed ^ SEED_MASK
@@ -293,7 +293,9 @@ class Riders:
         self._promised = [Phase(*phase) for phase in promised]
 
 
-def why_apart(count: int, relation: NeighboringRelation, earlier: Riders | None) -> str:
+def unscored_reason(
+    count: int, relation: NeighboringRelation, earlier: Canaries | None
+) -> str:
     """Return why the canaries of an earlier engine cannot go on; "" if they can.
 
     Args:
@@ -331,7 +333,7 @@ def checked_count(count: object, *, is_private: bool, sampling: str) -> int:
     Raises:
         ConfigError: a run cannot have this number of canaries.
     """
-    count = whole("audit", count, 0, MOST_CANARIES)
+    count = whole("audit", count, 0, MAX_CANARIES)
     if count and not is_private:
         raise _refusal(
             "must be 0 if noise_multiplier is 0, because such a run promises no epsilon"

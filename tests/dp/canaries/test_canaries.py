@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp import AdaptiveClipping, PrivacyEngine, schedules
-from dpsgd_explorer.dp.canaries.riders import MOST_CANARIES
+from dpsgd_explorer.dp.canaries.canaries import MAX_CANARIES
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.noise.secure import SecureNoise
@@ -123,13 +123,13 @@ def test_an_honest_run_is_proven_to_spend_most_of_its_promise(options):
 def test_canaries_are_clipped_to_the_bound_of_each_step():
     """With no noise to speak of, what is released is the bound itself."""
     engine, optimizer = made(40, clipping_schedule=schedules.Linear(0.5), steps=3)
-    riders, lengths = engine._state.riders, []
+    canaries, lengths = engine._state.canaries, []
 
-    def released(noise_plan, step, real=riders.release):
+    def released(noise_plan, step, real=canaries.release):
         real(noise_plan, step)
-        lengths.append(float(riders._clipped(1e6)))
+        lengths.append(float(canaries._clipped(1e6)))
 
-    riders.release = released
+    canaries.release = released
     train(engine, optimizer)
     bounds = [line["max_grad_norm"] for line in engine.receipt()["done"]]
     assert len(set(bounds)) == 3
@@ -201,7 +201,7 @@ def test_a_state_with_another_number_of_canaries_is_refused():
     ("audit", "options", "words"),
     [
         (-1, {}, "from 0 to"),
-        (MOST_CANARIES + 1, {}, "from 0 to"),
+        (MAX_CANARIES + 1, {}, "from 0 to"),
         (2.5, {}, "whole number, got 2.5"),
         (True, {}, "whole number, got True"),
         (10, {"noise_multiplier": 0.0, "target_epsilon": None}, "promises no epsilon"),
