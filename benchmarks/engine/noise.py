@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from benchmarks import record
-from dpsgd_explorer.dp.noise.secure import PAIRS, SecureNoise
-from dpsgd_explorer.dp.noise.seeded import PIECE, SeededNoise
+from dpsgd_explorer.dp.noise.secure import MAX_PAIRS, SecureNoise
+from dpsgd_explorer.dp.noise.seeded import CHUNK_ENTRIES, SeededNoise
 from dpsgd_explorer.training.timing import Step, time_in_turns
 
-NUMBERS = (PIECE, 2 * PAIRS, 2**20)
+NUMBERS = (CHUNK_ENTRIES, 2 * MAX_PAIRS, 2**20)
 SECONDS = 8.0  # CPU time per size
 DEVIATION = 1.3
 

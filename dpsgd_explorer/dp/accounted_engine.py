@@ -12,7 +12,7 @@ from dpsgd_explorer.dp.canaries.canaries import Canaries, unscored_reason
 from dpsgd_explorer.dp.config import Options
 from dpsgd_explorer.dp.ledger import phases
 from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics
-from dpsgd_explorer.dp.ledger.receipt import receipt, told
+from dpsgd_explorer.dp.ledger.receipt import accountant_input, receipt
 from dpsgd_explorer.dp.state import EngineState
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.privacy_warning import warn
@@ -233,7 +233,9 @@ class AccountedEngine:
         all_asked = covered and plan.accountant == ALL
         state.check_as_planned()
         return receipt(
-            told(plan, state.noise_plan, ledger.steps, open_ended=state.open_ended),
+            accountant_input(
+                plan, state.noise_plan, ledger.steps, open_ended=state.open_ended
+            ),
             ledger,
             options=state.options.as_data(),
             seed=state.seed,
@@ -247,7 +249,7 @@ class AccountedEngine:
             if canaries is None
             else canaries.receipt(plan.delta, _unscored(state, canaries)),
             world_size=state.ranks.size,
-            seen=_seen(state),
+            warnings=_warnings(state),
         ) | {"earlier": phases.as_data(state.earlier_phases())}
 
 
@@ -277,20 +279,22 @@ def _sampling_note(state: EngineState) -> str:
     return "not checked; no epsilon"
 
 
-def _seen(state: EngineState) -> list[str]:
-    """Return what may make epsilon too small, in sentences."""
+def _warnings(state: EngineState) -> list[str]:
+    """Returns sentences on events that may make epsilon too small."""
     ledger = state.ledger
-    seen = []
+    warnings = []
     if ledger.outside_writes:
-        seen.append(
+        warnings.append(
             f"parameters were changed {ledger.outside_writes} times outside the "
             "optimizer's steps"
         )
     if ledger.shares_seed:
-        seen.append("another run in the same process used the same seed for its noise")
+        warnings.append(
+            "another run in the same process used the same seed for its noise"
+        )
     if state.poisson_assumed and _has_fixed_sizes(state):
-        seen.append(f"{_fixed_sizes(state)}, unlike Poisson samples")
-    return seen
+        warnings.append(f"{_fixed_sizes(state)}, unlike Poisson samples")
+    return warnings
 
 
 def _has_fixed_sizes(state: EngineState) -> bool:

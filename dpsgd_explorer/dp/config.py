@@ -572,7 +572,7 @@ class Config:
             "audit_relation": str(self.relation),
             "partition": self.execution.partition,
         }
-        self.ranks.require_same({**of_plan, **self.options.as_data(), **more})
+        self.ranks.require_equal({**of_plan, **self.options.as_data(), **more})
 
 
 def check_module(module: object) -> None:

@@ -45,7 +45,10 @@ from dpsgd_explorer.dp.config import (
     check_parameter_lists,
     group,
 )
-from dpsgd_explorer.dp.distributed.data_parallel import switch_off, unwrapped
+from dpsgd_explorer.dp.distributed.data_parallel import (
+    disable_synchronization,
+    unwrapped,
+)
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import unit_loss_scale
 from dpsgd_explorer.dp.engines.norm_choice import NormChoice
@@ -389,7 +392,7 @@ class PrivacyEngine(AccountedEngine):
             session.loss_is_vouched = self._state.loss_assumed
             if self._example is not None:
                 session.check_example(*self._example)
-            session.undo_too(switch_off(self._wrapper))
+            session.undo_too(disable_synchronization(self._wrapper))
             if scaler is not None:
                 session.undo_too(ScalerBinding(scaler).release)
             spending.warn_of_uncounted(

@@ -28,12 +28,12 @@ from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.clipping.sums import clipped_sum
 from dpsgd_explorer.dp.config import ENGINES
-from dpsgd_explorer.dp.distributed.agreement import refuse_unlike
+from dpsgd_explorer.dp.distributed.agreement import require_equal_replicas
 from dpsgd_explorer.dp.distributed.ranks import ALONE
 from dpsgd_explorer.dp.distributed.sharding import (
+    check_sharding,
     is_sharded,
     local,
-    refuse_sharding,
     reshard,
 )
 from dpsgd_explorer.dp.engines.base import (
@@ -115,9 +115,9 @@ class Session:
         self.dropped = taken.release_dropped(module, optimizers)
         reshard(module)
         refuse_by_kind(module)
-        refuse_sharding(module, state.ranks, options.engine)
+        check_sharding(module, state.ranks, options.engine)
         refuse_compiled(module)
-        refuse_unlike(module, state.ranks)
+        require_equal_replicas(module, state.ranks)
         groups = clipping_groups(options.clipping_style, module)
         self._gradient_engine = ENGINES[options.engine](
             module,
@@ -138,7 +138,7 @@ class Session:
         )
         self._waiting: dict[Optimizer, WaitingGradients] = {}
         self._state = state
-        self._spending_noted = self.loss_is_vouched = False
+        self._spending_is_recorded = self.loss_is_vouched = False
         self._user_loss_scale = self._gradient_engine.user_loss_scale = user_loss_scale
         self._views = options.augmentation_multiplicity
         self._gradient_engine.on_gradients = self._add
@@ -316,11 +316,11 @@ class Session:
     def _release(self) -> Gradients:
         """Return the noisy gradients of the logical batch, and record the step."""
         gradients = self._state.release(self.batch.total, self.batch.code)
-        if not self._spending_noted:
-            spending.note(gradients, self._state.ledger.writer)
+        if not self._spending_is_recorded:
+            spending.record(gradients, self._state.ledger.writer)
             if self._state.note_seed(self.batch.total.numel):
                 warn(SEED_IS_SHARED)
-            self._spending_noted = True
+            self._spending_is_recorded = True
         self.set_bound()
         return gradients
 

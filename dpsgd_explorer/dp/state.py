@@ -285,7 +285,7 @@ class EngineState:
             return False
         settings = self._settings(earlier=[])
         run = f"{settings} {parameters} {self.ranks.size}"
-        self.ledger.shares_seed |= seeds.note(self.seed, run)
+        self.ledger.shares_seed |= seeds.record(self.seed, run)
         return self.ledger.shares_seed
 
     def as_data(self) -> dict[str, Any]:
@@ -328,7 +328,7 @@ class EngineState:
         _check_world_size(state, self.ranks.size, is_seeded=self.seed is not None)
         ledger = Ledger.from_data(state["ledger"], self.ledger.writer)
         released_by = self.ledger.released_by
-        ahead = ledger.missing(released_by)
+        ahead = ledger.missing_steps(released_by)
         if ahead and self.noise.repeatable:
             raise PrivacyError(
                 f"this engine has done {ahead} steps that are not in the saved state; "
@@ -347,7 +347,7 @@ class EngineState:
         if not self.noise.repeatable:
             lost = max(ahead, lost_steps)
             ledger.fresh_resumes += 1
-            ledger.learn(released_by, lost)
+            ledger.merge(released_by, lost)
             self._record_lost(lost, parameters)
 
     def _record_lost(self, steps: int, parameters: int) -> None:

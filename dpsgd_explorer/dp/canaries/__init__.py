@@ -1,4 +1,5 @@
-"""Canaries: phantom records that every step treats as it treats the real ones.
+"""Canaries: artificial records that take part in every step, to audit a run.
 
-``canaries`` says what they go through, ``accounting.auditing`` what they prove.
+``canaries`` draws, clips and noises them with the classes that process real records;
+``accounting.auditing`` computes the lower bound on epsilon that their scores prove.
 """

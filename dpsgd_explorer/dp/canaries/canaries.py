@@ -1,28 +1,34 @@
-"""Canaries that ride along with a run, to audit it.
+"""The canaries of a run: artificial records whose scores audit it.
 
-Each canary is a member by a fair coin.  In every step the members among them are drawn
-by a Poisson sampler, clipped, added up, noised and divided, by objects of the classes
-and through the calls that serve the real records; a canary's gradient lies in a
-coordinate of its own, outside the network.  Where a record is replaced by another,
-those that are no members take part too, with the opposite gradient.  Coins, batches and
-noise come from a second source of the same kind, so that the run's parameters, events
-and epsilon are the same bits with canaries and without.
+A fair coin decides whether a canary is a member of the data set.  In every step a
+Poisson sampler draws a batch of canaries.  The gradients of the drawn members are
+clipped, summed, noised and divided by the classes that process the real records.  Each
+canary's gradient is nonzero in one coordinate, which no other canary and no model
+parameter uses.  Under the replace-one relation, non-members take part too, with the
+opposite gradient.
 
-Canaries are in no count that adaptive clipping releases: their promise includes what
-the count costs, their scores do not need it.
+Coins, batches and noise come from a second random source of the run's kind.  A run
+therefore has bit-identical parameters, events and epsilon with and without canaries.
 
-What is released along a canary's coordinate is turned into the log-likelihood ratio of
-its membership, and added up; releases are not stored.
+Each released coordinate is converted into the log-likelihood ratio of the canary's
+membership.  A canary's score is the sum of these ratios over the steps; the released
+values are not stored.
 
-An engine that takes over from another, on the same records, lets the canaries of that
-one go on: they keep their coins, and their scores are those of all steps.  Settings
-that were chosen in between depend on what the network released, which tells nothing
-about canaries: given these settings, scores and thresholds are as if all had been
-planned beforehand.
+The counts that adaptive clipping releases do not include canaries.  The epsilon that
+the audit is compared with includes the cost of the counts, so the comparison stays
+valid.
 
-What canaries cannot see: faults of the network's own random stream, such as a seed used
-twice; per-sample gradients that mix records; batches that are not drawn by the sampler;
-settings that were chosen by looking at the data.
+An engine created with ``after=`` continues the canaries of the earlier engine: they
+keep their coins, and scores cover the steps of both engines.  Settings changed between
+the engines may depend on the network's releases.  These are independent of the coins,
+so the scores are distributed as if all settings had been planned beforehand.
+
+Canaries cannot detect:
+
+- faults of the network's random stream, such as a seed used twice;
+- per-sample gradients that mix records;
+- batches that the engine's sampler did not draw;
+- settings that were chosen by looking at the data.
 """
 
 from __future__ import annotations
@@ -63,13 +69,17 @@ from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import whole
 
-#: Above it the scores alone would take more memory than a small model.
+#: Most canaries of a run.  Above it, the scores alone, 8 bytes per canary, would take
+#: more memory than a small model.
 MAX_CANARIES = 1_000_000
-#: Length of a canary's gradient over the bound; clipping shortens it to the bound.
-LENGTH_RATIO = 1000.0
-#: Keeps a gradient of just the longest length included, rounding or not.
-INCLUDED_MARGIN = 1e-6
-#: Changes the run's seed into that of its canaries.
+#: Norm of a canary's gradient, in units of the clipping bound.  Far above 1, so that a
+#: step without clipping shows in the scores.
+GRADIENT_NORM_RATIO = 1000.0
+#: "global" clipping leaves out gradients above its threshold.  Canaries stay below the
+#: threshold by this share, more than the rounding of a norm.
+THRESHOLD_MARGIN = 1e-6
+#: XORed with the run's seed to get the seed of the canaries: the ASCII codes of
+#: "canary!".
 SEED_MASK = 0x63616E61727921
 
 
@@ -78,18 +88,20 @@ class Canaries:
 
     Args:
         count: Number of canaries, m.
-        plan: Rate and steps of the run.
-        clipper: Has one group, UNIT, with the bound of the whole gradient.
+        plan: Sample rate and steps of the run.
+        clipper: Clipper with one group, UNIT, and the bound of the whole gradient.
         noise: A key of NOISES.
         seed: The run's seed; None with secure noise.
-        relation: How a canary's two worlds differ.
-        ranks: The processes that train together; each adds its share of the canaries.
-        earlier: Canaries of the engine before this one, which go on here.
+        relation: Neighboring relation: a canary that is no member is absent, or is
+            replaced by a record with the opposite gradient.
+        ranks: The processes that train together; each sums its share of the canaries.
+        earlier: Canaries of the earlier engine, to be continued; None to toss new
+            coins.
 
     Attributes:
-        count: m.
-        relation: As given.
-        earlier: As given.
+        count: Number of canaries, m.
+        relation: Neighboring relation.
+        earlier: Canaries of the earlier engine, or None.
     """
 
     def __init__(
@@ -104,8 +116,8 @@ class Canaries:
         earlier: Canaries | None = None,
     ) -> None:
         self.count, self.relation, self.earlier = count, relation, earlier
-        own_seed = None if seed is None else seed ^ SEED_MASK
-        self._noise, generator, _ = generators(noise, own_seed, ranks)
+        canary_seed = None if seed is None else seed ^ SEED_MASK
+        self._noise, generator, _ = generators(noise, canary_seed, ranks)
         self._sampler = PoissonSampler(plan, generator)
         self._sampler.sample_size = count
         self._joined = (self._sampler.uniforms(count) < 0.5).numpy()
@@ -120,17 +132,17 @@ class Canaries:
 
     @property
     def joined(self) -> npt.NDArray[np.bool_]:
-        """Which canaries are members, bool [m]."""
+        """True for the canaries that are members, bool [m]."""
         return self._joined if self.earlier is None else self.earlier.joined
 
     @property
     def scores(self) -> Floats:
-        """Log-likelihood ratios of the steps so far, float64 [m]."""
+        """Sums of the log-likelihood ratios of all steps so far, float64 [m]."""
         return self._scores + (0.0 if self.earlier is None else self.earlier.scores)
 
     @property
     def phases(self) -> list[Phase]:
-        """The steps so far, with the noise along a canary's coordinate."""
+        """All steps so far, with the noise multiplier of a canary's coordinate."""
         before = [] if self.earlier is None else self.earlier.phases
         return joined([*before, *self._phases])
 
@@ -138,25 +150,27 @@ class Canaries:
     def plans(self) -> list[tuple[list[Phase], Floats]]:
         """Steps and scores, float64 [m], of each engine that made steps.
 
-        Those after the ``MOST_PLANS``-th join it.
+        Engines after the first ``MOST_PLANS`` are merged into the last of these.
         """
         before = [] if self.earlier is None else self.earlier.plans
         if not self._phases:
             return before
-        own = self._phases, self._scores
         if len(before) < MOST_PLANS:
-            return [*before, own]
+            return [*before, (self._phases, self._scores)]
         phases, scores = before.pop()
-        return [*before, (joined([*phases, *own[0]]), scores + own[1])]
+        return [*before, (joined([*phases, *self._phases]), scores + self._scores)]
 
     @property
     def promised(self) -> list[Phase]:
-        """The same steps as the accountant counts them."""
+        """All steps so far, with the noise multiplier that the accountant counts.
+
+        It includes the counts of adaptive clipping; ``phases`` does not.
+        """
         before = [] if self.earlier is None else self.earlier.promised
         return joined([*before, *self._promised])
 
     def release(self, noise_plan: NoisePlan, step: int) -> None:
-        """Take part in a step: be drawn, clipped, added, noised and divided.
+        """Draws, clips, sums and noises canaries, and adds the result to their scores.
 
         Args:
             noise_plan: Noise, bound and divisor of each step.
@@ -165,8 +179,8 @@ class Canaries:
         bound = noise_plan.max_grad_norm_at(step)
         total = self._total
         self._clipper.rescale(bound / noise_plan.sensitivity)
-        longest = self._clipper.longest_included * (1 - INCLUDED_MARGIN)
-        length = min(LENGTH_RATIO * bound, longest)
+        max_norm = self._clipper.max_included_norm * (1 - THRESHOLD_MARGIN)
+        norm = min(GRADIENT_NORM_RATIO * bound, max_norm)
         total.reset()
         drawn = total.ranks.share_of(self._sampler.draw())
         members = torch.from_numpy(self.joined)
@@ -174,7 +188,7 @@ class Canaries:
             drawn = drawn[members[drawn]]
         if len(drawn):
             signs = torch.where(members, 1.0, -1.0).double()
-            total.add(CanaryGradients(drawn, length, signs))
+            total.add(CanaryGradients(drawn, norm, signs))
         q, noise = self._sampler.sample_rate, noise_plan.noise_multiplier_at(step)
         gradients, _ = noisy_release(total, self._noise, noise_plan, q, step)
         released = gradients[self._directions].double().numpy()
@@ -182,27 +196,29 @@ class Canaries:
             released * (noise_plan.divisor / bound),
             q,
             noise,
-            self._clipped(length) / bound,
+            self._clipped_norm(norm) / bound,
             self.relation,
         )
         _record(self._phases, Phase(q, noise, 1))
         _record(self._promised, Phase(q, noise_plan.joint_noise_at(step), 1))
 
-    def _clipped(self, length: float) -> float:
-        """Return the length to which the clipper shortens a canary's gradient."""
-        norms = torch.tensor([length], dtype=torch.float64)
+    def _clipped_norm(self, norm: float) -> float:
+        """Returns the norm of a canary's gradient after clipping."""
+        norms = torch.tensor([norm], dtype=torch.float64)
         [factor] = self._clipper.factors({UNIT: norms**2}, norms).values()
-        return float(factor) * length
+        return float(factor) * norm
 
     def audit(
         self, delta: float, confidence: float, unscored: Sequence[Unscored] = ()
     ) -> AuditResult:
-        """Return what the steps so far prove, by rounded scores as in a receipt.
+        """Computes the lower bound on epsilon that the scores so far prove.
+
+        The scores are rounded as in a receipt, so a receipt gives the result again.
 
         Args:
-            delta: Of the run.
-            confidence: Above 0 and below 1.
-            unscored: Steps of the run that these canaries did not go through.
+            delta: Delta of the run.
+            confidence: Probability that the bound holds, above 0 and below 1.
+            unscored: Steps of the run without these canaries.
 
         Raises:
             AccountingError: a number is outside its domain.
@@ -222,25 +238,26 @@ class Canaries:
 
     @property
     def evidence(self) -> Evidence:
-        """Scores and coins, rounded so that they prove no more than they are."""
+        """Coins and scores, rounded towards a weaker proof."""
         scores = [values for _, values in self.plans] or [self._scores]
         return Evidence.rounded(np.stack(scores), self.joined)
 
     def receipt(
         self, delta: float, unscored: Sequence[Unscored] = ()
     ) -> dict[str, Any]:
-        """Return the audit with all that its bounds are computed from, as JSON values.
+        """Returns the audit and its inputs, as JSON values.
 
         Args:
-            delta: Of the run.
-            unscored: As for ``audit``.
+            delta: Delta of the run.
+            unscored: Steps of the run without these canaries.
         """
         phases = self.phases
         key = sum(phase.steps for phase in phases), delta, *unscored
         if self._audited is None or self._audited[0] != key:
             self._audited = key, self.audit(delta, CONFIDENCE, unscored)
         stated = asdict(self._audited[1])
-        del stated["too_few_canaries"]  # follows from their number
+        # Follows from the number of canaries.
+        del stated["too_few_canaries"]
         return {
             **stated,
             "neighboring_relation": str(self.relation),
@@ -251,7 +268,7 @@ class Canaries:
         }
 
     def as_data(self) -> dict[str, Any]:
-        """Return tensors and plain values, for ``restore``."""
+        """Returns tensors and plain values, for ``restore``."""
         return {
             "joined": torch.from_numpy(self.joined.copy()),
             "scores": torch.from_numpy(self._scores.copy()),
@@ -263,11 +280,11 @@ class Canaries:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state.
+        """Continues from a result of ``as_data``.
 
         Raises:
-            ConfigError: its canaries are of another relation, or not those of the
-                engine before.
+            ConfigError: the saved canaries have another relation, or other coins than
+                the canaries of the earlier engine.
         """
         relation = state.get("relation", ADD_OR_REMOVE_ONE)
         if relation != self.relation:
@@ -296,15 +313,16 @@ class Canaries:
 def unscored_reason(
     count: int, relation: NeighboringRelation, earlier: Canaries | None
 ) -> str:
-    """Return why the canaries of an earlier engine cannot go on; "" if they can.
+    """Returns why new canaries cannot score the steps of an earlier engine.
 
     Args:
-        count: Number of canaries of the later engine.
-        relation: Of these.
-        earlier: Canaries of the earlier engine; None if it has none.
+        count: Number of canaries of the new engine.
+        relation: Neighboring relation of the new engine's audit.
+        earlier: Canaries of the earlier engine; None if it has no canaries.
 
     Returns:
-        Words that continue "3 steps …".
+        Words that follow "3 steps", such as "of an earlier engine without canaries";
+        "" if the new engine continues the earlier canaries.
     """
     if earlier is None:
         return "of an earlier engine without canaries"
@@ -319,19 +337,21 @@ def unscored_reason(
 
 
 def _record(phases: list[Phase], step: Phase) -> None:
+    """Appends a step to the phases, in place; equal steps share a phase."""
     phases[-1:] = joined([*phases[-1:], step])
 
 
 def checked_count(count: object, *, is_private: bool, sampling: str) -> int:
-    """Return the number of canaries as a plain int.
+    """Returns the number of canaries as a plain int.
 
     Args:
-        count: A whole number from 0 on, if all is well.
-        is_private: Whether the run has noise.
-        sampling: The engine's option.
+        count: Number of canaries, from the user.
+        is_private: If True, the run adds noise.
+        sampling: The engine's ``sampling`` option.
 
     Raises:
-        ConfigError: a run cannot have this number of canaries.
+        ConfigError: ``count`` is not a whole number from 0 to MAX_CANARIES, or it is
+            above 0 in a run that cannot be audited.
     """
     count = whole("audit", count, 0, MAX_CANARIES)
     if count and not is_private:

@@ -298,7 +298,7 @@ class SafetyCheck(CheckPasses):
         norms = self._clipper.norms(squared)
         measured = norms[norms > LEAST_NORM]
         bound = float(measured.min()) / 2 if len(measured) else 1.0
-        factors = self._clipper.shrunk_to(bound).factors(squared, norms)
+        factors = self._clipper.with_bound(bound).factors(squared, norms)
         for i in range(SAMPLES):
             row = slice(i, i + 1)
             weights = {unit: factor[row] for unit, factor in factors.items()}

@@ -1,17 +1,17 @@
 """A clipping bound that follows a quantile of the gradient norms, privately.
 
-Each step also releases the number of samples of the batch within the bound, with noise,
-and the bound moves towards the target share:
+Each step also releases a noisy count of the samples whose norm is within the bound.
+The bound C then moves towards the target quantile:
 
     C <- C exp(-learning_rate (share - quantile)).
 
-Worked: with quantile 0.5 and rate 0.2, a batch wholly within the bound (share 1) gives
-C exp(-0.1), 10 % less.
+Worked example: with quantile 0.5 and learning rate 0.2, a batch with all samples within
+the bound (share 1) gives C exp(-0.1), which is 10% less.
 
-A sample adds 1/2 to the count if it is within the bound and -1/2 if not, so that the
-count moves by 1/2 when a record comes or goes; the share is 1/2 + count / B with the
-public B.  Gradient and count together cost what the plan's noise multiplier says; see
-``NoisePlan``.
+Each sample adds 1/2 to the count if its norm is within the bound, and -1/2 otherwise.
+Adding or removing a record therefore changes the count by 1/2.  The share is 1/2 +
+count / B, with the public expected batch size B.  Gradient and count together cost as
+much as one release with the plan's noise multiplier; see ``NoisePlan``.
 
 Source: Andrew et al. (2021), arXiv:1905.03871, section 2.
 """
@@ -35,7 +35,8 @@ from dpsgd_explorer.dp.noise.base import Meter, NoiseSource
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import finite, positive, shown
 
-#: Bound of the factor and of its inverse: float32 holds C times it.
+#: Largest factor of the bound; the smallest is its inverse.  It keeps the bound within
+#: the range of float32, which ends at 2^128.
 MAX_FACTOR = 2.0**60
 
 
@@ -73,7 +74,7 @@ class AdaptiveClipping:
     count_noise: float | None = None
 
     def __post_init__(self) -> None:
-        """Check every number's domain."""
+        """Checks every number's domain."""
         quantile = finite("quantile", self.quantile)
         if not 0 < quantile < 1:
             raise ConfigError(
@@ -88,10 +89,12 @@ class AdaptiveClipping:
             object.__setattr__(self, name, value)
 
     def noise_multiplier(self, plan: Plan) -> float:
-        """Return the count's noise std over its sensitivity; 0 without privacy.
+        """Returns the noise multiplier of the count; 0 for a run without noise.
+
+        It is the standard deviation of the noise, divided by the count's sensitivity.
 
         Raises:
-            ConfigError: the count alone would spend more than the plan does.
+            ConfigError: the count alone would cost more than the plan's releases.
         """
         planned = max(phase.noise_multiplier for phase in plan.phases)
         if not plan.is_private:
@@ -109,12 +112,17 @@ class AdaptiveClipping:
         return multiplier
 
     def as_data(self) -> dict[str, Any]:
-        """Return JSON values."""
+        """Returns the settings as JSON values."""
         return {"name": "adaptive", **asdict(self)}
 
 
 class AdaptiveBound:
-    """The adapted bound of one run, as factors of the first; see ``Bound``."""
+    """The adaptive clipping bound of one run; see ``Bound``.
+
+    Args:
+        clipping: Settings of the adaptation.
+        plan: Plan of the run.
+    """
 
     def __init__(self, clipping: AdaptiveClipping, plan: Plan) -> None:
         self.count_noise = clipping.noise_multiplier(plan)
@@ -124,7 +132,7 @@ class AdaptiveBound:
         self.choices: list[tuple[int, float]] = []
 
     def factor(self, step: int) -> float:
-        """Return the factor of the first bound at a step."""
+        """Returns the bound of a step, divided by the bound of the first step."""
         return self._factors[step]
 
     def observe(
@@ -134,43 +142,43 @@ class AdaptiveBound:
         noise: NoiseSource | None,
         ranks: Ranks = ALONE,
     ) -> float:
-        """Move the bound by a noisy count of the norms within it.
+        """Moves the bound by a noisy count of the norms within it.
 
         Args:
-            norms: Gradient norms of this rank's part of the batch, [B]; NaN is not
-                within the bound.
-            max_grad_norm: Bound of the step.
-            noise: Source of the noise; None adds none.
-            ranks: The processes whose counts are added up; rank 0 adds the noise.
+            norms: Gradient norms of this rank's samples, [B]; NaN is not within the
+                bound.
+            max_grad_norm: Clipping bound of the step.
+            noise: Source of the noise; None for no noise.
+            ranks: The processes whose counts are added; rank 0 adds the noise.
 
         Returns:
-            The count's noise multiplier as it was drawn; 0 without noise.
+            Measured noise multiplier of the count; 0 without noise.
         """
-        # The difference of 1/2 halves the sensitivity of a plain 0 or 1 count.
+        # Terms of 1/2 and -1/2 have half the sensitivity of terms of 1 and 0.
         within = (norms <= max_grad_norm).double() - 0.5
         count = torch.tensor(ranks.total(float(within.sum())), dtype=torch.float64)
-        used = 0.0
+        multiplier = 0.0
         if noise is not None and ranks.rank == 0:
             meter = Meter(noise)
             meter.add_to(count, self.count_noise * COUNT_SENSITIVITY)
-            used = meter.standard_deviation / COUNT_SENSITIVITY
-        noisy_count, used = ranks.from_first(float(count), used)
+            multiplier = meter.standard_deviation / COUNT_SENSITIVITY
+        noisy_count, multiplier = ranks.broadcast(float(count), multiplier)
         share = 0.5 + noisy_count / self._batch_size
         move = self._clipping.learning_rate * (share - self._clipping.quantile)
-        # In logarithms and limited, so that no learning rate overflows the bound.
+        # The logarithm is limited, so that no learning rate makes the bound overflow.
         exponent = math.log(self._factors[-1]) - move
         limit = math.log(MAX_FACTOR)
         self._factors.append(math.exp(min(max(exponent, -limit), limit)))
-        return used
+        return multiplier
 
     def skip(self, steps: int) -> None:
-        """Keep the bound for ``steps`` more steps."""
+        """Keeps the current bound for further steps."""
         self._factors += [self._factors[-1]] * steps
 
     def state(self) -> list[float]:
-        """Return the factors so far."""
+        """Returns the factors of all steps so far."""
         return list(self._factors)
 
     def restore(self, state: list[float]) -> None:
-        """Continue from these factors."""
+        """Continues from a result of ``state``."""
         self._factors = list(state)

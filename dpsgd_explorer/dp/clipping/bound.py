@@ -1,4 +1,4 @@
-"""The clipping bound over the steps: constant, scheduled, chosen, adapted privately."""
+"""The clipping bound of each step: constant, scheduled, set by a user, or adaptive."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ ClippingSchedule = Schedule | AdaptiveClipping
 
 
 class Bound(Protocol):
-    """Factors of ``max_grad_norm``, one per step.
+    """The factor of ``max_grad_norm`` at each step.
 
     Attributes:
-        count_noise: Noise multiplier of the counts it releases; 0 if it releases none.
-        choices: First step and factor of each choice between steps.
+        count_noise: Noise multiplier of the counts that the adaptation releases; 0
+            without adaptation.
+        choices: (first step, factor) of each bound that the user set between steps.
     """
 
     count_noise: float
     choices: list[tuple[int, float]]
 
     def factor(self, step: int) -> float:
-        """Return the factor of a step, 0, 1, ..., up to the next one to come."""
+        """Returns the factor of a step, counted from 0, up to the next step."""
 
     def observe(
         self,
@@ -36,20 +37,29 @@ class Bound(Protocol):
         noise: NoiseSource | None,
         ranks: Ranks = ALONE,
     ) -> float:
-        """Adapt to a step's norms [B]; return the noise multiplier used, 0 if none."""
+        """Adapts the bound to the norms [B] of a step.
+
+        Returns:
+            Noise multiplier of the released count; 0 if no count was released.
+        """
 
     def skip(self, steps: int) -> None:
-        """Continue as if ``steps`` more steps had been made."""
+        """Continues as if ``steps`` further steps had been done."""
 
     def state(self) -> list[float]:
-        """Return the state, for ``restore``."""
+        """Returns the state, for ``restore``."""
 
     def restore(self, state: list[float]) -> None:
-        """Continue from a state."""
+        """Continues from a result of ``state``."""
 
 
 class PlannedBound:
-    """A bound known before the run, or chosen between steps; it releases nothing."""
+    """A scheduled bound, or a bound that the user sets between steps.
+
+    Args:
+        schedule: Schedule of the factor; None for a factor of 1.
+        steps: Number of planned steps.
+    """
 
     count_noise = 0.0
 
@@ -59,15 +69,15 @@ class PlannedBound:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the factor is 1 at all steps."""
+        """True if the factor is 1 at all steps."""
         return self._schedule is None and not self.choices
 
     def choose(self, step: int, factor: float) -> None:
-        """Multiply the bound by this factor from a step on; an earlier one ends."""
+        """Sets the user's factor from a step on; it replaces an earlier factor."""
         self.choices.append((step, factor))
 
     def factor(self, step: int) -> float:
-        """Return the schedule's factor, or 1, times the chosen one."""
+        """Returns the schedule's factor times the user's factor."""
         planned = 1.0
         if self._schedule is not None:
             planned = self._schedule.factor(step, self._steps)
@@ -77,24 +87,24 @@ class PlannedBound:
         return planned
 
     def observe(self, *arguments: Any) -> float:
-        """Return 0: nothing was released."""
+        """Returns 0, because no count is released."""
         return 0.0
 
     def skip(self, steps: int) -> None:
-        """Do nothing: no state depends on the steps made."""
+        """Does nothing, because the state does not depend on the steps done."""
 
     def state(self) -> list[float]:
-        """Return the choices, each as its first step and its factor."""
+        """Returns the user's factors, as a flat list of first steps and factors."""
         return [float(number) for choice in self.choices for number in choice]
 
     def restore(self, state: list[float]) -> None:
-        """Continue with these choices."""
+        """Continues from a result of ``state``."""
         pairs = zip(state[::2], state[1::2], strict=True)
         self.choices = [(int(step), factor) for step, factor in pairs]
 
 
 def bound_of(schedule: ClippingSchedule | None, plan: Plan) -> Bound:
-    """Return the bound of a run."""
+    """Returns the clipping bound of a run."""
     if isinstance(schedule, AdaptiveClipping):
         return AdaptiveBound(schedule, plan)
     return PlannedBound(schedule, plan.steps)

@@ -1,7 +1,7 @@
-"""Clipping styles: which parameters share one norm and one bound.
+"""Clipping styles: the groups of parameters that share one norm and one bound.
 
 Each clipping group is clipped separately.  The groups are computed once, from the names
-of the trainable parameters, so they depend neither on the data nor on the layers that
+of the trainable parameters.  They depend neither on the data nor on the layers that
 run: a group whose layers are not called keeps its share of the bound.
 """
 
@@ -19,23 +19,24 @@ from dpsgd_explorer.validation import suggestion
 #: (layer, local name) of a parameter.
 ParameterName = tuple[str, str]
 NameGroups = list[list[ParameterName]]
-#: A key of CLIPPING_STYLES, the heads of the groups, or the groups themselves.
+#: A key of CLIPPING_STYLES, names of the first layers of the groups, or lists of the
+#: names in each group.
 ClippingStyle = str | Sequence[str] | Sequence[Sequence[str]]
 
 
 def all_layers(names: Sequence[ParameterName]) -> NameGroups:
-    """Return one group: the norm is over all parameters together."""
+    """Returns one group of all parameters."""
     return [list(names)]
 
 
 def each_layer(names: Sequence[ParameterName]) -> NameGroups:
-    """Return a group per layer."""
+    """Returns one group per layer."""
     layers = dict.fromkeys(layer for layer, _ in names)
     return [[name for name in names if name[0] == layer] for layer in layers]
 
 
 def each_parameter(names: Sequence[ParameterName]) -> NameGroups:
-    """Return a group per parameter."""
+    """Returns one group per parameter."""
     return [[name] for name in names]
 
 
@@ -47,12 +48,12 @@ CLIPPING_STYLES: dict[str, Callable[[Sequence[ParameterName]], NameGroups]] = {
 
 
 class ClippingGroups(NamedTuple):
-    """The clipping groups of a module, in the units in which norms are reported.
+    """The clipping groups of a module, by the names for which norms are computed.
 
     Attributes:
-        groups: Names of the layers of each group; names of its parameters, if one layer
-            is in two groups.
-        by_parameter: Whether they are names of parameters.
+        groups: Names of the layers of each group; names of parameters if the parameters
+            of some layer are in different groups.
+        by_parameter: True if ``groups`` contains names of parameters.
     """
 
     groups: list[list[str]]
@@ -60,11 +61,12 @@ class ClippingGroups(NamedTuple):
 
 
 def clipping_groups(style: ClippingStyle, module: nn.Module) -> ClippingGroups:
-    """Return the clipping groups of a module's trainable parameters.
+    """Returns the clipping groups of a module's trainable parameters.
 
-    Heads and groups are named by parameters, or by modules, which stand for all
-    parameters inside them.  A group goes from its head to the next one in the order of
-    ``named_parameters``, whatever the order of execution.
+    A name in ``style`` is the name of a parameter, or of a module for all parameters
+    inside.  A list of names contains the first layer of each group: a group ends before
+    the next group's first layer, in the order of ``named_parameters``.  A list of lists
+    contains all names of each group.
 
     Raises:
         ConfigError: a name does not exist or is not trainable, or a parameter is in no
@@ -74,7 +76,7 @@ def clipping_groups(style: ClippingStyle, module: nn.Module) -> ClippingGroups:
     if isinstance(style, str):
         groups = CLIPPING_STYLES[style](names)
     elif all(isinstance(entry, str) for entry in style):
-        groups = _from_heads([str(head) for head in style], names)
+        groups = _from_first_layers([str(entry) for entry in style], names)
     else:
         groups = _explicit([list(group) for group in style], names)
     layers = [layer for group in groups for layer in {layer for layer, _ in group}]
@@ -87,8 +89,13 @@ def clipping_groups(style: ClippingStyle, module: nn.Module) -> ClippingGroups:
 
 
 def check_form(style: object) -> None:
-    """Raise ConfigError unless this is a style's name or a list of names or lists."""
-    known = ", ".join(CLIPPING_STYLES)
+    """Checks the form of a style, without a module.
+
+    Raises:
+        ConfigError: the style is neither a key of CLIPPING_STYLES, nor a list of names,
+            nor a list of lists of names.
+    """
+    style_names = ", ".join(CLIPPING_STYLES)
     if isinstance(style, str):
         if style in CLIPPING_STYLES:
             return
@@ -99,8 +106,8 @@ def check_form(style: object) -> None:
             return
     raise ConfigError(
         "clipping_style",
-        f"clipping_style must be one of {known}, a list with the name of the first "
-        "layer of each group, or a list of lists of names, got "
+        f"clipping_style must be one of {style_names}, a list with the name of the "
+        "first layer of each group, or a list of lists of names, got "
         f"{style!r}.{suggestion(style, CLIPPING_STYLES)}",
     )
 
@@ -120,7 +127,7 @@ def _trainable_names(module: nn.Module) -> list[ParameterName]:
 
 
 def _members(prefix: str, names: Sequence[ParameterName]) -> list[ParameterName]:
-    """Return the parameters inside the module, or the parameter, of this name."""
+    """Returns the parameter with this name, or the parameters in the module with it."""
     members = []
     for name in names:
         full = full_name(*name)
@@ -134,11 +141,14 @@ def _members(prefix: str, names: Sequence[ParameterName]) -> list[ParameterName]
     return members
 
 
-def _from_heads(heads: Sequence[str], names: Sequence[ParameterName]) -> NameGroups:
-    """Split the parameters before the first one of each head."""
-    starts = [names.index(_members(head, names)[0]) for head in heads]
+def _from_first_layers(
+    first_layers: Sequence[str], names: Sequence[ParameterName]
+) -> NameGroups:
+    """Returns groups that start at the given layers, or parameters."""
+    starts = [names.index(_members(layer, names)[0]) for layer in first_layers]
     if len(set(starts)) < len(starts):
-        _refuse(f"must not start two groups at the same layer, got {', '.join(heads)}")
+        listed = ", ".join(first_layers)
+        _refuse(f"must not start two groups at the same layer, got {listed}")
     starts = sorted(starts)
     if starts and starts[0] > 0:
         _refuse(

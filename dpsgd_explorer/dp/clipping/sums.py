@@ -1,4 +1,4 @@
-"""Chooses the sum of clipped gradients: of whole parameters, or of a rank's rows."""
+"""Choice of the clipped sum, for whole or for sharded (FSDP2) parameters."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from dpsgd_explorer.dp.distributed.sharding import is_shard
 
 
 def clipped_sum(parameters: Parameters, clipper: Clipper, ranks: Ranks) -> ClippedSum:
-    """Return the sum of a logical batch, whole or of this rank's shards.
+    """Returns a new clipped sum for the parameters.
 
     Args:
         parameters: {layer: {local name: parameter}}.
-        clipper: Gives the factor of each sample.
-        ranks: The processes whose sums are added up.
+        clipper: Computes the clipping factor of each sample.
+        ranks: The processes whose sums are added.
     """
-    if not any(is_shard(p) for own in parameters.values() for p in own.values()):
+    by_name = parameters.values()
+    if not any(is_shard(p) for named in by_name for p in named.values()):
         return ClippedSum(parameters, clipper, ranks)
-    # Loads torch's sharded tensors, which take long.
+    # Imported only here, because it loads torch's sharded tensors, which takes long.
     from dpsgd_explorer.dp.clipping.sharded_sum import ShardedSum
 
     return ShardedSum(parameters, clipper, ranks)

@@ -1,4 +1,4 @@
-"""What the ranks of a group compare before the first step, and now and then after."""
+"""Comparisons among the ranks of a group: replicas, data sets, and parameters later."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from dpsgd_explorer.dp.distributed.ranks import Ranks
 from dpsgd_explorer.dp.distributed.sharding import is_shard
 from dpsgd_explorer.errors import ConfigError
 
-#: Steps from one comparison of the parameters to the next.
-COMPARED_EVERY = 20
-#: Records of a data set that are compared, evenly spaced.
-COMPARED_RECORDS = 64
+#: Number of steps between two comparisons of the parameters.  A comparison copies every
+#: parameter to the CPU and reads it, which would take too long at each step.
+COMPARISON_STEPS = 20
+#: Minimum number of records of a data set that are compared, evenly spaced; a smaller
+#: data set is compared whole.  They show a shuffled or different data set without
+#: reading all of it.
+MIN_COMPARED_RECORDS = 64
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> int:
-    """Return 32 bits that differ, but for chance, where any bit of a tensor does."""
+    """Returns the CRC-32 of the tensors' bytes, to compare tensors among ranks."""
     code = 0
     for tensor in tensors:
         entries = tensor.detach().cpu().contiguous().flatten()
@@ -29,17 +32,17 @@ def fingerprint(tensors: Iterable[Tensor]) -> int:
 
 
 def step_fingerprint(step: int, parameters: Iterable[nn.Parameter]) -> int:
-    """Return the fingerprint of the parameters at steps that compare it, else 0.
+    """Returns the fingerprint of the parameters at steps that compare it, else 0.
 
-    Shards are parts of one parameter, and differ.
+    Sharded parameters are left out: each rank stores other rows of them.
     """
-    if step % COMPARED_EVERY:
+    if step % COMPARISON_STEPS:
         return 0
     return fingerprint(p for p in parameters if not is_shard(p))
 
 
-def _of_model(module: nn.Module) -> dict[str, Any]:
-    """Return what the ranks' replicas must have in common, by parameter and buffer."""
+def _model_properties(module: nn.Module) -> dict[str, Any]:
+    """Returns {name: properties} of the parameters and buffers, equal on all ranks."""
     return {
         f"the model's {name}": (
             tuple(tensor.shape),
@@ -51,49 +54,50 @@ def _of_model(module: nn.Module) -> dict[str, Any]:
     }
 
 
-def refuse_unlike(module: nn.Module, ranks: Ranks) -> None:
-    """Check that the ranks' replicas are equal, and where the group can add them up.
+def require_equal_replicas(module: nn.Module, ranks: Ranks) -> None:
+    """Checks that the ranks' replicas of the model are equal.
 
     Raises:
-        ConfigError: a parameter or buffer differs, or lies on another kind of device
-            than the group's backend takes.
+        ConfigError: a parameter or buffer differs among ranks, or a parameter is on a
+            device that the group's backend does not support.
     """
     if ranks.is_alone:
         return
     for name, parameter in module.named_parameters():
         if parameter.device.type not in ranks.devices:
-            taken = " and ".join(sorted(ranks.devices))
+            supported = " and ".join(sorted(ranks.devices))
             raise ConfigError(
                 "group",
                 f"group must support tensors on {parameter.device}, the device of "
-                f"{name}; its backend supports only {taken}. Move the model to "
-                f'{taken}, or pass a group with another backend: "gloo" for cpu, '
-                '"nccl" for cuda.',
+                f"{name}; its backend supports only {supported}. Move the model "
+                f'to {supported}, or pass a group with another backend: "gloo" for '
+                'cpu, "nccl" for cuda.',
             )
-    ranks.require_same(_of_model(module))
+    ranks.require_equal(_model_properties(module))
 
 
-def refuse_unlike_data(size: int, columns: Iterable[Tensor], ranks: Ranks) -> None:
-    """Check that the ranks' copies of a data set are equal.
+def require_equal_data(size: int, columns: Iterable[Tensor], ranks: Ranks) -> None:
+    """Checks that the ranks' copies of a data set are equal.
 
     Args:
         size: Number of records.
-        columns: Its tensors; some of their records are compared.  None are for a data
-            set of any other kind, whose items may be augmented at random.
-        ranks: The processes.
+        columns: Tensors of the data set; some of their records are compared.  Empty for
+            a data set of items: these may be augmented at random, so only the length is
+            compared.
+        ranks: The processes that train together.
 
     Raises:
-        ConfigError: naming what differs.
+        ConfigError: the length or a column differs; the message names it.
     """
     if ranks.is_alone:
         return
-    every = max(1, size // COMPARED_RECORDS)
-    of_columns = {
+    stride = max(1, size // MIN_COMPARED_RECORDS)
+    column_properties = {
         f"column {i} of the data set": (
             tuple(column.shape),
             str(column.dtype),
-            fingerprint([column[::every]]),
+            fingerprint([column[::stride]]),
         )
         for i, column in enumerate(columns)
     }
-    ranks.require_same({"the data set's length": size, **of_columns})
+    ranks.require_equal({"the data set's length": size, **column_properties})

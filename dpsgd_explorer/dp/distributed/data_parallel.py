@@ -1,4 +1,4 @@
-"""The module inside ``DistributedDataParallel``, without the wrapper's averaging."""
+"""Support for models wrapped in ``DistributedDataParallel``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 
 
 def unwrapped(module: nn.Module, ranks: Ranks) -> nn.Module:
-    """Return the module inside the wrapper; without a group, what was given.
+    """Returns the module inside a ``DistributedDataParallel``, else the module itself.
 
-    A wrapper without a group is refused later, with the reason.
+    Without a group the wrapper is returned unchanged; a later check raises the error
+    that explains why.
     """
     if ranks is ALONE or type(module) is not DistributedDataParallel:
         return module
@@ -21,21 +22,22 @@ def unwrapped(module: nn.Module, ranks: Ranks) -> nn.Module:
     return inner
 
 
-def switch_off(module: nn.Module) -> Callable[[], None]:
-    """Let the wrapper neither average gradients nor copy buffers.
+def disable_synchronization(module: nn.Module) -> Callable[[], None]:
+    """Stops a ``DistributedDataParallel`` from averaging gradients and copying buffers.
 
-    The engine adds clipped gradients up itself.  Ranks may call the module a different
-    number of times per batch, and each of the wrapper's copies is a meeting of ranks.
+    The engine sums the clipped gradients over the ranks itself.  Ranks may call the
+    module a different number of times per batch, and the wrapper's collective
+    operations would then wait forever.
 
     Returns:
-        What switches both on again.
+        Function that enables averaging and copying again.
     """
     if type(module) is not DistributedDataParallel:
         return lambda: None
     before = module.require_backward_grad_sync, module.require_forward_param_sync
     module.require_backward_grad_sync = module.require_forward_param_sync = False
 
-    def switch_on() -> None:
+    def enable() -> None:
         module.require_backward_grad_sync, module.require_forward_param_sync = before
 
-    return switch_on
+    return enable

@@ -1,15 +1,14 @@
-"""The processes that train one model together, and all that they say to each other.
+"""The processes that train one model together, and the messages among them.
 
-A record of a batch lives on one rank, which sees every layer's inputs and output
-gradients.  Its norm and its clipping factor are therefore local, and what crosses the
-group is the clipped sum: each rank receives the sum over all ranks of one slice, adds
-noise to that slice alone, and hands it to the others.  The noise of a step is so drawn
-once, after the sum, by W ranks in parallel.
+Each sample of a batch is on one rank, which computes its gradient norm and clipping
+factor without the other ranks.  The ranks then exchange clipped sums: each rank
+receives one slice, summed over all ranks, adds noise to the slice, and sends it to the
+other ranks.  Together the W ranks draw the noise of a step once, in parallel.
 
-Everything that ranks hand over is a value that they would all compute, a clipped sum
-before its noise, or the key of the batches: the network between the ranks is trusted.
+The network between the ranks must be trusted.  Messages contain clipped sums before
+noise, the secret key of the sampler, and values that all ranks must agree on.
 
-Each method is collective: all ranks call it, in the same order.
+Each method that communicates is collective: all ranks call it, in the same order.
 """
 
 from __future__ import annotations
@@ -25,17 +24,20 @@ from torch import Tensor
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.privacy_warning import warn
 
-#: ``isend`` or ``irecv``, the tensor, and the rank that it goes to or comes from.
+#: (``isend`` or ``irecv``, tensor, rank of the receiver or sender).
 Message = tuple[Callable[..., Any], Tensor, int]
 
 
 class Ranks:
-    """The ranks of a group; of one process without a group.
+    """The ranks of a process group, or this process alone.
+
+    Args:
+        group: Process group; None for this process alone.
 
     Attributes:
-        rank: Number of this process, 0 to size - 1.
+        rank: Rank of this process in the group, 0 to W - 1.
         size: Number of processes, W.
-        is_alone: Whether there is no other rank.
+        is_alone: True if W is 1.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -48,11 +50,11 @@ class Ranks:
 
     @classmethod
     def of(cls, group: object) -> Ranks:
-        """Return the ranks of a group of ``torch.distributed``.
+        """Returns the ranks of a process group of ``torch.distributed``.
 
         Raises:
-            ConfigError: it is none: nothing is initialised, or this process is not in
-                the group.
+            ConfigError: ``torch.distributed`` is not initialized, or ``group`` is not a
+                process group that contains this process.
         """
         if not dist.is_available() or not dist.is_initialized():
             raise ConfigError(
@@ -69,89 +71,95 @@ class Ranks:
         return cls(group)
 
     def __repr__(self) -> str:
-        """Return what is shown as the default of ``PrivacyEngine(group=...)``."""
+        """Returns text that documents the default of ``PrivacyEngine(group=...)``."""
         return "ALONE" if self._group is None else f"<rank {self.rank} of {self.size}>"
 
     @property
     def members(self) -> list[int]:
-        """Numbers of the processes, in the order of their ranks in the group."""
+        """Global ranks of the processes, in the order of their ranks in the group."""
         if self._group is None:
             return [0]
         return list(dist.get_process_group_ranks(self._group))
 
     def share_of(self, indices: Tensor) -> Tensor:
-        """Return this rank's records of a batch that all ranks have drawn.
+        """Returns this rank's records of a batch that all ranks have drawn.
 
-        Shapes: [n] to about [n / W]; sizes differ by one at most.
+        Shapes: [n] -> [n / W], rounded up or down.
         """
         return indices[self.rank :: self.size]
 
     def padded(self, size: int) -> int:
-        """Return the least multiple of W that holds ``size`` entries."""
+        """Returns ``size`` rounded up to a multiple of W."""
         return -(-size // self.size) * self.size
 
     def slice_of(self, flat: Tensor, size: int) -> Tensor:
-        """Return the slice whose noise is this rank's, without the padding.
+        """Returns the slice that gets noise from this rank, without the padding.
 
         Args:
-            flat: Buffer with padding, [padded(size)].
-            size: Entries of it that are used.
+            flat: Padded buffer, [padded(size)].
+            size: Number of entries before the padding.
         """
         length = len(flat) // self.size
         start = min(size, self.rank * length)
         return flat[start : min(size, start + length)]
 
     def add_up(self, flat: Tensor) -> None:
-        """Replace this rank's slice of a padded buffer by its sum over the ranks.
+        """Replaces this rank's slice of a padded buffer by its sum over the ranks.
 
         The other slices are undefined afterwards.
         """
         if self.is_alone:
             return
         slices = flat.chunk(self.size)
-        own = slices[self.rank]
+        local = slices[self.rank]
         if flat.device.type != "cpu":
-            total = torch.empty_like(own)
+            total = torch.empty_like(local)
             dist.reduce_scatter_single(total, flat, group=self._live_group)
-            own.copy_(total)
+            local.copy_(total)
             return
-        received = torch.empty_like(own)
-        for to, sender in self._partners():
+        received = torch.empty_like(local)
+        for receiver, sender in self._partners():
             self._exchange(
-                [(dist.isend, slices[to], to), (dist.irecv, received, sender)]
+                [
+                    (dist.isend, slices[receiver], receiver),
+                    (dist.irecv, received, sender),
+                ]
             )
-            own.add_(received)
+            local.add_(received)
 
     def gather(self, flat: Tensor) -> None:
-        """Replace the slices of a padded buffer by those of their ranks."""
+        """Replaces each other rank's slice of a padded buffer by that rank's values."""
         if self.is_alone:
             return
         slices = flat.chunk(self.size)
-        own = slices[self.rank]
+        local = slices[self.rank]
         if flat.device.type != "cpu":
-            dist.all_gather_single(flat, own.clone(), group=self._live_group)
+            dist.all_gather_single(flat, local.clone(), group=self._live_group)
             return
         messages: list[Message] = []
-        for to, sender in self._partners():
-            messages += [(dist.isend, own, to), (dist.irecv, slices[sender], sender)]
+        for receiver, sender in self._partners():
+            messages += [
+                (dist.isend, local, receiver),
+                (dist.irecv, slices[sender], sender),
+            ]
         self._exchange(messages)
 
     def _exchange(self, messages: Sequence[Message]) -> None:
-        """Send and receive, and wait until all is done."""
-        posted = dist.batch_isend_irecv(
+        """Sends and receives the messages, and waits until all have arrived."""
+        requests = dist.batch_isend_irecv(
             [
                 dist.P2POp(kind, tensor, group=self._live_group, group_peer=rank)
                 for kind, tensor, rank in messages
             ]
         )
-        for work in posted:
-            work.wait()
+        for request in requests:
+            request.wait()
 
     def _partners(self) -> Iterator[tuple[int, int]]:
-        """Yield whom to send to and whom to hear, round after round.
+        """Yields (receiver, sender) of each round, so that each pair of ranks meets.
 
-        Between CPUs the ranks send each other slices themselves: gloo's collectives
-        take two to three times as long, for they first sum or copy the whole buffer.
+        On CPUs the ranks exchange slices directly.  Gloo's collectives take two to
+        three times as long, because they first sum or copy the whole buffer.
         """
         for distance in range(1, self.size):
             yield (
@@ -160,7 +168,7 @@ class Ranks:
             )
 
     def total(self, *values: float) -> tuple[float, ...]:
-        """Return the sum over the ranks of each value; whole numbers stay exact."""
+        """Returns the sum of each value over the ranks, computed in float64."""
         if self.is_alone:
             return values
         sums = torch.tensor(values, dtype=torch.float64, device=self._device)
@@ -168,26 +176,26 @@ class Ranks:
         return tuple(sums.tolist())
 
     def largest(self, value: int) -> int:
-        """Return the largest of the ranks' values."""
+        """Returns the largest of the ranks' values."""
         if self.is_alone:
             return value
-        most = torch.tensor(value, dtype=torch.int64, device=self._device)
-        dist.all_reduce(most, dist.ReduceOp.MAX, group=self._live_group)
-        return int(most)
+        maximum = torch.tensor(value, dtype=torch.int64, device=self._device)
+        dist.all_reduce(maximum, dist.ReduceOp.MAX, group=self._live_group)
+        return int(maximum)
 
-    def from_first(self, *values: float) -> tuple[float, ...]:
-        """Return rank 0's values."""
+    def broadcast(self, *values: float) -> tuple[float, ...]:
+        """Returns rank 0's values."""
         if self.is_alone:
             return values
         first = torch.tensor(values, dtype=torch.float64, device=self._device)
         dist.broadcast(first, group_src=0, group=self._live_group)
         return tuple(first.tolist())
 
-    def secret(self, secret: bytes) -> bytes:
-        """Return rank 0's bytes, unpredictable for whoever is not in the group.
+    def broadcast_secret(self, secret: bytes) -> bytes:
+        """Returns rank 0's ``secret``, on every rank.
 
         Raises:
-            PrivacyError: this is a child of a rank's process, which has no rank.
+            PrivacyError: this process was forked from a process of the group.
         """
         if self.is_alone:
             return secret
@@ -200,52 +208,56 @@ class Ranks:
         dist.broadcast(first, group_src=0, group=self._live_group)
         return bytes(first.tolist())
 
-    def require_same(self, values: Mapping[str, Any]) -> None:
-        """Check that all ranks pass the same values.
+    def require_equal(self, values: Mapping[str, Any]) -> None:
+        """Checks that all ranks pass equal values.
 
         Args:
-            values: {name: any value that can be pickled and compared}.
+            values: {name: value that can be pickled and compared}.
 
         Raises:
-            ConfigError: names the first that differs, with each rank's value.
+            ConfigError: a value differs; the message names the first such value, and
+                lists it for each rank.
         """
         if self.is_alone:
             return
-        of_ranks: list[Any] = [None] * self.size
-        dist.all_gather_object(of_ranks, dict(values), group=self._live_group)
-        for name in dict.fromkeys(name for each in of_ranks for name in each):
-            found = [each.get(name) for each in of_ranks]
-            if any(value != found[0] for value in found):
+        gathered: list[Any] = [None] * self.size
+        dist.all_gather_object(gathered, dict(values), group=self._live_group)
+        for name in dict.fromkeys(name for of_rank in gathered for name in of_rank):
+            rank_values = [of_rank.get(name) for of_rank in gathered]
+            if any(value != rank_values[0] for value in rank_values):
                 raise ConfigError(
                     name,
                     f"{name} must be the same on every rank of the group, got "
-                    f"{_listed(found)}.",
+                    f"{_listed(rank_values)}.",
                 )
 
     def begin_step(
         self, step: int, batch_code: int, fingerprint: int, *counts: int
     ) -> tuple[int, ...]:
-        """Check that all ranks make the same step, of one batch, from equal parameters.
+        """Checks that all ranks are at one step, with one batch and equal parameters.
 
         Args:
-            step: Number of steps made before.
-            batch_code: Of the whole batch that the ranks share; int64.
-            fingerprint: Of the parameters, int64; 0 where it is not compared.
-            counts: Of this rank's part of the batch.
+            step: Number of steps done before.
+            batch_code: Fingerprint of the batch that all ranks share; int64.
+            fingerprint: Fingerprint of the parameters, int64; 0 at steps that do not
+                compare them.
+            counts: Counts over this rank's samples, such as their number.
 
         Returns:
-            The sums of the counts over the ranks.
+            The sum of each count over the ranks.
 
         Raises:
-            PrivacyError: they do not.
+            PrivacyError: the step, the batch or the parameters differ among ranks.
         """
         if self.is_alone:
             return counts
-        told = [step, batch_code, fingerprint, *counts]
-        own = torch.tensor(told, dtype=torch.int64, device=self._device)
-        found = own.new_empty(self.size * len(own))
-        dist.all_gather_single(found, own, group=self._live_group)
-        steps, batches, fingerprints, *of_ranks = found.view(self.size, -1).T.tolist()
+        values = [step, batch_code, fingerprint, *counts]
+        message = torch.tensor(values, dtype=torch.int64, device=self._device)
+        gathered = message.new_empty(self.size * len(values))
+        dist.all_gather_single(gathered, message, group=self._live_group)
+        steps, batches, fingerprints, *all_counts = gathered.view(
+            self.size, -1
+        ).T.tolist()
         if len(set(steps)) > 1:
             raise PrivacyError(
                 "all ranks of the group must do every step, also with an empty batch; "
@@ -265,23 +277,27 @@ class Ranks:
                 "learning rate on every rank, and make every other change of "
                 "parameters on all of them."
             )
-        return tuple(sum(counts) for counts in of_ranks)
+        return tuple(sum(rank_counts) for rank_counts in all_counts)
 
     @property
     def devices(self) -> frozenset[str]:
-        """Types of the devices whose tensors the group's backend adds up."""
+        """Device types that the group's backend supports, such as ``"cuda"``."""
         pairs = dist.get_backend_config(self._live_group).split(",")
         return frozenset(pair.partition(":")[0] for pair in pairs)
 
     @property
     def _device(self) -> torch.device:
-        """Where small messages lie."""
+        """Device of small messages: the CPU if the backend supports it."""
         devices = self.devices
         return torch.device("cpu" if "cpu" in devices else min(devices))
 
     @property
     def _live_group(self) -> dist.ProcessGroup | None:
-        """The group; PrivacyError if it has ended, perhaps for one of another size."""
+        """The process group.
+
+        Raises:
+            PrivacyError: the group has been destroyed.
+        """
         try:
             dist.get_process_group_ranks(self._group)
         except (KeyError, ValueError):
@@ -294,12 +310,12 @@ class Ranks:
         return self._group
 
 
-#: One process.
+#: The single process of a run without a group.
 ALONE = Ranks()
 
 
 def warn_without_group() -> None:
-    """Warn where processes of a group are about to train without each other."""
+    """Warns if this process belongs to a group, but trains without the others."""
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         warn(
             f"this process is one of {dist.get_world_size()}, and it trains without "
@@ -309,6 +325,6 @@ def warn_without_group() -> None:
         )
 
 
-def _listed(found: Sequence[Any]) -> str:
-    """Return each rank's value, as "0: 3, 1: 4"."""
-    return ", ".join(f"{rank}: {value!r}" for rank, value in enumerate(found))
+def _listed(values: Sequence[Any]) -> str:
+    """Returns each rank's value, as "0: 3, 1: 4"."""
+    return ", ".join(f"{rank}: {value!r}" for rank, value in enumerate(values))

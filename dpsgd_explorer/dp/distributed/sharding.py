@@ -1,9 +1,10 @@
 """Modules whose parameters are sharded over the ranks by ``fully_shard`` (FSDP2).
 
-Each rank stores rows of every parameter, and holds the whole parameters of a layer only
-while the layer runs.  A record's activations and output gradients are on one rank, so
-norms and clipping factors need no other rank, as without sharding; a layer's sum is
-made whole, and each rank receives the sum over the ranks of its own rows.
+Each rank stores some rows of every parameter.  It holds the whole parameters of a layer
+only while the layer runs.  A sample's activations and output gradients are on one rank,
+so each rank computes norms and clipping factors without the other ranks, as without
+sharding.  Each rank then computes a layer's whole clipped sum of its samples, and
+receives the rows that it stores, summed over the ranks.
 """
 
 from __future__ import annotations
@@ -20,61 +21,64 @@ from dpsgd_explorer.errors import UnsupportedModuleError
 
 
 def is_shard(tensor: Tensor) -> bool:
-    """Whether this process has a part of the tensor only (a ``DTensor``)."""
+    """Returns True if this process stores only rows of the tensor (a ``DTensor``)."""
     return isinstance(tensor, _loaded("torch.distributed.tensor", "DTensor"))
 
 
 def local(tensor: Tensor) -> Tensor:
-    """Return the part of a tensor that this process stores, on the same memory."""
+    """Returns the rows of a tensor that this process stores, without a copy."""
     if not is_shard(tensor):
         return tensor
-    part: Tensor = tensor.to_local()  # type: ignore[attr-defined]
-    return part.detach()
+    rows: Tensor = tensor.to_local()  # type: ignore[attr-defined]
+    return rows.detach()
 
 
-def as_shard_of(parameter: Tensor, part: Tensor) -> Tensor:
-    """Return a tensor that is spread as the parameter, with this process's part."""
-    (kind,) = _loaded("torch.distributed.tensor", "DTensor")
-    spread: Any = parameter
-    whole: Tensor = kind(part, spread._spec, requires_grad=False)
+def as_shard_of(parameter: Tensor, rows: Tensor) -> Tensor:
+    """Returns a ``DTensor`` sharded like the parameter, from this process's rows."""
+    (d_tensor,) = _loaded("torch.distributed.tensor", "DTensor")
+    sharded: Any = parameter
+    whole: Tensor = d_tensor(rows, sharded._spec, requires_grad=False)
     return whole
 
 
 def shards_of(module: nn.Module) -> Iterator[Any]:
-    """Yield the modules inside that ``fully_shard`` was applied to."""
-    kinds = _loaded("torch.distributed.fsdp", "FSDPModule")
-    return (m for m in module.modules() if isinstance(m, kinds))
+    """Yields the modules that were passed to ``fully_shard``."""
+    classes = _loaded("torch.distributed.fsdp", "FSDPModule")
+    return (m for m in module.modules() if isinstance(m, classes))
 
 
 def is_sharded(module: nn.Module) -> bool:
-    """Whether ``fully_shard`` was applied to the module or to one inside."""
+    """Returns True if ``fully_shard`` was applied to the module or a submodule."""
     return next(shards_of(module), None) is not None
 
 
 def reshard(module: nn.Module) -> None:
-    """Free whole parameters: after it the module has its shards as parameters."""
+    """Frees the whole parameters, so that the module's parameters are its shards."""
     for shard in shards_of(module):
         shard.reshard()
 
 
 def rows_of(tensor: Tensor, rank: int, size: int) -> Tensor:
-    """Return the rows that a rank stores: ceil(rows / W); the last ranks fewer."""
-    most = -(-len(tensor) // size)
-    return tensor[rank * most : (rank + 1) * most]
+    """Returns the rows of a tensor [n, ...] that a rank of W stores.
+
+    The first ranks store ceil(n / W) rows each, and the last ranks fewer, or none.
+    """
+    count = -(-len(tensor) // size)
+    return tensor[rank * count : (rank + 1) * count]
 
 
 def stored_part(whole: Tensor, parameter: Tensor, ranks: Ranks) -> Tensor:
-    """Return the part of a whole gradient that this process stores of a parameter."""
+    """Returns the rows of a whole gradient that this process stores of a parameter."""
     return rows_of(whole, ranks.rank, ranks.size) if is_shard(parameter) else whole
 
 
 def gradients_of(
     loss: Tensor, parameters: Sequence[nn.Parameter]
 ) -> Sequence[Tensor | None]:
-    """Return autograd's gradients of a loss; None where it does not depend.
+    """Returns autograd's gradients of a loss; None for parameters without effect.
 
-    Of shards this process's part, of the mean over the ranks that ``fully_shard``
-    makes; their losses must be equal.
+    For a sharded parameter it returns the rows of this process.  ``fully_shard``
+    averages gradients over the ranks, so the losses of all ranks must be equal.
     """
     if not any(map(is_shard, parameters)):
         return torch.autograd.grad(loss, parameters, allow_unused=True)
@@ -82,14 +86,14 @@ def gradients_of(
     for parameter in parameters:
         parameter.grad = None
     loss.backward()  # type: ignore[no-untyped-call]
-    found = [parameter.grad for parameter in parameters]
+    gradients = [parameter.grad for parameter in parameters]
     for parameter, gradient in zip(parameters, before, strict=True):
         parameter.grad = gradient
-    return [None if each is None else local(each) for each in found]
+    return [None if g is None else local(g) for g in gradients]
 
 
-def refuse_sharding(module: nn.Module, ranks: Ranks, engine: str) -> None:
-    """Check how the parameters of a module are spread over processes, if they are.
+def check_sharding(module: nn.Module, ranks: Ranks, engine: str) -> None:
+    """Checks that a module is not sharded, or sharded in the supported way.
 
     Args:
         module: The model.
@@ -97,17 +101,18 @@ def refuse_sharding(module: nn.Module, ranks: Ranks, engine: str) -> None:
         engine: A key of ENGINES.
 
     Raises:
-        UnsupportedModuleError: in another way than by ``fully_shard`` over these ranks.
+        UnsupportedModuleError: the module is sharded in another way than by
+            ``fully_shard`` over these ranks, or the engine does not support sharding.
     """
-    for name, each in module.named_modules():
-        reason = _foreign(each)
+    for name, submodule in module.named_modules():
+        reason = _unsupported_wrapper(submodule)
         if reason:
-            raise _refusal(name, each, reason)
+            raise _refusal(name, submodule, reason)
     if not is_sharded(module):
-        _refuse_tensor_parallel(module, set())
+        _check_no_tensor_parallel(module, set())
         return
     first = next(shards_of(module))
-    name = next(name for name, each in module.named_modules() if each is first)
+    name = next(name for name, inner in module.named_modules() if inner is first)
     if ranks is ALONE:
         raise _refusal(
             name,
@@ -122,14 +127,14 @@ def refuse_sharding(module: nn.Module, ranks: Ranks, engine: str) -> None:
             "is sharded (FSDP2): its parameters are complete only while a layer runs, "
             f'but engine={engine!r} needs them at other times. Use engine="hooks"',
         )
-    _refuse_tensor_parallel(module, _managed(module))
-    _refuse_spread(module, ranks)
+    _check_no_tensor_parallel(module, _fully_shard_ids(module))
+    _check_placements(module, ranks)
 
 
-def _foreign(module: nn.Module) -> str:
-    """Return why a wrapper of other kinds of sharding is refused; "" if it is none."""
-    kinds = _loaded("torch.distributed.fsdp", "FullyShardedDataParallel")
-    if isinstance(module, kinds):
+def _unsupported_wrapper(module: nn.Module) -> str:
+    """Returns why a module's way of sharding is not supported; "" if it is."""
+    classes = _loaded("torch.distributed.fsdp", "FullyShardedDataParallel")
+    if isinstance(module, classes):
         return (
             "is sharded by FullyShardedDataParallel (FSDP1): its flat parameters hide "
             "which layer they belong to. Use torch.distributed.fsdp.fully_shard"
@@ -144,10 +149,10 @@ def _foreign(module: nn.Module) -> str:
     return ""
 
 
-def _refuse_tensor_parallel(module: nn.Module, managed: set[int]) -> None:
-    """Refuse shards that ``fully_shard`` has not made."""
+def _check_no_tensor_parallel(module: nn.Module, supported_ids: set[int]) -> None:
+    """Raises UnsupportedModuleError for sharded parameters with other ids."""
     for name, parameter in module.named_parameters():
-        if is_shard(parameter) and id(parameter) not in managed:
+        if is_shard(parameter) and id(parameter) not in supported_ids:
             raise UnsupportedModuleError(
                 f"{name} is split over processes by tensor parallelism: no process has "
                 "a sample's whole gradient, so none can compute its norm. Shard with "
@@ -155,8 +160,11 @@ def _refuse_tensor_parallel(module: nn.Module, managed: set[int]) -> None:
             )
 
 
-def _refuse_spread(module: nn.Module, ranks: Ranks) -> None:
-    """Refuse trainable parameters that are not split by rows over the group."""
+def _check_placements(module: nn.Module, ranks: Ranks) -> None:
+    """Raises UnsupportedModuleError unless all are split by rows over the group.
+
+    Only trainable parameters are checked.
+    """
     members = ranks.members
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad:
@@ -166,25 +174,25 @@ def _refuse_spread(module: nn.Module, ranks: Ranks) -> None:
                 f"{name} is not sharded, but other parameters are. Apply fully_shard "
                 "to the whole model, after the layers inside."
             )
-        spread: Any = parameter
-        whole = spread.device_mesh.mesh.flatten().tolist()
-        split = [str(each) for each in spread.placements]
-        by_rows = len(split) == 1 and spread.placements[0].is_shard(0)
-        if not by_rows or whole != members:
+        sharded: Any = parameter
+        mesh = sharded.device_mesh.mesh.flatten().tolist()
+        placements = [str(placement) for placement in sharded.placements]
+        by_rows = len(placements) == 1 and sharded.placements[0].is_shard(0)
+        if not by_rows or mesh != members:
             raise UnsupportedModuleError(
-                f"{name} is spread as {', '.join(split)} over processes {whole}; it "
-                f"must be split by rows over the engine's group, {members}. Use "
+                f"{name} is spread as {', '.join(placements)} over processes {mesh}; "
+                f"it must be split by rows over the engine's group, {members}. Use "
                 "fully_shard with a mesh of one dimension, of the ranks of group=."
             )
 
 
-def _managed(module: nn.Module) -> set[int]:
-    """Return the ids of the parameters that ``fully_shard`` has split."""
+def _fully_shard_ids(module: nn.Module) -> set[int]:
+    """Returns the ids of the parameters that ``fully_shard`` has sharded."""
     return {
-        id(each.sharded_param)
+        id(parameter.sharded_param)
         for shard in shards_of(module)
         for group in shard._get_fsdp_state()._fsdp_param_groups
-        for each in group.fsdp_params
+        for parameter in group.fsdp_params
     }
 
 
@@ -193,11 +201,12 @@ def _refusal(name: str, module: nn.Module, reason: str) -> UnsupportedModuleErro
     return UnsupportedModuleError(f"{where} {reason}.")
 
 
-def _loaded(where: str, *names: str) -> tuple[type[Any], ...]:
-    """Return the classes of one of torch's modules, if it has been imported.
+def _loaded(module_name: str, *names: str) -> tuple[type[Any], ...]:
+    """Returns classes of one of torch's modules, or () if it has not been imported.
 
-    A model cannot contain them otherwise, so they are not imported for this.
+    A model contains instances of these classes only if the module has been imported.
+    Importing it here would slow down every run without sharding.
     """
-    source = sys.modules.get(where)
-    kinds = [getattr(source, name, None) for name in names]
-    return tuple(kind for kind in kinds if kind is not None)
+    source = sys.modules.get(module_name)
+    classes = [getattr(source, name, None) for name in names]
+    return tuple(cls for cls in classes if cls is not None)

@@ -1,1 +1,1 @@
-"""What was released, and what the accountant was told of it."""
+"""Records of the released steps, and their comparison with the accountant's plan."""

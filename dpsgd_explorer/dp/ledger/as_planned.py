@@ -1,6 +1,7 @@
-"""Compares the steps that were made with those of the plan.
+"""Comparison of the recorded steps with the plan.
 
-The epsilon of a run is that of its plan only if every step was made as planned.
+The accountant computes epsilon from the plan, so the result holds only if every step
+was done as planned.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from dpsgd_explorer.errors import PrivacyError
 def planned_release(
     plan: Plan, noise: NoisePlan, parameters: int, steps: int, first: int = 0
 ) -> Release:
-    """Returns ``steps`` planned steps in a row, all with the settings of the first.
+    """Returns the planned record of consecutive steps with the settings of the first.
 
     Args:
         plan: Sample rate and noise multiplier.
         noise: Noise, clipping bound and divisor of each step.
-        parameters: Entries of a gradient.
+        parameters: Number of entries of a gradient.
         steps: Number of steps.
-        first: Number of the first one, from 0.
+        first: Index of the first step, from 0.
     """
     draws = steps if plan.is_private else 0
     return Release(
@@ -47,18 +48,19 @@ def check_as_planned(
     """Compares the ledger's steps with the planned ones.
 
     Args:
-        ledger: Record of the steps that were made.
+        ledger: Record of the steps that were done.
         plan: Sample size, sample rate and noise multiplier.
         noise: Noise, clipping bound and divisor of each step.
-        poisson: Whether the engine's own sampler draws the batches.
+        poisson: If True, the engine's sampler draws the batches, and their sizes are
+            checked too.
 
     Raises:
-        PrivacyError: a step differs from the plan, or the batch sizes are those of
-            no Poisson sampler.
+        PrivacyError: a step differs from the plan, or the total of the batch sizes is
+            too unlikely for Poisson sampling.
     """
     first = 0
     for release in ledger.releases:
-        # With a constant plan, the first step of a line has the settings of all.
+        # In a constant plan all steps have equal settings: compare the first only.
         distinct = 1 if noise.is_constant else release.steps
         for step in range(first, first + min(distinct, release.steps)):
             parameters, steps = release.parameters, release.steps

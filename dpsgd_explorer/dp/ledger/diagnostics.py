@@ -1,4 +1,4 @@
-"""Statistics of one step.  Outside the guarantee: not private."""
+"""Statistics of one step.  They are not private: epsilon does not cover them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Diagnostics:
     """Statistics of the last logical batch, without noise: not private.
 
     Attributes:
-        tally: Norms and clipping factors of its samples.
+        tally: Norms and clipping factors of the samples.
         noise: Expected norm of the noise.
         squares: Squared norms of the chunks of the clipped sum.
     """
@@ -27,7 +27,7 @@ class Diagnostics:
     squares: Sequence[Tensor | float]
 
     def __repr__(self) -> str:
-        """Return the statistics in one line, without a number for each sample."""
+        """Returns the statistics in one line, without a number for each sample."""
         return (
             f"Diagnostics(batch_size={self.batch_size}, "
             f"clipped_fraction={_short(self.clipped_fraction)}, "
@@ -55,13 +55,16 @@ class Diagnostics:
 
     @cached_property
     def noise_to_signal(self) -> float | None:
-        """Ratio of the norms of noise (expected) and clipped sum; None if that is 0."""
+        """Expected norm of the noise over the norm of the clipped sum.
+
+        None if the clipped sum is 0.
+        """
         signal = math.sqrt(sum(map(float, self.squares)))
         return self.noise / signal if signal else None
 
     @cached_property
     def clipped_fraction(self) -> float | None:
-        """Share of samples whose gradient was shortened; None for an empty batch."""
+        """Share of samples whose gradient was scaled down; None for an empty batch."""
         size = self.batch_size
         return self.tally.shortened() / size if size else None
 
@@ -71,10 +74,10 @@ def _short(number: float | None) -> str:
 
 
 def diagnose(total: ClippedSum, standard_deviation: float) -> Diagnostics:
-    """Return the statistics of a logical batch.
+    """Returns the statistics of a logical batch.
 
     Args:
-        total: The clipped sum, released.
+        total: The clipped sum, after its release.
         standard_deviation: Standard deviation of the noise on each entry of the sum.
     """
     noise = standard_deviation * math.sqrt(total.numel)

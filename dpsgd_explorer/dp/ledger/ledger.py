@@ -1,4 +1,4 @@
-"""The ledger: what was done, step by step, for comparison with the plan."""
+"""The ledger: a record of the steps as they were done, for comparison with the plan."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from dpsgd_explorer.dp.checks.loss.reading import LossRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """Equal steps in a row, as they were carried out.
+    """Consecutive steps with equal settings, as they were done.
 
     Attributes:
         sample_rate: Rate of the sampler that drew the batches.
-        noise_multiplier: Noise std on the sum over the clipping bound, as used.
+        noise_multiplier: Standard deviation of the noise on the clipped sum, divided by
+            the clipping bound, as used.
         noise_draws: Number of noise draws; one per step if the run is private.
         noise_numbers: Number of entries that noise was added to, over all steps.
         parameters: Number of entries of a gradient.
         max_grad_norm: Clipping bound, as used.
         divisor: Divisor of the noisy sum.
         steps: Number of steps.
-        count_noise_multiplier: Noise std over sensitivity of the counts that adaptive
-            clipping released with the gradients; 0 if there were none.
+        count_noise_multiplier: Standard deviation of the noise on the counts that
+            adaptive clipping released with the gradients, divided by their sensitivity;
+            0 without adaptive clipping.
     """
 
     sample_rate: float
@@ -38,7 +40,7 @@ class Release:
     count_noise_multiplier: float = 0.0
 
     def same_settings(self, other: Release) -> bool:
-        """Whether the two are equal but for their numbers of steps and of draws."""
+        """Returns True if both have equal settings; steps and draws may differ."""
         return self._settings() == other._settings()
 
     def _settings(self) -> tuple[float, ...]:
@@ -67,7 +69,15 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSizes:
-    """Sizes of the batches drawn.  Not private."""
+    """Statistics of the sizes of the drawn batches.  Not private.
+
+    Attributes:
+        batches: Number of batches.
+        samples: Total number of samples.
+        smallest: Smallest batch size; None before the first batch.
+        largest: Largest batch size; None before the first batch.
+        empty: Number of empty batches.
+    """
 
     batches: int = 0
     samples: int = 0
@@ -76,7 +86,7 @@ class BatchSizes:
     empty: int = 0
 
     def added(self, size: int) -> BatchSizes:
-        """Return the sizes with one more batch."""
+        """Returns the statistics with one more batch."""
         return BatchSizes(
             batches=self.batches + 1,
             samples=self.samples + size,
@@ -87,22 +97,25 @@ class BatchSizes:
 
 
 class Ledger:
-    """Records releases; steps in a row with the same settings share a line.
+    """A record of all released steps, with a line for consecutive equal settings.
+
+    Args:
+        writer: Name of the engine that records here; if None, a random name.
 
     Attributes:
-        releases: The lines; to be replaced, not changed.
-        steps: Steps done.
+        releases: The lines.  Assign a new sequence to change them.
+        steps: Number of steps done.
         batch_sizes: Batch sizes of the steps that were not lost.
-        lost_steps: Number of steps that were released and then lost in a crash; they
-            are among the releases.
+        lost_steps: Number of steps that were released and then lost in a crash;
+            ``releases`` includes them.
         fresh_resumes: Number of resumes with other noise and batches than the
             uninterrupted run would have drawn.
-        writer: Random name of the engine that records here.
-        released_by: {writer: number of steps it has released}.  States that branched
-            off one run have their common steps under the same names.  Merging two of
-            them therefore counts the common steps once and adds all others.
-        losses: Readings of the losses' graphs.
-        largest_batches: Number of batches as large as the largest.
+        writer: Name of the engine that records here.
+        released_by: {writer: number of steps it has released}.  States saved by one run
+            list their common steps under the same writers, so merging two of them
+            counts the common steps once.
+        losses: Results of the checks of the losses' autograd graphs.
+        largest_batches: Number of batches that have the largest size.
         outside_writes: Number of times that parameters were written between steps.
         shares_seed: If True, another run of the process drew noise from the seed.
     """
@@ -126,7 +139,7 @@ class Ledger:
     @releases.setter
     def releases(self, lines: Sequence[Release]) -> None:
         self._lines, self._last = list(lines[:-1]), list(lines[-1:])
-        # Counted once: a schedule has a line for every step.
+        # Cached, because a scheduled run has a line for every step.
         self._before_last = sum(release.steps for release in self._lines)
 
     @property
@@ -134,7 +147,7 @@ class Ledger:
         return self._before_last + (self._last[0].steps if self._last else 0)
 
     def record(self, release: Release, batch_size: int) -> None:
-        """Record a step and its batch."""
+        """Records a step and the size of its batch."""
         self._add(release)
         self._credit(self.writer, release.steps)
         largest = self.batch_sizes.largest
@@ -145,18 +158,24 @@ class Ledger:
             self.largest_batches = 1
 
     def record_lost(self, release: Release) -> None:
-        """Record steps that were released, but whose state is lost."""
+        """Records steps that were released and then lost in a crash."""
         self._add(release)
         self.lost_steps += release.steps
 
-    def missing(self, released_by: Mapping[str, int]) -> int:
-        """Return the number of steps in another ledger that are not in this one."""
-        own = self.released_by
-        return sum(max(0, n - own.get(w, 0)) for w, n in released_by.items())
+    def missing_steps(self, released_by: Mapping[str, int]) -> int:
+        """Returns the number of steps in another ledger that are not in this ledger."""
+        counted = self.released_by
+        return sum(max(0, n - counted.get(w, 0)) for w, n in released_by.items())
 
-    def learn(self, released_by: Mapping[str, int], lost: int) -> None:
-        """Take over another ledger's steps, ``lost`` of which are missing here."""
-        unnamed = lost - self.missing(released_by)
+    def merge(self, released_by: Mapping[str, int], lost: int) -> None:
+        """Adds the step counts of another ledger.
+
+        Args:
+            released_by: {writer: number of steps} of the other ledger.
+            lost: Number of lost steps.  Steps beyond those missing here are credited to
+                this ledger's writer.
+        """
+        unnamed = lost - self.missing_steps(released_by)
         for writer, steps in released_by.items():
             self.released_by[writer] = max(steps, self.released_by.get(writer, 0))
         if unnamed > 0:
@@ -174,7 +193,7 @@ class Ledger:
             self._last = [release]
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the lines as JSON values, without a count noise multiplier of 0."""
+        """Returns the lines as JSON values, without count noise multipliers of 0."""
         lines = [asdict(release) for release in self.releases]
         for line in lines:
             if not line["count_noise_multiplier"]:
@@ -182,7 +201,7 @@ class Ledger:
         return lines
 
     def as_data(self) -> dict[str, Any]:
-        """Return the ledger as JSON values."""
+        """Returns the ledger as JSON values."""
         return {
             "releases": self.lines(),
             "batch_sizes": asdict(self.batch_sizes),
@@ -197,7 +216,7 @@ class Ledger:
 
     @classmethod
     def from_data(cls, data: dict[str, Any], writer: str | None = None) -> Ledger:
-        """Return the ledger that ``as_data`` returned, with another writer."""
+        """Returns the ledger of a result of ``as_data``, with the given writer."""
         ledger = cls(writer)
         lines: Sequence[dict[str, Any]] = data["releases"]
         ledger.releases = [Release(**line) for line in lines]

@@ -1,4 +1,4 @@
-"""The release of a step: the only place where a gradient leaves the engine."""
+"""The release of a step: the only function through which gradients leave the engine."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def noisy_release(
     sample_rate: float,
     step: int = 0,
 ) -> tuple[Gradients, Release]:
-    """Return the noisy gradients of one step, and the record of how they were made.
+    """Returns the noisy gradients of one step, and the record of the step.
 
-    The record holds what was measured, never the plan: the noise by the meter, the
-    bound by the clipper, the rate by the sampler.  Comparing it with the plan therefore
-    finds a fault in any of them.  Numbers of noise are added up over the ranks.
+    The record contains measured values, never planned ones: the meter measures the
+    noise, the clipper supplies its bound, and the caller passes the sampler's rate.
+    Comparing the record with the plan therefore detects a fault in any of them.
 
     Args:
         total: The clipped sum of a whole logical batch.
@@ -31,6 +31,10 @@ def noisy_release(
         noise_plan: Noise and divisor of each step.
         sample_rate: Rate of the sampler that drew the batch.
         step: Number of steps released before.
+
+    Returns:
+        {parameter: noisy gradient}, and the record; its number of noise entries is
+        summed over the ranks.
     """
     meter = Meter(noise)
     gradients = total.release(

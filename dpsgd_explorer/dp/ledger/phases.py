@@ -12,12 +12,12 @@ from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
 
 
 def phases_of(plan: Plan, steps: int, schedule: Schedule | None = None) -> list[Phase]:
-    """Return the first ``steps`` steps of a plan, those with equal noise together.
+    """Returns the first steps of a plan; steps with equal noise form a phase.
 
     Args:
-        plan: Its noise multiplier is that of the first step.
+        plan: Plan with the noise multiplier of the first step.
         steps: Number of steps.
-        schedule: Factors of the noise multiplier; None for 1.
+        schedule: Factors of the noise multiplier; None if it is constant.
     """
     if schedule is None or not steps:
         return [Phase(plan.sample_rate, plan.noise_multiplier, steps)]
@@ -26,7 +26,7 @@ def phases_of(plan: Plan, steps: int, schedule: Schedule | None = None) -> list[
 
 
 def epsilon_of(phases: Sequence[Phase], plan: Plan) -> float:
-    """Return the epsilon of all phases at a plan's delta, by its accountant."""
+    """Returns the epsilon of all phases, by the plan's delta and accountant."""
     done = [phase for phase in phases if phase.steps] or phases[-1:]
     steps = sum(phase.steps for phase in done)
     accountant = accountant_for(plan.accountant)
@@ -34,5 +34,5 @@ def epsilon_of(phases: Sequence[Phase], plan: Plan) -> float:
 
 
 def as_data(phases: Sequence[Phase]) -> list[dict[str, Any]]:
-    """Return the phases as JSON values."""
+    """Returns the phases as JSON values."""
     return [asdict(phase) for phase in phases]

@@ -1,8 +1,8 @@
-"""The receipt: what the accountant was told, next to what was done.
+"""The receipt of a run: the accountant's input next to the values that were used.
 
-The engine records what it did where it does it: the noise that was added to the sum,
-the bound of the clipper that clipped, the samples that were drawn.  Both sides are
-compared whenever an epsilon is asked for.
+The engine measures the values where it uses them: the noise that it adds to the sum,
+the bound that the clipper applies, the samples that the sampler draws.  Each request
+for an epsilon compares them with the accountant's input.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from dpsgd_explorer.accounting import Plan, round_up
 from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 
-#: Version of the layout; ``audit.receipts`` checks receipts of this one.
+#: Version of the receipt's layout; ``audit.receipts`` verifies this version.
 VERSION = 1
-#: Decimals of ε in the text.
+#: Number of decimals of ε in the text; ε is rounded up.
 EPSILON_DIGITS = 4
+#: Values of ``proof`` in the receipt, with and without a forward pass.
 PROOF = "samples checked for independence on random batches before the first pass"
 NO_PROOF = "no forward pass was run"
 
 
-def told(
+def accountant_input(
     plan: Plan, noise: NoisePlan, steps: int, *, open_ended: bool
 ) -> dict[str, Any]:
-    """Returns what the accountant was told, as JSON values.
+    """Returns the values that the accountant received, as JSON values.
 
     Args:
         plan: Sizes, noise multiplier, delta and accountant.
         noise: Noise, clipping bound and divisor of each step.
         steps: Number of steps done.
-        open_ended: Whether the run has no length; the plan's is then one epoch.
+        open_ended: If True, the run has no planned number of steps.
     """
     return {
         "sample_size": plan.sample_size,
@@ -52,7 +53,7 @@ def told(
 
 
 def receipt(
-    told: Mapping[str, Any],
+    accountant_input: Mapping[str, Any],
     ledger: Ledger,
     *,
     options: Mapping[str, Any],
@@ -65,22 +66,34 @@ def receipt(
     chosen_bounds: Sequence[tuple[int, float]] = (),
     audit: Mapping[str, Any] | None = None,
     world_size: int = 1,
-    seen: Sequence[str] = (),
+    warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return what the accountant was ``told`` next to what was done, as JSON values.
+    """Returns the receipt of a run, as JSON values.
 
-    The two have been compared.  ``epsilon`` is null where there is no guarantee.
-    ``not_private`` holds what is outside of it in any case.  ``epsilons`` holds the
-    finite values by accountant, and is null where one accountant alone was asked.
-    ``chosen_bounds`` holds pairs of a step and the factor of the clipping bound from it
-    on.  ``audit`` is null without canaries; else it holds their scores and coins, what
-    they prove at the run's delta, and the promise of the same steps.  ``world_size`` is
-    the number of processes that trained together.  ``seen`` is what may make epsilon
-    too small, in sentences; the receipt has ``warnings`` only if there are any.
+    The caller has compared the accountant's input with the ledger.
+
+    Args:
+        accountant_input: The values that the accountant received; ``told`` in the
+            receipt.
+        ledger: Record of the steps that were done; ``done`` in the receipt.
+        options: Options of the engine.
+        seed: Seed of the noise; None with secure noise.
+        noise_note: Description of the noise source.
+        sampling_note: Description of the sampling.
+        loss_note: Result of the check of the loss.
+        epsilon: Epsilon; None or infinite if there is no guarantee (null in the
+            receipt).
+        epsilons: {accountant: epsilon} if the run uses all accountants; only finite
+            values enter the receipt.
+        chosen_bounds: (step, factor of the clipping bound from this step on).
+        audit: Result of the audit with its inputs; None without canaries.
+        world_size: Number of processes that trained together.
+        warnings: Sentences on events that may make epsilon too small; the receipt has
+            the key only if there are any.
     """
     return {
         "version": VERSION,
-        "told": dict(told),
+        "told": dict(accountant_input),
         "done": ledger.lines(),
         "lost_steps": ledger.lost_steps,
         "fresh_resumes": ledger.fresh_resumes,
@@ -97,7 +110,7 @@ def receipt(
         and {name: x for name, x in epsilons.items() if math.isfinite(x)},
         "audit": audit,
         "not_private": {"batch_sizes": asdict(ledger.batch_sizes)},
-        **({"warnings": list(seen)} if seen else {}),
+        **({"warnings": list(warnings)} if warnings else {}),
     }
 
 
@@ -194,7 +207,7 @@ def _audit_text(audit: Mapping[str, Any]) -> str:
 
 
 def _listed(values: list[str]) -> str:
-    """Return all values of a short list, the first and last of a long one."""
+    """Returns up to three values as a list; of more, the first and the last."""
     if len(values) <= 3:
         return ", ".join(values)
     return f"{values[0]} to {values[-1]} in {len(values)} parts"

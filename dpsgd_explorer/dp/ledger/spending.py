@@ -1,4 +1,7 @@
-"""Engines that have released gradients of a parameter, in this process."""
+"""Engines of this process that have released gradients of a parameter.
+
+They show that an engine's epsilon leaves out steps of another engine.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from dpsgd_explorer.privacy_warning import warn
 _WRITERS: MutableMapping[Tensor, set[str]] = WeakTensorKeyDictionary()
 
 
-def note(parameters: Iterable[Tensor], writer: str) -> None:
-    """Record that the ledger of this name counts releases of these parameters."""
+def record(parameters: Iterable[Tensor], writer: str) -> None:
+    """Records that the ledger of the given writer counts releases of the parameters."""
     for parameter in parameters:
         _WRITERS[parameter] = {*_WRITERS.get(parameter, ()), writer}
 
@@ -23,17 +26,21 @@ def note(parameters: Iterable[Tensor], writer: str) -> None:
 def warn_of_uncounted(
     module: nn.Module, writers: Collection[str], dropped: Sequence[Ledger] = ()
 ) -> None:
-    """Warn of trained parameters of which other ledgers count releases.
+    """Warns of trainable parameters that engines outside the caller's epsilon trained.
 
     Args:
         module: The model.
         writers: Names of the ledgers that the caller counts.
-        dropped: Ledgers of engines that are gone, and cannot be counted any more.
+        dropped: Ledgers of engines that no longer exist and cannot be counted.
 
     Warns:
         PrivacyWarning: at the innermost line outside of this package.
     """
-    lost = {each.writer: each.steps for each in dropped if each.writer not in writers}
+    lost = {
+        ledger.writer: ledger.steps
+        for ledger in dropped
+        if ledger.writer not in writers
+    }
     if any(lost.values()):
         warn(
             f"this engine's epsilon leaves out {sum(lost.values())} steps of an "

@@ -1,9 +1,10 @@
-"""Notices parameters that were written between two steps, outside the optimizer.
+"""Detection of parameters that were written between two steps, outside the optimizer.
 
-Epsilon covers what the steps release.  Parameters that were refitted on records,
-rewound, or moved by plain steps after ``detach`` are not covered, and nothing in the
-gradients shows it.  So some entries of the parameters are compared with those that the
-last step left behind.  A whole comparison would read every parameter twice a step.
+Epsilon covers the engine's steps only.  It does not cover other changes of parameters:
+fitting them on records, restoring earlier values, or ordinary steps after ``detach``.
+Gradients do not show such changes, so some entries of the parameters are compared with
+their values after the last step.  Comparing all entries would read every parameter
+twice per step.
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.distributed.sharding import local
 
-#: Parameters that are looked at; a look takes about 0.5 microseconds each.
+#: Maximum number of parameters that are compared.  Each takes about 0.5 microseconds.
 MAX_PARAMETERS = 12
-#: Entries of a parameter that are compared, at least, if it has as many.
+#: Minimum number of entries of a parameter that are compared; a smaller parameter is
+#: compared whole.
 MIN_ENTRIES = 32
-_WHOLE_NUMBERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+#: {bytes per entry: integer dtype}.  NumPy has no bfloat16, so entries are compared as
+#: integers.
+_INTEGER_DTYPES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class _Probe(NamedTuple):
-    """Some entries of a parameter, on its own memory.
+    """A NumPy view of some entries of a parameter.
 
     Attributes:
         parameter: The parameter.
-        address: Of its memory.
-        entries: A view of numpy.
+        address: Address of the parameter's memory when the view was created.
+        entries: The entries, as a view of the parameter's memory.
     """
 
     parameter: Tensor
@@ -42,30 +46,35 @@ class WeightsWatch:
 
     def __init__(self) -> None:
         self._probes: list[_Probe] = []
-        self._seen: list[bytes] = []
+        self._remembered: list[bytes] = []
 
     def remember(self, parameters: Sequence[Tensor]) -> None:
-        """Take the parameters as they are for those of the last step."""
+        """Remembers the parameters as the values after the last step."""
         chosen = _chosen(parameters)
         if [id(p) for p in chosen] != [id(probe.parameter) for probe in self._probes]:
             self._probes = [_probe(p) for p in chosen]
-        self._seen = [probe.entries.tobytes() for probe in self._current()]
+        self._remembered = [probe.entries.tobytes() for probe in self._current()]
 
     def were_written(self, parameters: Sequence[Tensor]) -> bool:
-        """Return True if the same parameters have other values than remembered."""
-        if not self._seen or len(parameters) == 0:
+        """Returns True if the remembered parameters have other values now.
+
+        Other parameters than the remembered ones give False.
+        """
+        if not self._remembered or len(parameters) == 0:
             return False
-        known = [probe.parameter for probe in self._probes]
-        if any(p is not q for p, q in zip(_chosen(parameters), known, strict=False)):
-            return False  # another part of the model is trained now
-        return [probe.entries.tobytes() for probe in self._current()] != self._seen
+        previous = [probe.parameter for probe in self._probes]
+        pairs = zip(_chosen(parameters), previous, strict=False)
+        if any(p is not q for p, q in pairs):
+            return False
+        current = [probe.entries.tobytes() for probe in self._current()]
+        return current != self._remembered
 
     def forget(self) -> None:
-        """Compare nothing until the next step."""
-        self._seen = []
+        """Skips the comparison before the next step."""
+        self._remembered = []
 
     def _current(self) -> list[_Probe]:
-        """Return the probes, renewed where a parameter has other memory."""
+        """Returns the probes; a parameter with new memory gets a new probe."""
         self._probes = [
             probe
             if probe.parameter.data_ptr() == probe.address
@@ -76,7 +85,7 @@ class WeightsWatch:
 
 
 def _chosen(parameters: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return parameters spread over the model, the last ones among them."""
+    """Returns at most MAX_PARAMETERS parameters: half evenly spaced, half the last."""
     if len(parameters) <= MAX_PARAMETERS:
         return parameters
     half = MAX_PARAMETERS // 2
@@ -88,12 +97,15 @@ def _probe(parameter: Tensor) -> _Probe:
     stored = local(parameter).detach()
     stride = max(1, stored.numel() // MIN_ENTRIES)
     whole = stored.as_strided((stored.numel(),), (1,), stored.storage_offset())
-    entries = whole[::stride].view(_WHOLE_NUMBERS[stored.element_size()])
+    entries = whole[::stride].view(_INTEGER_DTYPES[stored.element_size()])
     return _Probe(parameter, parameter.data_ptr(), entries.numpy())
 
 
 def can_be_watched(parameters: Sequence[Tensor]) -> bool:
-    """Return True if the parameters are dense, and reading them waits for no device."""
+    """Returns True if all parameters are dense, real and on the CPU.
+
+    Reading parameters of another device would wait for it at every step.
+    """
     return all(
         local(p).device.type == "cpu"
         and not p.is_complex()

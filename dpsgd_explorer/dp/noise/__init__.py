@@ -1,1 +1,1 @@
-"""Gaussian noise: its generators, its size at each step, its schedules."""
+"""Gaussian noise: its random sources, and its standard deviation at each step."""

@@ -1,4 +1,4 @@
-"""The interface of noise sources, and the measurement of the noise drawn."""
+"""The interface of noise sources, and the meter that measures their noise."""
 
 from __future__ import annotations
 
@@ -15,37 +15,46 @@ class Noise(Protocol):
     def add_to(
         self, values: Tensor, standard_deviation: float, divisor: float = 1.0
     ) -> Tensor | float:
-        """Add independent N(0, standard_deviation^2) to all of [P], and divide them.
+        """Adds independent N(0, standard_deviation^2) noise to values and divides them.
+
+        Args:
+            values: Values [P], changed in place.
+            standard_deviation: Standard deviation of the noise on each value.
+            divisor: Divisor of the noisy values.
 
         Returns:
-            The squared norm of the values before.  Not private.
+            Squared norm of the values before noise.  Not private.
         """
 
 
 class NoiseSource(Noise, Protocol):
-    """Noise with a state.
+    """Source of noise with a state that can be saved.
 
     Attributes:
         note: Description for the receipt.
-        repeatable: Whether the noise after ``restore`` is the same again.
+        repeatable: True if the noise after ``restore`` repeats the noise that followed
+            ``state``.
     """
 
     note: str
     repeatable: bool
 
     def state(self) -> Tensor:
-        """Return the state, for ``restore``."""
+        """Returns the state, for ``restore``."""
 
     def restore(self, state: Tensor) -> None:
-        """Continue from a state; with other noise if it is not repeatable."""
+        """Continues from a state, with fresh noise if the source is not repeatable."""
 
 
 class Meter:
-    """Adds a source's noise, and measures it for the receipt.
+    """Adds the noise of a source, and measures it for the receipt.
+
+    Args:
+        noise: Source of the noise.
 
     Attributes:
-        numbers: Number of entries that noise was added to.
-        standard_deviation: Standard deviation of that noise; 0 if there was none.
+        numbers: Number of entries that received noise.
+        standard_deviation: Standard deviation of the noise; 0 before the first noise.
     """
 
     def __init__(self, noise: Noise) -> None:
@@ -56,10 +65,10 @@ class Meter:
     def add_to(
         self, values: Tensor, standard_deviation: float, divisor: float = 1.0
     ) -> Tensor | float:
-        """Add noise and divide as the source does.
+        """Adds noise and divides, as ``Noise.add_to`` does.
 
         Raises:
-            PrivacyError: its standard deviation differs from the one before.
+            PrivacyError: ``standard_deviation`` differs from the previous call.
         """
         if self.numbers and standard_deviation != self.standard_deviation:
             raise PrivacyError(

@@ -24,9 +24,10 @@ class Generators(NamedTuple):
 
     Attributes:
         noise: Gaussian noise.
-        sampling: Uniform numbers for the sampler.  Under secure noise they are secret
-            too: sampling amplifies privacy only if membership in a batch is unknown.
-        seed: Seed of both, given or drawn; None if noise is secure.
+        sampling: Uniform numbers for the sampler.  With secure noise they are secret
+            too, because sampling amplifies privacy only if nobody knows which records
+            are in a batch.
+        seed: Seed of both streams, given or drawn; None if noise is secure.
     """
 
     noise: NoiseSource
@@ -37,17 +38,19 @@ class Generators(NamedTuple):
 def generators(
     noise: str, seed: int | None, ranks: Ranks = ALONE, *, samples_alone: bool = False
 ) -> Generators:
-    """Return the generators of a run.
+    """Returns the generators of a run.
+
+    The ranks of a group draw equal batches and independent noise.
 
     Args:
         noise: A key of NOISES.
         seed: Seed for ``noise="seeded"``; drawn from the operating system if None.
-        ranks: The processes that train together: they draw the same batches, and each
-            its own noise.
-        samples_alone: Whether each of them draws batches of its own instead.
+        ranks: The processes that train together.
+        samples_alone: If True, each rank draws separate batches, from local records.
 
     Raises:
-        ConfigError: a seed was given with secure noise.
+        ConfigError: a seed was given with secure noise, or the seed differs among
+            ranks.
     """
     if noise == "secure":
         if seed is not None:
@@ -57,11 +60,13 @@ def generators(
                 'noise="seeded" for a run that you can repeat; such a run is not '
                 "private.",
             )
-        key = bytes if samples_alone else ranks.secret
+        key = bytes if samples_alone else ranks.broadcast_secret
         return Generators(NOISES[noise](0), KeyStream(key), None)
     if seed is None:
-        seed = int.from_bytes(ranks.secret(fresh_seed().to_bytes(8, "big")), "big")
-    ranks.require_same({"seed": seed})
+        seed = int.from_bytes(
+            ranks.broadcast_secret(fresh_seed().to_bytes(8, "big")), "big"
+        )
+    ranks.require_equal({"seed": seed})
     return Generators(
         NOISES[noise](seed)
         if ranks.is_alone

@@ -1,4 +1,4 @@
-"""The noise of every step of a run: its size, and what the noisy sum is divided by."""
+"""The planned noise, clipping bound and divisor of each step of a run."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from dpsgd_explorer.accounting.schedules import Factor
 
 @dataclass(frozen=True, kw_only=True)
 class NoisePlan:
-    """The noise of each step; releases are drawn by it and receipts compared with it.
+    """The planned noise, clipping bound and divisor of each step.
+
+    Releases use it, and the recorded steps are compared with it.
 
     Attributes:
-        noise_multiplier: Noise standard deviation over the clipping bound at step 0;
-            0 adds none.
+        noise_multiplier: Standard deviation of the noise at step 0, divided by the
+            clipping bound; 0 for a run without noise.
         sensitivity: Clipping bound C at step 0: the L2 sensitivity of the clipped sum
             when one record is added or removed.
-        divisor: Public constant by which the noisy sum is divided.
-        noise_factor: Step -> factor of the noise multiplier; None for 1 at all steps.
-        bound_factor: Step -> factor of the clipping bound; None for 1 at all steps.
-        count_noise: Noise multiplier of the counts that adaptive clipping releases next
-            to the gradients; 0 if it releases none.
+        divisor: Public constant that divides the noisy sum.
+        noise_factor: Function from a step to the factor of the noise multiplier; None
+            if it is constant.
+        bound_factor: Function from a step to the factor of the clipping bound; None if
+            it is constant.
+        count_noise: Noise multiplier of the counts that adaptive clipping releases with
+            the gradients; 0 without adaptive clipping.
     """
 
     noise_multiplier: float
@@ -33,28 +37,31 @@ class NoisePlan:
 
     @property
     def is_private(self) -> bool:
-        """Whether noise is added."""
+        """True if the run adds noise."""
         return self.noise_multiplier > 0
 
     @property
     def is_constant(self) -> bool:
-        """Whether all steps have the noise and the bound of step 0."""
+        """True if all steps have the noise and the clipping bound of step 0."""
         return self.noise_factor is None and self.bound_factor is None
 
     def joint_noise_at(self, step: int) -> float:
-        """Return the noise multiplier of a step's gradient and count together."""
+        """Returns the multiplier of one release that costs as much as a whole step.
+
+        With adaptive clipping, a step releases a gradient and a count.
+        """
         factor = 1.0 if self.noise_factor is None else self.noise_factor(step)
         return self.noise_multiplier * factor
 
     def noise_multiplier_at(self, step: int) -> float:
-        """Return the noise multiplier of a step's gradient."""
+        """Returns the noise multiplier of a step's gradient."""
         return gradient_noise(self.joint_noise_at(step), self.count_noise)
 
     def max_grad_norm_at(self, step: int) -> float:
-        """Return the clipping bound of a step."""
+        """Returns the clipping bound of a step."""
         factor = 1.0 if self.bound_factor is None else self.bound_factor(step)
         return self.sensitivity * factor
 
     def standard_deviation_at(self, step: int) -> float:
-        """Return the standard deviation of the noise on each entry of a step's sum."""
+        """Returns the standard deviation of the noise on each entry of a step's sum."""
         return self.noise_multiplier_at(step) * self.max_grad_norm_at(step)

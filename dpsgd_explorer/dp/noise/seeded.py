@@ -1,7 +1,7 @@
 """Gaussian noise from a seed.
 
-Noise is drawn and added in pieces that stay in cache.  It is never stored for all
-parameters at once, and never drawn in less than float32.
+Noise is drawn and added in chunks that fit in the processor's cache, so the noise of
+all parameters is never in memory together.  It is drawn in float32 or float64.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from torch import Tensor
 from dpsgd_explorer.dp.noise.base import NoiseSource
 from dpsgd_explorer.dp.noise.secure import SecureNoise
 
-#: Numbers drawn per call: 256 KiB in float32.
-PIECE = 2**16
+#: Maximum number of entries per call: 256 KiB in float32, which fits in the cache.
+CHUNK_ENTRIES = 2**16
 
 
 class SeededNoise:
-    """Noise that repeats with its seed: for demonstrations, not private."""
+    """Noise that repeats with its seed: for demonstrations, not private.
+
+    Args:
+        seed: Seed of the noise.
+    """
 
     note = "reproducible, therefore not private"
     repeatable = True
@@ -32,32 +36,32 @@ class SeededNoise:
     def add_to(
         self, values: Tensor, standard_deviation: float, divisor: float = 1.0
     ) -> Tensor | float:
-        """Add independent N(0, standard_deviation^2) to all of [P], and divide them."""
+        """Adds noise and divides, as ``Noise.add_to`` does."""
         square = torch.dot(values, values)
-        for piece in torch.split(values, PIECE):
-            draw = torch.empty(len(piece), dtype=values.dtype)
-            draw.normal_(0.0, standard_deviation, generator=self._generator)
-            piece.add_(draw.to(values.device)).div_(divisor)
+        for chunk in torch.split(values, CHUNK_ENTRIES):
+            noise = torch.empty(len(chunk), dtype=values.dtype)
+            noise.normal_(0.0, standard_deviation, generator=self._generator)
+            chunk.add_(noise.to(values.device)).div_(divisor)
         return square
 
     def state(self) -> Tensor:
-        """Return the generator's state."""
+        """Returns the generator's state."""
         return self._generator.get_state()
 
     def restore(self, state: Tensor) -> None:
-        """Restore a state."""
+        """Continues from a state."""
         self._generator.set_state(state)
 
 
 class RankNoise(SeededNoise):
-    """Seeded noise of one rank of a group, unlike that of every other rank.
+    """Seeded noise of one rank of a group; each rank draws different noise.
 
-    After a resume the noise is fresh: the state may be another rank's, or that of a
-    group of another size.
+    After a resume the noise is fresh, because the state may come from another rank or
+    from a group of another size.
 
     Args:
-        seed: Of all ranks.
-        rank: This rank.
+        seed: Seed that all ranks share.
+        rank: Rank of this process.
         size: Number of ranks.
     """
 
@@ -68,16 +72,16 @@ class RankNoise(SeededNoise):
         self._generator = seeded_generator(seed, self._name)
 
     def restore(self, state: Tensor) -> None:
-        """Continue with noise that depends on the state and on the rank."""
-        self._generator = renewed(state, self._name)
+        """Continues with noise that depends on the state and the rank."""
+        self._generator = derived_generator(state, self._name)
 
 
 class RankStream:
-    """Seeded uniform numbers of one rank of a group, unlike those of every other.
+    """Seeded uniform numbers of one rank of a group; each rank draws different numbers.
 
     Args:
-        seed: Of all ranks.
-        rank: This rank.
+        seed: Seed that all ranks share.
+        rank: Rank of this process.
         size: Number of ranks.
     """
 
@@ -86,29 +90,32 @@ class RankStream:
         self._generator = seeded_generator(seed, self._name)
 
     def uniforms(self, count: int) -> Tensor:
-        """Return float64 [count] in [0, 1)."""
+        """Returns the next uniform numbers in [0, 1), float64 [count]."""
         return torch.rand(count, dtype=torch.float64, generator=self._generator)
 
     def get_state(self) -> Tensor:
-        """Return the generator's state."""
+        """Returns the generator's state."""
         return self._generator.get_state()
 
     def set_state(self, state: Tensor) -> None:
-        """Go back, or on, to a state of this rank."""
+        """Continues from a state of this rank."""
         self._generator.set_state(state)
 
     def renew(self) -> None:
-        """Go on with numbers that depend on the rank: the state may be another's."""
-        self._generator = renewed(self._generator.get_state(), self._name)
+        """Continues with numbers that depend on the state and the rank.
+
+        Call it after ``set_state`` with a state that may come from another rank.
+        """
+        self._generator = derived_generator(self._generator.get_state(), self._name)
 
 
-def renewed(state: Tensor, purpose: str) -> torch.Generator:
-    """Return a generator whose stream depends on another's state and the purpose."""
+def derived_generator(state: Tensor, purpose: str) -> torch.Generator:
+    """Returns a generator whose stream depends on a generator's state and a purpose."""
     digest = hashlib.sha256(state.numpy().tobytes()).digest()
     return seeded_generator(int.from_bytes(digest[:8], "big"), purpose)
 
 
-#: Name -> constructor from a seed; secure noise ignores it.
+#: {name: constructor from a seed}; secure noise ignores the seed.
 NOISES: dict[str, Callable[[int], NoiseSource]] = {
     "secure": lambda seed: SecureNoise(),
     "seeded": SeededNoise,
@@ -116,12 +123,12 @@ NOISES: dict[str, Callable[[int], NoiseSource]] = {
 
 
 def seeded_generator(seed: int, purpose: str) -> torch.Generator:
-    """Return a generator whose stream depends on the seed and the purpose."""
-    # Hashed, so that neighbouring seeds and the two purposes give unrelated streams.
+    """Returns a generator whose stream depends on the seed and the purpose."""
+    # The hash makes the streams of adjacent seeds and of different purposes unrelated.
     digest = hashlib.sha256(f"{purpose}/{seed}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
 
 
 def fresh_seed() -> int:
-    """Return a seed from the operating system."""
+    """Returns a seed from the operating system."""
     return secrets.randbits(63)

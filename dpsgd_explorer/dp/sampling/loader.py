@@ -1,4 +1,4 @@
-"""The loader of a run: fetches the records of each Poisson batch, in parts or whole."""
+"""The loader: fetches the records of each Poisson batch, whole or in parts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import whole
 
-#: One process has all records of a batch.
-WHOLE = Strided()
-MAX_WORKERS = 1024  # processes; more than any one machine has cores
+#: Partition of a run in one process, which has all records of a batch.
+WHOLE_BATCH = Strided()
+#: Maximum number of worker processes: more than any machine has cores.
+MAX_WORKERS = 1024
 Collate = Callable[[list[Any]], Any]
 Fetch = Callable[[Tensor], Any]
 #: Function of the size of a part, the number of parts that follow, True if the batch
@@ -37,10 +38,11 @@ class _Part(NamedTuple):
     """A part of a batch.
 
     Attributes:
-        indices: Records of the part, int64 [n].
-        to_come: Parts of the batch after this one.
-        begins: Whether the batch begins with this part.
-        batch_code: Of the whole batch, which ranks share; 0 without other ranks.
+        indices: Indices of the part's records, int64 ``(n,)``.
+        to_come: Number of parts of the batch after this part.
+        begins: True for the first part of the batch.
+        batch_code: Fingerprint of the whole batch, equal on all ranks; 0 if batches are
+            not compared.
     """
 
     indices: Tensor
@@ -53,10 +55,10 @@ class MapStyle(Protocol):
     """A data set with a length and items by index, such as a list."""
 
     def __len__(self) -> int:
-        """Return the number of items."""
+        """Returns the number of items."""
 
     def __getitem__(self, index: Any, /) -> Any:
-        """Return one item."""
+        """Returns one item."""
 
 
 #: Data set of a loader: a tuple of tensors with one row per record, or items by index.
@@ -140,7 +142,7 @@ class PoissonLoader:
     ) -> None:
         self.collate_fn = collate or default_collate
         self._fetch, size = fetcher(dataset, self.collate_fn)
-        partition = partition or WHOLE
+        partition = partition or WHOLE_BATCH
         self.num_workers = whole("num_workers", num_workers, 0, MAX_WORKERS)
         try:
             partition.check(size, _columns(dataset), sampler.plan.sample_size)
@@ -176,7 +178,7 @@ class PoissonLoader:
         yield from self._records(self.batch_sampler.end_of_plan())
 
     def _records(self, end: int) -> Iterator[Any]:
-        """Yield the records of each batch until the sampler's position is ``end``."""
+        """Yields the records of each batch until the sampler's position is ``end``."""
         sampler = self.batch_sampler
         sampler.running = end - sampler.position
         try:
@@ -192,11 +194,12 @@ class PoissonLoader:
 
     def _parts(self, drawn: Tensor) -> Iterator[_Part]:
         indices = self._partition.share_of(drawn)
-        code = self._partition.code_of(drawn)
-        # As many parts on every rank: sharded layers run on all of them or on none.
-        most = self._partition.most(drawn, self._part_size is not None)
-        size = self._part_size or max(1, most)
-        starts = range(0, max(1, most), size)
+        code = self._partition.batch_code(drawn)
+        # All ranks need an equal number of parts, because a sharded layer runs only if
+        # all ranks call it.
+        share = self._partition.largest_share(drawn, self._part_size is not None)
+        size = self._part_size or max(1, share)
+        starts = range(0, max(1, share), size)
         for to_come, start in zip(reversed(range(len(starts))), starts, strict=True):
             part = indices[start : start + size]
             yield _Part(part, to_come, start == 0, code)
@@ -205,7 +208,7 @@ class PoissonLoader:
         self._on_draw(len(part.indices), part.to_come, part.begins, part.batch_code)
 
     def _prefetched(self, end: int) -> Iterator[Any]:
-        """Yield the same batches, fetched ahead by worker processes."""
+        """Yields the records of each batch, fetched ahead by worker processes."""
         sampler = self.batch_sampler
         sampler.rewind()
         prefetch_epoch = sampler.prefetch_epoch
@@ -222,7 +225,7 @@ class PoissonLoader:
             batch_sampler=requests(),
             num_workers=self.num_workers,
             collate_fn=_identity,
-            # Without it, DataLoader draws from torch's global generator.
+            # Without a generator, DataLoader draws from torch's global generator.
             generator=torch.Generator(),
         )
         try:
@@ -238,7 +241,10 @@ class PoissonLoader:
 
 
 class _FetchingDataset(Dataset[Any]):
-    """Fetches records for torch's workers by a list of indices, also an empty one."""
+    """Data set for torch's workers that fetches records by a list of indices.
+
+    The list may be empty.
+    """
 
     def __init__(self, fetch: Fetch, size: int) -> None:
         self._fetch, self._size = fetch, size
@@ -255,10 +261,11 @@ def _identity(records: Any) -> Any:
 
 
 def fetcher(dataset: Records, collate: Collate) -> tuple[Fetch, int]:
-    """Return the function that fetches records by index, and the number of records.
+    """Returns the function that fetches records by index, and the number of records.
 
     Raises:
-        ConfigError: records cannot be fetched by index.
+        ConfigError: records cannot be fetched by index, the data set of items is empty,
+            or its columns have different lengths.
     """
     _check_kind(dataset)
     columns = _columns(dataset)
@@ -282,7 +289,10 @@ def fetcher(dataset: Records, collate: Collate) -> tuple[Fetch, int]:
 
 
 def _check_kind(dataset: Any) -> None:
-    """Raise ConfigError if records cannot be fetched by index, or columns are meant."""
+    """Raises ConfigError for a data set that is not supported.
+
+    Supported are data sets with a length and items by index, and tuples of tensors.
+    """
     kind = type(dataset).__name__
     if isinstance(dataset, DataLoader):
         raise ConfigError(
@@ -317,7 +327,7 @@ def _entries(dataset: Any) -> Iterable[Any]:
 
 
 def _explained(error: ConfigError, dataset: Any) -> ConfigError:
-    """Return the error, with a word on lists if tensors may be meant as columns."""
+    """Returns the error; for a list of tensors, with a hint on passing columns."""
     are_tensors = isinstance(dataset, list) and all(
         isinstance(entry, Tensor) for entry in dataset
     )
@@ -331,20 +341,20 @@ def _explained(error: ConfigError, dataset: Any) -> ConfigError:
 
 
 def _columns(dataset: Records) -> tuple[Tensor, ...]:
-    """Return the tensors of a data set that consists of tensors, else ()."""
+    """Returns the tensors of a data set that consists of tensors, else ()."""
     if isinstance(dataset, TensorDataset):
-        # A subclass may transform its items.
+        # A subclass may transform items, so its tensors cannot be read directly.
         is_plain = type(dataset).__getitem__ is TensorDataset.__getitem__
         return dataset.tensors if is_plain else ()
     return dataset if isinstance(dataset, tuple) else ()
 
 
 def _rows_at(columns: tuple[Tensor, ...], indices: Tensor) -> tuple[Tensor, ...]:
-    return tuple(t.index_select(0, _beside(indices, t)) for t in columns)
+    return tuple(t.index_select(0, _on_device_of(t, indices)) for t in columns)
 
 
-def _beside(indices: Tensor, values: Tensor) -> Tensor:
-    """Return the indices on the device of the values, without waiting for it."""
+def _on_device_of(values: Tensor, indices: Tensor) -> Tensor:
+    """Returns the indices on the device of the values, without synchronization."""
     if values.is_cuda:
         return indices.pin_memory().to(values.device, non_blocking=True)
     return indices.to(values.device)
@@ -352,11 +362,12 @@ def _beside(indices: Tensor, values: Tensor) -> Tensor:
 
 def _items_at(dataset: Any, collate: Collate, indices: Tensor) -> Any:
     if len(indices):
-        # Of many items at once, as torch's own loader fetches them.
-        items = getattr(dataset, "__getitems__", None)
+        # Torch's loader too fetches all items by one call where the data set can.
+        fetch_all = getattr(dataset, "__getitems__", None)
         numbers = indices.tolist()
-        return collate(items(numbers) if items else [dataset[i] for i in numbers])
-    # An empty batch has the shapes of any other, so one item is collated and cut.
+        items = fetch_all(numbers) if fetch_all else [dataset[i] for i in numbers]
+        return collate(items)
+    # Collating one item and removing its row gives an empty batch its shapes.
     return tree_map(_no_rows, collate([dataset[0]]))
 
 

@@ -1,11 +1,11 @@
-"""Which records of a batch are whose, where several processes train together.
+"""Partitions: the records of a batch that each rank of a group processes.
 
 | partition | data set of a rank | records of a rank in a batch |
 |---|---|---|
-| "strided" | all N records | every W-th one of the batch that all ranks have drawn |
-| "local" | records that no other rank has; N in all | each of its own with rate q |
+| "strided" | all N records | every W-th record of a batch that all ranks draw |
+| "local" | a part of the N records, on this rank only | a batch of the rank's records |
 
-In both each record joins each batch independently, with the sample rate q.
+With both partitions, each record joins each batch independently, with sample rate q.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from dpsgd_explorer.dp.distributed.agreement import fingerprint, refuse_unlike_data
+from dpsgd_explorer.dp.distributed.agreement import fingerprint, require_equal_data
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.errors import ConfigError
 
 
 class Strided:
-    """All ranks draw the same batches of one data set, and share them out.
+    """All ranks draw equal batches of one data set; each processes every W-th record.
 
     Args:
-        ranks: The processes.
+        ranks: The processes that train together.
+
+    Attributes:
+        note: Text that the receipt adds to its description of the sampling.
     """
 
     note = ""
@@ -32,15 +35,16 @@ class Strided:
         self._ranks = ranks
 
     def check(self, size: int, columns: Sequence[Tensor], sample_size: int) -> None:
-        """Check a data set.
+        """Checks this rank's data set.
 
         Args:
-            size: Its length.
-            columns: Its tensors; none are for a data set of another kind.
-            sample_size: N, as the accountant takes it.
+            size: Number of records of this rank's data set.
+            columns: Tensors of the data set; empty for a data set of items.
+            sample_size: Number of records in the accountant's plan, N.
 
         Raises:
-            ConfigError: it is not N, or the ranks have unlike records.
+            ConfigError: the data set does not have N records, or it differs among
+                ranks.
         """
         if size != sample_size:
             raise ConfigError(
@@ -48,31 +52,40 @@ class Strided:
                 f"sample_size must be the data set's length, {size}, got "
                 f"{sample_size}.",
             )
-        refuse_unlike_data(size, columns, self._ranks)
+        require_equal_data(size, columns, self._ranks)
 
     def share_of(self, drawn: Tensor) -> Tensor:
-        """Return this rank's records of a batch, int64 [n]."""
+        """Returns this rank's records of a drawn batch, int64 [n]."""
         return self._ranks.share_of(drawn)
 
-    def most(self, drawn: Tensor, parted: bool) -> int:
-        """Return the size of the largest rank's share of a batch."""
+    def largest_share(self, drawn: Tensor, is_split: bool) -> int:
+        """Returns the largest number of records of a batch that a rank processes.
+
+        Args:
+            drawn: Records of the batch that this rank drew, int64 [n].
+            is_split: True if batches are split into parts.
+        """
         return -(-len(drawn) // self._ranks.size)
 
-    def code_of(self, drawn: Tensor) -> int:
-        """Return what all ranks must have in common of a batch; 0 for nothing."""
+    def batch_code(self, drawn: Tensor) -> int:
+        """Returns the fingerprint of a batch, which must be equal on all ranks.
+
+        It is 0 where ranks are not compared.
+        """
         return 0 if self._ranks.is_alone else fingerprint([drawn])
 
 
 class Local(Strided):
-    """Each rank draws from records of its own."""
+    """Each rank draws batches from records that only this rank has."""
 
     note = ", each rank from its own records"
 
     def check(self, size: int, columns: Sequence[Tensor], sample_size: int) -> None:
-        """Check a rank's records.
+        """Checks this rank's records; see ``Strided.check``.
 
         Raises:
-            ConfigError: the ranks have not N records in all, or of unlike kinds.
+            ConfigError: the ranks do not have N records in total, or shapes or dtypes
+                of the records differ among ranks.
         """
         total = int(*self._ranks.total(size))
         if total != sample_size:
@@ -81,7 +94,7 @@ class Local(Strided):
                 "sample_size must be the total number of records of all ranks, "
                 f"{total}, got {sample_size}; this rank has {size}.",
             )
-        self._ranks.require_same(
+        self._ranks.require_equal(
             {
                 f"column {i} of the data set": (tuple(c.shape[1:]), str(c.dtype))
                 for i, c in enumerate(columns)
@@ -89,17 +102,20 @@ class Local(Strided):
         )
 
     def share_of(self, drawn: Tensor) -> Tensor:
-        """Return the batch: it is of this rank's records alone."""
+        """Returns the whole batch, which contains only records of this rank."""
         return drawn
 
-    def most(self, drawn: Tensor, parted: bool) -> int:
-        """Return the size of the largest rank's batch, if batches come in parts."""
-        return self._ranks.largest(len(drawn)) if parted else len(drawn)
+    def largest_share(self, drawn: Tensor, is_split: bool) -> int:
+        """Returns the size of the largest rank's batch if batches are split.
 
-    def code_of(self, drawn: Tensor) -> int:
-        """Return 0: the ranks draw unlike batches."""
+        Without a split each batch is one part on every rank, so sizes are not compared.
+        """
+        return self._ranks.largest(len(drawn)) if is_split else len(drawn)
+
+    def batch_code(self, drawn: Tensor) -> int:
+        """Returns 0, because the ranks draw different batches."""
         return 0
 
 
-#: Name -> how records are spread over ranks.
+#: {name: partition}.
 PARTITIONS: dict[str, type[Strided]] = {"strided": Strided, "local": Local}

@@ -1,7 +1,7 @@
 """Poisson sampling: each record joins each batch independently, with the sample rate.
 
-The accountant assumes it.  A batch may be of any size, also empty; an empty one is a
-step like any other.
+The accountant assumes Poisson sampling.  A batch may have any size.  An empty batch is
+a step like any other: it releases noise, and the accountant counts it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class PoissonSampler:
         self.position = 0
         self.running: int | None = None
         self.prefetch_epoch = 0
-        # While prefetching, the generator is ahead of the batches that were yielded.
+        # While prefetching, the generator is ahead of the batches yielded so far.
         self._committed_state: Tensor | None = None
         self._prefetched_states: deque[Tensor] = deque()
         self._generator = generator
@@ -176,13 +176,13 @@ class PoissonSampler:
             )
 
     def prefetch(self, end: int) -> Iterator[Tensor]:
-        """Yield the next batches before they are used; call ``rewind`` first.
+        """Yields the next batches before they are used; call ``rewind`` first.
 
-        ``position`` and ``state()`` stay those of the last committed batch.  Batches
-        that were drawn and not committed are drawn again after ``rewind``.
+        ``position`` and ``state()`` still describe the last committed batch.  Batches
+        that are not committed are drawn again after ``rewind``.
 
         Args:
-            end: Position after the last of these batches.
+            end: Position after the last prefetched batch.
         """
         self._committed_state = self._generator.get_state()
         self._prefetched_states.clear()
@@ -219,24 +219,24 @@ class PoissonSampler:
     def draw(self) -> Tensor:
         """Returns a batch: indices, int64 ``(n,)``, rising, n ~ Binomial(N, q)."""
         mean = self.sample_size * self.sample_rate
-        # Six standard deviations above the mean: one round of gaps nearly always ends
-        # beyond the last record.
+        # With six standard deviations above the mean, one round of gaps nearly always
+        # reaches beyond the last record.
         count = math.ceil(mean + 6 * math.sqrt(mean) + 6)
-        last, parts = -1, []
+        last, rounds = -1, []
         while last < self.sample_size:
             indices = last + self._gaps(count).cumsum(0)
-            parts.append(indices)
+            rounds.append(indices)
             last = int(indices[-1])
-        drawn = torch.cat(parts)
+        drawn = torch.cat(rounds)
         return drawn[: int(torch.searchsorted(drawn, self.sample_size))]
 
     def _gaps(self, count: int) -> Tensor:
-        """Return geometric gaps >= 1, int64 [count]: P(gap > k) = (1 - q)^k."""
+        """Returns geometric gaps >= 1, int64 ``(count,)``: P(gap > k) = (1 - q)^k."""
         uniform = self.uniforms(count)
         q = self.sample_rate
         log_miss = math.log1p(-q) if q < 1 else -math.inf
         gaps = torch.log1p(-uniform).div_(log_miss).floor_().add_(1.0)
-        # A gap beyond the last record is cut, so that the sum of gaps fits in int64.
+        # Limit gaps to just beyond the last record, so that their sum fits in int64.
         return gaps.clamp_(max=self.sample_size + 1.0).long()
 
     def uniforms(self, count: int) -> Tensor:
@@ -246,7 +246,7 @@ class PoissonSampler:
         return self._generator.uniforms(count)
 
     def state(self) -> dict[str, Any]:
-        """Returns a state from which ``restore`` continues with the same batches."""
+        """Returns a state for ``restore``, which then repeats the following batches."""
         state = self._committed_state
         if state is None:
             state = self._generator.get_state()

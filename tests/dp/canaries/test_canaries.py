@@ -123,17 +123,17 @@ def test_an_honest_run_is_proven_to_spend_most_of_its_promise(options):
 def test_canaries_are_clipped_to_the_bound_of_each_step():
     """With no noise to speak of, what is released is the bound itself."""
     engine, optimizer = made(40, clipping_schedule=schedules.Linear(0.5), steps=3)
-    canaries, lengths = engine._state.canaries, []
+    canaries, norms = engine._state.canaries, []
 
     def released(noise_plan, step, real=canaries.release):
         real(noise_plan, step)
-        lengths.append(float(canaries._clipped(1e6)))
+        norms.append(float(canaries._clipped_norm(1e6)))
 
     canaries.release = released
     train(engine, optimizer)
     bounds = [line["max_grad_norm"] for line in engine.receipt()["done"]]
     assert len(set(bounds)) == 3
-    assert lengths == pytest.approx(bounds, rel=1e-4)
+    assert norms == pytest.approx(bounds, rel=1e-4)
 
 
 @pytest.mark.parametrize("options", [{}, ADAPTIVE, REPLACED], ids="-".join)

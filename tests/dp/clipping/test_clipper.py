@@ -10,7 +10,7 @@ from torch import nn
 
 from dpsgd_explorer.dp.clipping.clipper import (
     CLIPPING_FUNCTIONS,
-    STABILITY,
+    STABILITY_CONSTANT,
     Clipper,
     abadi_factors,
     automatic_factors,
@@ -42,7 +42,7 @@ def test_abadi_is_the_exact_minimum():
 
 def test_automatic_honours_the_bound():
     norms = torch.tensor([0.0, 0.09, 1.0, 1e9], dtype=torch.float64)
-    expected = C / (norms + STABILITY)
+    expected = C / (norms + STABILITY_CONSTANT)
     torch.testing.assert_close(automatic_factors(norms, C), expected)
 
 

@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
-from dpsgd_explorer.dp.distributed.agreement import COMPARED_EVERY
+from dpsgd_explorer.dp.distributed.agreement import COMPARISON_STEPS
 from dpsgd_explorer.errors import PrivacyError
 from examples.distributed import transformer_fsdp
 from tests.dp.distributed.models import NETS, SHARDED_ALONE
@@ -238,7 +238,7 @@ def unlike(what):
         "plan": {"steps": STEPS + other},
         "seed": {"seed": 5 + other},
         "options": {"max_grad_norm": 0.5 + other},
-        "step": {"steps": COMPARED_EVERY + 2},
+        "step": {"steps": COMPARISON_STEPS + 2},
         "partition": {"partition": "local" if other else "strided"},
     }
     model, optimizer, engine = made(**changes.get(what, {}))

@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from dpsgd_explorer.dp import PrivacyEngine
-from dpsgd_explorer.dp.distributed.agreement import refuse_unlike
+from dpsgd_explorer.dp.distributed.agreement import require_equal_replicas
 from dpsgd_explorer.dp.distributed.ranks import Ranks
 from dpsgd_explorer.errors import (
     ConfigError,
@@ -197,7 +197,7 @@ def test_a_model_on_the_cpu_is_refused_by_a_group_for_gpus():
     dist.init_process_group("cuda:fake", store=FakeStore(), rank=0, world_size=2)
     try:
         with pytest.raises(ConfigError, match=r"supports only cuda\. Move") as refused:
-            refuse_unlike(nn.Linear(2, 1), Ranks.of(dist.group.WORLD))
+            require_equal_replicas(nn.Linear(2, 1), Ranks.of(dist.group.WORLD))
     finally:
         dist.destroy_process_group()
     assert refused.value.field == "group"

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp.distributed.ranks import ALONE
-from dpsgd_explorer.dp.distributed.sharding import refuse_sharding
+from dpsgd_explorer.dp.distributed.sharding import check_sharding
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 from tests.dp.distributed import jobs
 from tests.dp.distributed.measures import (
@@ -141,7 +141,7 @@ def test_deepspeed_is_refused_by_name():
     with pytest.raises(
         UnsupportedModuleError, match="DeepSpeed, which adds up gradients"
     ):
-        refuse_sharding(kind(nn.Linear(2, 2)), ALONE, "hooks")
+        check_sharding(kind(nn.Linear(2, 2)), ALONE, "hooks")
 
 
 @pytest.mark.long("real runs")

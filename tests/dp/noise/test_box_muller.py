@@ -10,7 +10,7 @@ import torch
 from dpsgd_explorer.dp.backends import box_muller
 from dpsgd_explorer.dp.backends.box_muller import add_products, rounds_once
 from dpsgd_explorer.dp.backends.native import box_muller as compiled
-from dpsgd_explorer.dp.noise.secure import GRID, SecureNoise, grid_shift
+from dpsgd_explorer.dp.noise.secure import GRID_RATIO, SecureNoise, grid_shift
 from tests.dp.c_sources import compiled_with_fault
 from tests.dp.noise.transforms import NAMES, transforms
 from tools.compile_noise import ROOT
@@ -68,7 +68,7 @@ def test_they_agree_with_the_formula(name):
     bits = random_bits(10_000)
     drawn = pairs_of(transforms()[name], *bits)
     np.testing.assert_allclose(
-        drawn, expected_pairs(name, *bits).astype(float), atol=GRID / 8
+        drawn, expected_pairs(name, *bits).astype(float), atol=GRID_RATIO / 8
     )
 
 
@@ -112,7 +112,7 @@ def test_at_eight_standard_deviations_radii_are_as_dense_as_the_grid(name):
     cosines, _ = pairs_of(
         transforms()[name], list(range(start, start + 1000)), [0] * 1000
     )
-    assert 0 < np.abs(np.diff(cosines)).max() < GRID / 80
+    assert 0 < np.abs(np.diff(cosines)).max() < GRID_RATIO / 80
 
 
 @pytest.mark.parametrize("size", [2, 7, 66, 1001])
@@ -160,7 +160,7 @@ def keeps_to_the_grid(add_normals):
     """Whether all results are whole steps of the grid, of hundreds of unlike steps."""
     values = torch.linspace(-3, 3, 2001)
     add_normals(values, bits_of(*random_bits(1001)), 1.0, grid_shift(1.0, values.dtype))
-    steps = values.double() / GRID
+    steps = values.double() / GRID_RATIO
     return torch.equal(steps, steps.round()) and len(steps.unique()) > 1000
 
 

@@ -14,7 +14,7 @@ import torch
 from dpsgd_explorer.dp.backends import box_muller
 from dpsgd_explorer.dp.backends.native import box_muller as compiled
 from dpsgd_explorer.dp.noise.aes_stream import CHUNK_BYTES, KeyStream, memory_of
-from dpsgd_explorer.dp.noise.secure import GRID, PAIRS, SecureNoise
+from dpsgd_explorer.dp.noise.secure import GRID_RATIO, MAX_PAIRS, SecureNoise
 from tests.dp import laws
 from tests.dp.laws import ALARM
 from tests.dp.noise.transforms import NAMES, transforms
@@ -29,7 +29,7 @@ def transform(request, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("size", [1, 2, 7, 2 * PAIRS + 3])
+@pytest.mark.parametrize("size", [1, 2, 7, 2 * MAX_PAIRS + 3])
 def test_every_entry_gets_noise_once(size, dtype):
     base = torch.linspace(-50, 50, size, dtype=dtype)
     values = base.clone()
@@ -47,7 +47,7 @@ def test_what_is_released_does_not_show_the_low_bits_of_the_sum(deviation, dtype
     torch.manual_seed(0)
     values = (torch.randn(4000, dtype=dtype) * 3 + 1e-5) * deviation
     SecureNoise().add_to(values, deviation)
-    steps = values.double() / (GRID * 2.0 ** math.floor(math.log2(deviation)))
+    steps = values.double() / (GRID_RATIO * 2.0 ** math.floor(math.log2(deviation)))
     assert torch.equal(steps, steps.round())
     assert len(steps.unique()) > 3000
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.noise.seeded import PIECE, SeededNoise, seeded_generator
+from dpsgd_explorer.dp.noise.seeded import CHUNK_ENTRIES, SeededNoise, seeded_generator
 from tests.dp.nets import attached
 from tests.dp.noise.test_noise_law import SIGMA, C, noise_of_steps
 
@@ -32,8 +32,12 @@ def noise_of_step(**options):
 def test_there_are_no_repeated_values():
     values = noise_of_step()
     # float32 has about 2^23 values a binade, so some pairs agree by chance:
-    # fewer than P^2 / 2^23, and a reused piece would give at least PIECE / 2.
-    assert len(values) - len(values.unique()) < len(values) ** 2 / 2**23 < PIECE / 2
+    # fewer than P^2 / 2^23, and a reused chunk would give at least CHUNK_ENTRIES / 2.
+    assert (
+        len(values) - len(values.unique())
+        < len(values) ** 2 / 2**23
+        < CHUNK_ENTRIES / 2
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -75,7 +79,7 @@ def test_state_brings_the_same_noise_back():
     noise = SeededNoise(3)
     noise.add_to(torch.zeros(100), 1.0)
     state = noise.state()
-    values = [torch.zeros(PIECE + 5) for _ in range(2)]
+    values = [torch.zeros(CHUNK_ENTRIES + 5) for _ in range(2)]
     noise.add_to(values[0], 1.0)
     noise.restore(state)
     noise.add_to(values[1], 1.0)

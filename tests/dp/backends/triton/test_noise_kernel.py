@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from dpsgd_explorer.dp.backends.native import box_muller as compiled
 from dpsgd_explorer.dp.backends.triton.noise import DeviceNoise
-from dpsgd_explorer.dp.noise.secure import GRID, SecureNoise, grid_shift
+from dpsgd_explorer.dp.noise.secure import GRID_RATIO, SecureNoise, grid_shift
 from tests.dp import laws
 from tests.dp.backends.triton.device import DEVICE, taken_for_an_accelerator
 from tests.dp.c_sources import compiled_today
@@ -131,7 +131,7 @@ def test_secure_noise_on_a_device_has_the_law_and_keeps_to_the_grid():
     assert laws.of_shape(drawn, 0.7) > ALARM
     assert laws.of_variance(drawn, 0.7) > ALARM
     assert laws.of_correlation(drawn[:10_000], drawn[10_000:]) > ALARM
-    steps = drawn.double() / (GRID * 0.5)
+    steps = drawn.double() / (GRID_RATIO * 0.5)
     assert torch.equal(steps, steps.round())
 
 
