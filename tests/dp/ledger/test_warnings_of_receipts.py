@@ -150,8 +150,8 @@ def test_honest_runs_have_no_warnings(engine, name):
 
 
 def test_a_seed_of_two_runs_is_recorded_and_of_one_run_again_is_not():
-    assert not seeds.note(987_654, "a")
-    assert not seeds.note(987_654, "a")
+    assert not seeds.record(987_654, "a")
+    assert not seeds.record(987_654, "a")
     first = linear(), linear(), linear()
 
     def run(net, **options):
