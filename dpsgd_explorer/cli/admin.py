@@ -1,4 +1,4 @@
-"""``admin``: print a link that makes a browser the operator's."""
+"""``admin``: prints a link that signs a browser in as the operator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dpsgd_explorer.settings import Settings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Adds the options."""
     parser.add_argument(
         "--site",
         help="address of the site, such as https://dp.example.org (default: HOST "
@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Print the link."""
+    """Prints the link."""
     from dpsgd_explorer.server.operator_link import MINUTES, operator_link
 
     print(operator_link(Settings.from_environment(creates_folder=False), options.site))

@@ -10,7 +10,7 @@ from dpsgd_explorer.settings import DataSources
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
+    """Adds the options of the command."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     text = "Download a data set and check its files by their sha256."
     fetch = actions.add_parser("fetch", help=text, description=text)
@@ -26,8 +26,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Download the files that are missing, and check all of them."""
-    # Here: every command builds this parser, and most must not load the experiments.
+    """Downloads missing files, and checks the sha256 of all files."""
+    # Imported here, because every command builds this parser, and most commands do not
+    # need the experiments.
     from dpsgd_explorer.experiments.data_files.fetched import target
     from dpsgd_explorer.experiments.data_files.sets import FETCHED
     from dpsgd_explorer.training.datasets.download import read

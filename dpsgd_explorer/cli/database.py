@@ -1,4 +1,4 @@
-"""``database``: migrate the tables, print their version, or back them up.
+"""``database``: migrates the tables, prints their version, or backs them up.
 
 The site migrates a SQLite file when it opens the file. Only ``upgrade`` migrates a
 server's database, so that its operator decides when; ``current`` migrates nothing.
@@ -17,7 +17,7 @@ OUTDATED = 1
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Adds the options."""
     parser.add_argument(
         "action",
         choices=("upgrade", "current", "backup"),
@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Do it, print what was done."""
+    """Does the action and prints its result; returns the exit code."""
     from dpsgd_explorer.runs.database.backup import back_up
     from dpsgd_explorer.runs.database.upgrade import COMMAND, NEWEST
     from dpsgd_explorer.runs.store.database import Database

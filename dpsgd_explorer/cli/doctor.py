@@ -1,4 +1,4 @@
-"""``doctor``: say of an installation what is configured, reachable and safe."""
+"""``doctor``: checks the configuration of an installation, its services and safety."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ HEALTHY, ILL = 0, 1
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Adds the options."""
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object per finding"
     )
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Examine, print each finding; 1 if there is a fault."""
+    """Prints each finding; returns 1 if there is a fault, else 0."""
     from dpsgd_explorer.server.doctor import FAULT, Finding, examine
 
     try:

@@ -1,4 +1,4 @@
-"""``drain``: give every run back to the queue and let none start, before an upgrade."""
+"""``drain``: returns all runs to the queue and starts none, before an upgrade."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_DRAINED = 1
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Adds the options."""
     parser.add_argument(
         "--resume",
         action="store_true",
@@ -29,10 +29,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def seconds(text: str) -> float:
-    """Read a number of seconds.
+    """Reads a number of seconds.
 
     Raises:
-        ArgumentTypeError: it is none, or below 0.
+        ArgumentTypeError: the text is not a number, or it is below 0.
     """
     try:
         number = float(text)
@@ -46,7 +46,7 @@ def seconds(text: str) -> float:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Give the order, wait until no run trains, print the outcome."""
+    """Stops all runs or lets them start, waits, prints the result; returns the code."""
     from dpsgd_explorer.runs.operation.fleet import Fleet
     from dpsgd_explorer.runs.store.store import RunStore
 

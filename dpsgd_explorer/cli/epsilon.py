@@ -30,12 +30,12 @@ from dpsgd_explorer.cli.flags import DELTA_HELP, number, whole_number
 
 SIGMA_DIGITS = 4
 EPSILON_DIGITS = 4
-#: Options whose arguments have other names in Python.
+#: {Python name: option} of options with another name in Python.
 RENAMED = {"neighboring_relation": "--relation"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
+    """Adds the options of the command."""
     parser.add_argument(
         "--sample-rate",
         type=sample_rate,
@@ -87,10 +87,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def sample_rate(text: str) -> float:
-    """Read 0.01 or 256/60000.
+    """Returns a sample rate from a number or a fraction, such as 0.01 or 256/60000.
 
     Raises:
-        ArgumentTypeError: it is neither.
+        ArgumentTypeError: the text is neither.
     """
     try:
         return float(Fraction(text))
@@ -101,7 +101,7 @@ def sample_rate(text: str) -> float:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Print ε, or the noise for a target; return 0 if there is an answer."""
+    """Prints ε, or the noise for a target ε; returns 0 if there is an answer."""
     validation.one_of(
         "neighboring_relation", options.relation, tuple(NeighboringRelation)
     )
@@ -117,7 +117,7 @@ def carry_out(options: argparse.Namespace) -> int:
 
 
 def _noise(options: argparse.Namespace) -> float:
-    """Return the noise for the target, rounded up."""
+    """Returns the noise multiplier for the target ε, rounded up."""
     if options.sampling != POISSON:
         validation.refuse("sampling", f"{POISSON!r} for a target", options.sampling)
     least = accounting.noise_multiplier(
@@ -133,11 +133,11 @@ def _noise(options: argparse.Namespace) -> float:
 
 
 def _answers(run: Phase, options: argparse.Namespace) -> dict[str, Interval | str]:
-    """Return the answer of each accountant asked, or the reason for none.
+    """Returns the answer of each requested accountant, or why it has no answer.
 
     Raises:
-        AccountingError: an argument is outside its domain, or the one accountant that
-            was asked has no answer.
+        AccountingError: an argument is outside its domain, or the only requested
+            accountant has no answer.
     """
     batches = Batches(options.sampling, options.sample_size, options.max_batch_size)
     if options.accountant == ALL:
@@ -157,7 +157,7 @@ def _interval(answer: Answer) -> Interval | str:
 def _text(
     run: Phase, answers: dict[str, Interval | str], options: argparse.Namespace
 ) -> str:
-    """Return the answers for a person: one with its terms, or all below each other."""
+    """Returns the answers as text: one with its terms, or one line per accountant."""
     from dpsgd_explorer.experiments.accountant_words import claim, terms_of
 
     head = f"σ = {run.noise_multiplier}, {run.steps} steps:"
@@ -183,7 +183,7 @@ def _line(name: str, answer: Interval | str) -> str:
 def _records(
     run: Phase, answers: dict[str, Interval | str], options: argparse.Namespace
 ) -> list[dict[str, Any]] | dict[str, Any]:
-    """Return the answers as the HTTP interface has them: never without terms."""
+    """Returns the answers as the HTTP API does, always with the terms."""
     shared = {
         "delta": options.delta,
         "neighboring_relation": options.relation,

@@ -1,4 +1,4 @@
-"""Options: their names in error messages, and a text that several commands share."""
+"""Functions that several commands use: types of options, and error messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DELTA_HELP = (
     "whole record"
 )
 
-#: How argparse words an error, and how this program does.
+#: {pattern of argparse's message: message of this program}.
 USAGE_ERRORS = {
     r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)": (
         r"\1 must be one of \3, got \2."
@@ -29,10 +29,10 @@ USAGE_ERRORS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, in the form of all our errors."""
+    """A parser whose errors are one line, in the form of this package's errors."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error to standard error and exit with code 2."""
+        """Prints the error to standard error and exits with code 2."""
         for theirs, ours in USAGE_ERRORS.items():
             if match := re.fullmatch(theirs, message, re.DOTALL):
                 message = match.expand(ours)
@@ -42,10 +42,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def number(text: str) -> float:
-    """Read a number.
+    """Returns the number in a text.
 
     Raises:
-        ArgumentTypeError: the text is not one.
+        ArgumentTypeError: the text is not a number.
     """
     try:
         return float(text)
@@ -54,10 +54,10 @@ def number(text: str) -> float:
 
 
 def whole_number(text: str) -> int:
-    """Read a whole number.
+    """Returns the whole number in a text.
 
     Raises:
-        ArgumentTypeError: the text is not one.
+        ArgumentTypeError: the text is not a whole number.
     """
     try:
         return int(text)
@@ -68,10 +68,10 @@ def whole_number(text: str) -> int:
 
 
 def seed(text: str) -> int:
-    """Read a seed, a whole number of 0 or more.
+    """Returns the seed in a text, a whole number of 0 or more.
 
     Raises:
-        ArgumentTypeError: the text is not one.
+        ArgumentTypeError: the text is not a seed.
     """
     if (value := whole_number(text)) < 0:
         raise argparse.ArgumentTypeError(
@@ -81,7 +81,7 @@ def seed(text: str) -> int:
 
 
 def with_flags(message: str, field: str, flags: Mapping[str, str]) -> str:
-    """Return a message in which arguments have the names of their options.
+    """Returns a message with the names of options instead of Python names.
 
     A name of one word, such as steps, is also a word of prose: it is replaced at the
     start of the message if it is the field, and in an assignment such as steps = 5.

@@ -58,7 +58,7 @@ Command = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Carry out one command; return the exit code."""
+    """Runs one command and returns the exit code."""
     _open_closed_streams()
     options, surplus = parser().parse_known_args(arguments)
     if surplus:
@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Open the standard streams that the caller closed on the null device.
+    """Opens the standard streams that the caller closed on the null device.
 
     Otherwise the next file, such as a database, would get the number of the stream.
     """
@@ -101,7 +101,7 @@ def _open_closed_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Send output that cannot be written to the null device."""
+    """Sends output that cannot be written to the null device."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -109,7 +109,7 @@ def _discard_output() -> None:
 
 
 def _message(error: ExplorerError, options: argparse.Namespace) -> str:
-    """Return the text of an error, with options where a command names them."""
+    """Returns the text of an error, with names of options if the command has any."""
     renamed: dict[str, str] | None = getattr(options, "renamed", None)
     if renamed is None:
         return str(error)
@@ -118,7 +118,7 @@ def _message(error: ExplorerError, options: argparse.Namespace) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+    """Returns the parser of all commands."""
     root = Parser(
         prog=NAME,
         description="Train models with differential privacy, compute ε, audit runs.",
@@ -219,14 +219,14 @@ def _train_among(processes: Alone, options: argparse.Namespace) -> int:
     from dpsgd_explorer.cli.train import RunFiles, check_options
     from dpsgd_explorer.experiments.experiment import PerformanceSettings
     from dpsgd_explorer.experiments.kinds import parse
-    from dpsgd_explorer.training.processes import refuse_group
+    from dpsgd_explorer.training.processes import check_group
 
     config = parse(processes.read(lambda: _read_json(options.config)))
     check_options(options, config)
     settings = Settings.from_environment(creates_folder=False)
     performance = PerformanceSettings.from_settings(settings)
     if processes.group is not None:
-        refuse_group(config.kind, getattr(config, "private", True))
+        check_group(config.kind, getattr(config, "private", True))
         performance = replace(performance, group=processes.group)
     writes = processes.writes
     progress = sys.stderr if options.json else sys.stdout
@@ -248,7 +248,7 @@ def _train_among(processes: Alone, options: argparse.Namespace) -> int:
 
 
 def _progress(event: Event, config: RunConfig) -> str:
-    """Return the line printed after an evaluation, and at the end."""
+    """Returns the line that is printed after an evaluation or at the end."""
     from dpsgd_explorer.accounting import round_up
     from dpsgd_explorer.experiments.kinds import KINDS
 
@@ -264,7 +264,11 @@ def _progress(event: Event, config: RunConfig) -> str:
 
 
 def _read_json(name: str) -> object:
-    """Read a JSON file; ConfigError names what is wrong with it."""
+    """Reads a JSON file.
+
+    Raises:
+        ConfigError: the file cannot be read, or it is not valid JSON.
+    """
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -288,7 +292,7 @@ def _read_json(name: str) -> object:
 
 
 def _event_file(options: argparse.Namespace) -> AbstractContextManager[TextIO | None]:
-    """Open where the events go; None: nowhere."""
+    """Opens the stream or file of the events; yields None without such an option."""
     if options.json:
         return nullcontext(sys.stdout)
     if options.events is None:

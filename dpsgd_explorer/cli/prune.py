@@ -1,4 +1,4 @@
-"""``prune``: delete old runs and shrink the database."""
+"""``prune``: deletes old runs and shrinks the database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIB = 2**20
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Adds the options."""
     parser.add_argument(
         "--days",
         type=number,
@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Delete, shrink, print what was done."""
+    """Deletes runs, shrinks the database, prints the result; returns the exit code."""
     from dpsgd_explorer.runs.store import retention
     from dpsgd_explorer.runs.store.store import RunStore
 

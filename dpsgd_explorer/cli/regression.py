@@ -1,4 +1,4 @@
-"""``python -m dpsgd_explorer regression``: one release from a table of one's own."""
+"""``dpsgd regression``: a private linear regression on a CSV file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS_BECOME = {
     "normalize": "scaled to norm",
 }
 METHODS = ("adassp", "ssp", "noisy_gd")
-#: Options that only some methods use.
+#: {option: methods that use it}; all methods use the other options.
 METHODS_OF = {
     "variant": ("adassp", "ssp"),
     "ridge": ("ssp",),
@@ -37,7 +37,7 @@ METHODS_OF = {
     "learning_rate": ("noisy_gd",),
     "public_size": ("noisy_gd",),
 }
-#: Options whose arguments have other names in Python.
+#: {Python name: option} of options with another name in Python.
 RENAMED = {
     "feature_ranges": "--bounds",
     "neighboring_relation": "--relation",
@@ -61,7 +61,7 @@ class Released:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
+    """Adds the options of the command."""
     data = parser.add_argument_group("data")
     data.add_argument(
         "--csv",
@@ -157,7 +157,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _rate(text: str) -> float | str:
-    """Return a learning rate as it was typed: a number, or a word."""
+    """Returns a learning rate: a number, or the text if it is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -188,7 +188,7 @@ def carry_out(options: argparse.Namespace) -> int:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    """Raise ConfigError for an option that would be ignored, and for a missing one."""
+    """Raises ConfigError for an option without effect, or a missing option."""
     for name, methods in METHODS_OF.items():
         if getattr(options, name) is not None and options.method not in methods:
             checks.refuse(
@@ -209,7 +209,7 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _data(options: argparse.Namespace) -> tuple[Table, Preprocessing]:
-    """Return the table, and what brings it within the stated bounds."""
+    """Returns the table, and the preprocessing that clips it to the stated bounds."""
     ranges: tuple[float, ...] = ()
     y_bound: float | None = None
     if options.csv is None:
@@ -233,10 +233,11 @@ def _data(options: argparse.Namespace) -> tuple[Table, Preprocessing]:
 
 
 def parse_bounds(text: str, names: tuple[str, ...]) -> tuple[float, ...]:
-    """Return the largest size of each feature from ``name=number,name=number``.
+    """Returns the bound of each feature from ``name=number,name=number``.
 
     Raises:
-        ConfigError: a feature has none, one is no number, or a name is unknown.
+        ConfigError: a feature has no bound, a bound is not a number, or a name is
+            unknown.
     """
     ranges: dict[str, float] = {}
     for part in filter(None, text.split(",")):
@@ -271,7 +272,7 @@ def parse_bounds(text: str, names: tuple[str, ...]) -> tuple[float, ...]:
 def _release(
     options: argparse.Namespace, prepared: Prepared, y_bound: float
 ) -> Released:
-    """Return what is released, with its price."""
+    """Returns the released coefficients with their ε."""
     shared: dict[str, Any] = {
         "delta": options.delta,
         "x_bound": options.x_bound,
@@ -327,7 +328,7 @@ def _descended(
 
 
 def _public_size(options: argparse.Namespace) -> int | None:
-    """Return the number of rows that a learning rate may depend on."""
+    """Returns the number of rows that a learning rate may depend on."""
     if options.csv is None and options.public_size is None:
         from dpsgd_explorer.experiments.california_housing import housing
 
@@ -337,7 +338,7 @@ def _public_size(options: argparse.Namespace) -> int | None:
 
 
 def _told(answer: dict[str, Any]) -> str:
-    """Return the answer for a person."""
+    """Returns the answer as text."""
     lines = [f"{name:>12}  {value: .6g}" for name, value in answer["theta"].items()]
     seeded = "" if answer["is_private"] else "; seeded, therefore not private"
     return "\n".join(
@@ -353,7 +354,7 @@ def _told(answer: dict[str, Any]) -> str:
 
 
 def _of_descent(descent: dict[str, Any] | None) -> list[str]:
-    """Return the line about a descent's steps; none without steps."""
+    """Returns a line about the descent's steps; [] for other methods."""
     if descent is None:
         return []
     rate = f"learning rate {descent['learning_rate']:.3g}"
@@ -364,7 +365,7 @@ def _of_descent(descent: dict[str, Any] | None) -> list[str]:
 
 
 def _owner_only(prepared: Prepared, preprocessing: Preprocessing) -> str:
-    """Return the number of clipped rows and labels: not for publication."""
+    """Returns the text on clipped rows and labels, which is not private."""
     count = len(prepared.X)
     rows = (
         f"{prepared.shortened_rows} of {count} rows were longer than "
@@ -382,7 +383,7 @@ def _owner_only(prepared: Prepared, preprocessing: Preprocessing) -> str:
 
 
 def _collinear(prepared: Prepared) -> str:
-    """Return a warning if least squares has more than one solution."""
+    """Returns a warning if least squares has more than one solution."""
     rank, dim = np.linalg.matrix_rank(prepared.X), prepared.X.shape[1]
     if rank == dim:
         return ""

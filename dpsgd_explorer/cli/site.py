@@ -1,4 +1,4 @@
-"""The site that a command of the operator is about."""
+"""The settings of the site, for commands of the operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpsgd_explorer.settings import FILE, Settings
 
 
 def settings_of_site() -> Settings:
-    """Return the settings of a site that has a database; create nothing.
+    """Returns the settings of a site with a database; creates no files.
 
     Raises:
         ConfigError: a variable is wrong, or the SQLite file of the site is missing.

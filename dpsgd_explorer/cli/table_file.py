@@ -1,4 +1,4 @@
-"""Reads a table of numbers from a CSV file, or names the cell at fault."""
+"""Reads a table of numbers from a CSV file; errors name the wrong cell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ LARGEST_FILE = 2 * 1024 * 1024  # bytes
 class Table:
     """Features and labels in natural units.
 
-    Shapes: X [n, d], y [n]; names has one for each column of X.
+    Attributes:
+        X: Features, [n, d].
+        y: Labels, [n].
+        names: Names of the d columns of X.
     """
 
     X: Array
@@ -30,11 +33,11 @@ class Table:
 
 
 def read_table(path: Path, target: str) -> Table:
-    """Return the columns of a file, ``target`` being the label.
+    """Returns the columns of a file; the column ``target`` is the label.
 
     Raises:
-        ConfigError: the file cannot be read, exceeds 2 MB or is no table of numbers
-            with a head; names row and column.
+        ConfigError: the file cannot be read, exceeds 2 MB or is not a table of numbers
+            with a header; the message names row and column.
     """
     try:
         with path.open("rb") as file:
@@ -50,10 +53,11 @@ def read_table(path: Path, target: str) -> Table:
 
 
 def parse_table(text: str, target: str) -> Table:
-    """Return the columns of CSV text.
+    """Returns the columns of CSV text.
 
     Raises:
-        ConfigError: it is no table of numbers with a head; names row and column.
+        ConfigError: the text is not a table of numbers with a header; the message names
+            row and column.
     """
     try:
         head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 CHECKPOINT_SECONDS = 1.0
 SUFFIX = ".safetensors"
-#: Options that name a file to write, and those whose file is replaced as a whole.
+#: Options that name an output file.
 OUTPUTS = ("events", "checkpoint", "weights")
+#: Options whose output file is replaced; events are appended.
 REPLACED = ("checkpoint", "weights")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the files that a run leaves."""
+    """Adds the options for the files that a run writes."""
     parser.add_argument(
         "--checkpoint",
         metavar="FILE",
@@ -46,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_options(options: argparse.Namespace, config: RunConfig) -> None:
-    """Check before the run starts that its files can be written.
+    """Checks before the run starts that its files can be written.
 
     Raises:
         ConfigError: the name or the folder of a file is wrong.
@@ -79,7 +80,7 @@ def check_options(options: argparse.Namespace, config: RunConfig) -> None:
 
 
 def _check_writable(name: str, path: str) -> None:
-    """Raise ConfigError if an option's file cannot be written; create nothing."""
+    """Raises ConfigError if an option's file cannot be written; creates no file."""
     file = Path(path).absolute()
     if not file.parent.is_dir():
         raise ConfigError(
@@ -102,7 +103,7 @@ def _check_writable(name: str, path: str) -> None:
 
 
 def _check_events(file: Path) -> None:
-    """Raise ConfigError for a file with other content, which a run would delete."""
+    """Raises ConfigError for a file with other content, which a run would overwrite."""
     if not file.is_file() or not file.stat().st_size:
         return
     with file.open(encoding="utf-8", errors="replace") as lines:
@@ -118,20 +119,20 @@ def _check_events(file: Path) -> None:
 
 
 class RunFiles:
-    """Start or resume one run, and save its state.
+    """Starts or resumes a run, and saves its checkpoints.
 
     Args:
-        config: The settings of the run.
-        checkpoint: File of its state; None to save none.
+        config: Settings of the run.
+        checkpoint: File of the checkpoint; None to save no checkpoint.
         performance: Threads, kernels and caches.
-        writes: Whether this process writes the files, and no other one.
+        writes: If True, this process writes the files of the run.
 
     Attributes:
         experiment: The run.
-        note: A line for a checkpoint of a finished run; "" otherwise.
+        note: Line to print if the checkpoint is of a finished run; "" otherwise.
 
     Raises:
-        ConfigError: the checkpoint is damaged, or of another run.
+        ConfigError: the checkpoint is damaged, or belongs to another run.
     """
 
     def __init__(
@@ -162,16 +163,16 @@ class RunFiles:
             )
 
     def events(self) -> Iterator[Event]:
-        """Yield the remaining events; save a checkpoint about once a second."""
+        """Yields the remaining events; saves a checkpoint about once per second."""
         for event in self.experiment.events():
             yield event
-            # After the yield: the caller has stored the event by then.
+            # The caller has stored the event when the generator continues.
             if time.monotonic() - self._written >= CHECKPOINT_SECONDS:
                 self._save_checkpoint()
         self._save_checkpoint()
 
     def cut(self, events: IO[str]) -> None:
-        """Cut a file of events after the lines that this run will not write again."""
+        """Cuts a file of events after the events that the checkpoint includes."""
         if not events.seekable():
             return
         events.seek(0)
@@ -181,7 +182,7 @@ class RunFiles:
         events.truncate()
 
     def save_weights(self, path: str, config: RunConfig) -> None:
-        """Write the weights of a run of kind training, and its receipt."""
+        """Writes the weights of a run of kind training, and its receipt."""
         from dpsgd_explorer.training.artifacts import save_weights
         from dpsgd_explorer.training.dp_sgd import TrainingExperiment
 
@@ -198,7 +199,7 @@ class RunFiles:
 
 @contextmanager
 def _damage_named(path: Path | None) -> Iterator[None]:
-    """Name the file in the error about a damaged checkpoint."""
+    """Adds the name of the file to the error about a damaged checkpoint."""
     try:
         yield
     except CheckpointError as error:

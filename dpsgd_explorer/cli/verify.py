@@ -1,4 +1,4 @@
-"""``python -m dpsgd_explorer verify``: check a receipt against itself, offline."""
+"""``dpsgd verify``: recomputes the figures of a receipt, offline."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ READABLE = (
 COLUMNS = ("figure", "stated", "recomputed", "fits")
 EPSILON_DIGITS = 4
 LONGEST = 34  # characters of a value
-#: Lines of the ledger that are printed where all of them fit.
-FEW_LINES = 3
+#: Maximum number of ledger lines that are printed if all figures are right.
+MAX_LEDGER_LINES = 3
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
+    """Adds the options of the command."""
     parser.add_argument(
         "receipt",
         metavar="FILE",
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Print each figure as stated and as recomputed; return 0 if all of them fit."""
+    """Prints each stated and recomputed figure; returns 0 if all figures agree."""
     from dpsgd_explorer.audit.receipts import file
     from dpsgd_explorer.audit.receipts.verification import limits, verify_receipt
 
@@ -94,7 +94,7 @@ def _as_text(findings: Findings, limits: Sequence[str]) -> str:
 
 
 def _guarantee(figures: Sequence[Figure]) -> list[str]:
-    """Return the line about the stated ε, which means nothing without its δ."""
+    """Returns a line with the stated ε and δ; [] if either is missing."""
     stated = {figure.path: figure.stated for figure in figures}
     epsilon, delta = stated.get("epsilon"), stated.get("told.delta")
     if epsilon is None or delta is None:
@@ -103,8 +103,8 @@ def _guarantee(figures: Sequence[Figure]) -> list[str]:
 
 
 def _shown(figures: Sequence[Figure]) -> list[Figure]:
-    """Return the figures, of long ledgers only the first lines and what is wrong."""
-    first = tuple(f"done[{i}]" for i in range(FEW_LINES))
+    """Returns the figures; of a long ledger, its first lines and wrong figures."""
+    first = tuple(f"done[{i}]" for i in range(MAX_LEDGER_LINES))
 
     def is_shown(figure: Figure) -> bool:
         of_later_line = "done[" in figure.path and not any(

@@ -1,4 +1,4 @@
-"""A trained model as files: weights, their receipt, and the state of a training."""
+"""The files of a trained model: weights with their receipt, and checkpoints."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ def save_weights(
     receipt: Mapping[str, Any] | None,
     about: Mapping[str, str],
 ) -> Path:
-    """Write weights and receipt; return the path of the receipt.
+    """Writes weights and receipt.
 
     Args:
-        path: Ends in ".safetensors"; the receipt has ".receipt.json" instead.
+        path: Path of the weights, ending in ".safetensors".  The path of the receipt
+            ends in ".receipt.json" instead.
         weights: {name: tensor}, as in ``state_dict``.
-        receipt: From the engine; null in the file if the run was not private.
-        about: Texts for the header of the weights.
+        receipt: Receipt of the run; None (null in the file) if it was not private.
+        about: {name: text} for the header of the weights.
+
+    Returns:
+        Path of the receipt.
     """
     write_whole(path, weights_file(weights, receipt, about))
     receipt_path = path.with_suffix(".receipt.json")
@@ -41,9 +45,9 @@ def weights_file(
     receipt: Mapping[str, Any] | None,
     about: Mapping[str, str],
 ) -> bytes:
-    """Return weights as a safetensors file whose header holds the receipt as JSON.
+    """Returns weights as a safetensors file; its header contains the receipt as JSON.
 
-    Arguments are those of ``save_weights``.
+    For the arguments see ``save_weights``.
 
     Raises:
         MissingPackageError: safetensors is not installed.
@@ -57,13 +61,13 @@ def weights_file(
 
 
 def packed(state: Mapping[str, Any]) -> bytes:
-    """Return a checkpoint that ``torch.load(..., weights_only=True)`` reads."""
+    """Returns a checkpoint that ``torch.load(..., weights_only=True)`` can read."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
     return buffer.getvalue()
 
 
 def unpacked(checkpoint: bytes) -> dict[str, Any]:
-    """Return the state that ``packed`` wrote; it runs no code of the file."""
+    """Returns the state of a result of ``packed``; no code in the checkpoint runs."""
     state: dict[str, Any] = torch.load(io.BytesIO(checkpoint), weights_only=True)
     return state

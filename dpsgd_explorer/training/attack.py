@@ -1,13 +1,16 @@
-"""An attack on membership as a run: models in, guesses of who was in them out.
+"""A membership inference attack as a run.
 
-A step is one training.  The targets come first, one without privacy and one with it, on
-the same members; then pairs of shadows on halves that the attacker draws, each record
-in half of them.  ``Attack`` can stop between two trainings and resume from its
-checkpoint: the events that follow are the same, times aside.
+Each step trains one model.  The first two are the targets, one without and one with
+privacy, trained on the same members.  Pairs of shadow models follow, each pair trained
+on about half of the records; every record is in half of the pairs.  After the last
+training the attack guesses which records the targets were trained on.
 
-A record that is not in joins Poisson batches like any other, and its loss is
-multiplied by 0: its gradient is zero, so the noisy sum is that of the members, each
-drawn with the sampling rate of the plan.
+``Attack`` can stop between two trainings and resume from its checkpoint.  A resumed
+attack yields the events of an uninterrupted attack, except for times.
+
+Records that are not members join Poisson batches too, but their loss is multiplied by
+0.  Their gradients are zero, so the noisy sum contains only members, each drawn with
+the plan's sample rate.
 """
 
 from __future__ import annotations
@@ -45,10 +48,15 @@ from dpsgd_explorer.training.artifacts import packed, unpacked
 from dpsgd_explorer.training.cpu.threads import threads
 from dpsgd_explorer.training.datasets import registry as datasets
 
-RATES = np.geomspace(1e-3, 1.0, 61)  # false positives at which the ceiling is given
-MOST_POINTS = 60  # of a curve in the log
+#: False positive rates at which the ``phase`` event contains the ceiling.
+RATES = np.geomspace(1e-3, 1.0, 61)
+#: Maximum number of points of a ROC curve in the log.
+MAX_POINTS = 60
+#: Attack whose area under the curve is in the ``end`` event.
 HEADLINE = "likelihood_ratio"
-PICTURE_DIMS = 3  # channels, height, width
+#: Number of axes of a picture: channels, height, width.
+PICTURE_DIMS = 3
+#: {True for the private target: name of the target}.
 TARGETS = {False: "ordinary", True: "private"}
 
 
@@ -62,24 +70,24 @@ class Attack(Experiment):
         train, test = datasets.load(config.dataset)
         record = train.inputs[config.canary]
         self._picture = shades(record) if record.dim() == PICTURE_DIMS else None
-        self._inputs = self._seen_by_model(train.inputs[:POOL])
+        self._inputs = self._model_inputs(train.inputs[:POOL])
         self._targets = train.targets[:POOL].clone()
         self._label = int(self._targets[config.canary])
         self._targets[config.canary] = config.planted(self._label)
-        self._other_inputs = self._seen_by_model(test.inputs[:POPULATION])
+        self._other_inputs = self._model_inputs(test.inputs[:POPULATION])
         self._other_targets = test.targets[:POPULATION]
-        self._coins = self._drawn()
+        self._coins = self._draw_members()
         self._logits: dict[bool, list[Tensor]] = {world: [] for world in TARGETS}
 
-    def _seen_by_model(self, records: Tensor) -> Tensor:
-        """Return records as the model takes them, [N, ...]."""
+    def _model_inputs(self, records: Tensor) -> Tensor:
+        """Returns records in the form that the model takes, [N, ...]."""
         name = self.config.model
         if name in models.TRANSFORMS:
             return models.TRANSFORMS[name](tuple(records.shape[1:]))(records)
         return records.flatten(1).float() if name == HIDDEN else records.float()
 
     def _built(self, seed: int) -> nn.Module:
-        """Return the model, its parameters drawn from the seed."""
+        """Returns a new model; its parameters are drawn from the seed."""
         config = self.config
         if config.model != HIDDEN:
             shape = TrainingConfig(dataset=config.dataset, model=config.model)
@@ -89,8 +97,11 @@ class Attack(Experiment):
             sizes = (self._inputs.shape[1], WIDTH, config.data_set.classes)
             return models.perceptron(*sizes)
 
-    def _drawn(self) -> Tensor:
-        """Return who is in which model, bool [1 + S, R]: the target's coins first."""
+    def _draw_members(self) -> Tensor:
+        """Draws the members of each model, bool [1 + S, R].
+
+        The first row contains the members of the targets, the others of S shadows.
+        """
         generator = seeded_generator(self.config.seed, "membership")
         coins = torch.rand(1, POOL, generator=generator) < 0.5
         order = torch.rand(self.config.shadows, POOL, generator=generator).argsort(0)
@@ -98,19 +109,19 @@ class Attack(Experiment):
 
     @property
     def joined(self) -> Bools:
-        """Which records both targets are trained on, [R]."""
-        found: Bools = self._coins[0].numpy()
-        return found
+        """True for the records that both targets are trained on, [R]."""
+        members: Bools = self._coins[0].numpy()
+        return members
 
     def signals(self, *, private: bool) -> Signals:
-        """Return what the attacker has measured, once all models are trained."""
-        seen = torch.stack(self._logits[private]).numpy()
+        """Returns the attacker's measurements, after all models are trained."""
+        logits = torch.stack(self._logits[private]).numpy()
         return Signals(
-            target=seen[0, :POOL],
-            shadows=seen[1:, :POOL],
+            target=logits[0, :POOL],
+            shadows=logits[1:, :POOL],
             joined=self._coins[1:].numpy(),
-            population=seen[0, POOL:],
-            population_shadows=seen[1:, POOL:],
+            population=logits[0, POOL:],
+            population_shadows=logits[1:, POOL:],
         )
 
     @contextmanager
@@ -119,13 +130,19 @@ class Attack(Experiment):
             yield
 
     def _advance(self) -> None:
-        """Train the next model and emit what it reaches; attack after the last."""
+        """Trains the next model and emits its accuracy; attacks after the last one."""
         number, private = divmod(self._step, 2)
-        logits, accuracy = self._seen(self._trained(number, bool(private)))
+        logits, accuracy = self._evaluated(self._trained(number, bool(private)))
         self._logits[bool(private)].append(logits)
         self._step += 1
-        told = {"private": bool(private), "shadow": number, "test_accuracy": accuracy}
-        self._emit("step", diagnostics=told)
+        self._emit(
+            "step",
+            diagnostics={
+                "private": bool(private),
+                "shadow": number,
+                "test_accuracy": accuracy,
+            },
+        )
         if self._step == self.config.planned_steps:
             self._attack()
 
@@ -145,8 +162,8 @@ class Attack(Experiment):
                 clipping_fn=cast(choices.ClippingFn, config.clipping_fn),
                 noise="seeded",
                 seed=seed,
-                # A record's loss is multiplied by its own coin, which autograd's graph
-                # does not tell from a weight.
+                # Each record's loss is multiplied by its coin, which autograd's graph
+                # cannot distinguish from a weight of the batch.
                 assume_per_sample_loss=True,
             )
             engine.attach(optimizer)
@@ -169,8 +186,10 @@ class Attack(Experiment):
         return F.cross_entropy(scores, targets, reduction="none")
 
     @torch.no_grad()
-    def _seen(self, model: nn.Module) -> tuple[Tensor, float]:
-        """Return logits of the labels of pool and population, [R + Z], and accuracy.
+    def _evaluated(self, model: nn.Module) -> tuple[Tensor, float]:
+        """Returns the logits of the labels, [R + Z], and the test accuracy.
+
+        The logits are of the R records of the pool and the Z of the population.
 
         Raises:
             DivergedError: a logit is not finite.
@@ -184,11 +203,11 @@ class Attack(Experiment):
                 "scores were no longer finite. Use another seed or a larger "
                 "target_epsilon."
             )
-        right = scores[POOL:].argmax(dim=1) == self._other_targets
-        return logits, float(right.double().mean())
+        is_correct = scores[POOL:].argmax(dim=1) == self._other_targets
+        return logits, float(is_correct.double().mean())
 
     def _attack(self) -> None:
-        """Emit what each attack reaches on either target, and the end."""
+        """Emits the results of each attack on both targets, and the end."""
         areas = {}
         joined = self.joined
         for private in TARGETS:
@@ -218,26 +237,36 @@ class Attack(Experiment):
         )
 
     def _judged(self, roc: Roc, private: bool) -> dict[str, int | None]:
-        """Return at how many thresholds the ceiling is exceeded, by chance and not."""
+        """Returns the numbers of thresholds at which the curve exceeds the ceiling.
+
+        ``above`` counts all of them, and ``beyond`` only those that chance does not
+        explain.
+        """
         if not private:
             return {"above": None, "beyond": None}
         above, beyond = roc.above(self._ceiling)
         return {"above": above, "beyond": beyond}
 
     def _ceiling(self, rates: Floats) -> Floats:
-        """Return the largest true positive rates against the private target, [F]."""
-        found = trade_off_intervals(self.config.plan.phases, rates.tolist())
-        return np.array([x.upper for x in found])
+        """Returns the largest true positive rates against the private target, [F]."""
+        intervals = trade_off_intervals(self.config.plan.phases, rates.tolist())
+        return np.array([interval.upper for interval in intervals])
 
     def _record_score(self, scores: Floats, joined: Bools) -> dict[str, float]:
-        """Return the score of the visitor's record, and how many others reach it."""
-        own = float(scores[self.config.canary])
+        """Returns the score of the visitor's record.
+
+        ``reached_by`` is the share of non-members with at least this score.
+        """
+        score = float(scores[self.config.canary])
         others = np.delete(scores, self.config.canary)
-        out = others[~np.delete(joined, self.config.canary)]
-        return {"score": own, "reached_by": float((out >= own).mean())}
+        non_members = others[~np.delete(joined, self.config.canary)]
+        return {"score": score, "reached_by": float((non_members >= score).mean())}
 
     def _record(self, *, private: bool) -> dict[str, Any]:
-        """Return the logits of the visitor's record, apart by whether it was in."""
+        """Returns the logits of the visitor's record: in the target, and in shadows.
+
+        Shadows trained with and without the record are listed separately.
+        """
         logits = torch.stack(self._logits[private])[:, self.config.canary]
         joined = self._coins[1:, self.config.canary]
         return {
@@ -278,7 +307,7 @@ class Attack(Experiment):
         )
 
     def _epsilon(self) -> float:
-        """Return ε of the private target, which is trained second."""
+        """Returns ε of the private target, which is trained second."""
         return self.config.plan.epsilon() if self._step > 1 else 0.0
 
     def _packed(self, state: dict[str, Any]) -> bytes:
@@ -295,38 +324,42 @@ class Attack(Experiment):
 
 
 def shades(picture: Tensor) -> list[str]:
-    """Return a picture's rows, one hexadecimal digit a pixel from 0, black; [1, H, W].
+    """Returns a picture's rows as strings, one hexadecimal digit per pixel.
 
-    Pixels are from 0 to 1.
+    Shapes: picture [1, H, W], from 0 (black, digit 0) to 1 (digit f).
     """
     levels = (picture[0] * 15).round().int().tolist()
     return ["".join(f"{level:x}" for level in row) for row in levels]
 
 
 def label_logits(scores: Tensor, targets: Tensor) -> Tensor:
-    """Return log(p / (1 - p)) of the probability p of each label; [N, K], [N] -> [N].
+    """Returns log(p / (1 - p)) of the probability p of each label.
 
-    1 - p is summed up from the other labels: no digit is lost where p is nearly 1.
+    1 - p is the sum over the other labels, so no precision is lost where p is nearly 1.
+    Shapes: scores [N, K], targets [N] -> [N].
     """
-    own = scores.gather(1, targets[:, None])
+    label_scores = scores.gather(1, targets[:, None])
     others = scores.scatter(1, targets[:, None], -torch.inf)
-    return own[:, 0] - others.logsumexp(dim=1)
+    return label_scores[:, 0] - others.logsumexp(dim=1)
 
 
 def _points(roc: Roc) -> list[dict[str, float]]:
-    """Return at most so many points of a curve, evenly spread over log and rate."""
+    """Returns at most MAX_POINTS + 1 points of a curve.
+
+    Half of the false positive rates are evenly spaced, and half in their logarithm.
+    """
     last = len(roc.false_positives) - 1
-    half = MOST_POINTS // 2
-    wanted = [*np.geomspace(1 / roc.others, 1, half), *np.linspace(0, 1, half)]
-    places = sorted({*(roc.at(rate) for rate in wanted), last})
-    return [_point(roc, place) for place in places]
+    half = MAX_POINTS // 2
+    rates = [*np.geomspace(1 / roc.others, 1, half), *np.linspace(0, 1, half)]
+    indices = sorted({*(roc.at(rate) for rate in rates), last})
+    return [_point(roc, index) for index in indices]
 
 
-def _point(roc: Roc, place: int) -> dict[str, float]:
-    low, high = roc.interval(place)
+def _point(roc: Roc, index: int) -> dict[str, float]:
+    low, high = roc.interval(index)
     return {
-        "false_positive_rate": float(roc.false_positive_rates[place]),
-        "true_positive_rate": float(roc.true_positive_rates[place]),
+        "false_positive_rate": float(roc.false_positive_rates[index]),
+        "true_positive_rate": float(roc.true_positive_rates[index]),
         "low": low,
         "high": high,
     }

@@ -1,13 +1,16 @@
-"""A blind search: K trials of which the best alone is released, K in secret.
+"""A blind search: a secret, random number K of trials, and only the best is released.
 
-Every search carries out the same number of trainings, whatever K is: those beyond K are
-thrown away.  Each takes all of its steps, also one whose numbers are no longer finite,
-so that the log and its times tell nothing of a trial.  Nothing of a training is emitted
-before the last has ended; then the winner is, and no other.
+Every search does a fixed number of trainings, whatever K is, and discards the results
+of the trainings after the first K.  Each training does all of its steps, even if its
+parameters are no longer finite.  The log and its times therefore reveal nothing about
+single trials.  The search emits no results before the last training has ended, and
+then only the results of the winner.
 
-The winner is the trial with the highest test accuracy at its end, a function of what
-DP-SGD releases and of test records, which no guarantee here covers.  The price is
-``SearchConfig.price``.  Source: Papernot and Steinke (2022), arXiv:2110.03620v2.
+The winner is the trial with the highest final test accuracy.  The accuracy depends on
+the parameters that DP-SGD releases and on the test records; the guarantee does not
+cover test records.  ``SearchConfig.price`` is the ε of the search.
+
+Source: Papernot and Steinke (2022), arXiv:2110.03620v2.
 """
 
 from __future__ import annotations
@@ -30,14 +33,17 @@ from dpsgd_explorer.training.artifacts import packed, unpacked, weights_file
 from dpsgd_explorer.training.dp_sgd import TrainingExperiment
 from dpsgd_explorer.training.model_snapshots import ModelSnapshots
 
-PURPOSE = "search"  # of the generator that draws K and the trials
-SHOWN = ("test_accuracy", "test_loss")
-# Of a receipt: the seed tells which trial it is, the rest is not private.
-WITHHELD = ("seed", "not_private")
+#: Purpose of the generator that draws K and the trials.
+PURPOSE = "search"
+#: Values of an evaluation that the search emits.
+EVALUATION_FIELDS = ("test_accuracy", "test_loss")
+#: Fields of the winner's receipt that the search omits: the seed reveals which trial
+#: won, and the other field is not private.
+OMITTED_FIELDS = ("seed", "not_private")
 
 
-class Unseen(ModelSnapshots):
-    """Describes nothing: no model of a trial is shown."""
+class NoSnapshots(ModelSnapshots):
+    """Snapshots of a trial: none, because its models are not released."""
 
     def __init__(self) -> None:
         pass
@@ -50,10 +56,11 @@ class Unseen(ModelSnapshots):
 
 
 class Trial(TrainingExperiment):
-    """One training, which takes all of its steps whatever becomes of its numbers.
+    """One training, which does all of its steps even if it diverges.
 
     Attributes:
-        has_diverged: Whether a number was not finite: such a trial cannot win.
+        has_diverged: True if a loss or parameter was not finite.  Such a trial cannot
+            win.
     """
 
     has_diverged: bool
@@ -61,10 +68,10 @@ class Trial(TrainingExperiment):
     def _prepare(self) -> None:
         self.has_diverged = False
         super()._prepare()
-        self._snapshots = Unseen()
+        self._snapshots = NoSnapshots()
 
     def _status(self) -> str:
-        return ""  # the search has a price of its own
+        return ""  # the search states its ε, and its trials do not
 
     def _epsilon(self) -> None:
         return None
@@ -72,7 +79,7 @@ class Trial(TrainingExperiment):
     def _end(self) -> None:
         self._ended = True
 
-    def _check_finite(self, what: str, value: float | Tensor) -> None:
+    def _check_finite(self, name: str, value: float | Tensor) -> None:
         finite = bool(torch.isfinite(torch.as_tensor(value)).all())
         self.has_diverged = self.has_diverged or not finite
 
@@ -85,7 +92,7 @@ class Trial(TrainingExperiment):
 
 
 class BlindSearch(Experiment):
-    """One search and its state; see ``Experiment``.  A step is a training."""
+    """One search and its state; see ``Experiment``.  Each step is a training."""
 
     config: SearchConfig
 
@@ -106,19 +113,19 @@ class BlindSearch(Experiment):
         self._is_released = False
 
     def _trial_config(self) -> TrainingConfig:
-        """Return the settings of the training that is next."""
+        """Returns the settings of the next training."""
         seed = (self._first_seed + self._step) % (LARGEST_SEED + 1)
         return self.config.trial(self.config.grid[self._drawn[self._step]], seed)
 
     def _advance(self) -> None:
-        """Take the next piece of the present training."""
+        """Continues the current training until its next event."""
         if self._trial is None:
             self._start(None)
         event = next(self._events, None)
         if event is None:
             self._judge()
         elif event.kind == "evaluation":
-            names = ("step", *SHOWN)
+            names = ("step", *EVALUATION_FIELDS)
             self._curve.append({name: event.data[name] for name in names})
 
     def _start(self, checkpoint: bytes | None) -> None:
@@ -128,7 +135,7 @@ class BlindSearch(Experiment):
         self._events = self._trial.events()
 
     def _judge(self) -> None:
-        """Count the training that has ended; keep it if it is the best of the K."""
+        """Ends the current training, and stores its results if it is the best one."""
         assert self._trial is not None, "a training has ended"
         counts = self._step < self._number and not self._trial.has_diverged
         if counts and self._is_best(self._curve[-1]):
@@ -145,35 +152,36 @@ class BlindSearch(Experiment):
             self._release()
 
     def _is_best(self, point: dict[str, Any]) -> bool:
-        """Whether a score is above that of the best; of equals the first is taken."""
+        """Returns True if a score is above the best score so far; ties do not count."""
         best = self._best
         score = point["test_accuracy"]
         return best is None or bool(score > best["curve"][-1]["test_accuracy"])
 
     def _release(self) -> None:
-        """Emit the winner and what it costs."""
+        """Emits the results of the winner, and the end with the price."""
         self._is_released = self._ended = True
         best = self._best
         for point in best["curve"] if best else []:
-            shown = {name: point[name] for name in SHOWN}
-            self._emit("evaluation", trained=point["step"], **shown)
+            values = {name: point[name] for name in EVALUATION_FIELDS}
+            self._emit("evaluation", trained=point["step"], **values)
         last = best["curve"][-1] if best else {}
         self._emit(
             "end",
             delta=self.config.delta,
-            **{name: last.get(name) for name in SHOWN},
+            **{name: last.get(name) for name in EVALUATION_FIELDS},
             winner=best["values"] if best else None,
             reason="finished" if best else "no winner",
             receipt=self._receipt(),
         )
 
     def _receipt(self) -> dict[str, Any]:
-        """Return the price of the selection, and the receipt of the winner's steps."""
+        """Returns the price of the search, and the receipt of the winner's training."""
         price = self.config.price
         trial = None
         if self._best is not None:
             whole = self._best["receipt"]
-            trial = {name: whole[name] for name in whole if name not in WITHHELD}
+            names = [name for name in whole if name not in OMITTED_FIELDS]
+            trial = {name: whole[name] for name in names}
         return {
             "selection": {
                 "law": "poisson",
@@ -188,7 +196,7 @@ class BlindSearch(Experiment):
         }
 
     def weights_file(self) -> bytes | None:
-        """Return the winner's weights with the search's receipt; None: no winner."""
+        """Returns the winner's weights with the receipt; None without a winner."""
         if self._best is None or not self._is_released:
             return None
         about = {

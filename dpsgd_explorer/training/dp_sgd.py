@@ -1,7 +1,7 @@
-"""The loop of one training run: batches in, events out.
+"""The training loop of one run, which yields events.
 
-``TrainingExperiment`` can stop after any event and resume from its checkpoint.  The
-events that follow equal those of an uninterrupted run, bit for bit, times aside.
+``TrainingExperiment`` can stop after any event and resume from its checkpoint.  A
+resumed run yields the events of an uninterrupted run, bit for bit except for times.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from dpsgd_explorer.training.train_step import (
     train_step_of,
 )
 
-#: Of the audit in a receipt, in the end event too.
-AUDITED = (
+#: Fields of a receipt's audit that the ``end`` event contains.
+AUDIT_FIELDS = (
     "epsilon_lower",
     "epsilon_promised",
     "delta",
@@ -49,7 +49,8 @@ AUDITED = (
     "others",
     "unscored",
 )
-EVALUATION_BATCH = 500  # records predicted at a time: these fit in cache
+#: Number of records per forward pass of an evaluation; their activations fit in cache.
+EVALUATION_BATCH_SIZE = 500
 
 
 def train(
@@ -58,7 +59,12 @@ def train(
     *,
     performance: PerformanceSettings | None = None,
 ) -> Iterator[Event]:
-    """Run a configuration and yield what happens; see ``events``.
+    """Runs a configuration and yields its events; see ``experiments.events``.
+
+    Args:
+        config: Settings of the run.
+        checkpoint: Checkpoint to resume from; None to start a new run.
+        performance: Threads, caches and process group; they do not change results.
 
     Raises:
         DataError: a data file is missing or damaged.
@@ -74,7 +80,8 @@ class TrainingExperiment(Experiment):
     """One training run and its state; see ``Experiment``."""
 
     config: TrainingConfig
-    checkpoint_version = 3  # with what was tested, and an engine for each plan
+    #: Version 3 contains the last evaluation, and the state of one engine per plan.
+    checkpoint_version = 3
 
     def _prepare(self) -> None:
         config, performance = self.config, self._performance
@@ -95,21 +102,21 @@ class TrainingExperiment(Experiment):
         seed = seeded_generator(config.seed, "initialisation").initial_seed()
         self._model = models.of_config(config, seed)
         self._optimizer = OPTIMIZERS[config.optimizer](self._model, config)
-        self._snapshots = self._shown(self._schedule)
+        self._snapshots = self._snapshots_of(self._schedule)
         ranks = ALONE if performance.group is None else Ranks.of(performance.group)
         with self._computing():
             self._train_step = train_step_of(
                 config, self._model, self._optimizer, ranks
             )
 
-    def _shown(self, schedule: Schedule) -> ModelSnapshots:
-        """Return what shows the model after the evaluations of a schedule."""
+    def _snapshots_of(self, schedule: Schedule) -> ModelSnapshots:
+        """Returns the snapshots of the model after the evaluations of a schedule."""
         evaluated = sorted(schedule.evaluated)
         return ModelSnapshots(self._model, self.config.dataset, evaluated)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
-        """Apply the performance settings within the context."""
+        """Applies the performance settings within the context."""
         chosen = self._performance.kernels
         with ExitStack() as undo:
             undo.enter_context(threads(self._performance.num_threads))
@@ -119,19 +126,16 @@ class TrainingExperiment(Experiment):
             yield
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the model's parameters and buffers by name."""
+        """Returns the model's parameters and buffers by name."""
         return dict(self._model.state_dict())
 
     def weights_file(self) -> bytes:
-        """Return the weights as a safetensors file with settings and receipt."""
+        """Returns the weights as a safetensors file with settings and receipt."""
         about = {"config": self.config.model_dump_json()}
         return weights_file(self.weights(), self.receipt(), about)
 
     def receipt(self) -> dict[str, Any] | None:
-        """Return the steps declared to the accountant and the steps done.
-
-        None if the run has no privacy.
-        """
+        """Returns the receipt of the run; None if the run is not private."""
         receipt = self._train_step.receipt()
         filtered = self.config.filtered_run
         if receipt is None or filtered is None:
@@ -170,23 +174,23 @@ class TrainingExperiment(Experiment):
         self._train_step.load_state_dict(state["train_step"])
 
     def _advance(self) -> None:
-        """Do the next step, if there is one, and emit its events."""
+        """Does the next step, if there is one, and emits its events."""
         schedule = self._schedule
         if self._step == 0:
             self._emit("model", **self._snapshots.start())
         if self._step < schedule.last:
-            self._learn()
+            self._do_step()
         if self._step in schedule.evaluated:
             self._evaluate()
         if self._step == schedule.last:
             self._end()
 
     def change(self, values: Mapping[str, Any]) -> None:
-        """Change settings from the next step on, and log a phase.
+        """Changes settings from the next step on, and logs a phase.
 
-        Values that are already so change nothing; neither does any once the last step
-        is done, but for steps that a continued run takes further.  A run that was
-        stopped is continued before its last step.
+        Values that equal the current ones are ignored.  After the last step all changes
+        are ignored, except further steps for a run that continues.  A stopped run
+        continues before its last step.
         """
         is_over = self._step >= self._schedule.last
         if is_over != self._ended or (is_over and FURTHER not in values):
@@ -208,21 +212,21 @@ class TrainingExperiment(Experiment):
     def _apply(self, step: int, values: Mapping[str, Any]) -> None:
         self._current = self._current.after(step, values)
         if is_counted(values):
-            self._plan_anew(step)
+            self._replan(step)
         elif "max_grad_norm" in values:
             self._train_step.choose_bound(self._current.max_grad_norm)
 
-    def _plan_anew(self, step: int) -> None:
-        """Take the next steps by the plan of the present settings."""
+    def _replan(self, step: int) -> None:
+        """Plans the steps after ``step`` with the current settings."""
         plan = self._current.plan
         self._spending.change(step, plan)
         self._schedule = Schedule.along(self._current, self._spending, step)
-        self._snapshots = self._shown(self._schedule)
+        self._snapshots = self._snapshots_of(self._schedule)
         if plan.steps > step:
             further = replace(plan, steps=plan.steps - step)
-            self._train_step.go_on(self._current, further)
+            self._train_step.start_plan(self._current, further)
 
-    def _learn(self) -> None:
+    def _do_step(self) -> None:
         if self._step in self._schedule.noise_changes:
             self._waiting.append(self._phase())
         for group in self._optimizer.param_groups:
@@ -247,18 +251,23 @@ class TrainingExperiment(Experiment):
     def _take_step(
         self, rows: Tensor, targets: Tensor
     ) -> tuple[float | None, dict[str, Any] | None]:
-        """Update the model; return the loss, and what the microscope shows if asked."""
+        """Updates the model.
+
+        Returns:
+            Loss, and the data of a ``microscope`` event if the visitor asked for it.
+        """
         if not self._examines_next:
             return self._train_step.step(rows, targets), None
         self._examines_next = False
         microscope = Microscope(self._model, self._optimizer, self._current)
         gradients = microscope.gradients(rows, targets)
-        with microscope.looking():
+        with microscope.recording():
             loss = self._train_step.step(rows, targets)
-        return loss, microscope.shown(gradients, self._train_step.norms())
+        return loss, microscope.data(gradients, self._train_step.norms())
 
     def _evaluate(self) -> None:
-        if self._tested_after == self._step:  # its plan was changed here
+        # A change of the plan after this step has evaluated it already.
+        if self._tested_after == self._step:
             return
         self._tested_after = self._step
         scores = predict(self._model, self._data.test)
@@ -272,7 +281,8 @@ class TrainingExperiment(Experiment):
 
     def _end(self) -> None:
         self._ended = True
-        if self._goes_on:  # as the recorded run did
+        # A run that repeats a continued run does not end here.
+        if self._goes_on:
             return
         receipt = self.receipt()
         self._train_step.check_promise(receipt)
@@ -291,11 +301,11 @@ class TrainingExperiment(Experiment):
         return "filter_epsilon" if self.config.is_filtered else "stop_at_epsilon"
 
     def _epsilon(self) -> float | None:
-        known = self._schedule.epsilons
-        if self._step not in known:  # a step that its visitor looked at
+        scheduled = self._schedule.epsilons
+        if self._step in scheduled:
+            spent = scheduled[self._step]
+        else:  # the visitor asked for the microscope at this step
             spent = self._spending.epsilons([self._step])[self._step]
-        else:
-            spent = known[self._step]
         return self.config.guaranteed(spent) if self._ended else spent
 
     def _phase(self) -> Event:
@@ -326,25 +336,25 @@ class TrainingExperiment(Experiment):
         return Event("phase", data)
 
     def _status(self) -> str:
-        """Return the status of the ε of the whole run, as in the ``phase`` event."""
+        """Returns the status of the run's ε, for the ``phase`` event."""
         if not self.config.plan.is_private:
             return NOT_PRIVATE
         return self._spending.status
 
-    def _check_finite(self, what: str, value: float | Tensor) -> None:
-        """Raise DivergedError unless every entry of the value is finite."""
+    def _check_finite(self, name: str, value: float | Tensor) -> None:
+        """Raises DivergedError if an entry of the value is not finite."""
         if not bool(torch.isfinite(torch.as_tensor(value)).all()):
             raise DivergedError(
-                f"the run diverged: after step {self._step} its {what} was no longer "
+                f"the run diverged: after step {self._step} its {name} was no longer "
                 f"finite. Lower learning_rate (it is {self.config.learning_rate:g})"
                 + (" or max_grad_norm." if self.config.private else ".")
             )
 
 
 def audit_of(receipt: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what a receipt's canaries prove, without their scores; None: no audit."""
-    whole = receipt["audit"] if receipt else None
-    return {name: whole[name] for name in AUDITED} if whole else None
+    """Returns a receipt's audit without its scores; None if there is no audit."""
+    audit = receipt["audit"] if receipt else None
+    return {name: audit[name] for name in AUDIT_FIELDS} if audit else None
 
 
 def _differs(name: str, now: TrainingConfig, before: TrainingConfig) -> bool:
@@ -353,18 +363,19 @@ def _differs(name: str, now: TrainingConfig, before: TrainingConfig) -> bool:
 
 @torch.no_grad()
 def predict(model: nn.Module, inputs: Tensor) -> Tensor:
-    """Return the scores of each class: [N, ...] -> [N, classes]."""
-    return torch.cat([model(batch) for batch in torch.split(inputs, EVALUATION_BATCH)])
+    """Returns the scores of each class: [N, ...] -> [N, classes]."""
+    batches = torch.split(inputs, EVALUATION_BATCH_SIZE)
+    return torch.cat([model(batch) for batch in batches])
 
 
 def evaluate(scores: Tensor, targets: Tensor) -> tuple[float, float]:
-    """Return the share of right predictions and the mean cross-entropy.
+    """Returns the accuracy and the mean cross-entropy.
 
     Shapes: scores [N, classes], targets [N].
     """
-    right, loss = 0, 0.0
-    batches = (torch.split(part, EVALUATION_BATCH) for part in (scores, targets))
+    correct, loss = 0, 0.0
+    batches = (torch.split(part, EVALUATION_BATCH_SIZE) for part in (scores, targets))
     for logits, labels in zip(*batches, strict=True):
-        right += int((logits.argmax(dim=1) == labels).sum())
+        correct += int((logits.argmax(dim=1) == labels).sum())
         loss += float(F.cross_entropy(logits, labels, reduction="sum"))
-    return right / len(targets), loss / len(targets)
+    return correct / len(targets), loss / len(targets)

@@ -1,7 +1,8 @@
-"""A comparison of the engines as a run: one contender in, its figures out.
+"""A comparison of the engines, as a run.
 
-``EngineComparison`` can stop after any event and resume from its checkpoint.  What it
-reports of the gradients is the same each time; time and memory are measured anew.
+Each step measures one contender: an engine, or training without privacy.
+``EngineComparison`` can stop after any event and resume from its checkpoint.  The
+differences of gradients are reproducible; time and memory are measured again.
 """
 
 from __future__ import annotations
@@ -39,10 +40,13 @@ from dpsgd_explorer.training.timing import (
     time_in_turns,
 )
 
-SECONDS = 0.5  # CPU time of one contender's timing, roughly
+#: Approximate CPU time for timing one contender, in seconds.
+TIMING_SECONDS = 0.5
+#: Seed of parameters and inputs.
 SEED = 0
 
-Shapes = tuple[tuple[int, ...], bool, int]  # of one input; whether token ids; classes
+#: Shape of one input, True for token ids, number of classes.
+Shapes = tuple[tuple[int, ...], bool, int]
 
 BUILDERS: dict[str, Callable[[int], nn.Module]] = {
     "mlp": lambda width: models.perceptron(784, width, width, 10),
@@ -71,20 +75,22 @@ class EngineComparison(Experiment):
     @contextmanager
     def _computing(self) -> Iterator[None]:
         with threads(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about torch.vmap's speed
+            # torch.vmap warns that it computes some operations slowly.
+            warnings.simplefilter("ignore", UserWarning)
             yield
 
     def _state(self) -> dict[str, Any]:
         return {}
 
     def _load_state(self, state: dict[str, Any]) -> None:
-        for name in CONTENDERS[: self._step]:  # made again rather than kept
+        # Gradients are computed again, because they are too large for a checkpoint.
+        for name in CONTENDERS[: self._step]:
             with threads(1), suppress(UnsupportedModuleError):
                 if not self._reason_to_skip(name):
                     self._compared(name)
 
     def _advance(self) -> None:
-        """Measure the next contender and emit its figures."""
+        """Measures the next contender and emits its figures."""
         name = CONTENDERS[self._step]
         figures = self._figures(name)
         self._step += 1
@@ -96,7 +102,7 @@ class EngineComparison(Experiment):
             self._ended = True
 
     def _figures(self, name: str) -> dict[str, Any]:
-        """Return the figures of one contender, or why it refuses."""
+        """Returns the figures of one contender, or the reason why it has none."""
         figures: dict[str, Any] = dict.fromkeys(
             ("milliseconds", "ratio", "ratio_low", "ratio_high", "peak_bytes")
         )
@@ -117,20 +123,21 @@ class EngineComparison(Experiment):
 
     def _reason_to_skip(self, name: str) -> str:
         config = self.config
-        held = 8 * config.batch_size * config.parameters
-        if name != HOLDS_GRADIENTS or held <= MOST_HELD_BYTES:
+        held_bytes = 8 * config.batch_size * config.parameters
+        if name != HOLDS_GRADIENTS or held_bytes <= MOST_HELD_BYTES:
             return ""
         return (
-            f"{name} stores the gradients of all samples together: {held / 2**30:.1f} "
-            "GiB in double precision. The limit of this comparison is "
-            f"{MOST_HELD_BYTES / 2**30:.0f} GiB. Use a smaller batch or width."
+            f"{name} stores the gradients of all samples together: "
+            f"{held_bytes / 2**30:.1f} GiB in double precision. The limit of this "
+            f"comparison is {MOST_HELD_BYTES / 2**30:.0f} GiB. Use a smaller "
+            "batch or width."
         )
 
     def _compared(self, name: str) -> float | None:
-        """Return how far an engine's gradients are from those of any before it.
+        """Returns the largest difference from the gradients of earlier engines.
 
-        The largest difference of two entries over the largest entry, in double
-        precision, without noise; None if there is nothing to compare with.
+        It is the largest difference of two entries, divided by the largest entry, in
+        float64 and without noise; None for the first engine and without privacy.
         """
         if name == ORDINARY:
             return None
@@ -146,7 +153,7 @@ class EngineComparison(Experiment):
         return max(differences)
 
     def _gradients_of(self, name: str) -> list[Tensor]:
-        """Return the clipped mean gradient of each parameter, float64."""
+        """Returns the clipped mean gradient of each parameter, float64."""
         model, (x, y) = self._model().double(), self._data()
         x = x.double() if x.is_floating_point() else x
         _, optimizer = attached(model, len(y), name, noise_multiplier=0.0)
@@ -155,7 +162,7 @@ class EngineComparison(Experiment):
         return [p.grad for p in model.parameters() if p.grad is not None]
 
     def _step_of(self, name: str) -> tuple[Callable[[], list[NormChoice]], Step]:
-        """Return a contender's step, and a function that lists its layers' methods."""
+        """Returns a contender's step, and a function that lists its norm methods."""
         if name == ORDINARY:
             return list, ordinary_step(self._model(), self._data())
         engine, step = private_step(self._model(), self._data(), name)
@@ -163,18 +170,18 @@ class EngineComparison(Experiment):
 
     def _timed(self, name: str, step: Step) -> Timing:
         if name == ORDINARY:
-            return time_in_turns({name: step}, SECONDS)[name]
+            return time_in_turns({name: step}, TIMING_SECONDS)[name]
         ordinary = ordinary_step(self._model(), self._data())
-        return time_in_turns({ORDINARY: ordinary, name: step}, SECONDS)[name]
+        return time_in_turns({ORDINARY: ordinary, name: step}, TIMING_SECONDS)[name]
 
     def _model(self) -> nn.Module:
-        """Return the model, its parameters the same each time."""
+        """Returns a new model with reproducible parameters."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             return BUILDERS[self.config.model](self.config.width)
 
     def _data(self) -> tuple[Tensor, Tensor]:
-        """Return random inputs and targets, the same each time."""
+        """Returns random inputs and targets, which are reproducible."""
         config = self.config
         sample_shape, are_ids, classes = INPUTS[config.model](config.sequence_length)
         generator = seeded_generator(SEED, "inputs")
@@ -188,8 +195,9 @@ class EngineComparison(Experiment):
     def _phase(self) -> Event:
         settings = {"sample_rate": 1.0, "noise_multiplier": None, "status": NOT_PRIVATE}
         sizes = {"parameters": self.config.parameters, "steps": len(CONTENDERS)}
-        made = {"machine": machine() | {"torch": torch.__version__}}
-        return Event("phase", {"step": 0, "private": False} | settings | sizes | made)
+        versions = {"machine": machine() | {"torch": torch.__version__}}
+        data = {"step": 0, "private": False} | settings | sizes | versions
+        return Event("phase", data)
 
     def _epsilon(self) -> float | None:
         return None

@@ -1,6 +1,7 @@
-"""The steps with events and the ε after each: fixed before the first step.
+"""The schedule of a run's events, with the ε after each scheduled step.
 
-Where the plan changes in mid-run, they are fixed anew for the steps that follow.
+The schedule is computed before the first step.  If the plan changes during the run, it
+is computed again for the remaining steps.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Self
 from dpsgd_explorer.accounting.spending import Spending
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
-MOST_STEP_EVENTS = 1_000
+#: Maximum number of ``step`` events of a run, to limit the size of its log.
+MAX_STEP_EVENTS = 1_000
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,12 @@ class Schedule:
     """The steps of a run after which events are emitted.
 
     Attributes:
-        last: Steps that will be done.
+        last: Number of steps that the run will do.
         reported: Steps with a ``step`` event.
         evaluated: Steps with an ``evaluation`` event.
-        epsilons: ε at the start and after each of these steps, None where there is no
+        epsilons: {step: ε} at the start and after each of these steps; None without a
             guarantee.
-        noise_changes: Steps done before the noise changes.
+        noise_changes: Steps after which the noise changes.
     """
 
     last: int
@@ -37,7 +39,7 @@ class Schedule:
 
     @classmethod
     def of(cls, config: TrainingConfig) -> Self:
-        """Return a run's schedule; the last step is always reported and evaluated."""
+        """Returns a run's schedule; the last step is always reported and evaluated."""
         *changes, _ = accumulate(phase.steps for phase in config.plan.phases)
         return cls.along(config, config.spending(), 0, frozenset(changes))
 
@@ -49,17 +51,17 @@ class Schedule:
         begin: int,
         noise_changes: frozenset[int] = frozenset(),
     ) -> Self:
-        """Return the schedule of the steps after some, with the settings from there on.
+        """Returns the schedule of the steps after ``begin``.
 
         Args:
-            config: The settings.
-            spending: What the run spends under them.
-            begin: Steps that are done.
-            noise_changes: Steps done before the noise of the plan changes.
+            config: Settings of these steps.
+            spending: ε of the run with these settings.
+            begin: Number of steps that are done.
+            noise_changes: Steps after which the noise of the plan changes.
         """
         last = spending.last
-        every = math.ceil(max(last, 1) / MOST_STEP_EVENTS)
-        reported = {1, last, *range(every, last + 1, every)} if last else set()
+        interval = math.ceil(max(last, 1) / MAX_STEP_EVENTS)
+        reported = {1, last, *range(interval, last + 1, interval)} if last else set()
         reported = {step for step in reported if step > begin}
         evaluated = {step for step in config.evaluation_steps if begin < step < last}
         evaluated.add(last)

@@ -1,4 +1,4 @@
-"""The inputs of a model: the records of a data set, or fixed features of them."""
+"""The inputs of a model: the records of a data set, or fixed features of records."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ from dpsgd_explorer.training.datasets import registry as datasets
 from dpsgd_explorer.training.datasets.features import FeatureTable, content_key, locks
 from dpsgd_explorer.training.models import TRANSFORMS
 
-Tables = tuple[FeatureTable, FeatureTable]  # for training, for tests
-SMALL_PIECE = 32  # rows computed between two checks whether to stop
-WAIT_SECONDS = 0.2
+#: Features of the training records and of the test records.
+Tables = tuple[FeatureTable, FeatureTable]
+#: Number of rows computed ahead between two checks of the stop request.
+AHEAD_ROWS = 32
+#: Seconds between two attempts to lock the folder of features.
+POLL_SECONDS = 0.2
 
 
 class Rows(Protocol):
-    """Anything that gives the rows at some indices: a tensor, a table of features."""
+    """Rows by index: a tensor, or a table of features."""
 
     def __getitem__(self, index: Tensor, /) -> Tensor:
-        """Return rows: int64 [B] -> [B, ...]."""
+        """Returns rows: int64 [B] -> [B, ...]."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """A data set as a model sees it.
+    """A data set in the form that a model takes.
 
     Attributes:
-        train: Rows to learn from; features are computed when a batch needs them.
-        train_targets: [N] int64.
-        test: [N_test, ...], all of it, for it is used again and again.
-        test_targets: [N_test] int64.
+        train: Training inputs; features are computed when a batch needs them.
+        train_targets: Training targets, [N] int64.
+        test: Test inputs, [N_test, ...], computed once for all evaluations.
+        test_targets: Test targets, [N_test] int64.
     """
 
     train: Rows
@@ -52,14 +55,15 @@ def load(
     cache_dir: Path | None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Inputs:
-    """Return a data set for a model; read once per process.
+    """Returns a data set for a model; files are read once per process.
 
     Args:
         dataset: A key of the catalogue's data sets.
-        model: A key of its models.
-        cache_dir: Folder of features that processes share.
-        on_progress: Called while features are computed, here and for the batches:
-            rows done, of how many.
+        model: A key of the catalogue's models.
+        cache_dir: Folder of features that processes share; None to store features in
+            memory only.
+        on_progress: Function of the number of computed rows and of all rows, called
+            while features are computed, here and for batches.
 
     Raises:
         DataError: a data file is missing or damaged.
@@ -71,35 +75,44 @@ def load(
     if on_progress is not None:
         _watch(tables, on_progress)
     train_rows, test_rows = tables
-    everything = test_rows[torch.arange(len(test))]
-    return Inputs(train_rows, train.targets, everything, test.targets)
+    test_inputs = test_rows[torch.arange(len(test))]
+    return Inputs(train_rows, train.targets, test_inputs, test.targets)
 
 
-def missing_pieces(dataset: str, model: str, cache_dir: Path) -> Iterator[None]:
-    """Compute the features that are not on the disk yet, those for tests first.
+def compute_missing(dataset: str, model: str, cache_dir: Path) -> Iterator[None]:
+    """Computes the features that are not on the disk yet, a few rows per iteration.
 
-    The data set is read first; then each piece takes a few milliseconds.  The last rows
-    come first: a run that wants all of them begins with the first ones.
+    Test features are computed first.  The first iteration reads the data set; the
+    others take a few milliseconds.  Rows are computed from the last to the first,
+    because a run that needs all rows computes them from the first to the last.
     """
-    return _pieces(_tables(dataset, model, cache_dir))
+    return _compute_ahead(_tables(dataset, model, cache_dir))
 
 
-def _pieces(tables: Tables) -> Iterator[None]:
+def _compute_ahead(tables: Tables) -> Iterator[None]:
     for table in reversed(tables):
         if table.present == len(table):
             continue
-        for start in reversed(range(0, len(table), SMALL_PIECE)):
-            table.complete(range(start, min(start + SMALL_PIECE, len(table))))
+        for start in reversed(range(0, len(table), AHEAD_ROWS)):
+            table.complete(range(start, min(start + AHEAD_ROWS, len(table))))
             yield
 
 
 @contextmanager
 def one_process(cache_dir: Path, stops: Callable[[], bool]) -> Iterator[bool]:
-    """Wait until no other process holds the lock; False if ``stops`` came first."""
+    """Waits until no other process has locked the folder.
+
+    Args:
+        cache_dir: Folder of features.
+        stops: Function that returns True to stop waiting.
+
+    Yields:
+        True if this process has the lock, False if ``stops`` returned True first.
+    """
     cache_dir.mkdir(parents=True, exist_ok=True)
     with (cache_dir / "completing.lock").open("a") as lock:
         while not (is_alone := locks(lock)) and not stops():
-            time.sleep(WAIT_SECONDS)
+            time.sleep(POLL_SECONDS)
         yield is_alone
 
 

@@ -1,7 +1,8 @@
-"""One step of a run under the microscope: its gradients in a plane, and their lengths.
+"""The microscope: per-sample gradients of one step, as points in a plane, and norms.
 
-The plane holds the sum of the clipped gradients and the direction in which the others
-differ most from it.  What is shown of single records has no noise: it is not private.
+One axis of the plane is the direction of the clipped sum.  The other axis is the
+direction in which the gradients vary most around the first.  Values of single records
+have no noise, so they are not private.
 """
 
 from __future__ import annotations
@@ -20,19 +21,23 @@ from torch.optim import Optimizer
 from dpsgd_explorer.dp import per_sample_gradients
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
-MOST_POINTS = 100  # records whose gradients are shown in the plane
-MOST_LENGTHS = 400  # lengths of the drawn records, longest first
-MOST_NUMBERS = 3e7  # entries of the gradients that are held at once
+#: Maximum number of records whose gradients are shown in the plane.
+MAX_POINTS = 100
+#: Maximum number of gradient norms in the event.
+MAX_NORMS = 400
+#: Maximum number of entries of all stored per-sample gradients: 240 MB in float64.
+MAX_ENTRIES = 3e7
+#: Significant digits of the numbers in the event.
 DIGITS = 4
 
 
 class Microscope:
-    """Looks at one step; the step itself is not changed.
+    """Measures the gradients of one step, without changing the step.
 
     Args:
-        model: Its parameters are those before the step.
-        optimizer: At its step the gradient of each parameter is the noisy mean.
-        config: Settings of the run, as they are at this step.
+        model: The model before the step.
+        optimizer: The optimizer; when it steps, gradients are the noisy means.
+        config: Settings of the run at this step.
     """
 
     def __init__(
@@ -42,45 +47,46 @@ class Microscope:
         self._noisy: Tensor | None = None
 
     @contextmanager
-    def looking(self) -> Iterator[None]:
-        """Keep the gradient that the optimizer steps along within the context."""
+    def recording(self) -> Iterator[None]:
+        """Records the gradient of the optimizer's step within the context."""
 
-        def keep(*_: object) -> None:
+        def record(*_: object) -> None:
             gradients = [p.grad for p in self._model.parameters()]
-            flat = [each.flatten() for each in gradients if each is not None]
+            flat = [g.flatten() for g in gradients if g is not None]
             self._noisy = torch.cat(flat).double()
 
-        handle = self._optimizer.register_step_pre_hook(keep)
+        handle = self._optimizer.register_step_pre_hook(record)
         try:
             yield
         finally:
             handle.remove()
 
     def gradients(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Return gradients of some records as rows, [n, parameters].
+        """Returns the gradients of the first records as rows, [n, parameters].
 
-        Shapes: inputs [B, ...], targets [B].  Call it before the step.
+        Call it before the step.  Shapes: inputs [B, ...], targets [B].
         """
         parameters = sum(p.numel() for p in self._model.parameters())
-        most = max(2, min(MOST_POINTS, int(MOST_NUMBERS / parameters)))
+        count = max(2, min(MAX_POINTS, int(MAX_ENTRIES / parameters)))
         model = copy.deepcopy(self._model)
-        found = per_sample_gradients(
-            model, F.cross_entropy, inputs[:most], targets[:most]
+        by_parameter = per_sample_gradients(
+            model, F.cross_entropy, inputs[:count], targets[:count]
         )
-        return torch.cat([rows.flatten(1) for rows in found.values()], dim=1).double()
+        flat = [gradients.flatten(1) for gradients in by_parameter.values()]
+        return torch.cat(flat, dim=1).double()
 
-    def shown(self, gradients: Tensor, lengths: Tensor | None) -> dict[str, Any]:
-        """Return what the page draws, as JSON values; call it after the step.
+    def data(self, gradients: Tensor, norms: Tensor | None) -> dict[str, Any]:
+        """Returns the data of the ``microscope`` event; call it after the step.
 
         Args:
-            gradients: Of some of the drawn records, [n, parameters].
-            lengths: Of the gradients of all drawn records, [B]; None: those of the
-                gradients given.
+            gradients: Gradients of some of the drawn records, [n, parameters].
+            norms: Gradient norms of all drawn records, [B]; None to compute them from
+                ``gradients``.
         """
         config, plan = self._config, self._config.plan
         bound = config.max_grad_norm if config.private else math.inf
-        everyone = gradients.norm(dim=1) if lengths is None else lengths.double()
-        everyone = everyone[everyone.isfinite()].sort(descending=True).values
+        norms = gradients.norm(dim=1) if norms is None else norms.double()
+        norms = norms[norms.isfinite()].sort(descending=True).values
         factors = _factors(gradients, bound)  # [n]
         clipped = gradients * factors[:, None]
         plane = _plane(gradients, clipped.sum(dim=0))  # [2, parameters]
@@ -90,20 +96,20 @@ class Microscope:
             arrows["true"] = gradients.mean(dim=0)
         if self._noisy is not None:
             arrows["noisy"] = self._noisy
-        spread = plan.noise_multiplier * config.max_grad_norm if config.private else 0.0
+        std = plan.noise_multiplier * config.max_grad_norm if config.private else 0.0
         return {
-            "records": len(everyone),
+            "records": len(norms),
             "shown": len(gradients),
             "parameters": gradients.shape[1],
             "expected_batch_size": config.expected_batch_size,
             "max_grad_norm": config.max_grad_norm if config.private else None,
-            "cut": int((everyone > bound).sum()),
-            "lengths": _numbers(_thinned(everyone)),
+            "cut": int((norms > bound).sum()),
+            "lengths": _numbers(_thinned(norms)),
             "points": [_numbers(row) for row in gradients @ plane.T],
             "factors": _numbers(factors),
-            "arrows": {name: _numbers(plane @ each) for name, each in arrows.items()},
+            "arrows": {name: _numbers(plane @ v) for name, v in arrows.items()},
             "noise_length": _number(
-                spread * math.sqrt(gradients.shape[1]) / config.expected_batch_size
+                std * math.sqrt(gradients.shape[1]) / config.expected_batch_size
             ),
             "noisy_length": (
                 None if self._noisy is None else _number(float(self._noisy.norm()))
@@ -112,12 +118,13 @@ class Microscope:
 
 
 def _factors(gradients: Tensor, bound: float) -> Tensor:
-    lengths: Tensor = gradients.norm(dim=1)
-    return torch.clamp(bound / lengths, max=1.0).nan_to_num(1.0)
+    """Returns the clipping factors min(1, bound / norm), [n]."""
+    norms: Tensor = gradients.norm(dim=1)
+    return torch.clamp(bound / norms, max=1.0).nan_to_num(1.0)
 
 
 def _plane(gradients: Tensor, total: Tensor) -> Tensor:
-    """Return two orthonormal directions, [2, parameters]."""
+    """Returns the plane's two orthonormal axes, [2, parameters]."""
     plane = torch.zeros(2, gradients.shape[1], dtype=torch.float64)
     if not len(gradients):
         return plane
@@ -128,12 +135,12 @@ def _plane(gradients: Tensor, total: Tensor) -> Tensor:
     return plane
 
 
-def _thinned(lengths: Tensor) -> Tensor:
-    """Return at most MOST_LENGTHS of sorted lengths, the ends among them."""
-    if len(lengths) <= MOST_LENGTHS:
-        return lengths
-    places = torch.linspace(0, len(lengths) - 1, MOST_LENGTHS).round().long()
-    return lengths[places]
+def _thinned(norms: Tensor) -> Tensor:
+    """Returns at most MAX_NORMS of sorted norms, evenly spaced, with both ends."""
+    if len(norms) <= MAX_NORMS:
+        return norms
+    indices = torch.linspace(0, len(norms) - 1, MAX_NORMS).round().long()
+    return norms[indices]
 
 
 def _numbers(values: Tensor) -> list[float]:

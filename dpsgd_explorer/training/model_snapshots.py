@@ -1,12 +1,12 @@
-"""The ``model`` events of a run: weights, confusions, groups, hard test pictures.
+"""The ``model`` events of a run: weights, confusion matrix, groups, hard test pictures.
 
-A log holds at most ``MOST_SNAPSHOTS`` of them after the one of the start, and at most
-``MOST_WEIGHT_BYTES`` of weights: larger models are shown at fewer evaluations, and a
-model that would be shown at its end only is not shown at all.
+A log contains one event at the start and at most ``MAX_SNAPSHOTS`` later events.  Their
+weights take at most ``MAX_WEIGHT_BYTES``: weights of larger models are in fewer events.
+If they would fit only in the last event, they are in none.
 
-Everything follows from the parameters and the test records, so it is reproduced bit for
-bit.  The parameters are what DP-SGD releases; the rest is about test records, which the
-guarantee does not speak of.
+All values are computed from the parameters and the test records, so they are
+reproducible bit for bit.  DP-SGD protects the training records in the parameters.  The
+guarantee does not cover test records.
 """
 
 from __future__ import annotations
@@ -20,14 +20,23 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.training.datasets import registry as datasets
 
-MOST_SNAPSHOTS = 40
-MOST_WEIGHT_BYTES = 430_000  # as base64, in one run's log
-MOST_MISREAD_BYTES = 1_250  # before base64, in one event
+#: Maximum number of ``model`` events of a run after the first.
+MAX_SNAPSHOTS = 40
+#: Maximum bytes of weights in a run's log, as base64.
+MAX_WEIGHT_BYTES = 430_000
+#: Maximum bytes of the misread records of an event, before base64.
+MAX_MISREAD_BYTES = 1_250
+#: Number of hard test pictures per class.
 PICTURES_PER_CLASS = 5
-LARGEST_LEVEL = 127  # of a weight in 8 bits
-PICTURE_LEVEL = 15  # of a pixel in 4 bits
-SKIP = 15  # upper half of a byte that passes over right records, and their unit
-MOST_CLASSES = 16  # that fit beside it in a byte
+#: Largest absolute value of a weight in 8 bits.
+MAX_WEIGHT_LEVEL = 127
+#: Largest value of a pixel in 4 bits.
+MAX_PIXEL_LEVEL = 15
+#: Upper half of a byte that only skips correct records, and the number of records that
+#: a unit of the lower half skips.
+SKIP = 15
+#: Maximum number of classes, so that a class fits in half a byte.
+MAX_CLASSES = 16
 
 
 class ModelSnapshots:
@@ -36,7 +45,7 @@ class ModelSnapshots:
     Args:
         model: The model that is trained.
         dataset: A key of the catalogue's data sets.
-        evaluated: Steps after which the test records are predicted, in order.
+        evaluated: Steps with an evaluation, in order.
     """
 
     def __init__(
@@ -48,20 +57,20 @@ class ModelSnapshots:
             self._test.inputs, self._names, datasets.LOADERS[dataset].groups
         )
         self._model = model
-        self._steps = frozenset(spread(evaluated, MOST_SNAPSHOTS))
+        self._steps = frozenset(spread(evaluated, MAX_SNAPSHOTS))
         self._last = max(evaluated)
-        shown = MOST_WEIGHT_BYTES // encoded_bytes(model) - 1
-        self._weighed = frozenset(spread(evaluated, min(shown, MOST_SNAPSHOTS)))
+        count = MAX_WEIGHT_BYTES // encoded_bytes(model) - 1
+        self._with_weights = frozenset(spread(evaluated, min(count, MAX_SNAPSHOTS)))
 
     def start(self) -> dict[str, Any]:
-        """Return the event's data before the first step."""
+        """Returns the event's data before the first step."""
         return self._data(
-            weights=encoded_weights(self._model) if self._weighed else None,
+            weights=encoded_weights(self._model) if self._with_weights else None,
             features=list(self._names) or None,
         )
 
     def after(self, step: int, scores: Tensor) -> dict[str, Any] | None:
-        """Return the event's data after an evaluation; None where there is none.
+        """Returns the event's data after an evaluation; None if there is no event.
 
         Shapes: scores [N_test, classes].
         """
@@ -69,9 +78,11 @@ class ModelSnapshots:
             return None
         targets, classes = self._test.targets, scores.shape[1]
         predicted = scores.argmax(dim=1)
-        has_pictures = self._test.inputs.dim() == 4 and classes <= MOST_CLASSES
+        has_pictures = self._test.inputs.dim() == 4 and classes <= MAX_CLASSES
         return self._data(
-            weights=encoded_weights(self._model) if step in self._weighed else None,
+            weights=(
+                encoded_weights(self._model) if step in self._with_weights else None
+            ),
             confusion=confusion(predicted, targets, classes),
             groups=group_errors(predicted != targets, self._groups) or None,
             misread=misread(predicted, targets) if has_pictures else None,
@@ -81,52 +92,52 @@ class ModelSnapshots:
         )
 
     def _pictures(self, scores: Tensor) -> dict[str, Any]:
-        """Return the test pictures that the model is least sure of, class by class."""
+        """Returns the test pictures with the least certain predictions, by class."""
         targets = self._test.targets
-        chosen = undecided(scores, targets, PICTURES_PER_CLASS)
+        chosen = least_certain(scores, targets, PICTURES_PER_CLASS)
         pixels = self._test.inputs[chosen, 0]
         return {
             "shape": list(pixels.shape[1:]),
             "indices": chosen.tolist(),
             "labels": targets[chosen].tolist(),
-            "values": _text(_nibbles((PICTURE_LEVEL * pixels).round().flatten())),
+            "values": _text(_nibbles((MAX_PIXEL_LEVEL * pixels).round().flatten())),
         }
 
-    def _data(self, **known: Any) -> dict[str, Any]:
+    def _data(self, **values: Any) -> dict[str, Any]:
         names = ("weights", "features", "confusion", "groups", "misread", "pictures")
-        return dict.fromkeys(names) | known
+        return dict.fromkeys(names) | values
 
 
-def spread(steps: Sequence[int], most: int) -> list[int]:
-    """Return at most ``most`` of the steps, evenly chosen, the last among them."""
-    count = min(most, len(steps))
+def spread(steps: Sequence[int], max_count: int) -> list[int]:
+    """Returns at most ``max_count`` of the steps, evenly spaced, including the last."""
+    count = min(max_count, len(steps))
     return [steps[-(-len(steps) * i // count) - 1] for i in range(1, count + 1)]
 
 
 def encoded_bytes(model: nn.Module) -> int:
-    """Return the length of all weights as base64."""
+    """Returns the bytes of all weights as base64."""
     return sum(4 * -(-p.numel() // 3) for p in model.parameters())
 
 
 def encoded_weights(model: nn.Module) -> dict[str, dict[str, Any]]:
-    """Return each parameter in 8 bits: ``shape``, ``scale`` and base64 ``values``.
+    """Returns each parameter in 8 bits: ``shape``, ``scale`` and base64 ``values``.
 
-    An entry is ``scale`` times a signed byte, within ``scale`` / 2 of the parameter's.
+    An entry is ``scale`` times a signed byte, with an error of at most ``scale`` / 2.
     """
     return {name: _encoded(p.detach()) for name, p in model.named_parameters()}
 
 
 def _encoded(values: Tensor) -> dict[str, Any]:
-    scale = float(values.abs().max()) / LARGEST_LEVEL
+    scale = float(values.abs().max()) / MAX_WEIGHT_LEVEL
     levels = torch.round(values / (scale or 1.0)).to(torch.int8)
     data = levels.contiguous().flatten().numpy().tobytes()
     return {"shape": list(values.shape), "scale": scale, "values": _text(data)}
 
 
 def confusion(predicted: Tensor, targets: Tensor, classes: int) -> list[list[int]]:
-    """Return how many records of each class (row) are read as each (column)."""
-    places = targets * classes + predicted
-    counts = torch.bincount(places, minlength=classes**2)
+    """Returns the numbers of records by true (row) and predicted (column) class."""
+    cells = targets * classes + predicted
+    counts = torch.bincount(cells, minlength=classes**2)
     rows: list[list[int]] = counts.view(classes, classes).tolist()
     return rows
 
@@ -134,23 +145,23 @@ def confusion(predicted: Tensor, targets: Tensor, classes: int) -> list[list[int
 def memberships(
     inputs: Tensor, names: Sequence[str], attributes: Sequence[str]
 ) -> dict[str, dict[str, Tensor]]:
-    """Return who is in which group: {attribute: {value: bool [N]}}.
+    """Returns the members of each group: {attribute: {value: bool [N]}}.
 
-    A column named "sex = Female" is not 0 for the records of that group.  Groups
+    A column such as "sex = Female" is nonzero for the members of the group.  Groups
     without records are left out.
     """
-    found: dict[str, dict[str, Tensor]] = {name: {} for name in attributes}
+    groups: dict[str, dict[str, Tensor]] = {name: {} for name in attributes}
     for column, name in enumerate(names):
         attribute, _, value = name.partition(" = ")
-        if attribute in found and bool((inside := inputs[:, column] != 0).any()):
-            found[attribute][value] = inside
-    return found
+        if attribute in groups and bool((inside := inputs[:, column] != 0).any()):
+            groups[attribute][value] = inside
+    return groups
 
 
 def group_errors(
     wrong: Tensor, groups: Mapping[str, Mapping[str, Tensor]]
 ) -> dict[str, dict[str, list[int]]]:
-    """Return records and misread records of each group."""
+    """Returns the numbers of records and of misread records of each group."""
     return {
         attribute: {
             value: [int(inside.sum()), int((wrong & inside).sum())]
@@ -161,39 +172,43 @@ def group_errors(
 
 
 def misread(predicted: Tensor, targets: Tensor) -> str | None:
-    """Return which records are misread as what, in base64; None if it gets too long.
+    """Returns the misread records and their predicted classes, in base64.
 
-    A byte's upper half counts right records to pass over, and the record after them is
-    misread as the lower half.  An upper half of 15 only passes over right records: 15
-    for each one that the lower half counts, and 15 more.
+    Each byte describes a misread record: the upper half is the number of correct
+    records before it, and the lower half is its predicted class.  A byte with an upper
+    half of 15 only skips correct records: 15 (k + 1) for a lower half of k.
+
+    Returns:
+        Text; None if it would exceed MAX_MISREAD_BYTES.
     """
     wrong = (predicted != targets).nonzero().flatten()
-    if len(wrong) > MOST_MISREAD_BYTES:
+    if len(wrong) > MAX_MISREAD_BYTES:
         return None
     data, following = bytearray(), 0
     for index, read in zip(wrong.tolist(), predicted[wrong].tolist(), strict=True):
         skips, rest = divmod(index - following, SKIP)
         data += _skips(skips) + bytes([rest << 4 | read])
         following = index + 1
-    return _text(bytes(data)) if len(data) <= MOST_MISREAD_BYTES else None
+    return _text(bytes(data)) if len(data) <= MAX_MISREAD_BYTES else None
 
 
 def _skips(count: int) -> bytes:
-    """Return the bytes that pass over ``count`` times ``SKIP`` records."""
-    whole, rest = divmod(count, MOST_CLASSES)
+    """Returns the bytes that skip ``count`` times ``SKIP`` records."""
+    whole, rest = divmod(count, MAX_CLASSES)
     last = [rest - 1] if rest else []
-    return bytes(SKIP << 4 | lower for lower in [MOST_CLASSES - 1] * whole + last)
+    return bytes(SKIP << 4 | lower for lower in [MAX_CLASSES - 1] * whole + last)
 
 
-def undecided(scores: Tensor, targets: Tensor, per_class: int) -> Tensor:
-    """Return the records whose true class is closest to the best other: int64 [n].
+def least_certain(scores: Tensor, targets: Tensor, per_class: int) -> Tensor:
+    """Returns the records with the least certain predictions, int64 [n].
 
-    They are ordered by class, the closest first.
+    These are the records with the smallest distance between the scores of the true
+    class and of the best other class.  They are ordered by class, then by distance.
     """
-    places = torch.arange(len(targets))
+    rows = torch.arange(len(targets))
     others = scores.clone()
-    others[places, targets] = -torch.inf
-    distance = (scores[places, targets] - others.max(dim=1).values).abs()
+    others[rows, targets] = -torch.inf
+    distance = (scores[rows, targets] - others.max(dim=1).values).abs()
     order = torch.argsort(distance, stable=True)
     return torch.cat(
         [order[targets[order] == c][:per_class] for c in range(scores.shape[1])]
@@ -201,7 +216,7 @@ def undecided(scores: Tensor, targets: Tensor, per_class: int) -> Tensor:
 
 
 def _nibbles(levels: Tensor) -> bytes:
-    """Return values of 0 to 15, two in a byte, the first in the upper half."""
+    """Returns values of 0 to 15, two per byte, the first in the upper half."""
     pairs = levels.to(torch.uint8).view(-1, 2)
     return (pairs[:, 0] * 16 + pairs[:, 1]).numpy().tobytes()
 

@@ -1,4 +1,4 @@
-"""The models: those a data set trains by name, and those the engines are timed on."""
+"""The models of the data sets, and the models of the engine comparison."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ from dpsgd_explorer.experiments.architecture import (
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.datasets.scattering import Scattering
 
-VOCABULARY = 2000  # tokens that the sequence models know
-EMBEDDED = 64  # width of the LSTM's tokens
+#: Number of different tokens of the sequence models.
+VOCABULARY = 2000
+#: Width of the token embedding of the LSTM.
+EMBEDDING_WIDTH = 64
 
 
 def build(model: str, dataset: str, seed: int) -> nn.Module:
-    """Return the model for a data set, its parameters drawn from the seed.
+    """Returns a model for a data set; its parameters are drawn from the seed.
 
-    The state of torch's global generator is what it was.
+    The state of torch's global generator does not change.
     """
     return of_config(TrainingConfig(dataset=dataset, model=model), seed)
 
 
 def of_config(config: TrainingConfig, seed: int) -> nn.Module:
-    """Return the model of a training, its parameters drawn from the seed.
+    """Returns the model of a training; its parameters are drawn from the seed.
 
-    The state of torch's global generator is what it was.
+    The state of torch's global generator does not change.
     """
     shape = Shape(
         config.data.input_shape,
@@ -53,13 +55,13 @@ def of_config(config: TrainingConfig, seed: int) -> nn.Module:
 
 
 class Shape(NamedTuple):
-    """What a model is built for.
+    """The sizes of a model.
 
     Attributes:
         inputs: Shape of one record.
-        classes: Number of labels.
-        widths: Of the layers that have one, see ``experiments.architecture``.
-        activation: A key of ACTIVATIONS; "" where there is none.
+        classes: Number of classes.
+        widths: Widths of the hidden layers; see ``experiments.architecture``.
+        activation: A key of ACTIVATIONS; "" for a model without activation.
     """
 
     inputs: tuple[int, ...]
@@ -69,13 +71,13 @@ class Shape(NamedTuple):
 
 
 def logistic(shape: Shape) -> nn.Module:
-    """Return one linear layer on the record itself."""
+    """Returns one linear layer on the record."""
     input_shape, classes = shape.inputs, shape.classes
     return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), classes))
 
 
 def mlp(shape: Shape) -> nn.Module:
-    """Return hidden layers of the widths, each followed by the activation."""
+    """Returns a multilayer perceptron."""
     sizes = (math.prod(shape.inputs), *shape.widths, shape.classes)
     return nn.Sequential(
         nn.Flatten(), *perceptron(*sizes, activation=ACTIVATIONS[shape.activation])
@@ -83,9 +85,10 @@ def mlp(shape: Shape) -> nn.Module:
 
 
 def cnn(shape: Shape) -> nn.Module:
-    """Return the small tanh network for pictures of 28 by 28.
+    """Returns the small tanh network for pictures of 28 by 28 pixels.
 
-    Channels last in memory, which halves the time of pooling and convolutions.
+    Its memory format is channels last, which halves the time of pooling and
+    convolutions.
     """
     network = tanh_cnn(
         shape.inputs[0],
@@ -98,7 +101,7 @@ def cnn(shape: Shape) -> nn.Module:
 
 
 def conv1d(shape: Shape) -> nn.Module:
-    """Return two convolutions over time and a linear layer, for signals."""
+    """Returns two convolutions over time and a linear layer, for signals."""
     channels, length = shape.inputs
     first, second = SIGNAL_CHANNELS
     return nn.Sequential(
@@ -112,17 +115,17 @@ def conv1d(shape: Shape) -> nn.Module:
 
 
 def char_lstm(shape: Shape) -> nn.Module:
-    """Return an LSTM over the characters of a text."""
+    """Returns an LSTM over the characters of a text."""
     return LastStateClassifier(
         STATE_WIDTH,
         vocabulary=CHARACTERS,
-        embedded=CHARACTER_WIDTH,
+        embedding_width=CHARACTER_WIDTH,
         classes=shape.classes,
     )
 
 
 def scattering_linear(shape: Shape) -> nn.Module:
-    """Return one linear layer on the scattering features of a square picture."""
+    """Returns one linear layer on the scattering features of a square picture."""
     return nn.Linear(Scattering(shape.inputs[-1]).features, shape.classes)
 
 
@@ -139,14 +142,14 @@ BUILDERS: dict[str, Builder] = {
     "char_lstm": char_lstm,
 }
 
-# Models that do not see the record itself but a fixed transform of it.
+#: {model: constructor of the fixed transform of records that the model takes}.
 TRANSFORMS: dict[str, Callable[[tuple[int, ...]], Scattering]] = {
     "scattering_linear": lambda input_shape: Scattering(input_shape[-1]),
 }
 
 
 def perceptron(*widths: int, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
-    """Return a multilayer perceptron with an activation between its linear layers."""
+    """Returns a multilayer perceptron with an activation between its linear layers."""
     layers: list[nn.Module] = []
     for fan_in, fan_out in pairwise(widths):
         layers += [nn.Linear(fan_in, fan_out), activation()]
@@ -160,9 +163,9 @@ def tanh_cnn(
     widths: tuple[int, ...] = WIDTHS["cnn"],
     activation: type[nn.Module] = nn.Tanh,
 ) -> nn.Module:
-    """Return two convolutions, then linear layers, for 28 by 28 pixels.
+    """Returns two convolutions, then linear layers, for pictures of 28 by 28 pixels.
 
-    With the usual widths and tanh it is the network of the source.
+    With the default widths and tanh it is the network of the source.
 
     Source: Papernot et al. (2020), arXiv:2007.14191v1, in the form of Tramèr and
     Boneh (2021), arXiv:2011.11660v3.
@@ -181,7 +184,7 @@ def tanh_cnn(
 
 
 def cnn_cifar() -> nn.Module:
-    """Return six convolutions in three pairs, each pair followed by pooling."""
+    """Returns six convolutions in three pairs, each pair followed by pooling."""
     layers: list[nn.Module] = []
     channels = 3
     for width in (32, 64, 128):
@@ -201,23 +204,23 @@ class LastStateClassifier(nn.Module):
         width: int = 128,
         *,
         vocabulary: int = VOCABULARY,
-        embedded: int = EMBEDDED,
+        embedding_width: int = EMBEDDING_WIDTH,
         classes: int = 2,
     ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary, embedded)
-        self.lstm = nn.LSTM(embedded, width, batch_first=True)
+        self.embedding = nn.Embedding(vocabulary, embedding_width)
+        self.lstm = nn.LSTM(embedding_width, width, batch_first=True)
         self.head = nn.Linear(width, classes)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Map ids [B, T] to scores [B, classes]."""
+        """Returns the scores of token ids: [B, T] -> [B, classes]."""
         states, _ = self.lstm(self.embedding(ids))
         scores: Tensor = self.head(states[:, -1])
         return scores
 
 
 class AttentionBlock(nn.Module):
-    """Self-attention and a feed-forward part, each normalised first and added on."""
+    """Self-attention and a feed-forward network, with layer norms and residuals."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -230,7 +233,7 @@ class AttentionBlock(nn.Module):
         self.narrow = nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [B, T, d] to [B, T, d]."""
+        """Returns the block's output: [B, T, d] -> [B, T, d]."""
         batch, length, width = x.shape
         qkv = self.query_key_value(self.before_attention(x))
         q, k, v = qkv.view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
@@ -253,14 +256,14 @@ class TransformerClassifier(nn.Module):
         self.head = nn.Linear(width, 2)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Map ids [B, T] to scores [B, 2]."""
+        """Returns the scores of token ids: [B, T] -> [B, 2]."""
         hidden = self.norm(self.blocks(self.embedding(ids)))
         scores: Tensor = self.head(hidden.mean(1))
         return scores
 
 
 def two_convolutions(width: int) -> nn.Module:
-    """Return two convolutions of ``width`` and twice as many channels, and a head."""
+    """Returns convolutions with ``width`` and 2 * ``width`` channels, and a head."""
     return nn.Sequential(
         nn.Conv2d(3, width, 3, padding=1),
         nn.Tanh(),

@@ -1,7 +1,7 @@
-"""The audit of a loop with a planted bug as a run: a step in, a bound on ε out.
+"""The audit of a training loop with a planted bug, as a run.
 
-``PlantedBugExperiment`` can stop after any event; a resumed one takes the steps again,
-from the same seed.
+``PlantedBugExperiment`` can stop after any event.  A resumed audit repeats the steps
+from the seed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpsgd_explorer.training.cpu.threads import threads
 from dpsgd_explorer.training.planted_bugs.catalogue import LOOPS
 from dpsgd_explorer.training.planted_bugs.task import CANARIES, DELTA, STEPS, plan
 from dpsgd_explorer.training.planted_bugs.trial import (
-    AUDITED,
+    AUDITED_STEPS,
     CONFIDENCE,
     AuditedLoop,
     AuditPoint,
@@ -46,17 +46,18 @@ class PlantedBugExperiment(Experiment):
     def _load_state(self, state: dict[str, Any]) -> None:
         self._last = state["last"] and AuditPoint(*state["last"])
         with threads(1):
-            for _ in range(self._step):  # made again rather than kept
+            # Repeating the steps is simpler than saving the loop's generator.
+            for _ in range(self._step):
                 self._loop.advance()
 
     def _advance(self) -> None:
-        """Take a step, and say what the canaries prove after some of them."""
+        """Does a step, and emits the audit's bound after some of the steps."""
         if not self._loop.advance():
             self._end()
             return
         self._step += 1
         self._emit("step", diagnostics={})
-        if self._step in AUDITED:
+        if self._step in AUDITED_STEPS:
             self._last = self._loop.point()
             self._emit("evaluation", **_bounds(self._last))
         if self._step == STEPS:

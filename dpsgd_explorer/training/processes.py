@@ -1,7 +1,7 @@
-"""One run by several processes, as ``torchrun`` starts them: who reads, writes, tells.
+"""One run in several processes that ``torchrun`` has started.
 
-Rank 0 reads the settings and writes the files.  The first rank that fails says why, and
-``torchrun`` ends the others, which say nothing.
+Rank 0 reads the settings and writes the files.  The first rank that fails prints the
+reason.  ``torchrun`` then ends the other ranks, which print nothing.
 """
 
 from __future__ import annotations
@@ -22,76 +22,87 @@ if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
 T = TypeVar("T")
-#: Set by ``torchrun`` for each process.
+#: Environment variables that ``torchrun`` sets for each process.
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-PATIENCE = timedelta(minutes=10)
-PATIENCE_TO_TELL = timedelta(seconds=10)
-#: Before a message of torch's backends, such as "[/src/pair.cc:537] ".
-SOURCE_PLACE = re.compile(r"^\[[^]]*:\d+\] ?")
-AGAIN = "Start all ranks again, with the same --checkpoint if you used one."
-FAILED, TOLD = "dpsgd_explorer/failed", "dpsgd_explorer/told"
+#: Time after which a rank gives up waiting for another rank.
+RANK_TIMEOUT = timedelta(minutes=10)
+#: Time that a failed rank waits until the first failed rank has printed its reason.
+MESSAGE_TIMEOUT = timedelta(seconds=10)
+#: Prefix of messages of torch's backends, such as "[/src/pair.cc:537] ".
+SOURCE_LOCATION = re.compile(r"^\[[^]]*:\d+\] ?")
+RESTART_REMEDY = "Start all ranks again, with the same --checkpoint if you used one."
+#: Keys of the ranks' store: number of failed ranks; set once the reason is printed.
+FAILED_KEY, PRINTED_KEY = "dpsgd_explorer/failed", "dpsgd_explorer/told"
 
 
 class SilentError(Exception):
-    """Ends a rank after the first one to fail has printed why."""
+    """Ends a rank without a message; the first failed rank has printed the reason."""
 
 
 class TerminatedError(BaseException):
-    """The process got SIGTERM."""
+    """Raised when the process receives SIGTERM."""
 
 
 class Alone:
-    """The only process of a run."""
+    """The only process of a run.
+
+    Attributes:
+        writes: True, because this process prints and writes files.
+        group: None.
+    """
 
     writes = True
     group: ProcessGroup | None = None
 
     def read(self, read: Callable[[], T]) -> T:
-        """Return what rank 0 reads."""
+        """Returns the result of ``read``."""
         return read()
 
 
 class Rank(Alone):
-    """One of several processes.
+    """One of several processes of a run.
 
     Args:
-        group: All of them.
-        rank: Number of this one.
+        group: Process group of the run.
+        rank: Rank of this process.
 
     Attributes:
-        group: The processes, for ``PrivacyEngine``; None alone.
-        writes: Whether this process prints, and writes files.
+        writes: True for rank 0, which prints and writes files.
+        group: Process group, for ``PrivacyEngine``.
     """
 
     def __init__(self, group: ProcessGroup | None, rank: int) -> None:
         self.group, self.writes = group, rank == 0
 
     def read(self, read: Callable[[], T]) -> T:
-        """Return what rank 0 reads: standard input is one for all of them.
+        """Returns the result of ``read`` on rank 0, on every rank.
+
+        Only rank 0 reads, because the ranks share one standard input.
 
         Raises:
-            SilentError: rank 0 could not.
+            SilentError: reading failed on rank 0.
         """
         import torch.distributed as dist
 
-        found: list[Any] = [None, False]
+        message: list[Any] = [None, False]  # value; True if rank 0 could read it
         try:
             if self.writes:
-                found = [read(), True]
+                message = [read(), True]
         finally:
-            dist.broadcast_object_list(found, src=0)
-        if not found[1]:
+            dist.broadcast_object_list(message, src=0)
+        if not message[1]:
             raise SilentError
-        value: T = found[0]
+        value: T = message[0]
         return value
 
 
 @contextmanager
 def together() -> Iterator[Alone]:
-    """Join the processes that ``torchrun`` started, if it has.
+    """Joins the process group if ``torchrun`` started this process.
 
     Raises:
-        SilentError: a rank has failed, and the first one has printed why.
+        SilentError: a rank has failed, and the first failed rank has printed the
+            reason.
     """
     if not all(name in os.environ for name in VARIABLES):
         yield Alone()
@@ -99,70 +110,71 @@ def together() -> Iterator[Alone]:
     import torch.distributed as dist
     from torch.distributed.rendezvous import rendezvous
 
-    store, rank, size = next(iter(rendezvous("env://", timeout=PATIENCE)))
+    store, rank, size = next(iter(rendezvous("env://", timeout=RANK_TIMEOUT)))
     dist.init_process_group(
-        "gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE
+        "gloo", store=store, rank=rank, world_size=size, timeout=RANK_TIMEOUT
     )
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        with _told(store, rank):
+        with _reported(store, rank):
             yield Rank(dist.group.WORLD, rank)
     except TerminatedError as error:
-        _tell(store, f"rank {rank}: stopped by SIGTERM. {AGAIN}")
+        _report(store, f"rank {rank}: stopped by SIGTERM. {RESTART_REMEDY}")
         raise SilentError from error
     dist.barrier()
     dist.destroy_process_group()
 
 
 @contextmanager
-def _told(store: Store, rank: int) -> Iterator[None]:
-    """Tell of an error, and raise SilentError for it."""
+def _reported(store: Store, rank: int) -> Iterator[None]:
+    """Prints an error that is raised within the context, and raises SilentError."""
     try:
         yield
     except ExplorerError as error:
-        _tell(store, f"rank {rank}: {error}")
+        _report(store, f"rank {rank}: {error}")
         raise SilentError from error
     except RuntimeError as error:
         reason = _first_sentence(str(error))
-        _tell(
+        _report(
             store,
             f"rank {rank}: another rank does not answer, so the run stops ({reason}). "
-            + AGAIN,
+            + RESTART_REMEDY,
         )
         raise SilentError from error
     except SilentError:
-        store.wait([TOLD], PATIENCE_TO_TELL)
+        store.wait([PRINTED_KEY], MESSAGE_TIMEOUT)
         raise
 
 
 def _terminated(number: int, frame: object) -> None:
-    """Raise TerminatedError; ``torchrun`` ends the ranks so when one has died."""
+    """Raises TerminatedError; ``torchrun`` sends SIGTERM when a rank has died."""
     raise TerminatedError
 
 
 def _first_sentence(text: str) -> str:
-    """Return what torch says first, without its place in torch's own source."""
+    """Returns the first sentence of torch's message, without its source location."""
     line = next(iter(text.splitlines()), "")
-    return SOURCE_PLACE.sub("", line).partition(". ")[0]
+    return SOURCE_LOCATION.sub("", line).partition(". ")[0]
 
 
-def _tell(store: Store, message: str) -> None:
-    """Print why the run ends, unless another rank does.
+def _report(store: Store, message: str) -> None:
+    """Prints the reason why the run ends, unless another rank prints one.
 
-    A rank that ends has the others ended, so each waits for the message.
+    When a rank exits, ``torchrun`` ends the others, so each rank waits for the message.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with suppress(RuntimeError):  # whoever started the ranks is gone
-        if store.add(FAILED, 1) > 1:
-            store.wait([TOLD], PATIENCE_TO_TELL)
+    # The store raises RuntimeError if ``torchrun`` has ended.
+    with suppress(RuntimeError):
+        if store.add(FAILED_KEY, 1) > 1:
+            store.wait([PRINTED_KEY], MESSAGE_TIMEOUT)
             return
     print(f"train: {message}", file=sys.stderr, flush=True)
     with suppress(RuntimeError):
-        store.set(TOLD, "")
+        store.set(PRINTED_KEY, "")
 
 
-def refuse_group(kind: str, private: bool) -> None:
-    """Raise ConfigError for a run that several processes cannot share."""
+def check_group(kind: str, private: bool) -> None:
+    """Raises ConfigError for a run that several processes cannot share."""
     if kind != "training" or not private:
         name, value = ("kind", kind) if kind != "training" else ("private", private)
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""One noisy gradient descent as a run: chunks of steps in, events out.
+"""Noisy gradient descent as a run, which yields events.
 
-``RegressionExperiment`` can stop after any event and resume from its checkpoint.  The
-events that follow equal those of an uninterrupted run, bit for bit, times aside.
+``RegressionExperiment`` can stop after any event and resume from its checkpoint.  A
+resumed run yields the events of an uninterrupted run, bit for bit except for times.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RegressionExperiment(Experiment):
         housing_data = self.config.prepared_housing
         self._statistics = housing_data.statistics
         self._evaluation_set = housing_data.evaluation_set
-        self._descent = self._decide()
+        self._descent = self._planned_descent()
         self._rng = np.random.default_rng(self.config.seed)
         repetitions = self.config.repetitions
         self._rates = self._descent.draw_rates(self._statistics, self._rng, repetitions)
@@ -46,8 +46,8 @@ class RegressionExperiment(Experiment):
         self._theta = np.array(state["theta"])
         self._rng.bit_generator.state = state["generator"]
 
-    def _decide(self) -> Descent:
-        """Return the descent with its learning rate; n counts as public here."""
+    def _planned_descent(self) -> Descent:
+        """Returns the descent with its learning rate; n is treated as public."""
         config, n = self.config, self._statistics.n
         rate = resolve_rate(
             config.learning_rate, self._statistics, config.bounds, config.schedule, n
@@ -63,12 +63,12 @@ class RegressionExperiment(Experiment):
         )
 
     def _advance(self) -> None:
-        """Descend to the next evaluated step and emit its events."""
-        upto = next(step for step in self._points if step > self._step)
+        """Descends to the next evaluated step and emits its events."""
+        end = next(step for step in self._points if step > self._step)
         self._theta = self._descent.advance(
-            self._statistics, self._theta, self._rates, upto - self._step, self._rng
+            self._statistics, self._theta, self._rates, end - self._step, self._rng
         )
-        self._step = upto
+        self._step = end
         errors = self._evaluation_set.mse_of(self._theta)
         diverged = int(np.isinf(errors).sum())
         if diverged == len(errors):
@@ -86,7 +86,7 @@ class RegressionExperiment(Experiment):
 
     @property
     def _rate(self) -> float:
-        """The learning rate; if each repetition released one, their median."""
+        """Median of the learning rates of the repetitions."""
         return float(np.median(self._rates))
 
     @property
@@ -94,7 +94,7 @@ class RegressionExperiment(Experiment):
         return self.config.evaluation_steps
 
     def _norms(self) -> dict[str, float | None]:
-        """Return the norm of the coefficients and the noise std per coordinate."""
+        """Returns the norm of the coefficients and the noise std per coordinate."""
         with np.errstate(over="ignore", invalid="ignore"):
             norm = np.median(np.linalg.norm(self._theta, axis=1))
             sensitivity = self.config.bounds.gradient_sensitivity(norm)

@@ -1,4 +1,4 @@
-"""A run of one step, after which a process is ready for others."""
+"""A run of one step that prepares a process, so that its next run starts quickly."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def warm_up(
     *,
     performance: PerformanceSettings | None = None,
 ) -> None:
-    """Prepare a process, so that its first run starts quickly.
+    """Prepares a process, so that its first run starts quickly.
 
-    Loads the data set, computes the test features and takes one step: torch loads a
-    good part of itself only then.  OpenMP starts no thread, so that the process can be
-    forked.
+    It loads the data set, computes the test features and does one step, which loads the
+    parts of torch that are loaded on first use.  It starts no OpenMP threads, so that
+    the process can be forked afterwards.
 
     Args:
         dataset: A key of the catalogue's data sets.
-        model: A key of its models that fits it.
-        performance: As the run will have it: its cache folder is used.
+        model: A key of the catalogue's models that fits the data set.
+        performance: Performance settings of the next run, such as its cache folder.
     """
     rehearsal = TrainingConfig(
         dataset=dataset,
@@ -36,7 +36,8 @@ def warm_up(
         steps=1,
         expected_batch_size=1,
         noise_multiplier=1.0,
-        # A run of the same process that has this seed would be said to share noise.
+        # With a fixed seed, a run of this process with this seed would be reported to
+        # reuse noise.
         seed=secrets.randbelow(LARGEST_SEED + 1),
     )
     alone = replace(performance or PerformanceSettings(), num_threads=1)

@@ -1,8 +1,8 @@
-"""CPU time and memory of code, above all of training steps, and the machine.
+"""Measurement of CPU time and memory, mostly of training steps.
 
-Every measurement of the package, of ``benchmarks`` and of ``tools`` is made here.
-Steps are timed in turns with the ordinary one, so that what slows the machine down
-slows down both; each figure is a median of ratios to the ordinary step of its round.
+The package, ``benchmarks`` and ``tools`` use these functions.  Steps are timed in turns
+with the ordinary step, so that other load on the machine slows down both.  Each figure
+is the median of the ratios to the ordinary step of the same round.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ LEARNING_RATE = 0.01
 CLIPPING_BOUND = 1.0
 NOISE_MULTIPLIER = 1.0
 SAMPLE_SIZE = 1_000_000
-"""Records of the data set that an engine is attached for; nothing is drawn from it."""
+"""Number of records of an engine's data set; no batches are drawn from it."""
 
 ROUNDS = 5
-"""Least number of repetitions that a median is taken of."""
+"""Minimum number of repetitions of a median."""
 
 MAX_STEPS = 100_000
-"""Steps per visit, at most."""
+"""Maximum number of steps per visit."""
 
 VISIT_SECONDS = 0.05
-"""CPU time per visit to the ordinary step; the other steps are run as many times."""
+"""CPU time per visit to the ordinary step; the other steps run equally often."""
 
 PATIENCE_SECONDS = 0.5
-"""CPU time after which a step is not repeated within one visit."""
+"""CPU time of a visit after which its step is not repeated."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Clock = Callable[[], float]
@@ -59,13 +59,13 @@ def cpu_seconds(
     calls: int = 1,
     long_s: float = math.inf,
 ) -> float:
-    """Return the CPU seconds per call, median over the rounds.
+    """Returns the CPU seconds per call, median over the rounds.
 
     Args:
         work: The code to time.
         rounds: Number of repetitions.
-        calls: Calls per repetition.
-        long_s: A call that takes longer than these seconds is not repeated.
+        calls: Number of calls per repetition.
+        long_s: Seconds after which a call is not repeated.
     """
     spent: list[float] = []
     while len(spent) < rounds and max(spent, default=0.0) <= long_s:
@@ -78,7 +78,12 @@ def cpu_seconds(
 
 @dataclass(frozen=True)
 class Step:
-    """One training step, and the context in which it is measured."""
+    """A training step.
+
+    Attributes:
+        run: Function that does the step.
+        during: Context within which the step is measured.
+    """
 
     run: Callable[[], None]
     during: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -89,9 +94,9 @@ class Timing:
     """Time per step.
 
     Attributes:
-        milliseconds: Median over the rounds.
-        ratio: Ratio to the first step of the same round, median.
-        low, high: Quartiles of that ratio.
+        milliseconds: Milliseconds per step, median over the rounds.
+        ratio: Ratio to the first step of the same round, median over the rounds.
+        low, high: Quartiles of the ratio.
     """
 
     milliseconds: float
@@ -106,13 +111,13 @@ def time_in_turns(
     clock: Clock | None = None,
     least_steps: int = 1,
 ) -> dict[str, Timing]:
-    """Return {name: timing}; ratios are to the first step.
+    """Returns {name: timing}; ratios are to the first step.
 
     Args:
         steps: The steps to time, by name.
-        seconds: Time to spend, roughly.
-        clock: That of CPU time if none is given.
-        least_steps: Steps of a visit, at least; see ``visit``.
+        seconds: Approximate duration of the measurement.
+        clock: Clock in seconds; if None, the CPU time of this process.
+        least_steps: Minimum number of steps of a visit; see ``visit``.
     """
     first, clock = next(iter(steps)), clock or time.process_time
     spent: dict[str, list[float]] = {name: [] for name in steps}
@@ -128,11 +133,11 @@ def time_in_turns(
 def relative_costs(
     steps: Mapping[str, Step], seconds: float
 ) -> dict[str, tuple[float, float]]:
-    """Return {name: (time, peak memory)}, as ratios to the first step.
+    """Returns {name: (time, peak memory)}, as ratios to the first step.
 
     Args:
         steps: The steps to measure, by name.
-        seconds: CPU time to spend on timing, roughly.
+        seconds: Approximate CPU time of the timing.
     """
     peaks = {name: peak_bytes(step.run) for name, step in steps.items()}
     timings = time_in_turns(steps, seconds)
@@ -142,7 +147,7 @@ def relative_costs(
 
 @contextmanager
 def _collect_only_new_objects() -> Iterator[None]:
-    """Exclude the objects of now from the garbage collection before each visit."""
+    """Excludes existing objects from the garbage collection before each visit."""
     gc.collect()
     gc.freeze()
     try:
@@ -152,11 +157,14 @@ def _collect_only_new_objects() -> Iterator[None]:
 
 
 def visit(step: Step, count: int, clock: Clock, least: int = 1) -> float:
-    """Return the seconds per step, over ``count`` steps.
+    """Returns the seconds per step, over ``count`` steps.
 
-    After PATIENCE_SECONDS there are no more than ``least``.  Where several are asked
-    for, one more comes first and is not timed: it may find its memory given back by
-    another way's.
+    Args:
+        step: The step.
+        count: Number of steps, unless they take longer than PATIENCE_SECONDS.
+        clock: Clock in seconds.
+        least: Minimum number of steps.  If above 1, another step runs first and is not
+            timed, because another contender's steps may have freed the step's memory.
     """
     gc.collect()
     with step.during():
@@ -171,9 +179,10 @@ def visit(step: Step, count: int, clock: Clock, least: int = 1) -> float:
 
 
 def _steps_per_visit(step: Step, clock: Clock) -> int:
-    """Return the number of steps that take VISIT_SECONDS.
+    """Returns the number of steps that take VISIT_SECONDS.
 
-    The clock may tick too seldom for a few steps, so their number grows first.
+    The clock may be too coarse for a few steps, so more steps are tried until it is
+    not.
     """
     count = 3
     while (
@@ -190,9 +199,10 @@ def _timing(times: list[float], reference: list[float]) -> Timing:
 
 
 def ordinary_step(model: nn.Module, data: tuple[Tensor, Tensor]) -> Step:
-    """Return torch's own step of a classifier: forward, backward, update.
+    """Returns a classifier's step without privacy: forward, backward, update.
 
-    malloc is as without an engine, also where one is attached beside it.
+    During the step, malloc has torch's settings, even if an engine in this process has
+    changed them.
     """
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     return replace(sgd_step(model, data, optimizer), during=partial(HEAP.asked, OWN))
@@ -204,11 +214,11 @@ def private_step(
     engine: str,
     clipping_mode: str = "MixOpt",
 ) -> tuple[PrivacyEngine, Step]:
-    """Return an engine and its step, which clips each sample and adds secure noise.
+    """Returns an engine and its step, which clips each sample and adds secure noise.
 
     Args:
-        model: Maps inputs to scores [B, classes].
-        data: Inputs [B, ...] and targets [B], the same at each step.
+        model: Classifier with scores [B, classes].
+        data: Inputs [B, ...] and targets [B] of each step.
         engine: A key of ENGINES.
         clipping_mode: A key of CLIPPING_MODES.
     """
@@ -230,7 +240,7 @@ def attached(
     clipping_mode: str = "MixOpt",
     max_grad_norm: float = CLIPPING_BOUND,
 ) -> tuple[PrivacyEngine, torch.optim.Optimizer]:
-    """Return an engine and the optimizer that it is attached to."""
+    """Returns an engine and the optimizer to which it is attached."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     privacy_engine = PrivacyEngine(
         model,
@@ -254,7 +264,7 @@ def sgd_step(
     optimizer: torch.optim.Optimizer,
     loss: Loss = F.cross_entropy,
 ) -> Step:
-    """Return the step of any optimizer on the same inputs and targets each time."""
+    """Returns the step of an optimizer on fixed inputs and targets."""
     x, y = data
 
     def step() -> None:
@@ -266,25 +276,25 @@ def sgd_step(
 
 
 def peak_bytes(step: Callable[[], None]) -> int:
-    """Return the peak of the bytes that torch allocates during a step.
+    """Returns the peak of the bytes that torch allocates during a step.
 
-    Those of per-sample gradients count as if none were left from the step before.
+    Memory that the engine keeps from step to step is freed first, so it counts too.
     """
     step()
     release_memory()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as measured:
         step()
     results: Any = measured.profiler.kineto_results
-    held = peak = 0
+    allocated = peak = 0
     for event in results.events():
         if event.name() == "[memory]":
-            held += event.nbytes()
-            peak = max(peak, held)
+            allocated += event.nbytes()
+            peak = max(peak, allocated)
     return peak
 
 
 def machine() -> dict[str, Any]:
-    """Return the processor's name, the instruction set torch uses, and the cores."""
+    """Returns the processor's name, torch's instruction set and the core count."""
     file = Path("/proc/cpuinfo")
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     named = re.search(r"model name\s*:\s*(.+)", text)
@@ -296,5 +306,5 @@ def machine() -> dict[str, Any]:
 
 
 def one_thread() -> None:
-    """Compute with one thread from now on."""
+    """Limits torch to one thread from now on."""
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""One step of learning from one Poisson batch, with privacy and without."""
+"""One training step on one Poisson batch, with DP-SGD or with plain SGD."""
 
 from __future__ import annotations
 
@@ -33,11 +33,16 @@ OPTIMIZERS: dict[str, Callable[[nn.Module, TrainingConfig], Optimizer]] = {
     "adam": lambda model, config: Adam(model.parameters(), lr=config.learning_rate),
 }
 
-BINS = 40
-DECADES = 2  # the histogram of gradient norms reaches from C / 100 to 100 C
-#: Of the bound that ends a run as failed: one honest run in a billion.
-CERTAINTY = 1 - 1e-9
-PARTS = ("told", "done", "chosen_bounds")  # of the receipt of an earlier plan
+#: Number of bins of the histogram of gradient norms; even, so that C is an edge.
+BIN_COUNT = 40
+#: The histogram covers this many powers of ten on both sides of C: C / 100 to 100 C.
+DECADES = 2
+#: Confidence of the audit bound that ends a run as failed: at most one correct run in
+#: a billion fails.
+CONFIDENCE = 1 - 1e-9
+#: Fields of the receipts of earlier plans that the run's receipt contains.
+EARLIER_FIELDS = ("told", "done", "chosen_bounds")
+#: Names of the measurements of a step.
 MEASUREMENTS = ("clipped_fraction", "norm_counts", "noise_to_signal", "non_finite")
 
 
@@ -45,9 +50,10 @@ class TrainStep(ABC):
     """Trains a model batch by batch.
 
     Attributes:
-        batches: Indices of each step's records, int64 [B]; may be empty.
-        norm_edges: Bins of ``norm_counts``; None if norms are not measured.
-        batch_size: Records of the last step's batch, on all ranks.
+        batches: Indices of each step's records, int64 [B]; B may be 0.
+        norm_edges: Edges of the bins of ``norm_counts``; None if norms are not
+            measured.
+        batch_size: Number of records of the last batch, over all ranks.
     """
 
     batches: Iterator[Tensor]
@@ -62,9 +68,12 @@ class TrainStep(ABC):
         self._ranks = ranks
 
     def step(self, inputs: Tensor, targets: Tensor) -> float | None:
-        """Update the model; return the mean loss of the batch, None for an empty one.
+        """Updates the model with this rank's records of a batch.
 
-        Of the whole batch, where ranks share it.  Shapes: inputs [B, ...], targets [B].
+        Shapes: inputs [B, ...], targets [B].
+
+        Returns:
+            Mean loss over the records of all ranks; None for an empty batch.
         """
         size = len(targets)
         total = F.cross_entropy(self._model(inputs), targets, reduction="sum")
@@ -76,58 +85,55 @@ class TrainStep(ABC):
         return loss / self.batch_size if self.batch_size else None
 
     def choose_bound(self, max_grad_norm: float) -> None:
-        """Clip at this bound from the next step on, where there is clipping."""
+        """Sets the clipping bound from the next step on, if the run clips."""
         self.norm_edges = norm_edges(max_grad_norm)
 
     @abstractmethod
-    def go_on(self, config: TrainingConfig, plan: Plan) -> None:
-        """Take the next steps by another plan, which is of these steps alone."""
+    def start_plan(self, config: TrainingConfig, plan: Plan) -> None:
+        """Takes the next steps by another plan, which covers only the next steps."""
 
     @abstractmethod
     def divisor(self, size: int) -> int:
-        """Return the divisor of the summed loss of a batch of this size."""
+        """Returns the divisor of the summed loss of a batch of the given size."""
 
     @abstractmethod
     def measurements(self) -> dict[str, Any]:
-        """Return the measurements of the last batch's gradients, as JSON values."""
+        """Returns the measurements of the last batch's gradients, as JSON values."""
 
     def norms(self) -> Tensor | None:
-        """Return the gradient norms of the last batch, [B]; None: not measured."""
+        """Returns the gradient norms of the last batch, [B]; None if not measured."""
         return None
 
     @abstractmethod
     def receipt(self) -> dict[str, Any] | None:
-        """Return the steps declared to the accountant and the steps done.
-
-        None if the run has no privacy.
-        """
+        """Returns the receipt of the run; None if the run is not private."""
 
     @abstractmethod
     def check_promise(self, receipt: Mapping[str, Any] | None) -> None:
-        """Raise PrivacyViolationError if more than was promised is proven to be spent.
+        """Raises PrivacyViolationError if the audit proves more ε than was promised.
 
-        At a confidence at which no honest run is accused.
+        The confidence is so high that practically no correct run raises the error.
 
         Args:
-            receipt: That of now.
+            receipt: Current receipt of the run.
         """
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of sampling and noise."""
+        """Returns the state of sampling and noise."""
 
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state of ``state_dict``."""
+        """Continues from a result of ``state_dict``."""
 
 
 class PrivateTrainStep(TrainStep):
-    """DP-SGD: every sample clipped, noise added, by the engine.
+    """A step of DP-SGD by ``PrivacyEngine``, which clips each sample and adds noise.
 
     Args:
         config: Settings of the run.
         model: The model.
-        optimizer: Of all its parameters.
+        optimizer: Optimizer of all parameters of the model.
         ranks: The processes that train together.
     """
 
@@ -145,7 +151,8 @@ class PrivateTrainStep(TrainStep):
         self._attach(config, config.plan, config.seed)
 
     def _attach(self, config: TrainingConfig, plan: Plan, seed: int) -> None:
-        if config.is_filtered:  # which counts instead; this one takes any plans
+        if config.is_filtered:
+            # The filter computes the run's ε.  The RDP accountant accepts any plan.
             plan = replace(plan, accountant="rdp")
         self._engine = PrivacyEngine(
             self._model,
@@ -167,33 +174,33 @@ class PrivateTrainStep(TrainStep):
         loader = self._engine.poisson_loader((all_records,))
         self.batches = (indices for (indices,) in loader.all_epochs())
 
-    def go_on(self, config: TrainingConfig, plan: Plan) -> None:
-        """Let another engine take over, with noise and batches of its own."""
+    def start_plan(self, config: TrainingConfig, plan: Plan) -> None:
+        """Attaches another engine, with a new seed for noise and batches."""
         self._engine.detach()
         self._earlier.append(self._engine)
         super().choose_bound(config.max_grad_norm)
         self._attach(config, plan, seed_of_plan(config.seed, len(self._earlier)))
 
     def step(self, inputs: Tensor, targets: Tensor) -> float | None:
-        """Update the model, as ``TrainStep.step``."""
+        """Updates the model, as ``TrainStep.step`` does."""
         self._bound = self._engine.sensitivity()
         return super().step(inputs, targets)
 
     def choose_bound(self, max_grad_norm: float) -> None:
-        """Clip at this bound from the next step on."""
+        """Sets the clipping bound from the next step on."""
         super().choose_bound(max_grad_norm)
         self._bound_changes = True
         self._engine.choose_max_grad_norm(max_grad_norm)
 
     def divisor(self, size: int) -> int:
-        """Return the batch's own size: the engine undoes this mean."""
+        """Returns the actual batch size: the engine undoes this mean."""
         return max(size, 1)
 
     def measurements(self) -> dict[str, Any]:
         diagnostics = self._engine.diagnostics
         bound = {"max_grad_norm": self._bound} if self._bound_changes else {}
         size = diagnostics.batch_size
-        *counts, shortened, left_out, size = map(
+        *counts, clipped, non_finite, size = map(
             int,
             self._ranks.total(
                 *norm_counts(diagnostics.norms, self.norm_edges or []),
@@ -203,37 +210,37 @@ class PrivateTrainStep(TrainStep):
             ),
         )
         return bound | {
-            "clipped_fraction": shortened / size if size else None,
+            "clipped_fraction": clipped / size if size else None,
             "norm_counts": counts,
             "noise_to_signal": diagnostics.noise_to_signal,
-            "non_finite": left_out,
+            "non_finite": non_finite,
         }
 
     def norms(self) -> Tensor | None:
         return self._engine.diagnostics.norms
 
     def receipt(self) -> dict[str, Any] | None:
-        """Return that of the last plan; ``before`` has those of the earlier ones."""
+        """Returns the last plan's receipt, with earlier plans under ``before``."""
         with warnings.catch_warnings():
-            # A run may be ended early by choice, and its receipt says so.
+            # A visitor may end a run early, and the receipt states the steps done.
             warnings.filterwarnings("ignore", "the plan is unfinished", PrivacyWarning)
             *earlier, last = [x.receipt() for x in (*self._earlier, self._engine)]
-        before = [{name: one[name] for name in PARTS} for one in earlier]
+        before = [{name: x[name] for name in EARLIER_FIELDS} for x in earlier]
         return last | ({"before": before} if before else {})
 
     def check_promise(self, receipt: Mapping[str, Any] | None) -> None:
         audit = receipt and receipt["audit"]
         if not audit or audit["epsilon_lower"] <= audit["epsilon_promised"]:
             return
-        found = self._engine.audit(confidence=CERTAINTY)
-        if found.exceeds_promise:
+        result = self._engine.audit(confidence=CONFIDENCE)
+        if result.exceeds_promise:
             raise PrivacyViolationError(
                 "the audit of this run proves that it is less private than promised: "
-                f"its last {found.steps} steps spent an ε of at least "
-                f"{math.floor(100 * found.epsilon_lower) / 100:g} instead of the "
-                f"promised {round_up(found.epsilon_promised)}, at confidence 1 - 1e-9. "
-                "Do not use its results, and report this to the operator of this "
-                "program: it has a fault."
+                f"its last {result.steps} steps spent an ε of at least "
+                f"{math.floor(100 * result.epsilon_lower) / 100:g} instead of the "
+                f"promised {round_up(result.epsilon_promised)}, at confidence "
+                "1 - 1e-9. Do not use its results, and report this to the operator of "
+                "this program: it has a fault."
             )
 
     def state_dict(self) -> dict[str, Any]:
@@ -242,14 +249,14 @@ class PrivateTrainStep(TrainStep):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         engines = [*self._earlier, self._engine]
-        for engine, own in zip(engines, state["engines"], strict=True):
-            engine.load_state_dict(own)
+        for engine, engine_state in zip(engines, state["engines"], strict=True):
+            engine.load_state_dict(engine_state)
 
 
 class PlainTrainStep(TrainStep):
-    """Ordinary SGD on the same batches that a private run of the same seed draws.
+    """A step of plain SGD, on the batches of a private run with the same seed.
 
-    No per-sample gradient is computed, so there are no norms to report.
+    It computes no per-sample gradients, so it measures no norms.
     """
 
     def __init__(
@@ -268,13 +275,13 @@ class PlainTrainStep(TrainStep):
         self._sampler = PoissonSampler(plan, seeded_generator(seed, "sampling"))
         self.batches = self._sampler.all_epochs()
 
-    def go_on(self, config: TrainingConfig, plan: Plan) -> None:
-        """Draw other batches."""
+    def start_plan(self, config: TrainingConfig, plan: Plan) -> None:
+        """Draws the next batches with a new seed."""
         self._plans += 1
         self._draw(config, plan, seed_of_plan(config.seed, self._plans))
 
     def divisor(self, size: int) -> int:
-        """Return the expected batch size, which private runs divide by too."""
+        """Returns the expected batch size, the divisor of private runs too."""
         return self._expected
 
     def measurements(self) -> dict[str, Any]:
@@ -284,7 +291,7 @@ class PlainTrainStep(TrainStep):
         return None
 
     def check_promise(self, receipt: Mapping[str, Any] | None) -> None:
-        """Do nothing: nothing was promised."""
+        """Does nothing, because a run without privacy promises no ε."""
 
     def state_dict(self) -> dict[str, Any]:
         return self._sampler.state()
@@ -299,14 +306,14 @@ def train_step_of(
     optimizer: Optimizer,
     ranks: Ranks,
 ) -> TrainStep:
-    """Return what makes the steps of a run; see PrivateTrainStep."""
+    """Returns the step of a run; for the arguments see ``PrivateTrainStep``."""
     if not config.private:
         return PlainTrainStep(config, model, optimizer, ranks)
     return PrivateTrainStep(config, model, optimizer, ranks)
 
 
 def seed_of_plan(seed: int, number: int) -> int:
-    """Return the seed of a later plan of a run: no noise is drawn twice."""
+    """Returns the seed of a later plan of a run, so that no noise is drawn twice."""
     return seeded_generator(seed, f"plan {number}").initial_seed()
 
 
@@ -317,24 +324,23 @@ def _clipping_schedule(config: TrainingConfig) -> ClippingSchedule | None:
 
 
 def norm_edges(max_grad_norm: float) -> list[float]:
-    """Return the edges of the bins for gradient norms, evenly spaced in the logarithm.
+    """Returns the edges of the bins for gradient norms, in logarithmic steps around C.
 
-    They depend on C only, so that the histogram's axis does not move; C is the middle.
+    They depend on C only, so that the axis of the histogram does not move.
     """
-    half = BINS // 2
-    return [
-        max_grad_norm * 10 ** (DECADES * (i - half) / half) for i in range(BINS + 1)
-    ]
+    half = BIN_COUNT // 2
+    steps = range(-half, half + 1)
+    return [max_grad_norm * 10 ** (DECADES * step / half) for step in steps]
 
 
 def norm_counts(norms: Tensor, edges: list[float]) -> list[int]:
-    """Return the number of norms in each bin; [B] and [n + 1] -> [n].
+    """Returns the number of norms in each bin: [B] and [n + 1] -> [n].
 
-    A bin holds its upper edge but not its lower one, as a norm of C is not clipped.
-    The outer bins also count the norms beyond them; no bin counts a norm that is not
-    finite.
+    A bin includes its upper edge and excludes its lower edge, because a norm of C is
+    not clipped.  The outer bins also count norms beyond their edges.  No bin counts
+    norms that are not finite.
     """
     inner = torch.tensor(edges[1:-1], dtype=torch.float64)
-    places = torch.bucketize(norms[norms.isfinite()].double(), inner)
-    counts: list[int] = torch.bincount(places, minlength=len(edges) - 1).tolist()
+    bins = torch.bucketize(norms[norms.isfinite()].double(), inner)
+    counts: list[int] = torch.bincount(bins, minlength=len(edges) - 1).tolist()
     return counts

@@ -187,4 +187,4 @@ def test_a_proof_that_is_not_certain_fails_no_run(monkeypatch):
     _, log = carried_out(audit=2000, steps=30, evaluations=1)
     found = end_of(log)["audit"]
     assert found["epsilon_lower"] > found["epsilon_promised"]
-    assert seen == [train_step.CERTAINTY] == [1 - 1e-9]
+    assert seen == [train_step.CONFIDENCE] == [1 - 1e-9]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.training.dp_sgd import EVALUATION_BATCH, evaluate, predict
+from dpsgd_explorer.training.dp_sgd import EVALUATION_BATCH_SIZE, evaluate, predict
 
 
 class Constant(nn.Module):
@@ -15,7 +15,9 @@ class Constant(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "count", [4, EVALUATION_BATCH, EVALUATION_BATCH + 4], ids=["few", "batch", "rest"]
+    "count",
+    [4, EVALUATION_BATCH_SIZE, EVALUATION_BATCH_SIZE + 4],
+    ids=["few", "batch", "rest"],
 )
 def test_accuracy_and_loss_are_those_of_a_known_predictor(count):
     targets = torch.arange(count) % 4 // 3  # every fourth is class 1

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.training.event_schedule import MOST_STEP_EVENTS, Schedule
+from dpsgd_explorer.training.event_schedule import MAX_STEP_EVENTS, Schedule
 
 
 def schedule(**settings):
@@ -21,7 +21,7 @@ def test_short_runs_report_every_step(steps):
 def test_long_runs_report_about_a_thousand_with_the_first_and_the_last(steps):
     _, plan = schedule(steps=steps, evaluations=2)
     assert {1, steps} <= plan.reported
-    assert MOST_STEP_EVENTS / 2 < len(plan.reported) <= MOST_STEP_EVENTS + 2
+    assert MAX_STEP_EVENTS / 2 < len(plan.reported) <= MAX_STEP_EVENTS + 2
 
 
 def test_evaluations_are_those_of_the_configuration():

@@ -35,7 +35,7 @@ def test_looking_changes_nothing(adult, private):
 
 
 def test_a_step_without_an_event_of_its_own_has_an_epsilon_too(adult, monkeypatch):
-    monkeypatch.setattr(event_schedule, "MOST_STEP_EVENTS", 2)
+    monkeypatch.setattr(event_schedule, "MAX_STEP_EVENTS", 2)
     config = adult(steps=9, evaluations=1)
     events, [shown] = looked_at(config, {3})
     assert shown["step"] == 3
@@ -44,7 +44,7 @@ def test_a_step_without_an_event_of_its_own_has_an_epsilon_too(adult, monkeypatc
 
 
 def test_the_sums_in_the_plane_are_those_of_the_step(adult, monkeypatch):
-    monkeypatch.setattr(microscope, "MOST_POINTS", 10_000)  # all that were drawn
+    monkeypatch.setattr(microscope, "MAX_POINTS", 10_000)  # all that were drawn
     config = adult(steps=2, noise_multiplier=1e-3, max_grad_norm=0.2)
     events, [shown] = looked_at(config, {2})
     measured = [event.data for event in events if event.kind == "step"][1]

@@ -15,15 +15,15 @@ from dpsgd_explorer.training import model_snapshots, models
 from dpsgd_explorer.training.datasets.registry import LOADERS, load
 from dpsgd_explorer.training.dp_sgd import TrainingExperiment
 from dpsgd_explorer.training.model_snapshots import (
-    MOST_MISREAD_BYTES,
-    MOST_SNAPSHOTS,
-    MOST_WEIGHT_BYTES,
+    MAX_MISREAD_BYTES,
+    MAX_SNAPSHOTS,
+    MAX_WEIGHT_BYTES,
     ModelSnapshots,
     confusion,
     encoded_weights,
+    least_certain,
     misread,
     spread,
-    undecided,
 )
 
 UNPACKED = """
@@ -142,11 +142,11 @@ def test_misread_records_come_back_with_what_they_are_read_as(count, share):
 
 
 def test_too_many_misread_records_are_not_listed():
-    targets = torch.zeros(2 * MOST_MISREAD_BYTES, dtype=torch.int64)
+    targets = torch.zeros(2 * MAX_MISREAD_BYTES, dtype=torch.int64)
     fits, too_many = targets.clone(), targets.clone()
-    fits[:MOST_MISREAD_BYTES] = 1
-    too_many[: MOST_MISREAD_BYTES + 1] = 1
-    assert len(decoded_misread(misread(fits, targets))) == MOST_MISREAD_BYTES
+    fits[:MAX_MISREAD_BYTES] = 1
+    too_many[: MAX_MISREAD_BYTES + 1] = 1
+    assert len(decoded_misread(misread(fits, targets))) == MAX_MISREAD_BYTES
     assert misread(too_many, targets) is None
 
 
@@ -160,7 +160,7 @@ def test_confusions_are_rows_of_what_is_and_columns_of_what_is_read():
 def test_undecided_records_are_the_closest_of_each_class():
     scores = torch.tensor([[3.0, 0.0], [0.2, 0.0], [0.0, 0.5], [0.0, 9.0], [1.0, 0.9]])
     targets = torch.tensor([0, 0, 1, 1, 1])
-    assert undecided(scores, targets, 2).tolist() == [1, 0, 4, 2]
+    assert least_certain(scores, targets, 2).tolist() == [1, 0, 4, 2]
 
 
 @pytest.mark.parametrize("count", [1, 2, 39, 40, 41, 200])
@@ -189,14 +189,14 @@ def worst_case(model, evaluated):
 @pytest.mark.parametrize("model", ["logistic", "scattering_linear", "cnn", "mlp"])
 def test_a_log_stays_small_however_many_evaluations_there_are(model):
     events = worst_case(model, range(1, 201))
-    assert len(events) == 1 + MOST_SNAPSHOTS
+    assert len(events) == 1 + MAX_SNAPSHOTS
     assert all(event["misread"] for event in events[1:])
     assert [bool(event["pictures"]) for event in events] == [False] * 40 + [True]
     assert len(json.dumps(events)) <= LARGEST_LOG
     weights = [event["weights"] for event in events]
     assert (weights[0] is None) == (weights[-1] is None) == (model == "mlp")
     written = sum(len(p["values"]) for w in weights if w for p in w.values())
-    assert written <= MOST_WEIGHT_BYTES
+    assert written <= MAX_WEIGHT_BYTES
 
 
 def test_pixels_have_their_weights_at_each_of_forty_evaluations():

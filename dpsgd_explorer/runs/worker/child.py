@@ -167,7 +167,7 @@ class IdleWork:
                 return  # a run downloads it, if one is ever asked for
             from dpsgd_explorer.training import inputs
 
-            pieces = inputs.missing_pieces(*WITH_FEATURES, self._cache_dir)
+            pieces = inputs.compute_missing(*WITH_FEATURES, self._cache_dir)
             _lower_priority()
             with inputs.one_process(self._cache_dir, self._stops) as is_alone:
                 while is_alone and self._compute_one(pieces):

@@ -1,1 +1,1 @@
-"""How a run of the site computes on a CPU: threads, and faster operations."""
+"""Computation of the site's runs on CPUs: threads, and faster operations."""

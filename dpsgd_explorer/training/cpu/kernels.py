@@ -1,12 +1,12 @@
-"""Faster replacements of three of torch's operations on CPUs, equally exact.
+"""Faster and equally exact replacements of three of torch's operations on CPUs.
 
-| replacement | where | difference from torch |
+| replacement | condition | difference from torch |
 |---|---|---|
 | max pooling with stride 1 | modules ``nn.MaxPool2d`` | none |
-| float32 products by oneDNN | where a probe finds them faster and exact | rounding |
-| freed memory is kept, large blocks too | glibc | none |
+| float32 products by oneDNN | a probe finds them faster and exact | rounding |
+| malloc keeps freed memory, also large blocks | glibc | none |
 
-They are active inside the context ``in_use`` only.
+The replacements are active only within the context ``in_use``.
 """
 
 from __future__ import annotations
@@ -26,23 +26,26 @@ from dpsgd_explorer.dp.backends.heap import HEAP, LARGE_KEPT
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 from dpsgd_explorer.training.cpu.max_pool import max_pool
 
-#: Least speed-up of a product at which oneDNN is chosen; below it noise decides.
-WORTHWHILE = 1.25
-#: Largest error of a float32 product over its largest entry; bfloat16 gives 1e-3.
-EXACT = 4e-6
-
-#: Rows of the probed matrices, about those of a layer, and number of repetitions.
-PROBE_SIZE, PROBE_TURNS = 384, 7
+#: Minimum speed-up of a product for which oneDNN is chosen.  Smaller speed-ups may be
+#: noise of the measurement.
+MIN_SPEED_UP = 1.25
+#: Maximum error of a float32 product, divided by its largest entry.  Products rounded
+#: to bfloat16 have an error of about 1e-3.
+MAX_ERROR_RATIO = 4e-6
+#: Number of rows and columns of the probed matrices, similar to those of a layer.
+PROBE_SIZE = 384
+#: Number of repetitions of the probe.
+PROBE_ROUNDS = 7
 
 
 class Probe(NamedTuple):
-    """The cost of a matrix product by both methods on this processor.
+    """The cost of a matrix product by torch's default and by oneDNN, on this processor.
 
     Attributes:
-        stock_seconds: CPU time by torch's default.
-        onednn_seconds: CPU time by oneDNN.
-        onednn_error: Error by oneDNN over the largest entry.
-        has_tiles: Whether the processor has matrix units that round to bfloat16.
+        stock_seconds: CPU time of torch's default.
+        onednn_seconds: CPU time of oneDNN.
+        onednn_error: Error of oneDNN, divided by the largest entry.
+        has_tiles: True if the processor has matrix units that round to bfloat16.
     """
 
     stock_seconds: float
@@ -52,19 +55,20 @@ class Probe(NamedTuple):
 
     @property
     def chooses_onednn(self) -> bool:
-        """Whether oneDNN is faster and still float32."""
-        faster = self.onednn_seconds * WORTHWHILE < self.stock_seconds
-        return faster and self.onednn_error <= EXACT and not self.has_tiles
+        """True if oneDNN is faster and computes in float32."""
+        is_faster = self.onednn_seconds * MIN_SPEED_UP < self.stock_seconds
+        is_exact = self.onednn_error <= MAX_ERROR_RATIO and not self.has_tiles
+        return is_faster and is_exact
 
 
 @contextmanager
 def in_use(*modules: nn.Module, products: bool = True) -> Iterator[None]:
-    """Use the replacements inside the context, max pooling in these modules.
+    """Uses the replacements within the context.
 
     Args:
-        modules: Models; their submodules are searched.
-        products: Whether to use oneDNN's products where the probe says so.  Without
-            them no bit changes, and nothing depends on a measurement.
+        modules: Models whose ``nn.MaxPool2d`` submodules use the replacement.
+        products: If True, products use oneDNN if the probe chooses it.  If False,
+            results are bit-identical to torch's and do not depend on the probe.
     """
     with ExitStack() as undo:
         undo.enter_context(HEAP.asked(LARGE_KEPT))
@@ -79,7 +83,7 @@ def in_use(*modules: nn.Module, products: bool = True) -> Iterator[None]:
 
 @cache
 def probe() -> Probe:
-    """Measure a product by both methods, once per process."""
+    """Measures a product by both methods, once per process."""
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(PROBE_SIZE, PROBE_SIZE, generator=generator) for _ in "ab")
     exact = a.double() @ b.double()
@@ -87,7 +91,7 @@ def probe() -> Probe:
     stock: list[float] = []
     onednn: list[float] = []
     product = a @ b
-    for _ in range(PROBE_TURNS):
+    for _ in range(PROBE_ROUNDS):
         stock.append(_seconds(a, b))
         if not tiles:
             with _onednn_products():
@@ -105,10 +109,10 @@ def _seconds(a: Tensor, b: Tensor) -> float:
 
 @contextmanager
 def _onednn_products() -> Iterator[None]:
-    """Let float32 products go through oneDNN.
+    """Computes float32 products by oneDNN within the context.
 
-    torch has one switch for this and for rounding to bfloat16.  Processors without
-    units for bfloat16 do not round; the probe measures that.
+    Torch's only switch for this also permits rounding to bfloat16.  Processors without
+    bfloat16 units do not round; the probe verifies that.
     """
     settings = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = settings.fp32_precision, Verified.products
@@ -120,7 +124,7 @@ def _onednn_products() -> Iterator[None]:
 
 
 def _pools_by_one(module: nn.Module) -> bool:
-    """Whether ``max_pool`` computes the module's output."""
+    """Returns True if ``max_pool`` can compute the module's output."""
     return type(module) is nn.MaxPool2d and (
         _pair(module.stride) == _pair(module.dilation) == (1, 1)
         and _pair(module.padding) == (0, 0)
@@ -129,13 +133,13 @@ def _pools_by_one(module: nn.Module) -> bool:
 
 
 def _pooling(module: nn.Module) -> Callable[[Callable[..., Any], Any, Any], Any]:
-    def forward(own_forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def forward(module_forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get("input")
         if not isinstance(x, Tensor) or x.dim() != 4 or x.device.type != "cpu":
-            return own_forward(*args, **kwargs)
+            return module_forward(*args, **kwargs)
         size = _pair(module.kernel_size)
         fits = size[0] <= x.shape[2] and size[1] <= x.shape[3] and x.numel() > 0
-        return max_pool(x, size) if fits else own_forward(*args, **kwargs)
+        return max_pool(x, size) if fits else module_forward(*args, **kwargs)
 
     return forward
 

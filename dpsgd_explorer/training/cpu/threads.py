@@ -1,4 +1,4 @@
-"""Sets torch's number of threads inside a context."""
+"""Sets torch's number of threads within a context."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let torch compute with ``count`` threads; restore the number afterwards."""
+    """Sets torch's number of threads within the context."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -1,17 +1,17 @@
-"""UCI Adult: 32,561 and 16,281 answers of the 1994 census, and their features.
+"""UCI Adult: 32,561 training and 16,281 test records of the 1994 census, as features.
 
-A feature never depends on the records: the values of an attribute are those that the
-donor's description lists, thresholds and bounds are round numbers chosen without
-looking.  So there is no statistic to pay for.
+The features cost no privacy, because they do not depend on the records: the donor's
+description lists the values of each attribute, and thresholds and bounds are round
+numbers, chosen without looking at the records.
 
 | attribute | columns |
 |---|---|
-| eight with listed values | one each, and one for "?" (unknown) |
-| age, education-num, hours-per-week | 1 at or above each threshold, else 0 |
-| capital-gain, capital-loss | the same, and log(1 + value) over its bound |
-| fnlwgt | none: it is about the sampling of the census, not the person |
+| eight attributes with listed values | one column per value and for "?" (unknown) |
+| age, education-num, hours-per-week | per threshold: 1 at or above it, else 0 |
+| capital-gain, capital-loss | thresholds, and log(1 + value) divided by its bound |
+| fnlwgt | no column: it describes the sampling of the census, not the person |
 
-Each row is then scaled to length 1.
+Each row is then scaled to norm 1.
 
 Source: Becker and Kohavi (1996), UCI Machine Learning Repository; data/README.md.
 """
@@ -52,16 +52,17 @@ THRESHOLDS: dict[str, tuple[int, ...]] = {
     "capital-gain": (1, 5_000, 10_000),
     "capital-loss": (1,),
 }
-LARGEST: dict[str, int] = {"capital-gain": 100_000, "capital-loss": 100_000}
+#: {attribute: bound of the values whose logarithm is a column}.
+VALUE_BOUNDS: dict[str, int] = {"capital-gain": 100_000, "capital-loss": 100_000}
 
 Column = NDArray[np.float32]
 
 
 def load(folder: Path = FOLDER) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return training features and labels, then test features and labels.
+    """Returns training features and labels, then test features and labels.
 
-    Shapes: features [N, D] float32, rows of length 1; labels [N] int64, 1 for an
-    income above 50,000 dollars.
+    Shapes: features [N, D] float32, rows of norm 1; labels [N] int64, 1 for an income
+    above 50,000 dollars.
 
     Raises:
         DataError: a file is missing or damaged.
@@ -75,7 +76,7 @@ def load(folder: Path = FOLDER) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def feature_names(folder: Path = FOLDER) -> tuple[str, ...]:
-    """Return the name of each column, such as "sex = Female" or "age ≥ 30".
+    """Returns the name of each column, such as "sex = Female" or "age ≥ 30".
 
     Raises:
         DataError: the description is missing or damaged.
@@ -88,14 +89,15 @@ def feature_names(folder: Path = FOLDER) -> tuple[str, ...]:
             names += [f"{words} = {value}" for value in values]
         elif name in THRESHOLDS:
             names += [f"{words} ≥ {value:,}" for value in THRESHOLDS[name]]
-            names += [f"{words}, logarithm"] if name in LARGEST else []
+            names += [f"{words}, logarithm"] if name in VALUE_BOUNDS else []
     return tuple(names)
 
 
 def described(text: str) -> dict[str, list[str]]:
-    """Return each attribute's listed values, none for a number, in the file's order.
+    """Returns {attribute: listed values} in the file's order; numbers have no values.
 
-    A line reads ``name: value, value.`` or ``name: continuous.``; ``|`` is a comment.
+    A line has the form ``name: value, value.`` or ``name: continuous.``.  Lines that
+    start with ``|`` are comments.
     """
     attributes = {}
     for line in text.splitlines():
@@ -107,7 +109,7 @@ def described(text: str) -> dict[str, list[str]]:
 
 
 def records(text: str) -> list[list[str]]:
-    """Return the rows, without empty lines and comments."""
+    """Returns the rows, without empty lines and comments."""
     lines = (line for line in text.splitlines() if line and not line.startswith("|"))
     return list(csv.reader(lines, skipinitialspace=True))
 
@@ -115,7 +117,7 @@ def records(text: str) -> list[list[str]]:
 def encode(
     rows: list[list[str]], attributes: dict[str, list[str]]
 ) -> tuple[Tensor, Tensor]:
-    """Return the features and labels of rows: [N, D] and [N]."""
+    """Returns the features and labels of rows: [N, D] and [N]."""
     *answers, income = zip(*rows, strict=True)
     blocks: list[Column] = []
     for (name, listed), values in zip(attributes.items(), answers, strict=True):
@@ -130,17 +132,17 @@ def encode(
 
 
 def one_hot(values: tuple[str, ...], listed: list[str]) -> Column:
-    """Return a column for each listed value, 1 where it was answered: [N, V]."""
-    place = {value: index for index, value in enumerate(listed)}
-    return np.eye(len(listed), dtype=np.float32)[[place[value] for value in values]]
+    """Returns a column for each listed value, 1 for records with the value: [N, V]."""
+    index = {value: i for i, value in enumerate(listed)}
+    return np.eye(len(listed), dtype=np.float32)[[index[value] for value in values]]
 
 
 def numeric(name: str, values: Column) -> list[Column]:
-    """Return a column for each threshold and, for money, one for the logarithm."""
+    """Returns a column for each threshold and, for money, one for the logarithm."""
     columns: list[Column] = [
         (values[:, None] >= np.array(THRESHOLDS[name])).astype(np.float32)
     ]
-    if name in LARGEST:
-        share = np.log1p(values)[:, None] / math.log1p(LARGEST[name])
+    if name in VALUE_BOUNDS:
+        share = np.log1p(values)[:, None] / math.log1p(VALUE_BOUNDS[name])
         columns.append(share.astype(np.float32))
     return columns

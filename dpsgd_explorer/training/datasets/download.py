@@ -1,4 +1,4 @@
-"""Reads the files of a data set that is not in the package, and fetches them."""
+"""Reads the files of data sets that are not in the package, and downloads them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from dpsgd_explorer.experiments.data_files.fetched import (
 )
 from dpsgd_explorer.settings import DataSources
 
-ANSWER_SECONDS, SILENCE_SECONDS = 5.0, 20.0
+#: Timeouts of a download: to connect, and between two packets.
+TIMEOUT_SECONDS = (5.0, 20.0)
 
 log = logging.getLogger(__name__)
 
@@ -23,17 +24,18 @@ log = logging.getLogger(__name__)
 def read(
     data: FetchedSet, file: FetchedFile, sources: DataSources | None = None
 ) -> bytes:
-    """Return the content of a file from the first place that has it.
+    """Returns the content of a file, from the first folder or server that has the file.
 
     Args:
         data: The data set.
-        file: One of its files.
-        sources: Where files may be; as the environment says if None.
+        file: A file of the data set.
+        sources: Folders that may contain the file, and whether downloads are allowed;
+            if None, the settings of the environment.
 
     Raises:
-        DataError: no place has it, and it could not be downloaded or must not be;
-            names the file, its folder and the sha256 that is wanted.
-        MissingPackageError: it must be downloaded, and pooch is not installed.
+        DataError: no folder has the file, and it could not or must not be downloaded;
+            the message names the file, the folder and the required sha256.
+        MissingPackageError: the file must be downloaded, and pooch is not installed.
     """
     sources = DataSources.from_environment() if sources is None else sources
     problems = []
@@ -48,13 +50,14 @@ def read(
     for url in file.urls:
         try:
             return file.read_at(_fetched(file, url, target(file, sources)))
-        except (OSError, ValueError, DataError) as error:  # ValueError: other content
+        # pooch raises ValueError if the sha256 is wrong.
+        except (OSError, ValueError, DataError) as error:
             problems.append(f"{urlsplit(url).netloc}: {_reason(error)}")
     raise data.absence(file, sources, problems)
 
 
 def _reason(error: Exception) -> str:
-    """Return in a few words why a download failed."""
+    """Returns the reason why a download failed, in a few words."""
     response = getattr(error, "response", None)
     if response is not None:
         return f"answered {response.status_code}"
@@ -64,11 +67,12 @@ def _reason(error: Exception) -> str:
 
 
 def _fetched(file: FetchedFile, url: str, place: Path) -> Path:
-    """Download the file, check it, put it in its place; return the place.
+    """Downloads a file to a path, checks its sha256, and returns the path.
 
     Raises:
-        OSError: there is no answer, no room, or no right to write.
-        ValueError: what came is another file.
+        OSError: the server does not answer, the disk is full, or the folder is not
+            writable.
+        ValueError: the server sent a file with another sha256.
         MissingPackageError: pooch is not installed.
     """
     extras.require("Downloading a data set", "pooch")
@@ -82,6 +86,6 @@ def _fetched(file: FetchedFile, url: str, place: Path) -> Path:
         known_hash=f"sha256:{file.packed_sha256}",
         fname=place.name,
         path=place.parent,
-        downloader=pooch.HTTPDownloader(timeout=(ANSWER_SECONDS, SILENCE_SECONDS)),
+        downloader=pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS),
     )
     return place

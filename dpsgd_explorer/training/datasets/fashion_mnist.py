@@ -1,7 +1,8 @@
-"""Fashion-MNIST: 60,000 and 10,000 pictures of clothes, in the idx files of MNIST.
+"""Fashion-MNIST: 60,000 training and 10,000 test pictures of clothes, in idx files.
 
-Source: Xiao, Rasul and Vollgraf (2017), arXiv:1708.07747; not in the package, see
-``experiments.data_files``.
+The files are downloaded; see ``experiments.data_files``.
+
+Source: Xiao, Rasul and Vollgraf (2017), arXiv:1708.07747.
 """
 
 from __future__ import annotations

@@ -1,24 +1,23 @@
-"""Fixed features of a data set, computed when a row is first asked for and kept.
+"""Fixed features of a data set, computed when a row is first needed, then cached.
 
-A row's values are those of the transform rounded to float16, wherever they come from:
-computed just now, from this process' memory, or from the disk.  They are the same bits
-whatever rows they are computed with (see ``scattering``), so a run does not depend on
-what was there before it.
+All rows are rounded to float16, whether they are computed, cached in memory or read
+from the disk.  A row has the same bits whatever rows are computed together with it (see
+``scattering``).  A run's results therefore do not depend on the state of the cache.
 
-On disk, in a folder that several processes may use at once:
+The files are in a folder that several processes may use at a time:
 
-| file | holds |
+| file | content |
 |---|---|
-| ``<key>.rows`` | float16 [N, F]; a row not yet computed is a hole |
-| ``<key>.sums`` | int64 [N]; 0 for a hole, else 2^32 + the row's CRC-32 |
-| ``<key>.lock`` | nothing; locked by the process whose run computes rows |
+| ``<key>.rows`` | float16 [N, F]; missing rows are holes |
+| ``<key>.sums`` | int64 [N]; 0 for a missing row, else 2^32 + the row's CRC-32 |
+| ``<key>.lock`` | empty; locked by the process whose run computes rows |
 
-A row is written before its sum, and one whose sum does not fit counts as a hole: no
-crash can leave a wrong row.  Two processes that write one row write the same bytes;
-the lock is there so that no run computes what another is at.  Who computes rows ahead
-takes no lock: at its low priority it would keep the runs waiting, and where it meets
-one, a few rows are computed twice.  Without room or right to write, the features stay
-in memory.
+A row is written before its checksum, and a row with a wrong checksum counts as missing,
+so a crash cannot leave a wrong row.  Two processes that compute one row write equal
+bytes.  The lock only prevents two runs from computing the same rows.  A process that
+computes rows ahead does not take the lock: it has a low priority, and runs would have
+to wait for it.  If it computes the rows of a run, a few rows are computed twice.  If
+the disk is full or not writable, the features are cached in memory only.
 """
 
 from __future__ import annotations
@@ -41,33 +40,37 @@ from torch import Tensor
 
 from dpsgd_explorer.training.cpu.threads import threads
 
-# Rows computed at a time: a run that wants others waits no longer than for these.
-PIECE = 256
-# A process that was stopped keeps its lock: after this long, rows are computed twice.
+#: Number of rows computed per lock: the maximum that another run waits for.
+CHUNK_ROWS = 256
+#: Seconds after which a run stops waiting for the lock and computes the rows too.  A
+#: process that was stopped by a signal does not release its lock.
 PATIENCE_SECONDS = 5.0
+#: Seconds between two attempts to take the lock.
 POLL_SECONDS = 0.005
 
 Transform = Callable[[Tensor], Tensor]
 Rows = NDArray[np.float16]
 Index = NDArray[np.int64]
 
+#: Added to the CRC-32 of a row, so that the checksum of a computed row is never 0.
 PRESENT = 2**32
 
 log = logging.getLogger(__name__)
 
 
 class FeatureTable:
-    """The features of all records of one part of a data set.
+    """The features of the training records or the test records of a data set.
 
     Args:
-        inputs: [N, ...], what the features are computed from.
-        transform: From [B, ...] to [B, F]; a row depends on its own record only.
-        width: F.
-        key: Names inputs and transform, see ``content_key``.
-        folder: Where they are kept between processes; None for nowhere.
+        inputs: Records, [N, ...].
+        transform: Function from records [B, ...] to features [B, F]; each row depends
+            on its record only.
+        width: Number of features, F.
+        key: Name of inputs and transform; see ``content_key``.
+        folder: Folder that processes share; None to cache in memory only.
 
     Attributes:
-        on_progress: Called after each piece that was computed.
+        on_progress: Function that is called after each computed chunk.
     """
 
     def __init__(
@@ -92,52 +95,53 @@ class FeatureTable:
             self._rows, self._sums = self._disk.rows(), self._disk.sums()
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        """Return rows, computing what is missing: int64 [B] -> float32 [B, F]."""
-        wanted = index.numpy()
-        missing = wanted[~self._ready[wanted]]
+        """Returns rows, and computes missing rows: int64 [B] -> float32 [B, F]."""
+        rows = index.numpy()
+        missing = rows[~self._ready[rows]]
         if len(missing):
             self._complete(np.unique(missing))
-        return torch.from_numpy(self._rows[wanted]).float()
+        return torch.from_numpy(self._rows[rows]).float()
 
     def __len__(self) -> int:
-        """Return the number of records."""
+        """Returns the number of records."""
         return len(self._inputs)
 
     @property
     def present(self) -> int:
-        """How many rows have been computed by now, whether here or elsewhere."""
+        """Number of rows computed so far, by any process."""
         return int(np.count_nonzero(self._sums))
 
     def complete(self, rows: range) -> None:
-        """Compute what is missing of some rows, ahead of the runs that want them."""
-        piece = np.arange(rows.start, rows.stop)
-        self._compute(self._absent(piece))
-        self._ready[piece] = True
+        """Computes the missing rows of a range ahead of the runs that need them."""
+        chunk = np.arange(rows.start, rows.stop)
+        self._compute(self._missing(chunk))
+        self._ready[chunk] = True
 
     def _complete(self, rows: Index) -> None:
-        for start in range(0, len(rows), PIECE):
-            piece = rows[start : start + PIECE]
-            if len(self._absent(piece)):
+        for start in range(0, len(rows), CHUNK_ROWS):
+            chunk = rows[start : start + CHUNK_ROWS]
+            if len(self._missing(chunk)):
                 with nullcontext() if self._disk is None else self._disk.locked():
-                    self._compute(self._absent(piece))
+                    self._compute(self._missing(chunk))
                 self.on_progress()
-            self._ready[piece] = True
+            self._ready[chunk] = True
 
-    def _absent(self, rows: Index) -> Index:
-        """Return the rows that are not known to be computed yet."""
+    def _missing(self, rows: Index) -> Index:
+        """Returns the rows without a correct checksum."""
         candidates = rows[self._sums[rows] != 0]
-        whole = row_sums(self._rows[candidates]) == self._sums[candidates]
-        return np.setdiff1d(rows, candidates[whole], assume_unique=True)
+        is_valid = row_sums(self._rows[candidates]) == self._sums[candidates]
+        return np.setdiff1d(rows, candidates[is_valid], assume_unique=True)
 
     def _compute(self, rows: Index) -> None:
         if not len(rows):
             return
-        with threads(1):  # so that their number cannot be seen in the bits
+        # One thread, because the rounding may depend on the number of threads.
+        with threads(1):
             values = self._transform(self._inputs[torch.from_numpy(rows)])
-        self._keep(rows, values.half().numpy())
+        self._store(rows, values.half().numpy())
 
-    def _keep(self, index: Index, values: Rows) -> None:
-        """Write rows to the disk; after the first failure, stay in memory."""
+    def _store(self, index: Index, values: Rows) -> None:
+        """Writes rows to the disk; after the first failure, to memory only."""
         if self._disk is not None:
             try:
                 return self._disk.write(index, values)
@@ -148,7 +152,7 @@ class FeatureTable:
         self._rows[index], self._sums[index] = values, row_sums(values)
 
     def _ready_rows(self) -> tuple[Rows, Index]:
-        """Return a copy in memory of what was read or computed so far."""
+        """Returns a copy of the rows and checksums read or computed so far."""
         rows, sums = np.zeros_like(self._rows), np.zeros_like(self._sums)
         ready = np.flatnonzero(self._ready)
         rows[ready], sums[ready] = self._rows[ready], self._sums[ready]
@@ -156,10 +160,11 @@ class FeatureTable:
 
 
 class Disk:
-    """The two files of a table.
+    """The files of a table.
 
-    Both are read through maps, so that what another process writes is seen, and written
-    with plain writes: a full disk raises an error instead of ending the process.
+    They are read as memory maps, which show rows of other processes at any time.  They
+    are not written through the maps, because a full disk would then end the process
+    with a signal instead of raising an error.
     """
 
     def __init__(self, stem: Path, shape: tuple[int, int]) -> None:
@@ -172,18 +177,18 @@ class Disk:
         _make(self._sum_file, shape[0] * 8)
 
     def rows(self) -> Rows:
-        """Return the rows as they are at any time; to be read only."""
+        """Returns a read-only view of the rows."""
         return np.asarray(np.memmap(self._row_file, np.float16, "r", shape=self._shape))
 
     def sums(self) -> Index:
-        """Return the rows' sums as they are at any time; to be read only."""
+        """Returns a read-only view of the checksums."""
         return np.asarray(
             np.memmap(self._sum_file, np.int64, "r", shape=self._shape[:1])
         )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Let no other process compute meanwhile, unless it is stopped."""
+        """Holds the lock within the context, or gives up after PATIENCE_SECONDS."""
         end = time.monotonic() + PATIENCE_SECONDS
         with self._lock_file.open("a") as lock:
             while not locks(lock) and time.monotonic() < end:
@@ -191,20 +196,24 @@ class Disk:
             yield
 
     def write(self, index: Index, rows: Rows) -> None:
-        """Write rows, then their sums.
+        """Writes rows, then their checksums.
 
         Raises:
-            OSError: the disk is full, or the files are gone.
+            OSError: the disk is full, or the files have been deleted.
         """
         _write_at(self._row_file, index, rows)
         _write_at(self._sum_file, index, row_sums(rows))
 
 
 def content_key(digest: str, transform: str) -> str:
-    """Return a name for the features of a file under a transform and its version.
+    """Returns the name of the features of a file.
 
-    What could change the last bits is part of it: torch's version and the
-    instructions of this processor.
+    It depends on everything that can change the last bits: the file, the transform and
+    its version, torch's version and the instruction set of this processor.
+
+    Args:
+        digest: sha256 of the file.
+        transform: Name and version of the transform.
     """
     capability = torch.backends.cpu.get_cpu_capability()
     parts = "\n".join([digest, transform, torch.__version__, capability])
@@ -212,13 +221,13 @@ def content_key(digest: str, transform: str) -> str:
 
 
 def row_sums(rows: Rows) -> Index:
-    """Return the presence mark per row: [B, F] -> [B]."""
+    """Returns the checksum of each row: [B, F] -> [B]."""
     return np.array([PRESENT + zlib.crc32(row) for row in rows], dtype=np.int64)
 
 
 def _open(folder: Path, key: str, shape: tuple[int, int]) -> Disk | None:
     try:
-        # The folder above is that of a site's runs, which only its owner may enter.
+        # Only the owner of the site's folder may enter the parent folder.
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(exist_ok=True)
         return Disk(folder / key, shape)
@@ -228,7 +237,7 @@ def _open(folder: Path, key: str, shape: tuple[int, int]) -> Disk | None:
 
 
 def locks(file: IO[str]) -> bool:
-    """Lock a file until it is closed, if no other process has it locked."""
+    """Locks a file until it is closed; returns False if another process locks it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -237,7 +246,7 @@ def locks(file: IO[str]) -> bool:
 
 
 def _make(file: Path, size: int) -> None:
-    """Make the file, or let it grow to its size; what is in it stays."""
+    """Creates a file, or enlarges it to its size; existing content does not change."""
     file.touch()
     if file.stat().st_size < size:
         os.truncate(file, size)

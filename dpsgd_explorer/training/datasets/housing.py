@@ -1,9 +1,9 @@
-"""California housing as a question of two classes: is a district dear?
+"""California housing as a classification of districts by their house values.
 
-20,640 districts of the 1990 census; the class says whether the median house value is
-above 200,000 dollars.  A feature never depends on the records: thresholds are round
-numbers, so there is no statistic to pay for.  Each row is scaled to length 1.  Every
-fifth row is for testing.
+The data set has 20,640 districts of the 1990 census.  The label is 1 if the median
+house value is above 200,000 dollars.  Thresholds of the features are round numbers,
+chosen without looking at the records, so the features cost no privacy.  Each row is
+scaled to norm 1.  Every fifth row is a test record.
 
 Source: Pace and Barry (1997), "Sparse spatial autoregressions"; see
 experiments/california_housing/.
@@ -20,8 +20,11 @@ from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.experiments.data_files.files import DataFile
 
 FILE = DataFile(housing.PATH.name, housing.SHA256)
-DEAR = 2.0  # in units of 100,000 dollars
-TEST_SHARE = 5  # one row in so many is for testing
+#: Threshold of the label, in units of 100,000 dollars.
+LABEL_THRESHOLD = 2.0
+#: Every fifth row is a test record.
+TEST_INTERVAL = 5
+#: {feature: thresholds}; each threshold gives a column.
 THRESHOLDS: dict[str, tuple[float, ...]] = {
     "MedInc": (1, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 8),
     "HouseAge": (10, 20, 30, 40, 50),
@@ -35,34 +38,34 @@ THRESHOLDS: dict[str, tuple[float, ...]] = {
 
 
 def load() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return training features and labels, then test features and labels.
+    """Returns training features and labels, then test features and labels.
 
-    Shapes: features [N, D] float32, rows of length 1; labels [N] int64, 1 if dear.
+    Shapes: features [N, D] float32, rows of norm 1; labels [N] int64.
 
     Raises:
         DataError: the file is missing or damaged.
     """
     table, values = housing.load()
     features = torch.from_numpy(encode(table))
-    labels = torch.from_numpy((values > DEAR).astype(np.int64))
-    tested = torch.arange(len(labels)) % TEST_SHARE == 0
-    return features[~tested], labels[~tested], features[tested], labels[tested]
+    labels = torch.from_numpy((values > LABEL_THRESHOLD).astype(np.int64))
+    is_test = torch.arange(len(labels)) % TEST_INTERVAL == 0
+    return features[~is_test], labels[~is_test], features[is_test], labels[is_test]
 
 
 def encode(table: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return a column for each threshold and a last one of ones: [N, 8] -> [N, D]."""
+    """Returns a column for each threshold, then a column of ones: [N, 8] -> [N, D]."""
     columns = [
-        table[:, place, None] >= np.array(THRESHOLDS[name])
-        for place, name in enumerate(housing.FEATURES)
+        table[:, index, None] >= np.array(THRESHOLDS[name])
+        for index, name in enumerate(housing.FEATURES)
     ]
-    everyone = np.ones((len(table), 1))
-    features = np.concatenate([*columns, everyone], axis=1).astype(np.float32)
+    ones = np.ones((len(table), 1))
+    features = np.concatenate([*columns, ones], axis=1).astype(np.float32)
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     return np.asarray(features, dtype=np.float32)
 
 
 def feature_names() -> tuple[str, ...]:
-    """Return the name of each column, such as "MedInc ≥ 3"."""
+    """Returns the name of each column, such as "MedInc ≥ 3"."""
     names = [
         f"{name} ≥ {value:g}" for name, values in THRESHOLDS.items() for value in values
     ]

@@ -1,13 +1,13 @@
-"""First names of men and women, drawn as often as the US census of 1990 counted them.
+"""First names of men and women, drawn by their frequencies in the 1990 US census.
 
-A record is a person: a man or a woman with the same probability, whose name is drawn
-from the census' list of 1,219 or 4,275 names by its frequency.  Common names belong to
-many persons, of the training and of the test part alike: what is protected is a person,
-not a name.  The draws are those of Python's Mersenne Twister, so they are the same
-everywhere.
+Each record is a person.  Half of the persons are men and half are women.  The name is
+drawn by frequency from the census list of 1,219 names for men or 4,275 for women.  Many
+persons share a common name, in the training and in the test records, so the guarantee
+protects persons, not names.  Python's Mersenne Twister draws the names, so they are
+equal on all machines.
 
-A name of up to eleven letters is preceded by blanks, so that the last place holds its
-last letter: 0 is a blank, 1 to 26 are A to Z.
+Names have up to eleven letters.  Blanks precede shorter names, so that the last
+position contains the last letter.  Code 0 is a blank, and 1 to 26 are A to Z.
 
 Source: US Census Bureau (1995), "Frequently occurring first names and surnames from the
 1990 census"; data/README.md.
@@ -33,19 +33,22 @@ FEMALE = DataFile(
     "names/dist.female.first.xz",
     "bd2f310fc4e5d5e5ea122c9d4342c9821145823118eb20db1647f305ec77b358",
 )
-FILES = (MALE, FEMALE)  # in the order of the labels
+#: Files in the order of the labels.
+FILES = (MALE, FEMALE)
 TRAIN_SIZE, TEST_SIZE = 40_000, 8_000
-LENGTH = 11  # of the longest names
+#: Number of characters of the longest names.
+LENGTH = 11
 SEED = 1
-SHARE = 1000  # of a frequency, in percent with three digits, to make it whole
-BLANK = "@"  # the character before "A"
+#: Factor that makes frequencies, percentages with three decimals, whole numbers.
+FREQUENCY_FACTOR = 1000
+#: The character before "A", which gives blanks the code 0.
+BLANK = "@"
 
 
 def load(folder: Path = FOLDER) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return training names and labels, then test names and labels.
+    """Returns training names and labels, then test names and labels.
 
-    Shapes: names [N, 11] int64, characters 0 to 26; labels [N] int64, 1 for a woman.
-    Half of each part are women.
+    Shapes: names [N, 11] int64, codes 0 to 26; labels [N] int64, 1 for a woman.
 
     Raises:
         DataError: a file is missing or damaged.
@@ -59,25 +62,28 @@ def load(folder: Path = FOLDER) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def frequencies(text: str) -> dict[str, int]:
-    """Return each name's frequency, in thousandths of a percent.
+    """Returns {name: frequency in thousandths of a percent}.
 
-    A line reads ``MARY  2.629  2.629  1``: name, percent, running sum, rank.
+    A line contains name, percentage, cumulative percentage and rank, such as
+    ``MARY  2.629  2.629  1``.
     """
     rows = (line.split() for line in text.splitlines() if line)
-    return {name: round(SHARE * float(percent)) for name, percent, *_ in rows}
+    return {
+        name: round(FREQUENCY_FACTOR * float(percent)) for name, percent, *_ in rows
+    }
 
 
 def draw(lists: list[dict[str, int]], count: int) -> list[str]:
-    """Return ``count`` names, from each list in turn, by their frequencies."""
-    chance = random.Random(SEED)
-    tables = [(list(of), list(accumulate(of.values()))) for of in lists]
+    """Returns ``count`` names, drawn from each list in turn by their frequencies."""
+    generator = random.Random(SEED)
+    tables = [(list(names), list(accumulate(names.values()))) for names in lists]
     drawn = []
     for person in range(count):
         names, sums = tables[person % len(tables)]
-        drawn.append(names[bisect(sums, chance.random() * sums[-1])])
+        drawn.append(names[bisect(sums, generator.random() * sums[-1])])
     return drawn
 
 
 def encode(name: str) -> list[int]:
-    """Return a name as ``LENGTH`` characters, blanks first."""
+    """Returns a name as ``LENGTH`` codes, blanks first."""
     return [ord(letter) - ord(BLANK) for letter in name.rjust(LENGTH, BLANK)]

@@ -1,4 +1,4 @@
-"""A visitor's own table as tensors, from the file that its owner gave."""
+"""A visitor's table as tensors, read from the visitor's CSV file."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ ReadTable = Callable[[str], bytes | None]
 
 
 def load(table: OwnTable, read: ReadTable) -> Tensors:
-    """Return training inputs and labels, then test inputs and labels.
+    """Returns training inputs and labels, then test inputs and labels.
 
-    Shapes: inputs [N, D] float32, rows at most 1 long; labels [N] int64.
+    Shapes: inputs [N, D] float32, rows of norm at most 1; labels [N] int64.
 
     Args:
-        table: The schema.
-        read: Returns the file of a table by its name; None: there is none.
+        table: Schema of the table.
+        read: Function that returns the file of a table by name, or None if there is no
+            such file.
 
     Raises:
-        DataError: the file is missing, or another one.
+        DataError: the file is missing, or its sha256 differs from the schema's.
     """
     content = _content(table, read)
     parts: tuple[list[list[float]], list[list[float]]] = ([], [])
@@ -47,12 +48,12 @@ def load(table: OwnTable, read: ReadTable) -> Tensors:
             elif column.kind == LABEL:
                 labels[part].append(column.values.index(cell))
         parts[part].append(record)
-    learned, tested = (torch.tensor(rows) * table.scale for rows in parts)
-    return learned, torch.tensor(labels[0]), tested, torch.tensor(labels[1])
+    train, test = (torch.tensor(rows) * table.scale for rows in parts)
+    return train, torch.tensor(labels[0]), test, torch.tensor(labels[1])
 
 
-def present_folder(name: str) -> bytes | None:
-    """Return the file of a table in the present folder; None if there is none."""
+def from_current_folder(name: str) -> bytes | None:
+    """Returns the file of a table in the current folder; None if it is missing."""
     try:
         return Path(f"{name}.csv").read_bytes()
     except FileNotFoundError:
@@ -72,9 +73,9 @@ def _content(table: OwnTable, read: ReadTable) -> bytes:
     return content
 
 
-def _missing(table: OwnTable, what: str) -> DataError:
+def _missing(table: OwnTable, reason: str) -> DataError:
     return DataError(
         f"the table of this run must be the file {table.name}.csv with sha256 "
-        f"{table.sha256}, but: {what}. The file may have been deleted. To repeat the "
+        f"{table.sha256}, but: {reason}. The file may have been deleted. To repeat the "
         "run, put the same file into the folder where you start the run."
     )

@@ -1,6 +1,7 @@
-"""The data sets as tensors: one table, one file a data set.
+"""The registry of data sets; each file of this folder loads one data set as tensors.
 
-``catalogue`` holds sizes and shapes; a test compares them with these data sets.
+``experiments.catalogue`` contains sizes and shapes; a test compares them with these
+data sets.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from dpsgd_explorer.training.datasets import (
 
 @dataclass(frozen=True)
 class Records:
-    """One part of a data set.
+    """The training records or the test records of a data set.
 
     Attributes:
-        inputs: [N, ...] float32, or int64 characters.
-        targets: [N] int64.
-        digest: sha256 of the file that the inputs were read from.
+        inputs: Inputs, [N, ...] float32, or int64 for characters.
+        targets: Targets, [N] int64.
+        digest: sha256 of the inputs' file.
     """
 
     inputs: Tensor
@@ -45,11 +46,16 @@ class Records:
 
 @dataclass(frozen=True)
 class Loader:
-    """How a data set is read, and the two files that its inputs come from.
+    """The functions and files of a data set.
 
     Attributes:
-        feature_names: Returns a name for each column of a table, else nothing.
-        groups: Attributes of a table by whose values errors are counted.
+        load: Function that returns training inputs and targets, then test inputs and
+            targets.
+        train: File of the training inputs.
+        test: File of the test inputs.
+        feature_names: Function that returns the name of each column of a table; empty
+            for other data sets.
+        groups: Attributes of a table; errors are counted for each of their values.
     """
 
     load: Callable[[], tuple[Tensor, Tensor, Tensor, Tensor]]
@@ -81,16 +87,17 @@ _reading = {name: Lock() for name in LOADERS}
 
 
 def register(table: OwnTable, read: own.ReadTable | None) -> None:
-    """Make a visitor's own table a data set of this process.
+    """Registers a visitor's table as a data set of this process.
 
     Args:
-        table: Its schema.
-        read: Returns its file by name; None: it is in the present folder.
+        table: Schema of the table.
+        read: Function that returns the file of a table by name; None to read it from
+            the current folder.
     """
     file = DataFile(f"{table.name}.csv", table.sha256)
     _reading.setdefault(table.name, Lock())
     LOADERS[table.name] = Loader(
-        lambda: own.load(table, read or own.present_folder),
+        lambda: own.load(table, read or own.from_current_folder),
         file,
         file,
         feature_names=lambda: table.feature_names,
@@ -98,7 +105,7 @@ def register(table: OwnTable, read: own.ReadTable | None) -> None:
 
 
 def load(name: str) -> tuple[Records, Records]:
-    """Return the training and the test records; read once a process, by one thread.
+    """Returns the training and the test records, which are read once per process.
 
     Raises:
         DataError: a file is missing or damaged.

@@ -1,5 +1,5 @@
 """Training loops in plain PyTorch with one planted bug each, and an honest one.
 
-``catalogue`` lists them, ``trial`` puts each to an audit and to the safety check of
-``PrivacyEngine``.  Bugs planted in this package's own engine are in its tests.
+``catalogue`` lists the loops.  ``trial`` audits each loop, and runs the safety check of
+``PrivacyEngine`` on it.  The tests of the library plant bugs in the engine itself.
 """

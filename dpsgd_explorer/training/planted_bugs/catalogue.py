@@ -14,7 +14,7 @@ from dpsgd_explorer.training.planted_bugs.task import (
 )
 
 AUDIT, ENGINE, TORCH, NOTHING = "audit", "engine", "torch", "nothing"
-#: Each check that can see a bug, and its words on the page.
+#: {check that can detect a bug: text on the page}.
 CHECKS = {
     AUDIT: "the audit’s lower bound passes the promise",
     ENGINE: "PrivacyEngine rejects the loop",
@@ -25,19 +25,19 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class PlantedBug:
-    """A loop and what is wrong with it.
+    """A loop and the description of its bug.
 
     Attributes:
-        name: Name of its file in ``loops``.
+        name: Name of the loop's file in ``loops``.
         title: The bug in a few words.
         wrong: The bug in one sentence.
-        at_fault: Text that occurs once in the file, in the line at fault; "" in the
+        at_fault: Text that occurs once in the file, in the line with the bug; "" in the
             honest loop.
-        seen_by: A key of CHECKS.
-        why: Why that check sees it, or why none does.
-        has_loader: Whether batches come from a DataLoader, which would be given to
-            ``PrivacyEngine`` as it is; batches drawn by hand would come from
-            ``poisson_loader`` instead.
+        seen_by: Check that detects the bug, a key of CHECKS.
+        why: Reason why the check detects the bug, or why none does.
+        has_loader: If True, batches come from a DataLoader, and a user would pass this
+            loader to ``PrivacyEngine``.  If False, the loop draws batches by hand, and
+            a user would replace that by ``poisson_loader``.
     """
 
     name: str

@@ -1,8 +1,9 @@
-"""What every loop trains: a model of four tables, a few real records, many canaries.
+"""The task of every loop: a model of four tables, 200 real records and 2,000 canaries.
 
-A canary has a column of its own in each table and a target far off, so that its
-gradient is longer than any bound, has one direction whatever the weights are, and meets
-no other record's: the worst record there is.
+Each canary has one column in each table that no other record uses, and a target far
+from all predictions.  Its gradient therefore has a norm above the bound, one direction
+for all weights, and is orthogonal to the gradients of other records.  This is the worst
+case of the privacy analysis.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ from torch import Tensor, nn
 from dpsgd_explorer.accounting import Plan
 
 TABLES = 4
-COLUMNS = 5  # of a table, used by the real records
-RECORDS = 200  # real ones, and the number of test records
+#: Number of columns of a table that the real records use.
+COLUMNS = 5
+#: Number of real training records, and of test records.
+RECORDS = 200
 CANARIES = 2000
-FAR_OFF = -1e6  # a canary's target
-NOISE = 0.1  # of the real targets
-#: Expected size of a batch; half the canaries join.
+#: Target of a canary, far from all predictions.
+CANARY_TARGET = -1e6
+#: Standard deviation of the noise on the real targets.
+TARGET_NOISE = 0.1
+#: Sample rate.
 RATE = 0.1
+#: Expected batch size, if half of the canaries join.
 BATCH_SIZE = round(RATE * (RECORDS + CANARIES / 2))
 STEPS = 60
 EPSILON, DELTA = 4.0, 1e-5
@@ -32,10 +38,10 @@ LEARNING_RATE = 2.0
 
 
 class Tables(nn.Module):
-    """A linear model whose columns are shared out among four tensors of weights.
+    """A linear model whose weights are in four tensors.
 
     Args:
-        columns: Columns of each table.
+        columns: Number of columns of each table.
     """
 
     def __init__(self, columns: int) -> None:
@@ -45,32 +51,33 @@ class Tables(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return one number for each record, [B]; ``x`` is [B, TABLES * columns]."""
+        """Returns one prediction per record: [B, TABLES * columns] -> [B]."""
         parts = x.chunk(TABLES, dim=1)
         columns = [table(part) for table, part in zip(self.tables, parts, strict=True)]
         return torch.cat(columns, dim=1).sum(dim=1)
 
     def weights(self) -> Tensor:
-        """Return a copy of all weights, [TABLES, columns]."""
+        """Returns a copy of all weights, [TABLES, columns]."""
         tables = [cast(nn.Linear, table).weight.detach() for table in self.tables]
         return torch.cat(tables).clone()
 
 
 @dataclass(frozen=True)
 class Task:
-    """Records to learn from and the settings of DP-SGD.
+    """Training and test records, and the settings of DP-SGD.
 
     Attributes:
-        x: Records, [N, TABLES * columns].
-        y: Their targets, [N].
-        test_x: Other records, [RECORDS, TABLES * columns].
-        test_y: Their targets, [RECORDS].
+        x: Training records, [N, TABLES * columns].
+        y: Targets of the training records, [N].
+        test_x: Test records, [RECORDS, TABLES * columns].
+        test_y: Targets of the test records, [RECORDS].
         sample_rate: Probability that a record joins a batch.
-        batch_size: Expected size of a batch, the divisor of the noisy sum.
-        noise_multiplier: Noise std over the clipping bound.
+        batch_size: Expected batch size, the divisor of the noisy sum.
+        noise_multiplier: Standard deviation of the noise, divided by the clipping
+            bound.
         max_grad_norm: Clipping bound.
         learning_rate: Learning rate of plain SGD.
-        steps: Length of the run.
+        steps: Number of steps.
     """
 
     x: Tensor
@@ -86,23 +93,23 @@ class Task:
 
     @property
     def columns(self) -> int:
-        """Columns of a table."""
+        """Number of columns of each table."""
         return self.x.shape[1] // TABLES
 
     def at_rate(self, learning_rate: float) -> Task:
-        """Return the task with another learning rate."""
+        """Returns the task with another learning rate."""
         return replace(self, learning_rate=learning_rate)
 
 
 class CanaryTask(NamedTuple):
-    """A task, and which canaries are among its records, bool [CANARIES]."""
+    """A task, and the membership of each canary, bool [CANARIES]."""
 
     task: Task
     joined: np.typing.NDArray[np.bool_]
 
 
 def plan() -> Plan:
-    """Return the promise that every loop makes."""
+    """Returns the plan whose ε every loop promises."""
     return Plan.create(
         sample_size=round(BATCH_SIZE / RATE),
         expected_batch_size=BATCH_SIZE,
@@ -113,11 +120,11 @@ def plan() -> Plan:
 
 
 def canary_task(seed: int, noise_multiplier: float) -> CanaryTask:
-    """Return the task with the canaries that join it by fair coins.
+    """Returns the task; a fair coin decides whether a canary is a member.
 
     Args:
         seed: Seed of the records and the coins.
-        noise_multiplier: That of ``plan()``.
+        noise_multiplier: Noise multiplier of ``plan()``.
     """
     generator = torch.Generator().manual_seed(seed)
     direction = torch.randn(TABLES * COLUMNS, generator=generator)
@@ -127,7 +134,7 @@ def canary_task(seed: int, noise_multiplier: float) -> CanaryTask:
     crafted = torch.eye(CANARIES)[joined]
     task = Task(
         x=torch.cat([_columns(x, CANARIES), _canaries(crafted)]),
-        y=torch.cat([y, torch.full((len(crafted),), FAR_OFF)]),
+        y=torch.cat([y, torch.full((len(crafted),), CANARY_TARGET)]),
         test_x=_columns(test_x, CANARIES),
         test_y=test_y,
         sample_rate=RATE,
@@ -140,16 +147,17 @@ def canary_task(seed: int, noise_multiplier: float) -> CanaryTask:
 def _real(direction: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     x = torch.randn(RECORDS, TABLES * COLUMNS, generator=generator)
     x /= x.shape[1] ** 0.5
-    return x, x @ direction + NOISE * torch.randn(RECORDS, generator=generator)
+    noise = TARGET_NOISE * torch.randn(RECORDS, generator=generator)
+    return x, x @ direction + noise
 
 
 def _columns(x: Tensor, more: int) -> Tensor:
-    """Return real records with empty columns at the end of each table."""
+    """Returns real records with zero columns at the end of each table."""
     empty = torch.zeros(len(x), more)
     return torch.cat([y for part in x.chunk(TABLES, 1) for y in (part, empty)], dim=1)
 
 
 def _canaries(crafted: Tensor) -> Tensor:
-    """Return canaries with empty columns where the real records have theirs."""
+    """Returns canaries with zeros in the columns of the real records."""
     empty = torch.zeros(len(crafted), COLUMNS)
     return torch.cat([empty, crafted] * TABLES, dim=1)

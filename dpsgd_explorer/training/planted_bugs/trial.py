@@ -1,4 +1,4 @@
-"""A loop put to the test: audited as it runs, and shown to ``PrivacyEngine``."""
+"""The audit of a loop, and the check of the loop by ``PrivacyEngine``."""
 
 from __future__ import annotations
 
@@ -41,19 +41,20 @@ from dpsgd_explorer.training.planted_bugs.task import (
 )
 
 CONFIDENCE = 0.95
-#: Steps after which the bound is computed; every computation takes a second or so.
-AUDITED = (6, 12, 20, 30, 45, STEPS)
-#: Steps that the engine is shown, enough for each of its checks.
-SHOWN_STEPS = 2
-#: Rows of the example that the engine checks the loss with.
-EXAMPLE_ROWS = 8
+#: Steps after which the audit's bound is computed.  Each computation takes about one
+#: second.
+AUDITED_STEPS = (6, 12, 20, 30, 45, STEPS)
+#: Number of steps with the engine attached; all of its checks run within two steps.
+CHECKED_STEPS = 2
+#: Number of records in the engine's example inputs.
+EXAMPLE_RECORDS = 8
 
 
 class AuditPoint(NamedTuple):
     """Lower bound on ε of the steps so far, by the canaries, and the promised ε.
 
     Attributes:
-        step: Steps done.
+        step: Number of steps done.
         epsilon_lower: Lower bound on ε at CONFIDENCE.
         epsilon_promised: ε by the exact accountant.
     """
@@ -64,15 +65,15 @@ class AuditPoint(NamedTuple):
 
 
 class AuditedLoop:
-    """A loop that runs one step at a time, its canaries scored from the weights.
+    """A loop that runs step by step, and whose canaries are scored from the weights.
 
     Args:
         bug: The loop.
         seed: Seed of the records, the coins, the batches and the noise.
 
     Attributes:
-        step: Steps done.
-        error: Message of the error that ended the loop, "" if none did.
+        step: Number of steps done.
+        error: Message of the error that ended the loop; "" without an error.
         scores: Log-likelihood ratios of the canaries, [CANARIES].
     """
 
@@ -90,7 +91,7 @@ class AuditedLoop:
         self._steps: Iterator[float] = bug.module.train(model, self._task)
 
     def advance(self) -> bool:
-        """Take a step; return whether there was one."""
+        """Does a step; returns False if the loop has ended."""
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self._random_state)
             try:
@@ -105,7 +106,7 @@ class AuditedLoop:
         return True
 
     def _score(self, learning_rate: float) -> None:
-        """Add what a step released along each canary's direction."""
+        """Adds the log-likelihood ratio of a step to each canary's score."""
         weights, before = self._tables.weights(), self._weights
         self._weights = weights
         task = self._task
@@ -116,7 +117,7 @@ class AuditedLoop:
         )
 
     def point(self) -> AuditPoint:
-        """Return the bound after the steps so far, at least one."""
+        """Returns the bound on ε after the steps so far; requires at least one step."""
         done = [Phase(self._task.sample_rate, self._task.noise_multiplier, self.step)]
         proven = exact_family_epsilon(
             Scores.of(self.scores, self._joined),
@@ -129,13 +130,13 @@ class AuditedLoop:
 
 
 def refusal(bug: PlantedBug, seed: int) -> str:
-    """Return what ``PrivacyEngine`` says to the loop's model, loss and loader.
+    """Returns the error of ``PrivacyEngine`` for the loop's model, loss and loader.
 
-    The engine does the clipping and the noise itself; a loop that does these wrong has
-    nothing left that it could refuse.
+    The engine clips and adds noise itself, so it cannot reject a loop with bugs in its
+    clipping or noise.
 
     Returns:
-        The message of its error, "" if two steps are taken.
+        Message of the error; "" if the engine accepts the loop.
     """
     promised = plan()
     task, _ = canary_task(seed, promised.noise_multiplier)
@@ -161,29 +162,30 @@ def _attached_steps(bug: PlantedBug, task: Task) -> None:
         plan=replace(plan(), sample_size=len(task.x)),
         max_grad_norm=task.max_grad_norm,
         clipping_fn="Abadi",
-        example_inputs=(task.test_x[:EXAMPLE_ROWS], task.test_y[:EXAMPLE_ROWS]),
+        example_inputs=(task.test_x[:EXAMPLE_RECORDS], task.test_y[:EXAMPLE_RECORDS]),
         loss_fn=loss,
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=task.learning_rate)
     engine.attach(optimizer)
-    own = bug.has_loader
     records = TensorDataset(task.x, task.y)
     batches = (
-        module.batches(task) if own else engine.poisson_loader(records).all_epochs()
+        module.batches(task)
+        if bug.has_loader
+        else engine.poisson_loader(records).all_epochs()
     )
-    for x, y in islice(batches, SHOWN_STEPS):
+    for x, y in islice(batches, CHECKED_STEPS):
         loss(model(x), y).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
 
 
 def seen_by(refused: str, error: str, last: AuditPoint | None) -> str:
-    """Return which check sees a bug, a key of CHECKS.
+    """Returns the check that detects a bug, a key of CHECKS.
 
     Args:
-        refused: From ``refusal``.
-        error: Message of the error that ended the loop.
-        last: After its last step; None if there was none.
+        refused: Result of ``refusal``.
+        error: Message of the error that ended the loop; "" without an error.
+        last: Audit after the loop's last step; None if it did no step.
     """
     if refused:
         return ENGINE

@@ -284,7 +284,7 @@ def test_a_run_says_how_far_its_features_are_while_it_computes_them(
     store, pictures, train, monkeypatch
 ):
     monkeypatch.setattr(silence, "PROGRESS_SECONDS", 0.0)
-    monkeypatch.setattr(features, "PIECE", 2_500)
+    monkeypatch.setattr(features, "CHUNK_ROWS", 2_500)
     logs = []
     for _ in range(2):
         run = store.create(pictures, visitor="ann")

@@ -188,7 +188,7 @@ def test_a_process_that_was_stopped_stops_no_other(tmp_path, monkeypatch):
 
 
 def test_progress_is_told_for_what_is_computed_only(folder, monkeypatch):
-    monkeypatch.setattr(features_module, "PIECE", 8)
+    monkeypatch.setattr(features_module, "CHUNK_ROWS", 8)
     told = []
     features = table(folder)
     features[index(*range(8))]

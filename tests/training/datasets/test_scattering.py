@@ -13,7 +13,7 @@ from dpsgd_explorer.training.datasets import scattering
 from dpsgd_explorer.training.datasets.registry import load
 from dpsgd_explorer.training.datasets.scattering import (
     CHANNELS,
-    CHUNK,
+    CHUNK_PICTURES,
     GROUPS,
     Bank,
     Scattering,
@@ -121,13 +121,13 @@ def test_float32_is_as_good_as_float64_up_to_rounding(digits):
 
 
 def test_features_are_the_channels_normalised_in_groups(digits):
-    channels = SCATTERING.channels(digits[:CHUNK, 0])
-    groups = channels.reshape(CHUNK, GROUPS, -1)
+    channels = SCATTERING.channels(digits[:CHUNK_PICTURES, 0])
+    groups = channels.reshape(CHUNK_PICTURES, GROUPS, -1)
     centred = groups - groups.mean(dim=2, keepdim=True)
     variance = centred.square().mean(dim=2, keepdim=True)
-    expected = (centred / (variance + 1e-5).sqrt()).reshape(CHUNK, -1)
+    expected = (centred / (variance + 1e-5).sqrt()).reshape(CHUNK_PICTURES, -1)
     torch.testing.assert_close(
-        SCATTERING(digits[:CHUNK]), expected, atol=1e-4, rtol=1e-4
+        SCATTERING(digits[:CHUNK_PICTURES]), expected, atol=1e-4, rtol=1e-4
     )
     assert SCATTERING.features == expected.shape[1] == CHANNELS * 49
 
@@ -171,7 +171,7 @@ def test_a_pictures_bits_do_not_depend_on_its_company(digits):
     features = SCATTERING(digits)
     order = torch.randperm(300, generator=torch.Generator().manual_seed(8))
     assert torch.equal(SCATTERING(digits[order]), features[order])
-    for index in ([7], list(range(5, 5 + CHUNK + 1)), [299, 0]):
+    for index in ([7], list(range(5, 5 + CHUNK_PICTURES + 1)), [299, 0]):
         assert torch.equal(SCATTERING(digits[index]), features[index])
 
 
@@ -200,7 +200,7 @@ def test_no_filter_holds_a_number_that_processors_multiply_slowly(side):
 
 
 def test_dropping_the_filters_tails_keeps_the_bits_of_the_features(digits, monkeypatch):
-    monkeypatch.setattr(scattering, "NEGLIGIBLE", 0.0)
+    monkeypatch.setattr(scattering, "MIN_FILTER_ENTRY", 0.0)
     assert torch.equal(Scattering(SIDE)(digits), SCATTERING(digits))
 
 
