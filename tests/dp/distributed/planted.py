@@ -73,7 +73,7 @@ BUGS = {
     "noise before the scatter": lambda: patch.object(
         ShardedSum, "release", noise_before_the_scatter
     ),
-    "no broadcast": lambda: patch.object(Ranks, "secret", own_secret),
+    "no broadcast": lambda: patch.object(Ranks, "broadcast_secret", own_secret),
     "same seed": lambda: patch(
         "dpsgd_explorer.dp.noise.generators.RankNoise", SameNoise
     ),
