@@ -36,6 +36,8 @@ class Kind:
         measured: Names of the results in ``evaluation`` events and the summary.
         title: Its name in lists of runs.
         noun: What a run of it is, with its article.
+        running: What a run of it does while it goes on, as its state.
+        spends: Whether a run spends any of a budget.
         reached: Returns for people what an ``evaluation`` or ``end`` event's data say.
         terms: Returns the terms of the run's ε, from its settings and its steps done.
     """
@@ -46,6 +48,8 @@ class Kind:
     measured: tuple[str, ...]
     title: str
     noun: str
+    running: str
+    spends: bool
     reached: Callable[[dict[str, Any]], str]
     terms: Callable[[Any, int], str]
 
@@ -70,6 +74,8 @@ KINDS = {
             measured=ACCURACY,
             title="Training",
             noun="a training",
+            running="Training",
+            spends=True,
             reached=kind_words.accuracy,
             terms=kind_words.training_terms,
         ),
@@ -80,6 +86,8 @@ KINDS = {
             measured=ERROR,
             title="Linear regression",
             noun="a linear regression",
+            running="Descending",
+            spends=True,
             reached=kind_words.error,
             terms=kind_words.regression_terms,
         ),
@@ -90,6 +98,8 @@ KINDS = {
             measured=("difference",),
             title="Engines compared",
             noun="a comparison of engines",
+            running="Measuring",
+            spends=False,
             reached=kind_words.cost,
             terms=lambda _config, _steps: kind_words.MADE_UP_DATA,
         ),
@@ -100,6 +110,8 @@ KINDS = {
             measured=BOUNDS,
             title="Loop audited",
             noun="an audit of a training loop with a planted bug",
+            running="Auditing",
+            spends=False,
             reached=kind_words.proven,
             terms=lambda _config, _steps: kind_words.MADE_UP_DATA,
         ),
@@ -110,6 +122,8 @@ KINDS = {
             measured=ACCURACY,
             title="Blind search",
             noun="a blind search for settings",
+            running="Searching",
+            spends=True,
             reached=kind_words.accuracy,
             terms=kind_words.search_terms,
         ),
@@ -120,6 +134,8 @@ KINDS = {
             measured=("area",),
             title="Attack on membership",
             noun="an attack on membership",
+            running="Attacking",
+            spends=True,
             reached=kind_words.guessed,
             terms=kind_words.attack_terms,
         ),

@@ -1,11 +1,13 @@
 """The table of kinds: settings say which, and each brings what carries it out."""
 
+from dataclasses import fields
+
 import pytest
 
 from dpsgd_explorer import experiments
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments import kinds
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.kinds import KINDS, Kind
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import timing as measuring
@@ -73,3 +75,16 @@ def test_an_unknown_kind_is_refused_with_those_there_are(name):
 def test_what_is_no_object_is_refused_as_such(values):
     with pytest.raises(ConfigError, match="an object of settings"):
         kinds.parse(values)
+
+
+@pytest.mark.parametrize("word", [field.name for field in fields(Kind)])
+def test_a_kind_lacks_no_word(word):
+    """No field has a default, so a kind without one is a type error."""
+    known = KINDS["training"]
+    others = {
+        field.name: getattr(known, field.name)
+        for field in fields(Kind)
+        if field.name != word
+    }
+    with pytest.raises(TypeError, match=f"missing 1 .* argument: '{word}'"):
+        Kind(**others)

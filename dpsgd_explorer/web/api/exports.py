@@ -23,7 +23,6 @@ from pydantic import BaseModel, ConfigDict
 from dpsgd_explorer import __version__
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import RunNotFoundError
-from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.web.api.answer_cache import QUEUES
@@ -85,8 +84,8 @@ def as_csv(run: Run, log: Log) -> Iterator[str]:
     a step is none either: its status is "counted", and the budget stands beside it.
     """
     view = VIEWS[run.kind]
-    columns = (*SPENT, *KINDS[run.kind].measured, *view.more)
-    terms = view.terms(run.config).model_dump() if view.spends else {}
+    columns = (*SPENT, *view.kind.measured, *view.more)
+    terms = view.terms(run.config).model_dump() if view.kind.spends else {}
     if terms.get("accountant") == FILTER:
         terms |= {"status": COUNTED, "budget": run.config["filter_epsilon"]}
     outside = [f"not_private_{name}" for name in view.diagnostics]

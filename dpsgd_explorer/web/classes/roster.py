@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.classes.records import Class, RosterRow, names_of
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.forms.fields import FormField
@@ -56,7 +57,7 @@ class Entry:
     def state(self) -> str:
         """Its state in a word."""
         if self.run.state == "running":
-            return VIEWS[self.run.kind].running
+            return KINDS[self.run.kind].running
         return STATE_WORDS[self.run.state]
 
     @property

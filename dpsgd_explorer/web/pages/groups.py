@@ -159,7 +159,7 @@ def _setup(config: TrainingConfig) -> str:
 
 def _member(group: RunGroup, config: TrainingConfig, run: GroupMember) -> MemberRow:
     view = VIEWS[run.kind]
-    state = view.running if run.state == RUNNING else STATE_WORDS[run.state]
+    state = view.kind.running if run.state == RUNNING else STATE_WORDS[run.state]
     text, number = _value(group, config)
     return MemberRow(run, state, view.result(run.summary), text, number)
 

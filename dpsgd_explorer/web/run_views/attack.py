@@ -9,6 +9,7 @@ from typing import Any, Self
 from markupsafe import Markup
 
 from dpsgd_explorer.experiments.attack_config import DELTA, POOL, AttackConfig
+from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.web.figures.attack_record import record_name, record_picture
 from dpsgd_explorer.web.figures.attack_roc import (
     ATTACKS,
@@ -29,8 +30,6 @@ from dpsgd_explorer.web.run_views.base import (
     Settings,
     Summary,
 )
-
-ATTACKING = "Attacking"
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ def plan_of(config: AttackConfig) -> dict[str, Any]:
     return {
         "private": True,
         "delta": config.delta,
-        "running": ATTACKING,
+        "running": KINDS[config.kind].running,
         "unit": "training",
         "steps": config.planned_steps,
         "last_step": config.planned_steps,
@@ -162,7 +161,6 @@ class AttackView(RunView):
     )
     more = ("target", "attack", "area", "above", "beyond")
     missing = "–"
-    running = ATTACKING
     titled = frozenset({"kind", "dataset", "target_epsilon"})
 
     def title(self, config: Settings) -> str:

@@ -1,4 +1,4 @@
-"""How the runs of one kind are shown and taken away; ``run_kinds`` has one a kind."""
+"""How the runs of one kind are shown and exported; ``registry`` has one per kind."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.kinds import KINDS, Kind
 from dpsgd_explorer.web.figures.run_charts.standing import Standing
 from dpsgd_explorer.web.forms.fields import FormField, form_fields
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
@@ -38,20 +40,31 @@ class RunView(ABC):
         columns: Columns of a report's table: name in an evaluation, head, format.
         more: Further names in its events that go into a table.
         missing: How a report prints a value that is not there.
-        running: What a run that goes on is said to do.
-        spends: Whether a run spends any of a budget.
         titled: Settings that the title says, or that need not be said.
     """
 
-    template: ClassVar[str]
-    config: ClassVar[type[RunConfig]]
     diagnostics: ClassVar[tuple[str, ...]] = ()
-    columns: ClassVar[tuple[tuple[str, str, str], ...]]
     more: ClassVar[tuple[str, ...]] = ()
     missing: ClassVar[str] = "∞"
-    running: ClassVar[str] = "Training"
-    spends: ClassVar[bool] = True
     titled: ClassVar[frozenset[str]] = frozenset({"kind"})
+
+    # Abstract, so that a view without one of them is a type error.
+    @property
+    @abstractmethod
+    def template(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def config(self) -> type[RunConfig]: ...
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[tuple[str, str, str], ...]: ...
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The kind of run that it shows."""
+        return KINDS[self.config.model_fields["kind"].default]
 
     @abstractmethod
     def title(self, config: Settings) -> str:

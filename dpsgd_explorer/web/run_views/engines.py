@@ -9,6 +9,7 @@ from dpsgd_explorer.experiments.engines_config import (
     ORDINARY,
     EnginesConfig,
 )
+from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.run_views.base import (
     PRINTED,
@@ -20,14 +21,13 @@ from dpsgd_explorer.web.run_views.base import (
 )
 
 MIB = 2**20
-MEASURING = "Measuring"
 
 
 def plan_of(config: EnginesConfig) -> dict[str, Any]:
     """Return what is going to be measured on what."""
     return {
         "private": False,
-        "running": MEASURING,
+        "running": KINDS[config.kind].running,
         "steps": config.planned_steps,
         "last_step": config.planned_steps,
         "contenders": list(CONTENDERS),
@@ -71,8 +71,6 @@ class EnginesView(RunView):
         "refused",
     )
     missing = "–"
-    running = MEASURING
-    spends = False
     titled = frozenset({"kind", "model", "width", "batch_size", "sequence_length"})
 
     def title(self, config: Settings) -> str:

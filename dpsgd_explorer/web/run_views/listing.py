@@ -224,7 +224,7 @@ def row_of(run: Run, before: Run | None, visitor: str, title: str = "") -> RunRo
     return RunRow(
         summary,
         title,
-        view.running if run.state == "running" else STATE_WORDS[run.state],
+        view.kind.running if run.state == "running" else STATE_WORDS[run.state],
         view.result(run.summary),
         None if differing is None else differing[:CHANGES_SHOWN],
         max(0, len(differing or []) - CHANGES_SHOWN),
@@ -281,4 +281,4 @@ def _words(run: Run, title: str, note: str) -> str:
         for name, field in view.fields.items()
         if config[name] is not None
     ]
-    return "\n".join([title, note, KINDS[run.kind].title, *settings]).lower()
+    return "\n".join([title, note, view.kind.title, *settings]).lower()

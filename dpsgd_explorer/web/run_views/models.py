@@ -282,7 +282,7 @@ def links(run_id: str) -> dict[str, str]:
 def privacy_of(run: Run) -> Epsilon | None:
     """Return what a run has spent; None until it has ended, or if it uses no data."""
     view, told = VIEWS[run.kind], run.summary
-    if not told or not view.spends:
+    if not told or not view.kind.spends:
         return None
     if run.is_refuted:
         return view.spent(None, run.config, NOT_PRIVATE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
 from dpsgd_explorer.web.content.planted_bugs import checks, exhibits, promise
 from dpsgd_explorer.web.questions.rounding import limit, proven
@@ -17,15 +18,13 @@ from dpsgd_explorer.web.run_views.base import (
     chart,
 )
 
-AUDITING = "Auditing"
-
 
 def plan_of(config: PlantedBugConfig) -> dict[str, Any]:
     """Return what the loop promises, and what the page says of it."""
     exhibit = exhibits()[config.loop]
     return {
         "private": False,
-        "running": AUDITING,
+        "running": KINDS[config.kind].running,
         "steps": config.planned_steps,
         "last_step": config.planned_steps,
         "promise": promise(),
@@ -45,8 +44,6 @@ class PlantedBugView(RunView):
     )
     more = ("epsilon_lower", "epsilon_promised")
     missing = "–"
-    running = AUDITING
-    spends = False
     titled = frozenset({"kind", "loop"})
 
     def title(self, config: Settings) -> str:

@@ -27,7 +27,6 @@ from dpsgd_explorer.web.run_views.base import (
     chart,
 )
 
-DESCENDING = "Descending"
 RELATIONS = {
     "add_or_remove_one": "add or remove one record",
     "replace_one": "replace one record",
@@ -89,7 +88,6 @@ class RegressionView(RunView):
         ("mse_low", "5 %", "{:.4f}"),
         ("mse_high", "95 %", "{:.4f}"),
     )
-    running = DESCENDING
     titled = frozenset({"kind", "steps", "noise_multiplier", "target_epsilon"})
 
     def title(self, config: Settings) -> str:
@@ -136,7 +134,7 @@ class RegressionView(RunView):
         return {
             "plan": {
                 "private": True,
-                "running": DESCENDING,
+                "running": self.kind.running,
                 "status": status(config.learning_rate),
                 "steps": steps,
                 "last_step": steps,

@@ -36,7 +36,6 @@ class SearchView(TrainingView):
     )
     more = ("trained",)
     missing = "–"
-    running = "Searching"
     titled = TrainingView.titled | {"learning_rate"}
 
     @property

@@ -105,7 +105,7 @@ class TrainingView(RunView):
     """Runs of kind "training"."""
 
     template = "runs/training.html"
-    config: ClassVar[type[TrainingConfig]] = TrainingConfig
+    config: type[TrainingConfig] = TrainingConfig
     diagnostics: ClassVar[tuple[str, ...]] = (
         "loss",
         "clipped_fraction",
@@ -113,7 +113,7 @@ class TrainingView(RunView):
         "batch_size",
         "non_finite",
     )
-    columns: ClassVar[tuple[tuple[str, str, str], ...]] = (
+    columns: tuple[tuple[str, str, str], ...] = (
         ("test_accuracy", "test accuracy", "{:.2%}"),
         ("test_loss", "test loss", "{:.4f}"),
     )

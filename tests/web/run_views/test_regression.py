@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dpsgd_explorer.accounting import Odometer
-from dpsgd_explorer.experiments.kinds import KINDS, parse, start
+from dpsgd_explorer.experiments.kinds import parse, start
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.web.figures.error_axes import ErrorAxes
 from dpsgd_explorer.web.http.assets import FRONT_DIR
@@ -38,10 +38,6 @@ def descended(client, store):
     """A descent of ``client`` that was really made."""
     run_id = client.post(RUNS, json=DESCENT).json["id"]
     return ended(store, run_id, list(start(parse(DESCENT)).events()))
-
-
-def test_every_kind_can_be_shown():
-    assert VIEWS.keys() == KINDS.keys()
 
 
 def test_a_launch_is_stored_with_every_setting(client):

@@ -58,7 +58,7 @@ def report(
         styles=_styles(),
         statement=statement(run, spent, phases) if run.kind == DEFAULT_KIND else "",
         title=run.name or view.subject(run.config),
-        spends=view.spends,
+        spends=view.kind.spends,
         is_changed=bool(changes_of(phases)),
         privacy=spent,
         audit=AuditWords.of(run),
@@ -100,7 +100,7 @@ def _chart(figure: dict[str, Any], index: int) -> str:
 def _row(view: RunView, run: Run, point: dict[str, Any]) -> list[str]:
     """Return what was reached at one point, as printed; an infinite value is ∞."""
     spent = []
-    if view.spends:
+    if view.kind.spends:
         spent = [view.spent(point["epsilon"], run.config).epsilon_text]
     reached = (
         view.missing
