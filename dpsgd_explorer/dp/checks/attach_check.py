@@ -1,4 +1,4 @@
-"""Decides before which passes the safety check runs."""
+"""Decides before which forward passes the safety check runs."""
 
 from __future__ import annotations
 
@@ -18,39 +18,41 @@ from dpsgd_explorer.dp.modules.structure import Structure
 
 log = logging.getLogger(__name__)
 
-#: Standard deviations of a batch's size above its mean: 1e-9 of all draws are larger.
-DEVIATIONS = 6
-#: Verified structures that are stored: a hook that comes and goes is checked once.
-MOST_CHECKED = 4
+#: Distance of the likely largest batch size from the mean, in standard deviations.  A
+#: Poisson batch is larger with probability 1e-9.
+MAX_SIZE_DEVIATIONS = 6
+#: Number of verified structures that are stored.  A module that changes between a few
+#: structures, for example by a hook that comes and goes, is checked once for each.
+MAX_STRUCTURES = 4
 
 
-def likely_size(expected: float, most: int | None) -> int:
-    """Return the largest size of a Poisson batch, or of a part, that is likely.
+def likely_size(expected: float, max_size: int | None) -> int:
+    """Returns the largest likely number of samples of one forward pass.
 
-    256 expected samples give 352: 256 + 6 * 16.
+    Worked example: 256 expected samples give 256 + 6 * 16 = 352.
 
     Args:
-        expected: Expected size of a batch, as the sample rate times the data set.
-        most: Most samples per part, if batches are split.
+        expected: Expected size of a Poisson batch: sample rate times number of records.
+        max_size: Maximum number of samples per part of a batch; None without parts.
     """
-    largest = math.ceil(expected + DEVIATIONS * math.sqrt(expected))
-    return largest if most is None else min(largest, most)
+    largest = math.ceil(expected + MAX_SIZE_DEVIATIONS * math.sqrt(expected))
+    return largest if max_size is None else min(largest, max_size)
 
 
 class PassCheck:
     """Checks a module before its first pass, and again when a pass is not covered.
 
-    A pass is not covered when the module's structure has changed, or when its batch is
-    larger than any before: then the part at a real batch's size runs again.  A failed
-    check runs again before the next pass.
+    A pass is not covered if the module's structure has changed since the check, or if
+    its batch is larger than all checked batches; then only the comparison at the size
+    of a real batch runs again.  A failed check runs again before the next pass.
 
     Args:
-        gradient_engine: Computes the per-sample gradients.
-        clipper: Clips them.
-        ranks: The processes whose passes go together, as those of a sharded module: a
-            check is then made by all, at the size of the largest batch.
-        likely_size: Largest batch that will probably be drawn, or the largest part of
-            one: the first check is made at that size.
+        gradient_engine: The engine that computes the per-sample gradients.
+        clipper: The clipper of these gradients.
+        ranks: The processes that run every pass together, such as the ranks of a
+            sharded module.  All of them run the check, at their largest batch size.
+        likely_size: Largest likely number of samples of a pass.  The first check has
+            at least this size.
     """
 
     def __init__(
@@ -67,7 +69,17 @@ class PassCheck:
         self._checked: list[tuple[Structure, int]] = []
 
     def __call__(self, args: Any, kwargs: Any, size: int, **loss: Any) -> None:
-        """Run the checks that a pass with these inputs, of B samples, still needs."""
+        """Runs the checks that a pass still needs.
+
+        Args:
+            args: Positional arguments of the module.
+            kwargs: Keyword arguments of the module.
+            size: Number of samples, B.
+            **loss: ``loss_fn`` and ``targets`` of SafetyCheck, to check the loss too.
+
+        Raises:
+            UnsupportedModuleError: a check failed.
+        """
         size = self._ranks.largest(size)
         largest = self._largest()
         if not loss and largest is not None and size <= largest:
@@ -79,19 +91,19 @@ class PassCheck:
         if loss or largest is None:
             refuse_by_kind(self._gradient_engine.module)
             SafetyCheck(*self._arguments(args, kwargs), **loss).run()
-            release_memory()  # no later pass fills its blocks
+            release_memory()  # later passes have other sizes
             largest = SAMPLES
         largest = max(size, self._likely_size, largest)
         if largest > SAMPLES:
             RealSizeCheck(*self._arguments(args, kwargs), size=largest, **loss).run()
-        release_memory()  # later passes have other sizes
+        release_memory()
         self._remember(largest)
 
     def _arguments(self, args: Any, kwargs: Any) -> tuple[Any, ...]:
         return self._gradient_engine, self._clipper, args, kwargs, self._ranks
 
     def _largest(self) -> int | None:
-        """Return the largest verified batch size of the present structure, or None."""
+        """Returns the largest checked batch size of the present structure, or None."""
         if self._gradient_engine.verified is not None:
             return self._checked[0][1]
         for i, (structure, largest) in enumerate(self._checked):
@@ -104,5 +116,5 @@ class PassCheck:
     def _remember(self, largest: int) -> None:
         structure = Structure(self._gradient_engine.module)
         others = [entry for entry in self._checked if not entry[0].holds()]
-        self._checked = [(structure, largest), *others[: MOST_CHECKED - 1]]
+        self._checked = [(structure, largest), *others[: MAX_STRUCTURES - 1]]
         self._gradient_engine.verified = structure

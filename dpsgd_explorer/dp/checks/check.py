@@ -1,22 +1,25 @@
-"""The safety check: measures on random inputs whether samples mix.
+"""The safety check: measures on random inputs whether a model mixes samples.
 
-Such a check can refute, not prove: a mixture that random inputs do not show stays.
+DP-SGD clips the gradient of each sample.  Clipping bounds a sample's influence only if
+no other sample's gradient depends on that sample.  The types of the layers do not show
+such a dependence: a frozen batch norm mixes samples, and so may three lines of a user's
+forward.  The check therefore compares gradients, on random inputs that are independent
+of the data.  It requires four conditions:
 
-DP-SGD clips each sample's own gradient.  That bounds a sample's influence only if no
-other sample's gradient depends on it.  The types of layers do not show it (a frozen
-batch norm mixes samples, and so may three lines of a user's forward), so the gradients
-themselves are compared, on random inputs that are independent of the data:
+1. If all samples but i change, the gradient of sample i stays equal.  No stored value
+   of the module depends on the samples.  (Modules are in training mode.)
+2. Gradients and stored values do not depend on the number of samples.  So the loss has
+   the reduction ``loss_reduction``.  (Random draws have their expected values, since
+   batches of two sizes would draw different masks.)
+3. The per-sample gradients add up to the gradients of autograd.
+4. No clipped gradient has a norm above the clipping bound.
 
-1. the gradient of sample i stays the same when all others change, and nothing that
-   the module stores depends on the samples (modules in training mode);
-2. neither depends on the number of samples, so the loss is reduced as
-   ``loss_reduction`` says (random draws at their means, since another size draws other
-   masks);
-3. the gradients add up to autograd's;
-4. no clipped sample is longer than the bound.
+The check can refute these conditions, but not prove them: it misses a dependence that
+random inputs do not show.
 
-Gradients are made layer by layer.  Where the model is sharded all ranks make the check
-together, with equal inputs, and each compares what it stores of the sums.
+Gradients are computed layer by layer, which limits the memory.  For a sharded model all
+ranks run the check together, with equal inputs, and each rank compares its shard of the
+sums.
 """
 
 from __future__ import annotations
@@ -49,11 +52,11 @@ from dpsgd_explorer.dp.checks.gradient_parts import (
 from dpsgd_explorer.dp.checks.loss.target import TargetCheck
 from dpsgd_explorer.dp.checks.mixing_module import describe_mixing
 from dpsgd_explorer.dp.checks.passes import (
-    FAILURES,
+    MODULE_ERRORS,
     TOLERANCE,
     CheckPasses,
     compare_sizes,
-    explained,
+    explained_errors,
     widened,
 )
 from dpsgd_explorer.dp.distributed.sharding import (
@@ -69,27 +72,31 @@ from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
 from dpsgd_explorer.errors import MixedLossError, UnsupportedModuleError
 
-#: Norms up to this may be nothing but the bound of what underflow takes off a norm.
-LEAST_NORM = 1e-12
-#: Standard deviation of the rows that change: large, so that a weak mix shows.
-OTHERS_SCALE = 10.0
+#: Smallest norm that may decide the clipping bound of the check.  A smaller norm may
+#: consist of the bound on underflow alone, which norms include.
+MIN_NORM = 1e-12
+#: Standard deviation of the samples that replace others.  It is larger than the 1 of
+#: the first batch, so that a weak dependence on other samples exceeds round-off.
+OTHERS_STD = 10.0
 
 
 class SafetyCheck(CheckPasses):
-    """Measures one module under one gradient engine, and restores its state.
+    """Checks one module under one gradient engine, and restores the module's state.
 
     Args:
-        gradient_engine: Computes the per-sample gradients; started.
-        clipper: Clips them.
-        args, kwargs: A call of the module; only shapes and dtypes are read.
-        ranks: The processes that make the check together.
-        loss_fn: ``loss_fn(outputs, targets)``; without it the outputs are checked
-            under a random linear loss, and the loss itself is not checked.
-        targets: The loss function's second argument; only shape and dtype are read.
+        gradient_engine: A started engine, which computes the per-sample gradients.
+        clipper: The clipper of these gradients.
+        args, kwargs: Arguments of a call of the module; only shapes and dtypes are
+            read.
+        ranks: The processes that run the check together.
+        loss_fn: ``loss_fn(outputs, targets)``; if None, the outputs are checked under a
+            random linear loss, and the user's loss is not checked.
+        targets: An example of the second argument of ``loss_fn``; only shapes and
+            dtypes are read.
     """
 
     def run(self) -> None:
-        """Raise UnsupportedModuleError unless all four conditions hold."""
+        """Raises UnsupportedModuleError unless all four conditions hold."""
         self._gradient_engine.input_rows.forget()
         with self._session():
             call = self._random_call(SEED)
@@ -104,7 +111,8 @@ class SafetyCheck(CheckPasses):
             self._module.eval()
             self._check_targets(call)
             self._check_size(call, targets)
-            # A sample that runs alone draws other numbers than in autograd's batch.
+            # An engine that runs one sample at a time draws other numbers than autograd
+            # in one batch.  Only expected values agree.
             alone = self._gradient_engine.runs_alone
             with self._draws.at(None if alone else self._draws.pattern):
                 samples = self._samples(call, targets)
@@ -114,7 +122,7 @@ class SafetyCheck(CheckPasses):
     def _check_independence(self, call: Any, targets: Any) -> None:
         self._module.train()  # statistics are often stored in training mode only
         samples, changes = self._samples_and_changes(call, targets)
-        other = self._random_call(SEED + 1, scale=OTHERS_SCALE)
+        other = self._random_call(SEED + 1, scale=OTHERS_STD)
         moved = probe_inputs.rotated(targets)
         calls = {i: probe_inputs.keep_row(call, other, i) for i in range(SAMPLES)}
         for i, changed in calls.items():
@@ -125,10 +133,11 @@ class SafetyCheck(CheckPasses):
                 raise UnsupportedModuleError(self._mixing_refusal(call, calls))
 
     def _check_extreme_draws(self, call: Any, targets: Any) -> None:
-        """Check independence where numbers that the module draws are extreme."""
-        other = self._random_call(SEED + 1, scale=OTHERS_SCALE)
+        """Checks independence with the module's random draws at extreme values."""
+        other = self._random_call(SEED + 1, scale=OTHERS_STD)
         moved = probe_inputs.rotated(targets)
-        # In batch j row j is another one; two batches share the row that is in neither.
+        # Batch j has another row j.  Of three batches, j and k share row i, and differ
+        # in all others.
         batches = [
             (
                 probe_inputs.keep_row(other, call, j),
@@ -137,7 +146,7 @@ class SafetyCheck(CheckPasses):
             for j in range(SAMPLES)
         ]
         for pattern in patterns(self._draws.numbers):
-            # Gradients of extreme draws may be infinite; training leaves them out.
+            # Extreme draws may make gradients infinite; training drops such gradients.
             with self._draws.at(pattern), suppress(NotFiniteError):
                 self._compare_batches(batches, pattern)
 
@@ -154,20 +163,20 @@ class SafetyCheck(CheckPasses):
                 )
 
     def _check_ignored_labels(self, call: Any, targets: Any) -> None:
-        """Check independence with some labels ignored, if the module takes labels."""
+        """Checks independence with some labels ignored, if the module takes labels."""
         if not self._labels or any(leaf.is_cuda for leaf in tensors_of(call)):
-            return  # on a GPU a bad index would end the process's use of the device
-        some = probe_inputs.with_ignored(call, self._labels)
-        # Where the loss shows that it is weighted, such a batch is refused in training.
+            return  # an index error on a GPU makes the device unusable to the process
+        ignored = probe_inputs.with_ignored(call, self._labels)
+        # If the graph shows a weighted mean, training rejects a batch with such labels.
         with suppress(MixedLossError):
-            self._check_independence(some, targets)
+            self._check_independence(ignored, targets)
 
     def _check_targets(self, call: Any) -> None:
-        """Measure the loss alone, with targets of all classes and ignored ones."""
+        """Checks the loss alone, with targets of all classes and ignored targets."""
         if self._loss_fn is None:
             return
         outputs, others = map(self._outputs, (call, self._random_call(SEED + 1)))
-        with explained(self._gradient_engine):
+        with explained_errors(self._gradient_engine):
             TargetCheck(
                 self._loss_fn,
                 outputs,
@@ -179,7 +188,7 @@ class SafetyCheck(CheckPasses):
             ).run()
 
     def _check_size(self, call: Any, targets: Any) -> None:
-        """Compare two sizes in training mode, with random draws at their means."""
+        """Compares two batch sizes in training mode, with expected random draws."""
         self._module.train()
         with self._draws.at(None):
             samples, changes = self._samples_and_changes(call, targets)
@@ -195,29 +204,29 @@ class SafetyCheck(CheckPasses):
         named = {n: p for n, p in self._module.named_parameters() if p.requires_grad}
         expected = self._reference(call, targets, named)
         largest = 0.0
-        apart = dict.fromkeys(named, 0.0)
+        errors = dict.fromkeys(named, 0.0)
         reached: set[str] = set()
         for name, total in self._sums(samples):
             reached.add(name)
             largest = max(largest, largest_entry(total))
-            own, reference = (
+            shard, reference = (
                 stored_part(total, named[name], self._ranks),
                 expected[name],
             )
-            difference = (
-                largest_entry(own)
+            error = (
+                largest_entry(shard)
                 if reference is None
-                else largest_difference(own, reference)
+                else largest_difference(shard, reference)
             )
-            if not difference <= apart[name]:  # NaN too
-                apart[name] = difference
+            if not error <= errors[name]:  # also if the error is NaN
+                errors[name] = error
         if not math.isfinite(largest):
             raise NotFiniteError
         for name, reference in expected.items():
             if reference is not None and name not in reached:
-                apart[name] = largest_entry(reference)  # of no layer's own forward
+                errors[name] = largest_entry(reference)  # used outside of any layer
         limit = self._tolerance * largest
-        wrong = [i for i, name in enumerate(named, 1) if not apart[name] <= limit]
+        wrong = [i for i, name in enumerate(named, 1) if not errors[name] <= limit]
         worst = self._ranks.largest(wrong[0] if wrong else 0)  # on any rank
         if worst:
             alone = self._gradient_engine.runs_alone
@@ -233,7 +242,7 @@ class SafetyCheck(CheckPasses):
             )
 
     def _suspect(self, parameter: str) -> str:
-        """Return the first cause to consider: a registered rule of the parameter."""
+        """Returns the most likely cause, a layer rule of the user; "" without one."""
         layer = parameter.rpartition(".")[0]
         kind = _registered(self._gradient_engine.rules.get(layer))
         return (
@@ -241,13 +250,16 @@ class SafetyCheck(CheckPasses):
         )
 
     def _suspects(self) -> str:
-        """Return the classes of the registered rules; without them, of some rule."""
+        """Returns the layer rules that the user registered, in words."""
         rules = self._gradient_engine.rules.values()
         kinds = sorted({kind for rule in rules if (kind := _registered(rule))})
         return f"the layer rule {' or '.join(kinds)}" if kinds else "a layer rule"
 
     def _sums(self, samples: Samples) -> Iterator[tuple[str, Tensor]]:
-        """Yield each parameter's gradient of the loss, by both paths of its rule."""
+        """Yields the gradient of the loss for each parameter, twice.
+
+        A layer rule computes it by weighted sums and by materialized gradients.
+        """
         parameters = self._gradient_engine.parameters()
         weights = dict.fromkeys(parameters, torch.ones(SAMPLES))
         scale = self._gradient_engine.gradient_scale(SAMPLES)
@@ -260,21 +272,21 @@ class SafetyCheck(CheckPasses):
     def _reference(
         self, call: Any, targets: Any, named: dict[str, nn.Parameter]
     ) -> dict[str, Tensor | None]:
-        """Return autograd's gradients by name; in float32 where the model is in less.
+        """Returns the gradients of autograd by name, in float32 if possible.
 
-        torch's own sums over positions in bfloat16 are further from the truth than any
-        tolerance that would still show a mistake.
+        Torch sums bfloat16 gradients over positions in bfloat16.  Their round-off is
+        larger than any tolerance that would still show a mistake.
         """
-        with self._unwatched():
+        with self._without_engine():
             reshard(self._module)
             if self._tolerance > TOLERANCE and not is_sharded(self._module):
-                # A module that converts to a dtype by itself cannot run in another.
-                with suppress(*FAILURES):
+                # A module whose forward converts to a fixed dtype may fail in float32.
+                with suppress(*MODULE_ERRORS):
                     return self._wide_reference(call, targets, named)
             with self._pass(call):
                 loss = self._loss(called(self._module, call), call, targets)
-                found = gradients_of(loss, [*named.values()])
-        return dict(zip(named, found, strict=True))
+                gradients = gradients_of(loss, [*named.values()])
+        return dict(zip(named, gradients, strict=True))
 
     def _wide_reference(
         self, call: Any, targets: Any, named: dict[str, nn.Parameter]
@@ -289,30 +301,31 @@ class SafetyCheck(CheckPasses):
             run = partial(functional_call, self._module, values | trained)
             outputs = called(run, call)
             loss = self._loss(outputs, call, targets)
-            found = gradients_of(loss, [*trained.values()])
-        return dict(zip(named, found, strict=True))
+            gradients = gradients_of(loss, [*trained.values()])
+        return dict(zip(named, gradients, strict=True))
 
     def _check_sensitivity(self, samples: Samples) -> None:
-        # Half of the smallest norm: every sample is shortened, so every norm is tested.
+        # The bound is half of the smallest norm: every sample is clipped, so the check
+        # tests every norm.
         squared = joined(map(squared_norms_of, samples))
         norms = self._clipper.norms(squared)
-        measured = norms[norms > LEAST_NORM]
+        measured = norms[norms > MIN_NORM]
         bound = float(measured.min()) / 2 if len(measured) else 1.0
         factors = self._clipper.with_bound(bound).factors(squared, norms)
         for i in range(SAMPLES):
             row = slice(i, i + 1)
             weights = {unit: factor[row] for unit, factor in factors.items()}
             sample = chosen(samples, range(SAMPLES)[row])
-            lengths = [
+            clipped_norms = [
                 float(torch.linalg.vector_norm(total))
                 for totals in self._weighted(sample, weights)
                 for total in totals.values()
             ]
-            length = math.hypot(*lengths) / bound
-            if not length <= 1 + self._tolerance:
+            ratio = math.hypot(*clipped_norms) / bound
+            if not ratio <= 1 + self._tolerance:
                 raise UnsupportedModuleError(
                     "a clipped gradient must not be longer than max_grad_norm, got "
-                    f"{length:.3g} times the bound: {self._suspects()} is wrong."
+                    f"{ratio:.3g} times the bound: {self._suspects()} is wrong."
                 )
 
     def _weighted(
@@ -322,20 +335,21 @@ class SafetyCheck(CheckPasses):
         return weighted_parts(samples, weights, parameters)
 
     def _samples_and_changes(self, call: Any, targets: Any) -> tuple[Samples, Changes]:
-        """Return the gradients of a pass and its changes of the module's state."""
+        """Returns the gradients of a pass, and its changes to stored values."""
         samples = self._samples(call, targets)
         return samples, self._state.changes()
 
     def _same_rows(self, first: Samples, second: Samples, rows: Iterable[int]) -> bool:
-        """Whether two passes' gradients of some samples are equal, but for rounding."""
-        largest, apart = [0.0], [0.0]
+        """Returns True if two passes have equal gradients of rows, up to round-off."""
+        entries, errors = [0.0], [0.0]
         parameters = self._gradient_engine.parameters()
-        for i in rows:  # one after the other: a row is as large as the model
-            one, other = (chosen(each, range(i, i + 1)) for each in (first, second))
-            for entry, difference in differences(one, other, parameters):
-                largest.append(entry)
-                apart.append(difference)
-        return max(apart) <= self._tolerance * max(largest)
+        # One row at a time: the gradient of a row has the size of the model.
+        for i in rows:
+            row, other_row = (chosen(p, range(i, i + 1)) for p in (first, second))
+            for entry, error in differences(row, other_row, parameters):
+                entries.append(entry)
+                errors.append(error)
+        return max(errors) <= self._tolerance * max(entries)
 
     def _mixing_refusal(
         self, call: Any, calls: Mapping[int, Any], pattern: Pattern | None = None
@@ -344,7 +358,7 @@ class SafetyCheck(CheckPasses):
 
 
 def _registered(rule: object) -> str | None:
-    """Return the class of a rule from outside of this package; None for other rules."""
+    """Returns the class of a layer rule from outside of this package, or None."""
     kind = type(rule)
     is_ours = kind.__module__.partition(".")[0] in {"builtins", "dpsgd_explorer"}
     return None if is_ours else kind.__name__

@@ -1,16 +1,17 @@
-"""Sets the draws of random operations, instead of leaving them to chance.
+"""Sets the random numbers that a module draws, for the passes of the safety check.
 
-A coin that a module tosses once for the whole batch decides whether samples mix.  A
-check that leaves it to chance sees one side of it.  So the safety check sets draws:
+One number that a module draws for the whole batch may decide whether samples mix, as in
+"mixup for half of the batches".  A check with ordinary draws would see one side only.
+The safety check therefore sets draws, in two ways:
 
-- *extreme*: numbers drawn once for a whole batch are at an end of their range, those of
-  each sample as drawn; in further passes those of each sample are;
-- *expected*: all have their expected value.  Batches of different sizes draw different
-  masks, so in training mode a sample's gradients differ at two sizes; with expected
-  values they must be equal.
+- *Extreme* draws are at an end of their range, or at a point inside, by a ``Pattern``.
+- *Expected* draws have their expected value.  Batches of two sizes draw different
+  masks, so in training mode a sample's gradient differs between them.  With expected
+  draws the gradients must be equal.
 
-A permutation moves all elements in most passes, so that mixing by it shows.  It may
-also decide whether samples mix, so some passes use other orders, the sorted one too.
+A permutation moves every element in most passes, so that mixing by it shows.  A
+permutation may also decide whether samples mix, so it has another order in some passes,
+and is sorted in one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpsgd_explorer.dp.checks.draw_ends import (
     ENDS,
-    UNEVEN,
+    VALUE_DEPENDENT_DRAWS,
     Arguments,
     expected,
     is_joint,
@@ -41,40 +42,46 @@ from dpsgd_explorer.dp.checks.draw_patterns import (
     HIGH,
     INSIDE,
     LOW,
-    MOST_DRAWS,
-    MOST_OWN_DRAWS,
+    MAX_DRAWS,
+    MAX_PER_SAMPLE_DRAWS,
     ODD_LOW,
     ODD_ORDERED,
     Pattern,
-    own_number,
+    per_sample_number,
     share_of,
 )
 from dpsgd_explorer.dp.checks.generators import Generators
 from dpsgd_explorer.dp.modules.seeding import seed_draws
 
 aten = torch.ops.aten
+#: Names of the dropout rate among the arguments of torch's operations.
 DROPOUT_ARGUMENTS = ("dropout_p", "dropout")
-#: Numbers of one draw that are set one by one.  A larger tensor, as a mask of weights,
-#: is no coin.
-MOST_NUMBERS = 64
-#: Draws of a pass that are set to expected values; a loop that ends by one must end.
-MOST_EXPECTED = 1000
+#: Largest number of values of a draw that may select a branch.  The values of a larger
+#: draw, such as a mask of weights, are not set one by one.
+MAX_COIN_NUMBERS = 64
+#: Number of draws per pass that are set to expected values.  Later draws stay as drawn,
+#: so that a loop that waits for a draw ends.
+MAX_EXPECTED_DRAWS = 1000
 #: Operations that draw a slope for each negative entry.
-LEAKY = (aten.rrelu_with_noise, aten.rrelu_with_noise_)
+RRELU_OPERATIONS = (aten.rrelu_with_noise, aten.rrelu_with_noise_)
 #: Operations that draw 0 or 1.
-YES_OR_NO = (aten.bernoulli, aten.bernoulli_)
-LOW_DTYPES = (torch.bfloat16, torch.float16)
+BERNOULLI_OPERATIONS = (aten.bernoulli, aten.bernoulli_)
+#: Dtypes with less precision than float32.
+HALF_DTYPES = (torch.bfloat16, torch.float16)
 
 
 class _SetDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Lets generators that a draw names draw the same numbers in each pass.
+    """Sets the draws of torch's operations in one pass.
+
+    A generator that a module passes to an operation draws equal numbers in every pass.
 
     Attributes:
-        drew: Whether anything was drawn.
-        low_dtypes: Dtypes of less than float32 that a tensor was converted to.
+        drew: If True, the module drew a random number.
+        low_dtypes: HALF_DTYPES of tensors that the module converted to such a dtype.
+        has_mean_slopes: If True, a randomized leaky ReLU uses the middle of its range.
     """
 
-    middle = False  # of the range of slopes, instead of slopes as drawn
+    has_mean_slopes = False
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -87,18 +94,18 @@ class _SetDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded not in func.tags:
-            if func is aten._to_copy.default and kwargs.get("dtype") in LOW_DTYPES:
+            if func is aten._to_copy.default and kwargs.get("dtype") in HALF_DTYPES:
                 self.low_dtypes.add(kwargs["dtype"])
             return func(*args, **kwargs)
         self.drew = True
         self._seed(kwargs.get("generator"))
-        if func.overloadpacket in LEAKY:
-            return _leaky(func, args, kwargs, middle=self.middle)
+        if func.overloadpacket in RRELU_OPERATIONS:
+            return _rrelu(func, args, kwargs, has_mean_slopes=self.has_mean_slopes)
         return self._draw(func, args, kwargs)
 
     @abstractmethod
     def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Return what a random operation draws."""
+        """Returns the result of a random operation."""
 
     def _seed(self, generator: torch.Generator | None) -> None:
         if generator is not None and id(generator) not in self._seeded:
@@ -106,15 +113,19 @@ class _SetDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
             generator.manual_seed(0)
 
     def restore(self) -> None:
-        """Restore the generators that draws named."""
+        """Restores the generators that the module passed to operations."""
         for generator, state in self._seeded.values():
             generator.set_state(state)
 
 
 class _ExpectedDraws(_SetDraws):  # type: ignore[no-untyped-call]
-    """Replaces the draws of torch's random operations by expected values."""
+    """Replaces the draws of torch's random operations by expected values.
 
-    middle = True
+    Attributes:
+        unknown: Operations without a known expected value.
+    """
+
+    has_mean_slopes = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +144,8 @@ class _ExpectedDraws(_SetDraws):  # type: ignore[no-untyped-call]
             return drawn
         if operation in (aten.native_dropout, aten._fused_dropout):
             return args[0].clone(), torch.ones_like(args[0], dtype=torch.bool)
-        # No plain expectation (permutations, dropout inside): the same draw every time.
+        # Other operations have no expected value (a permutation), or apply dropout
+        # inside: they draw equal numbers in every pass, without dropout.
         seed_draws(0)
         drawn = func(*_without_dropout(func, args), **kwargs)
         if operation is aten.randperm:
@@ -143,12 +155,12 @@ class _ExpectedDraws(_SetDraws):  # type: ignore[no-untyped-call]
         return drawn
 
     def _ends_loop(self, drawn: Tensor) -> bool:
-        """Whether a draw must stay as drawn, since a loop may wait for another."""
+        """Returns True if a loop may wait for this draw, which must stay as drawn."""
         self._draws += 1
         self._single_draws += drawn.numel() == 1
         if drawn.numel() == 1:
-            return self._single_draws > MOST_DRAWS
-        return self._draws > MOST_EXPECTED
+            return self._single_draws > MAX_DRAWS
+        return self._draws > MAX_EXPECTED_DRAWS
 
 
 class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
@@ -156,10 +168,11 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
 
     Args:
         pattern: Levels of the draws.
-        size: Number of samples: a draw with a dimension of that length is not shared.
+        size: Number of samples, B.  A draw with a dimension of length B is per-sample,
+            not shared.
 
     Attributes:
-        numbers: Numbers of the draws so far; below 0 for samples' own.
+        numbers: Numbers of the draws so far; below 0 for per-sample draws.
     """
 
     def __init__(self, pattern: Pattern, size: int) -> None:
@@ -167,7 +180,7 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         self._pattern = pattern
         self._size = size
         self._first_numbers: dict[Any, int] = {}
-        self._own_draws: dict[Any, int] = {}
+        self._per_sample_draws: dict[Any, int] = {}
         self._next = 0
         self.numbers: set[int] = set()
 
@@ -177,7 +190,8 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         is_set = is_permutation or operation in ENDS
         generator = _generator(args, kwargs) if is_set else None
         state = None if generator is None else generator.get_state()
-        # It draws in any case, so that the generator goes on as in an ordinary pass.
+        # The operation runs in any case, so that the generator advances as in an
+        # ordinary pass.
         drawn = func(*args, **kwargs)
         if generator is None or state is None or not drawn.numel():
             return drawn
@@ -185,14 +199,14 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         if is_permutation:
             return self._permuted(drawn, key)
         named = _by_name(func, args, kwargs, drawn)
-        if operation in UNEVEN:
+        if operation in VALUE_DEPENDENT_DRAWS:
             generator.set_state(state)
             shares = torch.rand(
                 drawn.shape, generator=generator, device=generator.device
             )
             if not self._is_shared(drawn):
                 _set_all(drawn, value_inside(operation, shares, named))
-        levels = self._levels(drawn, key, yes_or_no=operation in YES_OR_NO)
+        levels = self._levels(drawn, key, is_binary=operation in BERNOULLI_OPERATIONS)
         if is_joint(operation, named):
             levels = levels.flatten()[0]
         for level in {*levels.flatten().tolist()} - {DRAWN}:
@@ -202,19 +216,20 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         return drawn
 
     def _is_shared(self, drawn: Tensor) -> bool:
-        return drawn.numel() <= MOST_NUMBERS and self._size not in drawn.shape
+        return drawn.numel() <= MAX_COIN_NUMBERS and self._size not in drawn.shape
 
-    def _levels(self, drawn: Tensor, state: Any, *, yes_or_no: bool) -> Tensor:
-        """Return the level of each number, of a shape that expands to that of all."""
+    def _levels(self, drawn: Tensor, state: Any, *, is_binary: bool) -> Tensor:
+        """Returns the levels of all numbers, of a shape that expands to the draw's."""
         if self._is_shared(drawn):
             return self._shared_levels(drawn, state)
-        # A checkpointed part runs again from the same state, and draws the same.
-        draw = self._own_draws.setdefault(state, len(self._own_draws))
-        if draw >= MOST_OWN_DRAWS:
+        # Activation checkpointing runs layers again from the same generator state.  A
+        # draw from a known state is therefore a repetition, and has its first number.
+        draw = self._per_sample_draws.setdefault(state, len(self._per_sample_draws))
+        if draw >= MAX_PER_SAMPLE_DRAWS:
             return torch.tensor(DRAWN)
         rows = self._size if self._size in drawn.shape else 1
-        large = drawn.numel() > MOST_NUMBERS * rows
-        number = own_number(draw, yes_or_no=yes_or_no, large=large)
+        large = drawn.numel() > MAX_COIN_NUMBERS * rows
+        number = per_sample_number(draw, is_binary=is_binary, large=large)
         self.numbers.add(number)
         level = self._pattern.level(number)
         if level >= EVEN_SAMPLES_LOW:
@@ -222,7 +237,7 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         return torch.tensor(level, device=drawn.device)
 
     def _by_turns(self, drawn: Tensor, level: int) -> Tensor:
-        """Return the low end for every second sample, or number, and the high end."""
+        """Returns the low end for every second sample, or number, else the high end."""
         shape = list(drawn.shape)
         if self._size not in shape:
             shape, dim = [1, *shape], 0
@@ -238,24 +253,25 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         return levels if self._size in drawn.shape else levels[0]
 
     def _permuted(self, drawn: Tensor, state: Any) -> Tensor:
-        """Return the order of a permutation in this pass; most move every element."""
+        """Returns the permutation for this pass, which in most passes moves all."""
         numbers = self._shared_numbers(1, state)
         level = self._pattern.level(numbers[0]) if numbers else DRAWN
-        # One permutation may decide whether another mixes, so those of even and of odd
-        # numbers stay sorted in different passes.  Even ones do so at a place inside
-        # and not at LOW, where a draw of another kind may let them mix.
+        # One permutation may decide whether another one mixes, so permutations with
+        # even and with odd numbers are sorted in different passes.  Even ones are
+        # sorted at a point inside the range and not at LOW, where a draw of another
+        # kind may let them mix.
         if numbers.start % 2 == 0:
-            stays = level == INSIDE
+            is_sorted = level == INSIDE
         else:
-            stays = level == LOW and self._pattern == ODD_ORDERED
-        if stays:
-            places = 0
+            is_sorted = level == LOW and self._pattern == ODD_ORDERED
+        if is_sorted:
+            shift = 0
         elif level >= INSIDE:
-            places = -1 - int(share_of(level) * (len(drawn) - 1))
+            shift = -1 - int(share_of(level) * (len(drawn) - 1))
         else:
-            places = 1 if level == LOW else -1
+            shift = 1 if level == LOW else -1
         ordered = drawn.sort().values
-        return drawn.copy_(ordered.flip(0) if level == HIGH else ordered.roll(places))
+        return drawn.copy_(ordered.flip(0) if level == HIGH else ordered.roll(shift))
 
     def _shared_levels(self, drawn: Tensor, state: Any) -> Tensor:
         numbers = self._shared_numbers(drawn.numel(), state)
@@ -265,10 +281,10 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
         return torch.tensor(levels, device=drawn.device).view(drawn.shape)
 
     def _shared_numbers(self, count: int, state: Any) -> range:
-        """Return the numbers of a draw for the whole batch; none after MOST_DRAWS."""
+        """Returns the numbers of a shared draw; an empty range after MAX_DRAWS."""
         first = self._first_numbers.setdefault(state, self._next)
         self._next = max(self._next, first + count)
-        if first >= MOST_DRAWS:
+        if first >= MAX_DRAWS:
             return range(0)
         numbers = range(first, first + count)
         self.numbers.update(numbers)
@@ -276,19 +292,20 @@ class _ExtremeDraws(_SetDraws):  # type: ignore[no-untyped-call]
 
 
 class ControlledDraws:
-    """Sets what a module draws in each pass, until ``restore``.
+    """Sets a module's random draws in each pass, until ``restore``.
 
     Args:
         module: The model.
-        seed: Seed of draws that are not at an end of their range.
+        seed: Seed of the draws that stay as drawn.
 
     Attributes:
-        pattern: Of the next passes; None for expected values.
-        numbers: Numbers of the draws in passes with a pattern.
-        unknown: Operations whose draws have no expected value that is known.
-        drew: Whether such a pass drew anything.
-        drew_means: Whether the last pass with expected values drew any.
-        low_dtypes: Dtypes that it converted to, as under an autocast of its own.
+        pattern: Pattern of the next passes; None for expected values.
+        numbers: Numbers of the draws in all passes with a pattern.
+        unknown: Operations without a known expected value that the module used.
+        drew: If True, a pass with a pattern drew a number.
+        drew_means: If True, the last pass with expected values drew a number.
+        low_dtypes: HALF_DTYPES that the module converts tensors to, for example by an
+            autocast in its forward.
     """
 
     def __init__(self, module: nn.Module, seed: int) -> None:
@@ -303,7 +320,7 @@ class ControlledDraws:
 
     @contextmanager
     def of_pass(self, size: int) -> Iterator[None]:
-        """Set the draws of one pass of B samples."""
+        """Sets the draws of one pass of B samples."""
         seed_draws(self._seed)
         if self.pattern is None:
             self._generators.set_middle()
@@ -326,7 +343,7 @@ class ControlledDraws:
 
     @contextmanager
     def at(self, pattern: Pattern | None) -> Iterator[None]:
-        """Set the draws of the passes inside by this pattern."""
+        """Sets the draws of all passes in the context by a pattern."""
         before, self.pattern = self.pattern, pattern
         try:
             yield
@@ -334,7 +351,7 @@ class ControlledDraws:
             self.pattern = before
 
     def restore(self) -> None:
-        """Restore the generators of Python and numpy."""
+        """Restores the generators of Python and numpy."""
         self._generators.restore()
 
 
@@ -348,12 +365,12 @@ def _entered(mode: _SetDraws) -> Iterator[None]:
 
 
 def _generator(args: Any, kwargs: Any) -> torch.Generator:
-    """Return the generator of a draw."""
+    """Returns the generator of a draw."""
     if kwargs.get("generator") is not None:
-        found: torch.Generator = kwargs["generator"]
-        return found
-    tensors = (each.device for each in args if isinstance(each, Tensor))
-    return _default_generator(kwargs.get("device") or next(tensors, None))
+        generator: torch.Generator = kwargs["generator"]
+        return generator
+    devices = (arg.device for arg in args if isinstance(arg, Tensor))
+    return _default_generator(kwargs.get("device") or next(devices, None))
 
 
 def _default_generator(device: torch.device | None) -> torch.Generator:
@@ -364,7 +381,7 @@ def _default_generator(device: torch.device | None) -> torch.Generator:
 
 
 def _by_name(func: Any, args: Any, kwargs: Any, drawn: Tensor) -> Arguments:
-    """Return the arguments of a call by name, defaults included."""
+    """Returns the arguments of a call by name, with defaults and the draws' dtype."""
     declared = func._schema.arguments
     defaults = {a.name: a.default_value for a in declared if a.has_default_value()}
     names = [argument.name for argument in declared]
@@ -373,35 +390,35 @@ def _by_name(func: Any, args: Any, kwargs: Any, drawn: Tensor) -> Arguments:
 
 
 def _set_all(drawn: Tensor, value: Any, where: Tensor | None = None) -> None:
-    """Set the numbers of a draw, those at which ``where`` is true."""
+    """Sets the numbers of a draw at which ``where`` is True; all numbers if None."""
     new = torch.as_tensor(value).to(drawn).expand_as(drawn)
     drawn.copy_(new if where is None else torch.where(where, new, drawn))
 
 
-def _leaky(func: Any, args: Any, kwargs: Any, *, middle: bool) -> Any:
-    """Return a randomized leaky ReLU that draws a slope for each entry.
+def _rrelu(func: Any, args: Any, kwargs: Any, *, has_mean_slopes: bool) -> Any:
+    """Returns the output of a randomized leaky ReLU that draws a slope per entry.
 
-    torch draws as many as there are negative entries, so that one sample's slopes
-    depend on the signs of the samples before it.
+    Torch draws a slope per negative entry.  The slopes of a sample then depend on the
+    signs of the samples before it in the batch.
     """
     named = _by_name(func, args, kwargs, args[1])
     x, noise, low, high = (named[n] for n in ("self", "noise", "lower", "upper"))
     if not named["training"]:
         return func(*args, **kwargs)
     slopes = torch.full_like(x, (low + high) / 2)
-    if not middle:
+    if not has_mean_slopes:
         slopes.uniform_(low, high)
     noise.copy_(torch.where(x <= 0, slopes, 1.0))
-    return x.mul_(noise) if func.overloadpacket is LEAKY[1] else x * noise
+    return x.mul_(noise) if func.overloadpacket is RRELU_OPERATIONS[1] else x * noise
 
 
 def _moved(permutation: Tensor) -> Tensor:
-    """Return a permutation that moves every element, by one place."""
+    """Returns a permutation that moves every element by one index."""
     return permutation.copy_(permutation.sort().values.roll(-1))
 
 
 def _without_dropout(func: Any, args: Any) -> list[Any]:
-    """Return the arguments with all dropout rates 0."""
+    """Returns the arguments with all dropout rates 0."""
     names = [argument.name for argument in func._schema.arguments]
     return [
         0.0 if name in DROPOUT_ARGUMENTS and isinstance(value, float) else value

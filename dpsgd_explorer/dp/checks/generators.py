@@ -1,8 +1,9 @@
-"""Random generators of Python and numpy: those of the process, and a module's own.
+"""Sets the random generators of Python and numpy for the safety check.
 
-They are Mersenne Twisters, whose next 624 outputs of 32 bits are a bijection of their
-state.  So the state is chosen for the outputs: a pass of the safety check then draws
-the same numbers as another, or numbers at an end of their range.
+These are the global generators of the process, and generators in a module's attributes.
+They are Mersenne Twisters: the next 624 outputs of 32 bits are a bijection of the
+state.  The check can therefore choose a state for its outputs, so that two passes draw
+equal numbers, or numbers at an end of their range.
 
 Source: Matsumoto and Nishimura (1998), Mersenne Twister.
 """
@@ -20,18 +21,21 @@ from dpsgd_explorer.dp.checks.draw_patterns import (
     DISTINCT_DRAWS,
     DRAWN,
     HIGH,
-    MOST_DRAWS,
+    MAX_DRAWS,
     Pattern,
 )
 
-#: Outputs that a state of the generator determines.
+#: Number of outputs (words of 32 bits) that the state of a generator determines.
 WORDS = 624
-#: Outputs of a floating-point number in [0, 1).
-WORDS_A_DRAW = 2
-DRAWS = WORDS // WORDS_A_DRAW
-#: A word near the low end, in units of 2^-32: 4e-6, so that a logarithm is finite.
+#: Words per floating-point number in [0, 1).
+WORDS_PER_DRAW = 2
+#: Floating-point numbers per state.
+DRAWS = WORDS // WORDS_PER_DRAW
+#: Word for a draw at the low end.  It gives 4e-6 in [0, 1), so that a logarithm of the
+#: draw is finite.
 LOW_WORD = 2**14
-#: A word in the middle.  Half of the range itself is rejected for normal numbers.
+#: Word for a draw in the middle of the range.  Normal numbers are drawn by rejection,
+#: which rejects exactly half of the range.
 MIDDLE_WORD = 2**31 + 2**27
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
@@ -41,13 +45,13 @@ class Generator(Protocol):
     """A generator whose next outputs can be chosen."""
 
     def set_state(self, state: Words) -> None:
-        """Set the state of the twister, from which WORDS outputs follow."""
+        """Sets the state of the twister, which determines the next WORDS outputs."""
 
     def words_used(self) -> int:
-        """Return the number of outputs since then, at most WORDS."""
+        """Returns the number of outputs since ``set_state``, at most WORDS."""
 
     def restore(self) -> None:
-        """Restore the state that the generator had when it was found."""
+        """Restores the state that the generator had at construction."""
 
 
 class _PythonGenerator:
@@ -56,8 +60,8 @@ class _PythonGenerator:
     def __init__(self, generator: random.Random) -> None:
         self._generator = generator
         self._state = generator.getstate()
-        # Python draws integers again until one is below the limit, so an end of the
-        # bits is not an end of the range.
+        # Python draws an integer again until it is below the limit.  An end of the bits
+        # would then not be an end of the range.
         vars(generator)["_randbelow"] = lambda n: int(generator.random() * n)
 
     def set_state(self, state: Words) -> None:
@@ -72,7 +76,7 @@ class _PythonGenerator:
 
 
 class _NumpyState:
-    """A ``numpy.random.RandomState``, as the one behind ``numpy.random.rand``."""
+    """A ``numpy.random.RandomState``, such as the generator of ``np.random.rand``."""
 
     def __init__(self, generator: np.random.RandomState) -> None:
         self._generator = generator
@@ -90,11 +94,14 @@ class _NumpyState:
 
 
 class _NumpyGenerator:
-    """A ``numpy.random.Generator`` in a module's attribute, replaced for the check."""
+    """A ``numpy.random.Generator`` in a module's attribute.
+
+    It may use another algorithm, so a Mersenne Twister replaces it until ``restore``.
+    """
 
     def __init__(self, owner: nn.Module, name: str) -> None:
         self._owner, self._name = owner, name
-        self._own = vars(owner)[name]
+        self._replaced = vars(owner)[name]
         self._bits: Any = np.random.MT19937()
         vars(owner)[name] = np.random.Generator(self._bits)
 
@@ -106,98 +113,105 @@ class _NumpyGenerator:
         return int(state["state"]["pos"])
 
     def restore(self) -> None:
-        vars(self._owner)[self._name] = self._own
+        vars(self._owner)[self._name] = self._replaced
 
 
 class Generators:
-    """The generators that a module may draw from, until ``restore``.
+    """Sets the generators that a module may use, until ``restore``.
 
-    Those that are neither the process's own nor an attribute of a module inside are not
-    found, nor is what the operating system draws.
+    These are the global generators and the generators in attributes of the module and
+    its submodules.  Other generators, and random numbers of the operating system, stay
+    as they are.
 
     Args:
         module: The model.
-        seed: Seed of numbers that are not at an end.
+        seed: Seed of the numbers that stay as drawn.
     """
 
     def __init__(self, module: nn.Module, seed: int) -> None:
-        self._found: list[Generator] = []
-        self._of_torch: list[tuple[torch.Generator, torch.Tensor]] = []
-        self._known: set[int] = set()
+        self._generators: list[Generator] = []
+        self._torch_states: list[tuple[torch.Generator, torch.Tensor]] = []
+        self._added_ids: set[int] = set()
         for function in (random.random, np.random.rand):
             self._add(function.__self__)  # type: ignore[attr-defined]
         for owner in module.modules():
             for name, value in list(vars(owner).items()):
                 if isinstance(value, np.random.Generator):
-                    self._found.append(_NumpyGenerator(owner, name))
+                    self._generators.append(_NumpyGenerator(owner, name))
                 self._add(value)
         drawn = np.random.RandomState(seed).randint(0, 2**32, WORDS, dtype=np.uint32)
         self._drawn: Words = drawn
         self._states: dict[tuple[Pattern, int], Words] = {}
 
     def _add(self, value: Any) -> None:
-        if id(value) in self._known or isinstance(value, random.SystemRandom):
+        if id(value) in self._added_ids or isinstance(value, random.SystemRandom):
             return
-        self._known.add(id(value))
-        if isinstance(value, torch.Generator):  # its draws are set where they are made
-            self._of_torch.append((value, value.get_state()))
+        self._added_ids.add(id(value))
+        # ControlledDraws sets the draws of torch's generators.
+        if isinstance(value, torch.Generator):
+            self._torch_states.append((value, value.get_state()))
         elif isinstance(value, random.Random):
-            self._found.append(_PythonGenerator(value))
+            self._generators.append(_PythonGenerator(value))
         elif isinstance(value, np.random.RandomState):
             bits: Any = value.get_state(legacy=False)
             if bits["bit_generator"] == "MT19937":
-                self._found.append(_NumpyState(value))
+                self._generators.append(_NumpyState(value))
 
     def set_draws(self, pattern: Pattern) -> None:
-        """Set the next draws: the same ones each time, or at an end of their range."""
-        for i, generator in enumerate(self._found):
+        """Sets the next draws to the levels of a pattern."""
+        for i, generator in enumerate(self._generators):
             if (pattern, i) not in self._states:
                 self._states[pattern, i] = untempered(self._words(pattern, i))
             generator.set_state(self._states[pattern, i])
 
     def _words(self, pattern: Pattern, generator: int) -> Words:
-        """Return the outputs that give a generator's draws their levels."""
-        if pattern.place is not None and pattern.share is not None:
+        """Returns the outputs with which a generator's draws have their levels."""
+        if pattern.point is not None and pattern.share is not None:
             words = self._drawn.copy()
-            used = np.arange(WORDS_A_DRAW * MOST_DRAWS)
-            # Numbers follow from the high bits, numpy's integers from the low ones,
-            # which differ from word to word: a word beyond a limit is drawn again.
-            low_bits = (pattern.place + used) % 2**8
+            used = np.arange(WORDS_PER_DRAW * MAX_DRAWS)
+            # Floating-point numbers use the high bits.  numpy's integers use the low
+            # bits, and draw again above a limit, so the low bits differ between words.
+            low_bits = (pattern.point + used) % 2**8
             words[: len(used)] = (int(pattern.share * 2**32) & ~(2**8 - 1)) + low_bits
             return words
-        every = [pattern.level(_number(generator, draw)) for draw in range(DRAWS)]
-        every[MOST_DRAWS:] = [DRAWN] * (DRAWS - MOST_DRAWS)
-        levels = np.repeat(every, WORDS_A_DRAW)
-        # Each is smaller: numpy masks a word until it is below a limit.
+        draws = [pattern.level(_number(generator, draw)) for draw in range(DRAWS)]
+        draws[MAX_DRAWS:] = [DRAWN] * (DRAWS - MAX_DRAWS)
+        levels = np.repeat(draws, WORDS_PER_DRAW)
+        # Every word is smaller than the word before: numpy masks a word's bits for an
+        # integer, and draws again until the integer is below a limit.
         high = (2**32 - 1 - np.arange(WORDS)).astype(np.uint32)
         ends = np.where(levels == HIGH, high, np.uint32(LOW_WORD))
         return np.where(levels == DRAWN, self._drawn, ends)
 
     def set_middle(self) -> None:
-        """Set the next draws to the middle of their range."""
+        """Sets the next draws to the middle of their range."""
         words = np.full(WORDS, MIDDLE_WORD, dtype=np.uint32)
-        words[-MOST_DRAWS:] = self._drawn[-MOST_DRAWS:]  # for what comes after them
-        for generator in self._found:
+        # The last words are as drawn, so that a loop that waits for a draw ends.
+        words[-MAX_DRAWS:] = self._drawn[-MAX_DRAWS:]
+        for generator in self._generators:
             generator.set_state(untempered(words))
 
     def numbers_used(self) -> set[int]:
-        """Return the numbers of the draws since ``set``, for ``Pattern.level``."""
+        """Returns the numbers of the draws of this pass, for ``Pattern.level``."""
         return {
             _number(i, draw)
-            for i, generator in enumerate(self._found)
-            for draw in range(-(-generator.words_used() // WORDS_A_DRAW))
+            for i, generator in enumerate(self._generators)
+            for draw in range(-(-generator.words_used() // WORDS_PER_DRAW))
         }
 
     def restore(self) -> None:
-        """Restore every generator."""
-        for generator in self._found:
+        """Restores every generator."""
+        for generator in self._generators:
             generator.restore()
-        for of_torch, state in self._of_torch:
-            of_torch.set_state(state)
+        for torch_generator, state in self._torch_states:
+            torch_generator.set_state(state)
 
 
 def _number(generator: int, draw: int) -> int:
-    """Return the number of a draw; torch's draws begin at 0."""
+    """Returns the number of a draw, with another offset per generator.
+
+    The draws of torch's generators begin at 0.
+    """
     return (5 * (generator + 1) + draw) % DISTINCT_DRAWS
 
 
@@ -206,7 +220,7 @@ def _numpy_state(state: Words) -> dict[str, Any]:
 
 
 def untempered(words: Words) -> Words:
-    """Return the state of a Mersenne Twister whose next outputs are these words."""
+    """Returns the state of a Mersenne Twister with these words as its next outputs."""
     words = _without_right(words, 18, 0xFFFFFFFF)
     words = _without_left(words, 15, 0xEFC60000)
     words = _without_left(words, 7, 0x9D2C5680)
@@ -214,16 +228,16 @@ def untempered(words: Words) -> Words:
 
 
 def _without_right(words: Words, shift: int, mask: int) -> Words:
-    """Return x where words = x ^ (x >> shift & mask)."""
-    found = words
-    for _ in range(32 // shift):  # each round finds as many bits as it shifts
-        found = words ^ (found >> np.uint32(shift) & np.uint32(mask))
-    return found
+    """Returns the solution x of words = x ^ (x >> shift & mask)."""
+    x = words
+    for _ in range(32 // shift):  # each round makes ``shift`` more bits correct
+        x = words ^ (x >> np.uint32(shift) & np.uint32(mask))
+    return x
 
 
 def _without_left(words: Words, shift: int, mask: int) -> Words:
-    """Return x where words = x ^ (x << shift & mask)."""
-    found = words
+    """Returns the solution x of words = x ^ (x << shift & mask)."""
+    x = words
     for _ in range(32 // shift):
-        found = words ^ (found << np.uint32(shift) & np.uint32(mask))
-    return found
+        x = words ^ (x << np.uint32(shift) & np.uint32(mask))
+    return x

@@ -14,6 +14,7 @@ from dpsgd_explorer.dp.checks.draw_patterns import Pattern
 from dpsgd_explorer.dp.engines.base import batch_size_of
 from dpsgd_explorer.dp.modules.input_rows import called
 
+#: (name, inputs, outputs) of each module; a module follows the modules inside it.
 Trace = list[tuple[str, list[Tensor], list[Tensor]]]
 
 
@@ -24,14 +25,14 @@ def describe_mixing(
     draws: ControlledDraws,
     pattern: Pattern | None = None,
 ) -> str:
-    """Return a message that names the innermost module that mixes rows.
+    """Returns a message that names the innermost module that mixes rows.
 
     Args:
         module: The model.
-        call: (args, kwargs) of one call.
-        changes: {i: the same call with every sample but i replaced}.
-        draws: Set before each call, so that random masks agree.
-        pattern: Levels of the draws, if they were set.
+        call: (args, kwargs) of the module.
+        changes: {i: call with every sample but i replaced}.
+        draws: Sets the random draws of each call, so that random masks agree.
+        pattern: Pattern of the draws; None for draws that are not at an end.
     """
     before = _trace(module, call, draws)
     kinds = {
@@ -59,7 +60,7 @@ def describe_mixing(
 
 
 def _causes(pattern: Pattern | None) -> tuple[str, str]:
-    """Return when the module mixes, and what to do."""
+    """Returns the condition under which the module mixes samples, and the remedy."""
     if pattern is None:
         return "", (
             "Replace it by a layer that works within one sample, such as GroupNorm or "
@@ -73,7 +74,10 @@ def _causes(pattern: Pattern | None) -> tuple[str, str]:
 
 
 def _first_to_move(before: Trace, after: Trace, i: int) -> str | None:
-    """Return the first module with the same input row i and another output row i."""
+    """Returns the name of the first module that changes row i; None if none does.
+
+    Its input rows i are equal in both traces, and its output rows i differ.
+    """
     for (name, inputs, outputs), (_, new_inputs, new_outputs) in zip(
         before, after, strict=False
     ):
@@ -83,7 +87,7 @@ def _first_to_move(before: Trace, after: Trace, i: int) -> str | None:
 
 
 def _trace(module: nn.Module, call: Any, draws: ControlledDraws) -> Trace:
-    """Return (name, inputs, outputs) of all modules in the order they finish."""
+    """Returns the inputs and outputs of all modules in one call."""
     trace: Trace = []
     names = {submodule: name for name, submodule in module.named_modules()}
 
@@ -104,12 +108,15 @@ def _trace(module: nn.Module, call: Any, draws: ControlledDraws) -> Trace:
 
 
 def _tensors(tree: Any) -> list[Tensor]:
-    """Return copies of the tensors: a later module may change them in place."""
+    """Returns copies of the tensors, which a later module may change in place."""
     return [leaf.clone() for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
 
 
 def _same(first: list[Tensor], second: list[Tensor], i: int) -> bool:
-    """Whether row i is equal; a tensor without such a row must be equal as a whole."""
+    """Returns True if all rows i are equal.
+
+    Tensors without a row i must be equal as a whole.
+    """
     if len(first) != len(second):
         return False
     return all(_same_row(a, b, i) for a, b in zip(first, second, strict=True))

@@ -1,4 +1,4 @@
-"""Compares the optimizers' parameters with those that the engine makes private."""
+"""Compares the parameters of the optimizers with the trainable ones of the module."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from dpsgd_explorer.errors import PrivacyError
 
 
 class OptimizerCheck:
-    """Refuses optimizers that update other parameters than the engine's.
+    """Rejects optimizers that update other parameters than the engine's.
 
-    Frozen parameters of the module may be in its groups, as in
-    ``SGD(model.parameters())``: without a gradient torch's optimizers leave them alone,
-    whatever the momentum and the weight decay.
+    The optimizers may contain frozen parameters of the module, as in
+    ``SGD(model.parameters())``.  Torch's optimizers skip a parameter without a
+    gradient, also with momentum and weight decay.
 
     Args:
-        optimizers: Must update all trainable parameters of the module, each by one.
+        optimizers: The optimizers.  Each trainable parameter of the module must be in
+            one of them, once.
         module: The model.
 
     Attributes:
-        optimizers: As given.
+        optimizers: The optimizers.
 
     Raises:
-        PrivacyError: they update others, not all of them, or one twice.
+        PrivacyError: the optimizers contain a parameter that is not in the module, lack
+            a trainable parameter, or contain one twice.
     """
 
     def __init__(self, optimizers: Sequence[Optimizer], module: nn.Module) -> None:
@@ -37,9 +39,10 @@ class OptimizerCheck:
         self._inspect()
 
     def check(self) -> None:
-        """Raise PrivacyError if the optimizers now update other parameters."""
+        """Raises PrivacyError if the optimizers now update other parameters."""
         groups = self._param_groups()
-        # Runs at every step: identities are compared first, names only after a change.
+        # This runs at every step.  It compares identities, and looks up names, which
+        # takes longer, only after a change.
         if not _same(groups, self._groups):
             self._inspect()
         else:
@@ -48,7 +51,8 @@ class OptimizerCheck:
     def _param_groups(self) -> list[dict[str, Any]]:
         if len(self.optimizers) == 1:
             return self.optimizers[0].param_groups
-        return [group for each in self.optimizers for group in each.param_groups]
+        optimizers = self.optimizers
+        return [group for optimizer in optimizers for group in optimizer.param_groups]
 
     def _inspect(self) -> None:
         groups = self._param_groups()
@@ -99,11 +103,11 @@ def _by_id(module: nn.Module) -> dict[int, nn.Parameter]:
     return {id(p): p for p in module.parameters()}
 
 
-def _same(groups: list[dict[str, Any]], known: list[list[nn.Parameter]]) -> bool:
-    """Whether the groups hold the very same tensors as before."""
-    if len(groups) != len(known):
+def _same(groups: list[dict[str, Any]], old_groups: list[list[nn.Parameter]]) -> bool:
+    """Returns True if the groups contain the tensors of the old groups, in order."""
+    if len(groups) != len(old_groups):
         return False
-    for group, old in zip(groups, known, strict=True):
+    for group, old in zip(groups, old_groups, strict=True):
         present = group["params"]
         if len(present) != len(old) or not all(map(is_, present, old)):
             return False

@@ -1,7 +1,7 @@
-"""Passes of a module on random inputs, for the safety check to compare.
+"""Runs passes of a module on random inputs, which the safety check compares.
 
-Each pass draws the same random numbers, from generators that are restored afterwards,
-as are the module's stored values.
+Every pass draws equal random numbers, and begins with equal stored values of the
+module.  Afterwards the generators and the stored values are restored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from dpsgd_explorer.dp.checks.controlled_draws import ControlledDraws
+from dpsgd_explorer.dp.checks.controlled_draws import HALF_DTYPES, ControlledDraws
 from dpsgd_explorer.dp.checks.draw_patterns import ALL_DRAWN
 from dpsgd_explorer.dp.checks.gradient_parts import Samples
 from dpsgd_explorer.dp.checks.loss.target import labels_of
@@ -35,12 +35,13 @@ from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 
 LossFunction = Callable[[Any, Any], Tensor]
 
-#: Largest relative difference: float32 rounding is far below, a shared statistic above.
+#: Largest relative difference of equal gradients.  Round-off in float32 is far below
+#: it; a statistic of the batch changes gradients by more.
 TOLERANCE = 1e-3
-#: The same in lower precision, in units of its rounding error.
-ROUND_OFFS = 8
-#: What a module may raise on inputs that do not fit it.
-FAILURES = RuntimeError, ValueError, TypeError, LookupError, AttributeError
+#: Largest relative difference in a dtype of lower precision, in units of its eps.
+TOLERANCE_EPS = 8
+#: Errors that a module may raise on random inputs.
+MODULE_ERRORS = RuntimeError, ValueError, TypeError, LookupError, AttributeError
 
 
 class CheckPasses:
@@ -70,23 +71,23 @@ class CheckPasses:
 
     @property
     def _tolerance(self) -> float:
-        """The largest relative difference that rounding explains."""
+        """The largest relative difference that round-off explains."""
         dtypes = self._dtypes | self._draws.low_dtypes
-        return max([TOLERANCE, *(ROUND_OFFS * torch.finfo(d).eps for d in dtypes)])
+        return max([TOLERANCE, *(TOLERANCE_EPS * torch.finfo(d).eps for d in dtypes)])
 
     @contextmanager
     def _session(self) -> Iterator[None]:
-        """Allow passes inside the context; restore the module's state after it."""
+        """Allows passes in the context, and restores the module at the end."""
         gradient_engine = self._gradient_engine
         with undisturbed(gradient_engine) as self._state, ExitStack() as at_end:
             self._draws = ControlledDraws(self._module, SEED)
             at_end.callback(self._draws.restore)
-            with explained(gradient_engine):
+            with explained_errors(gradient_engine):
                 self._call = gradient_engine.input_rows.marked(self._call, self._size)
             yield
 
     def _run(self, call: Any, targets: Any, on_gradients: GradientsCallback) -> None:
-        """Run a pass on the module's own stored values, with its backward."""
+        """Runs forward and backward, from the module's original stored values."""
         self._state.restore()
         self._gradient_engine.on_gradients = on_gradients
         with self._pass(call):
@@ -100,7 +101,7 @@ class CheckPasses:
             loss.backward()  # type: ignore[no-untyped-call]
 
     def _samples(self, call: Any, targets: Any) -> Samples:
-        """Return the per-sample gradients of a pass."""
+        """Returns the per-sample gradients of a pass."""
         received: Samples = []
         self._run(call, targets, received.append)
         # The engine's callback would keep the gradients alive until the next pass.
@@ -109,16 +110,16 @@ class CheckPasses:
 
     @contextmanager
     def _pass(self, call: Any) -> Iterator[None]:
-        """Set what the module draws, and explain the errors that it raises."""
+        """Sets the module's random draws, and explains the errors that it raises."""
         size = batch_size_of(*call)
         with (
-            explained(self._gradient_engine, self._when),
+            explained_errors(self._gradient_engine, self._when),
             self._draws.of_pass(size),
         ):
             yield
 
     def _when(self) -> str:
-        """Return how random numbers are set, which may be why the module fails."""
+        """Returns how random numbers are set, a possible cause of an error."""
         pattern = self._draws.pattern
         if pattern is None:
             return " with its random numbers at their means" * self._draws.drew_means
@@ -154,18 +155,19 @@ class CheckPasses:
 
     def _random_call(self, seed: int, scale: float = 1.0) -> Any:
         if self._labels is None:
-            with self._unwatched(), self._draws.at(None), self._pass(self._call):
+            with self._without_engine(), self._draws.at(None), self._pass(self._call):
                 self._labels = labels_of(self._module, self._call, self._size)
         return probe_inputs.random_call(
             self._module, self._call, self._size, seed, scale, self._labels
         )
 
     @contextmanager
-    def _unwatched(self) -> Iterator[None]:
+    def _without_engine(self) -> Iterator[None]:
+        """Stops the gradient engine in the context."""
         try:
             self._gradient_engine.stop()
         except KeyboardInterrupt:
-            self._gradient_engine.stop()  # the other half of it
+            self._gradient_engine.stop()  # the interrupt may have left a part of it
             self._gradient_engine.start()
             raise
         try:
@@ -174,7 +176,7 @@ class CheckPasses:
             self._gradient_engine.start()
 
     def _outputs(self, call: Any) -> Any:
-        """Return the module's outputs, without gradients."""
+        """Returns the module's outputs, without gradients."""
         with torch.no_grad(), self._pass(call):
             return called(self._module, call)
 
@@ -186,15 +188,22 @@ class CheckPasses:
 
 
 def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> None:
-    """Run passes of two batch sizes, so that the engine finds batch dimensions."""
+    """Runs forward passes of two batch sizes, which show the batch dimensions.
+
+    Args:
+        gradient_engine: The engine, which compares the shapes of the passes.
+        call: (args, kwargs) of the module.
+        fewer: (args, kwargs) with fewer samples.
+    """
     with gradient_engine.learning_batch_dims():
-        # The first size again: a layer's batch dimension decides the shapes after it.
-        for each_call in (call, fewer, call):
-            called(gradient_engine.module, each_call)
+        # The first size runs again, since the batch dimension of a layer decides the
+        # shapes of later layers.
+        for inputs in (call, fewer, call):
+            called(gradient_engine.module, inputs)
 
 
 def _dtypes(module: nn.Module) -> set[torch.dtype]:
-    """Return the dtypes that a module computes in, as far as is known outside."""
+    """Returns the dtypes of the parameters and of an autocast around the module."""
     dtypes = {p.dtype for p in module.parameters() if p.is_floating_point()}
     for device in {p.device.type for p in module.parameters()}:
         if torch.is_autocast_enabled(device):
@@ -203,36 +212,39 @@ def _dtypes(module: nn.Module) -> set[torch.dtype]:
 
 
 def widened(tree: Any) -> Any:
-    """Return the tree with floating-point tensors in float32, if they are in less."""
+    """Returns the tree with all bfloat16 and float16 tensors converted to float32."""
     return tree_map(_widened, tree)
 
 
 def _widened(leaf: Any) -> Any:
     if isinstance(leaf, SharedInput):
         return SharedInput(_widened(leaf.value))
-    low = isinstance(leaf, Tensor) and leaf.dtype in (torch.bfloat16, torch.float16)
-    return leaf.float() if low else leaf
+    is_half = isinstance(leaf, Tensor) and leaf.dtype in HALF_DTYPES
+    return leaf.float() if is_half else leaf
 
 
 def _drop(gradients: object) -> None:
-    """Ignore the gradients of a pass that is over."""
+    """Ignores the gradients of a pass."""
 
 
 @contextmanager
-def explained(
+def explained_errors(
     gradient_engine: GradientEngine, when: Callable[[], str] = str
 ) -> Iterator[None]:
-    """Explain an error that the module raises on the check's random inputs.
+    """Explains an error that the module raises on the random inputs of the check.
 
     Args:
-        gradient_engine: Names a remedy.
+        gradient_engine: The engine, which names a remedy.
         when: Returns how the check has set random numbers.
+
+    Raises:
+        UnsupportedModuleError: the context raised one of MODULE_ERRORS.
     """
     try:
         yield
     except (ExplorerError, torch.OutOfMemoryError):
         raise
-    except FAILURES as error:
+    except MODULE_ERRORS as error:
         reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         remedy = gradient_engine.remedy(error)
         raise UnsupportedModuleError(
@@ -243,7 +255,11 @@ def explained(
 
 @contextmanager
 def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
-    """Restore random state, stored values, modes and callbacks, also on errors."""
+    """Yields a copy of the module's stored values, and restores everything at the end.
+
+    Random state, stored values, training modes and the callbacks of the engine are
+    restored also after an error.
+    """
     module = gradient_engine.module
     on_gradients, before_forward = (
         gradient_engine.on_gradients,
@@ -261,7 +277,7 @@ def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
             unit_loss_scale,
         )
         gradient_engine.on_loss = ignore_loss
-        # Its recurrent layers have no backward while a module is evaluated.
+        # In evaluation mode the recurrent layers of cuDNN have no backward.
         torch.backends.cudnn.enabled = False
         with torch.random.fork_rng(devices=devices), torch.enable_grad():
             yield state

@@ -1,8 +1,8 @@
-"""The safety check's comparisons at the size of a real batch.
+"""The comparisons of the safety check at the size of a real batch.
 
-Three rows show nearly all mixing, but not one that begins with more rows.  Here whole
-batches of random rows are compared by the norms of their gradients, at the cost of
-about three steps and the memory of one.
+Batches of three rows show nearly all mixing, except mixing that begins at a larger
+batch size.  This check compares whole batches of random rows, by the norms of their
+gradients.  It costs about three steps, and the memory of one step.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from dpsgd_explorer.dp.checks.draw_patterns import (
-    FEW_PATTERNS,
-    OWN_PATTERN,
+    END_PATTERNS,
+    PER_SAMPLE_PATTERN,
     Pattern,
     are_coins,
     patterns,
@@ -38,22 +38,25 @@ from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
 from dpsgd_explorer.errors import UnsupportedModuleError
 
-#: Standard deviation of the rows that change: a module may mix large values only.
-LARGE_SCALE = 100.0
-#: Most rows of a batch of one sample: they exceed a capacity of 15/16 of a batch.
-MOST_ALIKE = 16
-#: Random calls whose samples are tried.
-ALIKE_CALLS = 3
-#: Standard deviation of such a sample: large, so that its positions matter little.
-ALIKE_SCALE = 30.0
+#: Standard deviation of the rows that replace others.  It is large, since a module may
+#: mix large values only.
+OTHERS_STD = 100.0
+#: Maximum number of rows of a batch of copies.  16 copies exceed every capacity up to
+#: 15/16 of the batch, for example of an expert.
+MAX_COPIES = 16
+#: Number of random calls; the copied sample is one of their samples.
+COPY_CALLS = 3
+#: Standard deviation of a copied sample.  It is large, so that positional encodings
+#: change the sample little.
+COPY_STD = 30.0
 
 
 class RealSizeCheck(CheckPasses):
-    """Compares batches of the size of a real one; see SafetyCheck.
+    """Compares batches of the size of a real batch; see SafetyCheck.
 
     Args:
-        size: Number of samples of each.
-        arguments, options: Those of SafetyCheck.
+        size: Number of samples per batch.
+        arguments, options: The arguments of SafetyCheck.
     """
 
     def __init__(self, *arguments: Any, size: int, **options: Any) -> None:
@@ -61,10 +64,12 @@ class RealSizeCheck(CheckPasses):
         self._rows_compared = size
 
     def run(self) -> None:
-        """Raise UnsupportedModuleError if half of a batch changes the other half.
+        """Compares the batches.
 
-        Also if stored values depend on the samples or their number, or if most
-        gradients depend on that number.
+        Raises:
+            UnsupportedModuleError: the gradients of half of a batch depend on the other
+                half, stored values depend on the samples or their number, or most
+                gradients depend on the number of samples.
         """
         try:
             with self._session():
@@ -79,7 +84,7 @@ class RealSizeCheck(CheckPasses):
     def _compare(self) -> None:
         self._module.eval()
         call = self._random_call(SEED)
-        other = self._random_call(SEED + 1, scale=LARGE_SCALE)
+        other = self._random_call(SEED + 1, scale=OTHERS_STD)
         targets = self._random_targets(call)
         moved = probe_inputs.rotated(targets)
         few = call, targets
@@ -89,31 +94,30 @@ class RealSizeCheck(CheckPasses):
         for half in rows.halves:
             self._compare_half(rows, half, norms, changes)
         self._check_extreme_draws(rows)
-        self._check_alike(targets, moved)
+        self._check_copies(targets, moved)
         with self._draws.at(None):
             if self._draws.drew:
                 norms, changes = self._norms_and_changes(rows.batch())
             self._compare_with_few(few, norms, changes)
 
     def _check_extreme_draws(self, rows: _Rows) -> None:
-        """Compare where numbers that the module draws are extreme."""
-        own = (OWN_PATTERN,) if are_coins(self._draws.numbers) else ()
-        found = patterns(self._draws.numbers, FEW_PATTERNS + own)
-        for pattern, half in zip(found, cycle(rows.halves)):
+        """Compares batches with the module's random draws at ends of their ranges."""
+        has_coins = are_coins(self._draws.numbers)
+        choice = END_PATTERNS + ((PER_SAMPLE_PATTERN,) if has_coins else ())
+        extreme = patterns(self._draws.numbers, choice)
+        for pattern, half in zip(extreme, cycle(rows.halves)):
             with self._draws.at(pattern):
                 norms, changes = self._norms_and_changes(rows.batch())
                 self._compare_half(rows, half, norms, changes, pattern)
 
-    def _check_alike(self, targets: Any, moved: Any) -> None:
-        """Compare a batch of one sample with batches of which half are others.
+    def _check_copies(self, targets: Any, moved: Any) -> None:
+        """Compares copies of one sample when half of the copies are replaced.
 
-        Samples that compete for a few places, as tokens for an expert, mix where most
-        of them want the same place.
+        Samples may compete for a limited capacity, such as tokens for an expert.  They
+        mix if most of them choose one expert, as copies of one sample do.
         """
-        size = min(self._rows_compared, MOST_ALIKE)
-        calls = [
-            self._random_call(SEED + i, scale=ALIKE_SCALE) for i in range(ALIKE_CALLS)
-        ]
+        size = min(self._rows_compared, MAX_COPIES)
+        calls = [self._random_call(SEED + i, scale=COPY_STD) for i in range(COPY_CALLS)]
         other = calls[1]
         sources = [*map(probe_inputs.with_equal_positions, calls), calls[0]]
         candidates = [
@@ -121,11 +125,12 @@ class RealSizeCheck(CheckPasses):
             for source in sources
             for i in range(SAMPLES)
         ]
-        # Large numbers outweigh what tells their positions apart; ids do not.
+        # Large inputs outweigh positional encodings, so that copies choose one expert.
+        # Embeddings of ids do not, so several samples are tried.
         has_ids = any(not x.is_floating_point() for x in tensors_of(calls[0]))
-        # The first whose copies differ: some of them found no place.
-        tried = filter(self._tells_copies_apart, candidates if has_ids else ())
-        rows = next(tried, candidates[0])
+        # Copies with different outputs show that the capacity was exceeded.
+        full = filter(self._has_different_copies, candidates if has_ids else ())
+        rows = next(full, candidates[0])
         norms, changes = self._norms_and_changes(rows.batch())
         finite = math.isfinite(sum(map(largest_entry, norms.values())))
         if self._ranks.largest(int(not finite)):
@@ -133,18 +138,19 @@ class RealSizeCheck(CheckPasses):
         for half in rows.halves:
             self._compare_half(rows, half, norms, changes)
 
-    def _tells_copies_apart(self, rows: _Rows) -> bool:
-        """Whether the module's outputs differ in a batch of copies of one sample."""
+    def _has_different_copies(self, rows: _Rows) -> bool:
+        """Returns True if the module's outputs for copies of one sample differ."""
         with self._draws.at(None):
             outputs = self._outputs(rows.batch()[0])
-        apart = any(
+        are_different = any(
             not torch.allclose(
                 leaf, leaf[:1].expand_as(leaf), rtol=1e-3, atol=1e-3, equal_nan=True
             )
             for leaf in tensors_of(outputs)
             if has_rows(leaf, rows.size) and leaf.is_floating_point()
         )
-        return bool(self._ranks.largest(int(apart)))  # ranks must go on together
+        # All ranks must continue with one candidate.
+        return bool(self._ranks.largest(int(are_different)))
 
     def _compare_half(
         self,
@@ -154,10 +160,10 @@ class RealSizeCheck(CheckPasses):
         changes: Changes,
         pattern: Pattern | None = None,
     ) -> None:
-        """Compare the norms of half of a batch with those where the rest is another."""
-        others, new = self._norms_and_changes(rows.batch(half))
-        refuse_different(self._module, changes, new)
-        if not self._equal(_where(norms, half), _where(others, half)):
+        """Compares the norms of half of a batch when the other half is replaced."""
+        new_norms, new_changes = self._norms_and_changes(rows.batch(half))
+        refuse_different(self._module, changes, new_changes)
+        if not self._equal(_where(norms, half), _where(new_norms, half)):
             (mixed, _), (first, _) = rows.batch(half), rows.batch()
             calls = dict.fromkeys(half.nonzero().flatten().tolist(), mixed)
             raise UnsupportedModuleError(
@@ -165,18 +171,18 @@ class RealSizeCheck(CheckPasses):
             )
 
     def _compare_with_few(self, few: Any, norms: Rows, changes: Changes) -> None:
-        """Compare a batch's norms with those of the SAMPLES rows that it repeats."""
-        of_few, new = self._norms_and_changes(few)
-        refuse_different(self._module, changes, new, sizes=True)
+        """Compares the norms of a batch with the norms of the rows that it repeats."""
+        few_norms, few_changes = self._norms_and_changes(few)
+        refuse_different(self._module, changes, few_changes, sizes=True)
         rows = torch.arange(self._rows_compared) % SAMPLES
         repeated = {
-            name: values[rows.to(values.device)] for name, values in of_few.items()
+            name: values[rows.to(values.device)] for name, values in few_norms.items()
         }
         if not self._mostly_equal(norms, repeated):
             raise UnsupportedModuleError(self._size_refusal())
 
     def _equal(self, first: Rows, second: Rows) -> bool:
-        """Whether the norms of two passes are equal, but for rounding."""
+        """Returns True if the norms of two passes are equal, up to round-off."""
         limit = self._tolerance * max(map(largest_entry, first.values()), default=0.0)
         return all(
             largest_entry(values - second[unit]) <= limit
@@ -184,7 +190,10 @@ class RealSizeCheck(CheckPasses):
         )
 
     def _mostly_equal(self, first: Rows, second: Rows) -> bool:
-        """Whether most norms agree; rounding may move a few rows across a ReLU's 0."""
+        """Returns True if the norms of most rows are equal, up to round-off.
+
+        Round-off may move a few rows across the 0 of a ReLU.
+        """
         largest = max(float(values.max()) for values in first.values())
         close = [
             (values - second[name]).abs() <= self._tolerance * largest
@@ -193,32 +202,33 @@ class RealSizeCheck(CheckPasses):
         return float(torch.stack(close).all(0).float().mean()) > 0.5
 
     def _norms_and_changes(self, batch: Any) -> tuple[Rows, Changes]:
-        """Return {unit: gradient norms [B]}, and the changes of the module's state."""
+        """Returns {unit: gradient norms [B]}, and the changes to stored values."""
         squared: list[Rows] = []
         sizes: list[int] = []
 
         def measure(samples: PerSampleGradients) -> None:
-            # At once: the gradients of a large batch are not stored.
+            # The gradients of a large batch are reduced to norms before the next part.
             squared.append(squared_norms_of(samples))
             sizes.append(len(samples))
 
         call, targets = batch
         self._run(call, targets, measure)
         norms = {unit: values.sqrt() for unit, values in joined(squared).items()}
-        some = next(iter(norms.values()), torch.zeros(sum(sizes)))
+        like = next(iter(norms.values()), torch.zeros(sum(sizes)))
         return {
-            unit: norms.get(unit, torch.zeros_like(some))  # it may not have run
+            unit: norms.get(unit, torch.zeros_like(like))  # a unit may not have run
             for unit in self._gradient_engine.parameters()
         }, self._state.changes()
 
 
 class _Rows(NamedTuple):
-    """Rows from which batches are made.
+    """Rows that batches consist of.
 
     Attributes:
         kept: SAMPLES rows of inputs and targets, which a batch repeats.
-        others: SAMPLES more that replace some, as they are and negated.
-        size: Number of rows of a batch.
+        others: SAMPLES other rows, which replace kept rows, with and without the sign
+            of the inputs changed.
+        size: Number of rows per batch.
     """
 
     kept: Any
@@ -226,11 +236,15 @@ class _Rows(NamedTuple):
     size: int
 
     def batch(self, kept: Tensor | None = None) -> Any:
-        """Return a batch; rows that are not kept are other ones."""
-        every = torch.arange(self.size)
-        rows = every % SAMPLES
+        """Returns a batch.
+
+        Args:
+            kept: Mask of the rows that are not replaced; None for all rows.
+        """
+        indices = torch.arange(self.size)
+        rows = indices % SAMPLES
         if kept is not None:
-            rows = torch.where(kept, rows, SAMPLES + every % (2 * SAMPLES))
+            rows = torch.where(kept, rows, SAMPLES + indices % (2 * SAMPLES))
         (call, targets), (other_call, other_targets) = self.kept, self.others
         return (
             tree_map(partial(_chosen, rows, -1), call, other_call),
@@ -239,7 +253,7 @@ class _Rows(NamedTuple):
 
     @property
     def halves(self) -> tuple[Tensor, Tensor]:
-        """Two halves of a batch, as masks; neither is empty."""
+        """Masks of two random halves of a batch, each with at least one sample."""
         generator = torch.Generator().manual_seed(SEED)
         half = torch.rand(self.size, generator=generator) < 0.5
         half[0], half[1] = True, False
@@ -247,14 +261,15 @@ class _Rows(NamedTuple):
 
 
 def _chosen(rows: Tensor, sign: int, kept: Any, others: Any) -> Any:
-    """Return rows of SAMPLES rows, SAMPLES others, and these with a sign.
+    """Returns the rows with these indices; a leaf without rows stays as it is.
 
-    A leaf without rows stays.
+    Indices below SAMPLES are kept rows, the next SAMPLES are other rows, and the next
+    SAMPLES are other rows times ``sign``.
     """
     if not has_rows(kept, SAMPLES):
         return kept
-    again = sign * others if others.is_floating_point() else others
-    return torch.cat([kept, others, again])[rows.to(kept.device)]
+    signed = sign * others if others.is_floating_point() else others
+    return torch.cat([kept, others, signed])[rows.to(kept.device)]
 
 
 def _where(norms: Rows, mask: Tensor) -> Rows:

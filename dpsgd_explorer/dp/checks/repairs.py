@@ -1,6 +1,6 @@
-"""Replaces layers that cannot be trained with the guarantee by similar ones.
+"""Replaces layers that cannot be trained with the guarantee by similar layers.
 
-A repaired model is another model: each change is reported, with its effect.
+A repaired model computes another function, so each change is reported with its effect.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from dpsgd_explorer.dp.modules.refused import refuse_uninitialized
 
-#: Most groups of a GroupNorm, the default of Wu and He (2018), arXiv:1803.08494.
-MOST_GROUPS = 32
+#: Maximum number of groups of a GroupNorm: the default of Wu and He (2018),
+#: arXiv:1803.08494.
+MAX_GROUPS = 32
 
 
 class Repair(NamedTuple):
@@ -81,7 +82,7 @@ def make_private_ready(
     if not replaced:
         tell("Nothing to repair.")
     for parent in list(model.modules()):
-        # named_children() would leave out a layer's second name.
+        # named_children() yields a layer once, also if the parent has two names for it.
         for local, child in list(parent._modules.items()):
             if child in replaced:
                 setattr(parent, local, replaced[child])
@@ -89,7 +90,7 @@ def make_private_ready(
 
 
 def repair_of(module: nn.Module) -> Repair | None:
-    """Return the repair of one module; None if it needs none or has none."""
+    """Returns the repair of one module; None if there is no repair, or no need."""
     if isinstance(module, _BatchNorm):
         return _group_norm(module)
     if isinstance(module, _InstanceNorm) and module.track_running_stats:
@@ -100,8 +101,9 @@ def repair_of(module: nn.Module) -> Repair | None:
 
 
 def _group_norm(norm: _BatchNorm) -> Repair:
-    """Return a group norm with the batch norm's own scale and shift."""
-    # One value per channel: with several groups a group could be a single value.
+    """Returns a group norm with the scale and shift of the batch norm."""
+    # BatchNorm1d inputs may have one value per channel.  With several groups a group
+    # could then contain a single value, which normalization maps to 0.
     groups = 1 if isinstance(norm, nn.BatchNorm1d) else _groups(norm.num_features)
     affine = norm.affine
     new = nn.GroupNorm(groups, norm.num_features, norm.eps, affine)
@@ -119,8 +121,8 @@ def _group_norm(norm: _BatchNorm) -> Repair:
 
 
 def _groups(channels: int) -> int:
-    """Return the most groups, up to 32, of at least two channels each."""
-    fitting = [n for n in range(1, MOST_GROUPS + 1) if channels % n == 0]
+    """Returns the largest number of groups up to 32 with at least two channels each."""
+    fitting = [n for n in range(1, MAX_GROUPS + 1) if channels % n == 0]
     return max([n for n in fitting if channels // n > 1], default=1)
 
 
@@ -135,10 +137,10 @@ def _without_statistics(norm: _InstanceNorm) -> Repair:
     )
 
 
-def _shorten_rows(weight: Tensor, norm_type: float, most: float) -> None:
-    """Shorten the rows that are too long, as one look-up of all rows would."""
-    every = torch.arange(len(weight), device=weight.device)
-    torch.embedding_renorm_(weight.detach(), every, most, norm_type)
+def _shorten_rows(weight: Tensor, norm_type: float, max_norm: float) -> None:
+    """Scales rows above ``max_norm`` down to it, as a look-up of all rows does."""
+    rows = torch.arange(len(weight), device=weight.device)
+    torch.embedding_renorm_(weight.detach(), rows, max_norm, norm_type)
 
 
 def _plain_embedding(table: nn.Embedding | nn.EmbeddingBag) -> Repair | None:

@@ -1,1 +1,1 @@
-"""Tools on a torch module below the engines: patches, hooks, state, probe inputs."""
+"""Access to a torch module for all engines: patches, hooks, state, probe inputs."""

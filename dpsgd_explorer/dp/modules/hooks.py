@@ -1,4 +1,4 @@
-"""Hooks of an engine on a module, which its copies do not have."""
+"""Hooks of an engine on a module, which do nothing on copies of the module."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from torch._compile import _disable_dynamo
 class ModuleHook:
     """A forward hook or forward pre-hook of one module.
 
-    A deep copy of the module, or one read from a file, has a hook there that does
-    nothing.  ``torch.compile`` calls the hook instead of tracing it.
+    On a deep copy of the module, or a module read from a file, the hook does nothing.
+    ``torch.compile`` calls the hook instead of tracing it.
     """
 
     def __init__(self, run: Callable[..., Any]) -> None:
         self._run = run
 
-    # torch.compiler.disable imports torch._dynamo, which takes longer than the rest of
-    # this package. This form, which torch.optim uses too, imports it at the first call.
+    # torch.compiler.disable imports torch._dynamo, which takes longer to import than
+    # this package.  This decorator, which torch.optim uses too, imports it at the first
+    # call.
     @_disable_dynamo
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._run(*args, **kwargs)
@@ -32,4 +33,4 @@ class ModuleHook:
 
 
 def _ignore(*args: Any, **kwargs: Any) -> None:
-    """Do nothing."""
+    """Does nothing."""

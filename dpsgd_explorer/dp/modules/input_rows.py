@@ -1,14 +1,16 @@
 """Finds the inputs of a module that have one row per sample.
 
-The first tensor counts the samples.  Another tensor of equal length may have one row
-per sample, or be shared by all (a mask [T, T], positions [T]) with T = B by chance.
-Its shape does not show which; a run with another number of samples does.  So the module
-runs on random rows, of a number that no dimension of its inputs has: if it runs with
-all doubtful inputs cut to that number, they have rows; else the fewest that must stay
-uncut are shared.
+The length of the first tensor is the number of samples B.  Another tensor of length B
+may have one row per sample, or all samples may share it, such as a mask [T, T] or
+positions [T] with T = B by chance.  Its shape does not show which, but a run with
+another number of samples does.  The module therefore runs on a number of random rows
+that no dimension of its inputs has.  If it runs with all tensors of length B at that
+length, all of them have rows.  Otherwise the smallest set of tensors that must keep
+their length is shared.
 
-Worked: ids [4, 4] and a mask [4, 4].  Cut to 3 rows both, the mask does not fit 4
-positions and the module raises; with the mask uncut it runs: the mask is shared.
+Worked example: ids [4, 4] and a mask [4, 4].  If both have 3 rows, the mask does not
+fit 4 positions, and the module raises an error.  With 3 rows of ids and the whole mask
+it runs, so the mask is shared.
 """
 
 from __future__ import annotations
@@ -31,99 +33,108 @@ from torch.utils._pytree import (
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.state import ModuleState
 
-#: Fewest rows of such a run: with 1 or 2, broadcasting could hide a mismatch.
-LEAST_ROWS = 3
+#: Minimum number of rows of such a run.  With 1 or 2 rows, broadcasting could hide a
+#: mismatch.
+MIN_ROWS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class SharedInput:
-    """An input that all samples share, wrapped so that its rows are not cut."""
+    """A wrapper of an input that all samples share, so that it keeps its length."""
 
     value: Tensor
 
 
 class InputRows:
-    """Whether each input of a module has rows, by its place in the call."""
+    """Decides which inputs of a module have one row per sample."""
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module
         self._has_rows: dict[str, bool] = {}
 
     def forget(self) -> None:
-        """Forget all inputs."""
+        """Removes all results, so that the next call decides again."""
         self._has_rows = {}
 
     def of(self, call: Any, size: int) -> list[bool]:
-        """Return whether each leaf of a call, in the tree's order, has rows.
+        """Returns for each leaf of a call, in the tree's order, True if it has rows.
 
         Args:
             call: (args, kwargs) of the module.
-            size: B, the length of the first tensor.
+            size: Number of samples, B: the length of the first tensor.
         """
-        paths, _ = tree_flatten_with_path(call)
-        leaves = [leaf for _, leaf in paths]
-        places = [keystr(path) for path, _ in paths]
-        long = [probe_inputs.has_rows(leaf, size) for leaf in leaves]
+        entries, _ = tree_flatten_with_path(call)
+        leaves = [leaf for _, leaf in entries]
+        paths = [keystr(path) for path, _ in entries]
+        may_have_rows = [probe_inputs.has_rows(leaf, size) for leaf in leaves]
         unknown = [
             i
-            for i, (place, leaf) in enumerate(zip(places, leaves, strict=True))
-            if isinstance(leaf, Tensor) and place not in self._has_rows
+            for i, (path, leaf) in enumerate(zip(paths, leaves, strict=True))
+            if isinstance(leaf, Tensor) and path not in self._has_rows
         ]
         if unknown:
-            first = next((i for i, is_long in enumerate(long) if is_long), None)
-            self._learn(call, places, long, [i for i in unknown if i != first])
+            first = next((i for i, may in enumerate(may_have_rows) if may), None)
+            new = [i for i in unknown if i != first]
+            self._learn(call, paths, may_have_rows, new)
             if first is not None:
-                self._has_rows[places[first]] = True
+                self._has_rows[paths[first]] = True
         return [
-            is_long and self._has_rows[place]
-            for place, is_long in zip(places, long, strict=True)
+            may and self._has_rows[path]
+            for path, may in zip(paths, may_have_rows, strict=True)
         ]
 
     def marked(self, call: Any, size: int) -> Any:
-        """Return the call with every tensor that has no rows as ``SharedInput``."""
+        """Returns the call with all tensors without rows wrapped as ``SharedInput``."""
         return _wrapped(call, self.of(call, size))
 
     def _learn(
-        self, call: Any, places: list[str], long: list[bool], unknown: list[int]
+        self,
+        call: Any,
+        paths: list[str],
+        may_have_rows: list[bool],
+        unknown: list[int],
     ) -> None:
-        """Decide on the leaves at these indices; those of other lengths are shared."""
-        doubtful = [i for i in unknown if long[i]]
-        known = [
-            is_long and self._has_rows.get(place, True)
-            for place, is_long in zip(places, long, strict=True)
+        """Decides which leaves with the indices ``unknown`` have rows."""
+        candidates = [i for i in unknown if may_have_rows[i]]
+        has_rows = [
+            may and self._has_rows.get(path, True)
+            for path, may in zip(paths, may_have_rows, strict=True)
         ]
-        shared = self._shared(call, known, doubtful) if doubtful else ()
+        shared = self._shared(call, has_rows, candidates) if candidates else ()
         for i in unknown:
-            self._has_rows[places[i]] = long[i] and i not in shared
+            self._has_rows[paths[i]] = may_have_rows[i] and i not in shared
 
     def _shared(
-        self, call: Any, known: list[bool], doubtful: list[int]
+        self, call: Any, has_rows: list[bool], candidates: list[int]
     ) -> Sequence[int]:
-        """Return the fewest of these leaves that must stay uncut.
+        """Returns the smallest set of candidates with which the module runs as shared.
 
-        An empty sequence if the module runs in no way; the safety check then reports
-        its error.
+        If the module never runs, the set is empty, and the safety check reports the
+        module's error.
         """
         with _undisturbed(self._module):
-            for count in range(len(doubtful) + 1):
-                for shared in combinations(doubtful, count):
-                    rows = [
-                        has_row and i not in shared for i, has_row in enumerate(known)
-                    ]
+            for count in range(len(candidates) + 1):
+                for shared in combinations(candidates, count):
+                    rows = [has and i not in shared for i, has in enumerate(has_rows)]
                     if self._runs(call, rows):
                         return shared
         return ()
 
     def _runs(self, call: Any, rows: list[bool]) -> bool:
-        """Whether the module runs with another number of these rows."""
+        """Returns True if the module runs with another number of rows.
+
+        Args:
+            call: (args, kwargs) of the module.
+            rows: For each leaf of the call, True if its length changes.
+        """
         leaves = tree_leaves(call)
-        count = _unlike(leaves)
+        count = _unused_length(leaves)
         tree = _wrapped(call, rows)
         size = next(len(x) for x, has_row in zip(leaves, rows, strict=True) if has_row)
         drawn = probe_inputs.random_call(self._module, tree, size, probe_inputs.SEED)
-        more = torch.arange(count) % probe_inputs.SAMPLES
+        indices = torch.arange(count) % probe_inputs.SAMPLES
         drawn = tree_map(
-            lambda x: x[more.to(x.device)] if isinstance(x, Tensor) else x, drawn
+            lambda x: x[indices.to(x.device)] if isinstance(x, Tensor) else x, drawn
         )
         try:
             outputs = called(self._module, drawn)
@@ -135,7 +146,7 @@ class InputRows:
 
 
 def called(module: Callable[..., Any], call: Any) -> Any:
-    """Return the outputs of a call in which shared inputs may be wrapped."""
+    """Returns the outputs of a call, whose shared inputs may be wrapped."""
     args, kwargs = tree_map(
         lambda x: x.value if isinstance(x, SharedInput) else x, call
     )
@@ -143,25 +154,25 @@ def called(module: Callable[..., Any], call: Any) -> Any:
 
 
 def _wrapped(call: Any, rows: Iterable[bool]) -> Any:
-    rest = iter(rows)
+    next_rows = iter(rows)
 
     def wrap(leaf: Any) -> Any:
-        has_rows = next(rest)
+        has_rows = next(next_rows)
         return SharedInput(leaf) if isinstance(leaf, Tensor) and not has_rows else leaf
 
     return tree_map(wrap, call)
 
 
-def _unlike(leaves: Iterable[Any]) -> int:
-    """Return a number that is the length of no dimension of the tensors."""
-    taken = {n for leaf in leaves if isinstance(leaf, Tensor) for n in leaf.shape}
-    return next(n for n in range(LEAST_ROWS, LEAST_ROWS + len(taken) + 1)
-                if n not in taken)  # fmt: skip
+def _unused_length(leaves: Iterable[Any]) -> int:
+    """Returns a number that is the length of no dimension of the tensors."""
+    lengths = {n for leaf in leaves if isinstance(leaf, Tensor) for n in leaf.shape}
+    return next(n for n in range(MIN_ROWS, MIN_ROWS + len(lengths) + 1)
+                if n not in lengths)  # fmt: skip
 
 
 @contextmanager
 def _undisturbed(module: nn.Module) -> Iterator[None]:
-    """Run in evaluation mode without gradients; restore the module's state after."""
+    """Sets evaluation mode without gradients, and restores the module at the end."""
     modes = {submodule: submodule.training for submodule in module.modules()}
     state = ModuleState(module)
     devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})

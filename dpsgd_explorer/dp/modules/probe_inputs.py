@@ -1,7 +1,7 @@
-"""Random batches of the shapes, dtypes and id ranges of a real one.
+"""Random batches with the shapes, dtypes and ranges of ids of a real batch.
 
-Only shape and dtype are read from the real tensors.  An input without one row per
-sample (a flag, a mask for all) is passed on unchanged.
+Only shapes and dtypes of the real tensors are used.  An input without one row per
+sample, such as a flag or a mask for all samples, is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from torch.utils._pytree import (
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.errors import UnsupportedModuleError
 
-#: Rows of every random batch: three, so that two others can change around one.
+#: Number of rows of every random batch.  With three rows, two batches can differ in two
+#: rows and share the third.
 SAMPLES = 3
 
-#: Seed of all random batches; checks of one model always see the same rows.
+#: Seed of all random batches, so that all checks of a model use equal rows.
 SEED = 20_160_701
-#: Kinds of targets that are numbers: in (0, 1), as every loss takes; 0 or 1; signed.
-NUMBERS = ("share", "binary", "signed")
-#: Default ``ignore_index`` of torch's losses and of others.
-IGNORED = -100
+#: Kinds of floating-point targets: in (0, 1), which every loss takes; 0 or 1; signed.
+NUMBER_KINDS = ("share", "binary", "signed")
+#: Default ``ignore_index`` of torch's losses.
+IGNORE_INDEX = -100
 
 Shape = tuple[int, ...]
 
@@ -43,30 +44,30 @@ def random_call(
     scale: float = 1.0,
     classes: Mapping[int, int] | None = None,
 ) -> Any:
-    """Return ``call`` with random rows.
+    """Returns ``call`` with SAMPLES random rows.
 
     Args:
-        module: The model; ids stay within its smallest embedding table.
+        module: The model.  Ids are below the size of its smallest embedding table.
         call: Tree of inputs.
-        size: Its number of samples.
+        size: Number of samples of ``call``.
         seed: Seed of the random rows.
         scale: Standard deviation of floating-point entries.
-        classes: {leaf of the tree: number of classes}, of the labels among the inputs.
+        classes: {index of a leaf: number of classes} of the labels among the inputs.
     """
     generator = torch.Generator().manual_seed(seed)
     ids = smallest_table(module)
-    wide = [leaf for leaf in tree_leaves(call) if has_rows(leaf, size)]
-    steps = min((leaf.shape[1] for leaf in wide if leaf.dim() > 1), default=0)
+    per_sample = [leaf for leaf in tree_leaves(call) if has_rows(leaf, size)]
+    steps = min((leaf.shape[1] for leaf in per_sample if leaf.dim() > 1), default=0)
     labels = classes or {}
 
-    def draw(shape: tuple[int, ...], like: Tensor, place: int) -> Tensor:
+    def draw(shape: tuple[int, ...], like: Tensor, index: int) -> Tensor:
         if like.is_floating_point():
             return torch.randn(shape, generator=generator) * scale
         if like.dtype == torch.bool:
             return _random_mask(shape, seed, generator)
-        if place in labels:
-            return torch.randint(0, labels[place], shape, generator=generator)
-        if len(shape) == 1 and steps:  # as lengths of sequences: 0 is none
+        if index in labels:
+            return torch.randint(0, labels[index], shape, generator=generator)
+        if len(shape) == 1 and steps:  # may be lengths of sequences, which are above 0
             return torch.randint(1, 1 + min(ids, steps), shape, generator=generator)
         return torch.randint(0, ids, shape, generator=generator)
 
@@ -74,16 +75,16 @@ def random_call(
 
 
 def smallest_table(module: nn.Module) -> int:
-    """Return a number of ids that every embedding table has; 2 without a table."""
+    """Returns the size of the smallest embedding table; 2 without a table."""
     tables = nn.Embedding | nn.EmbeddingBag
     sizes = [m.num_embeddings for m in module.modules() if isinstance(m, tables)]
     return min(sizes, default=2)
 
 
 def _random_mask(shape: Shape, seed: int, generator: torch.Generator) -> Tensor:
-    """Return a mask with both values in each row, and another count in each.
+    """Returns a mask with both values in each row, and another count in each row.
 
-    Whether True or False counts is unknown, so neither may fill a row.
+    The meaning of True is unknown, so neither value may fill a row.
     """
     if len(shape) == 1:
         return torch.arange(shape[0]) % 2 == seed % 2
@@ -97,18 +98,20 @@ def _random_mask(shape: Shape, seed: int, generator: torch.Generator) -> Tensor:
 def random_targets(
     targets: Any, size: int, outputs: Any, draw_number: int = 0, numbers: str = "share"
 ) -> Any:
-    """Return labels below the classes of the outputs, masks, or numbers.
+    """Returns SAMPLES random targets: class labels, masks or floating-point numbers.
 
     Args:
-        targets: An example; only shapes and dtypes are read.
-        size: Its number of samples.
-        outputs: Outputs of the module for SAMPLES rows.
-        draw_number: Labels continue from the previous draw, through all classes.
-        numbers: One of NUMBERS.
+        targets: An example; only shapes and dtypes are used.
+        size: Number of samples of ``targets``.
+        outputs: Outputs of the module for SAMPLES rows, whose shape gives the number of
+            classes.
+        draw_number: Index of the draw.  Labels continue from the draw before, through
+            all classes.
+        numbers: A kind of NUMBER_KINDS.
     """
     generator = torch.Generator().manual_seed(SEED + draw_number)
 
-    def draw(shape: tuple[int, ...], like: Tensor, place: int) -> Tensor:
+    def draw(shape: tuple[int, ...], like: Tensor, index: int) -> Tensor:
         if like.is_floating_point():
             return _random_numbers(shape, numbers, draw_number, generator)
         if like.dtype == torch.bool:
@@ -123,17 +126,17 @@ def random_targets(
 def _random_numbers(
     shape: Shape, kind: str, draw_number: int, generator: torch.Generator
 ) -> Tensor:
-    """Return numbers of a kind; from draw to draw each is another digit or sign."""
-    size = torch.rand(shape, generator=generator)
+    """Returns numbers of a kind; digits and signs change from each draw to the next."""
+    shares = torch.rand(shape, generator=generator)
     if kind == "share":
-        return size
+        return shares
     row, column = torch.arange(shape[0]), torch.arange(math.prod(shape[1:]))
     digits = ((row[:, None] + column + draw_number) % 2).view(shape)
-    return digits.float() if kind == "binary" else (0.1 + size) * (2 * digits - 1)
+    return digits.float() if kind == "binary" else (0.1 + shares) * (2 * digits - 1)
 
 
 def draws_of_all_classes(targets: Any, size: int, outputs: Any) -> int:
-    """Return the number of draws of ``random_targets`` that covers all classes."""
+    """Returns the number of draws of ``random_targets`` that covers all classes."""
     needed = [1]
     for leaf in tensors_of(targets):
         if has_rows(leaf, size) and _is_integer(leaf):
@@ -143,10 +146,10 @@ def draws_of_all_classes(targets: Any, size: int, outputs: Any) -> int:
 
 
 def _classes(shape: Shape, outputs: Any) -> int:
-    """Return the length of the dimension that outputs have and labels have not.
+    """Returns the number of classes: the output dimension that labels do not have.
 
-    Without such a dimension: the shortest length after the samples' dimension, which is
-    valid for every loss.
+    Without such a dimension, it returns the shortest length above 1 after the dimension
+    of samples, which is valid for every loss.
     """
     first = tuple(next(leaf.shape for leaf in tensors_of(outputs)))
     dims = range(1, len(first))
@@ -155,20 +158,20 @@ def _classes(shape: Shape, outputs: Any) -> int:
     return min((length for length in lengths if length > 1), default=2)
 
 
-def with_ignored(tree: Any, places: Container[int] | None = None) -> Any:
-    """Return labels of which i are IGNORED in row i, but never a whole row.
+def with_ignored(tree: Any, indices: Container[int] | None = None) -> Any:
+    """Returns the tree with i labels set to IGNORE_INDEX in row i, but not a whole row.
 
-    Labels [B] are ignored in the second row.
+    If there is one label per sample, the label of the second row is ignored.
 
     Args:
         tree: Labels, or a tree with labels among its leaves.
-        places: Indices of the leaves that are labels; all integer leaves if None.
+        indices: Indices of the leaves that are labels; if None, all integer leaves.
     """
     leaves, spec = tree_flatten(tree)
-    for place, leaf in enumerate(leaves):
-        asked = places is None or place in places
-        if asked and has_rows(leaf, SAMPLES) and _is_integer(leaf):
-            leaves[place] = _some_ignored(leaf)
+    for index, leaf in enumerate(leaves):
+        is_label = indices is None or index in indices
+        if is_label and has_rows(leaf, SAMPLES) and _is_integer(leaf):
+            leaves[index] = _some_ignored(leaf)
     return tree_unflatten(leaves, spec)
 
 
@@ -177,9 +180,9 @@ def _some_ignored(labels: Tensor) -> Tensor:
     flat = labels.view(SAMPLES, -1)
     width = flat.shape[1]
     if width < 2:
-        flat[1] = IGNORED
+        flat[1] = IGNORE_INDEX
     for row in range(SAMPLES):
-        flat[row, : min(row, width - 1)] = IGNORED
+        flat[row, : min(row, width - 1)] = IGNORE_INDEX
     return labels
 
 
@@ -188,12 +191,13 @@ def _is_integer(leaf: Tensor) -> bool:
 
 
 def random_slopes(outputs: Any) -> list[Tensor]:
-    """Return a random linear loss: a factor for each number of the outputs.
+    """Returns a random factor for each entry of the outputs, for ``linear_loss``.
 
-    A scalar output is a loss already and gets the factor 1.
+    ``linear_loss`` adds scalar outputs without a factor.
 
     Raises:
-        UnsupportedModuleError: an output has neither one row a sample nor no row.
+        UnsupportedModuleError: an output is not a scalar, and does not have one row per
+            sample.
     """
     generator = torch.Generator().manual_seed(SEED)
     slopes = []
@@ -210,10 +214,10 @@ def random_slopes(outputs: Any) -> list[Tensor]:
 
 
 def linear_loss(outputs: Any, slopes: list[Tensor], scale: float) -> Tensor:
-    """Return sum_i <outputs_i, slopes_i> / scale, plus the scalar outputs."""
+    """Returns sum_i <outputs_i, slopes_i> / scale, plus the scalar outputs."""
     pairs = list(zip(_float_leaves(outputs), slopes, strict=True))
     total = torch.zeros(())
-    for leaf in (leaf for leaf, _ in pairs if not leaf.dim()):  # read before the rest
+    for leaf in (leaf for leaf, _ in pairs if not leaf.dim()):  # losses are read first
         total = total + leaf.cpu()
     for leaf, slope in pairs:
         if leaf.dim():
@@ -222,12 +226,12 @@ def linear_loss(outputs: Any, slopes: list[Tensor], scale: float) -> Tensor:
 
 
 def keep_row(kept: Any, other: Any, i: int) -> Any:
-    """Return the tree ``other`` with row i of ``kept``."""
+    """Returns the tree ``other`` with row i of ``kept``."""
     return tree_map(lambda rows, new: replace_row(new, rows, i), kept, other)
 
 
 def replace_row(rows: Any, new: Any, i: int) -> Any:
-    """Return the leaf ``own`` with row i of ``new``; what has no rows stays."""
+    """Returns the leaf ``rows`` with row i of ``new``; a leaf without rows stays."""
     if not has_rows(rows, SAMPLES):
         return rows
     mixed = rows.clone()
@@ -236,17 +240,17 @@ def replace_row(rows: Any, new: Any, i: int) -> Any:
 
 
 def repeated(tree: Any, i: int) -> Any:
-    """Return the tree with row i in place of all rows."""
+    """Returns the tree with row i in place of all rows."""
     return tree_map(
         lambda x: x[i : i + 1].expand_as(x).clone() if has_rows(x, SAMPLES) else x, tree
     )
 
 
 def with_equal_positions(tree: Any) -> Any:
-    """Return inputs whose rows are equal at all their positions.
+    """Returns inputs with the values of the first position at all positions of a row.
 
-    Positions are ids [T], the first dimension of vectors [T, d], and those of images
-    [channels, height, width].
+    Positions are the T of ids [T] and of vectors [T, d], and the height and width of
+    images [channels, height, width].
     """
     return tree_map(
         lambda x: _at_first_position(x) if has_rows(x, SAMPLES) else x, tree
@@ -265,12 +269,12 @@ def _at_first_position(rows: Tensor) -> Tensor:
 
 
 def rotated(tree: Any) -> Any:
-    """Return the tree with every sample's row handed to the next."""
+    """Returns the tree with every row moved to the next sample."""
     return tree_map(lambda x: x.roll(1, 0) if has_rows(x, SAMPLES) else x, tree)
 
 
 def without_last(tree: Any) -> Any:
-    """Return the tree with one sample fewer."""
+    """Returns the tree with one sample fewer."""
     return tree_map(lambda x: x[:-1] if has_rows(x, SAMPLES) else x, tree)
 
 
@@ -278,14 +282,14 @@ def _with_rows(
     tree: Any, size: int, draw: Callable[[Shape, Tensor, int], Tensor]
 ) -> Any:
     leaves, spec = tree_flatten(tree)
-    for place, leaf in enumerate(leaves):
+    for index, leaf in enumerate(leaves):
         if has_rows(leaf, size):
-            leaves[place] = draw((SAMPLES, *leaf.shape[1:]), leaf, place).to(leaf)
+            leaves[index] = draw((SAMPLES, *leaf.shape[1:]), leaf, index).to(leaf)
     return tree_unflatten(leaves, spec)
 
 
 def has_rows(leaf: Any, size: int) -> bool:
-    """Whether a leaf is a tensor with one row a sample."""
+    """Returns True if a leaf is a tensor with one row per sample."""
     return isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == size
 
 

@@ -1,6 +1,6 @@
-"""Modules that are refused by their type, before the safety check runs.
+"""Rejects modules by their type and settings, before the safety check runs.
 
-The safety check would find some of them too, but only at the first forward pass, and
+The safety check would reject some of them too, but only at the first forward pass, and
 without a remedy.
 """
 
@@ -19,26 +19,26 @@ Table = nn.Embedding | nn.EmbeddingBag
 
 
 def refuse_by_kind(module: nn.Module) -> None:
-    """Raise UnsupportedModuleError for modules that cannot be trained privately.
+    """Raises UnsupportedModuleError for modules that cannot be trained privately.
 
-    These are layers without sizes; layers that mix samples, frozen or not; tables that
-    rewrite their rows; wrappers that run copies of a module.
+    These are lazy layers without a size, layers that mix samples (also frozen layers),
+    embedding tables that rewrite their rows, and wrappers that run copies of a module.
     """
     _refuse(_reasons(module, _uninitialized, *REASONS))
 
 
 def refuse_uninitialized(module: nn.Module) -> None:
-    """Raise UnsupportedModuleError for a lazy layer before its first forward pass."""
+    """Raises UnsupportedModuleError for a lazy layer before its first forward pass."""
     _refuse(_reasons(module, _uninitialized))
 
 
 def refuse_compiled(module: nn.Module) -> None:
-    """Raise UnsupportedModuleError for a module compiled before ``attach``."""
+    """Raises UnsupportedModuleError for a module compiled before ``attach``."""
     _refuse(_reasons(module, _compiled))
 
 
 def reasons_by_kind(module: nn.Module) -> Iterator[str]:
-    """Yield the message of each submodule that is refused by its type or state."""
+    """Yields the message of each submodule that is rejected by its type or settings."""
     return _reasons(module, _compiled, _uninitialized, *REASONS)
 
 
@@ -122,9 +122,9 @@ def _compiled(module: nn.Module) -> str:
 
 
 def _loaded(where: str, *names: str) -> tuple[type[Any], ...]:
-    """Return the classes of one of torch's modules, if it has been imported.
+    """Returns classes of a module of torch; () if it was not imported.
 
-    A model cannot contain them otherwise, so they are not imported for this.
+    A model cannot contain such a class before its import, which takes long.
     """
     source = sys.modules.get(where)
     kinds = [getattr(source, name, None) for name in names]

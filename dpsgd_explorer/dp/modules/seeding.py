@@ -1,4 +1,4 @@
-"""Seeding torch's global generators, without what a machine without devices pays."""
+"""Seeds torch's global generators, without overhead on a machine without devices."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import torch
 
 
 def seed_draws(seed: int) -> None:
-    """Seed what a module draws from, as ``torch.manual_seed`` does.
+    """Seeds torch's global generators, as ``torch.manual_seed`` does.
 
-    Without a device, ``torch.manual_seed`` keeps a formatted stack of its caller for
-    each kind of device, in case that one is there later: 0.4 ms and some kilobytes a
-    call, a fifth of the time of a safety check.
+    Without a device, ``torch.manual_seed`` stores a formatted stack of its caller per
+    type of device, for a later initialization of the device.  A call takes 0.4 ms and
+    some kilobytes, which is a fifth of the time of a safety check.
     """
     if torch.accelerator.is_available():
         torch.manual_seed(seed)

@@ -1,9 +1,9 @@
-"""Stored values of a module, which a forward pass must not make depend on samples.
+"""Copies, compares and restores the stored values of a module.
 
-A model is released with its parameters, also frozen ones, its buffers and its extra
-state.  None of them gets noise, so no forward pass may write a statistic of the samples
-into them.  Plain attributes are not compared, though ``torch.save(model)`` releases
-them.
+A model is released with its parameters (also frozen parameters), its buffers and its
+extra state.  A forward pass must not write a statistic of the samples into these
+values, since such a statistic would get no noise.  Plain attributes are not compared,
+although ``torch.save(model)`` releases them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from torch.utils._pytree import tree_flatten
 from dpsgd_explorer.dp.distributed.sharding import local, reshard
 from dpsgd_explorer.errors import UnsupportedModuleError
 
+#: {name: copy of a stored value} of the values that a forward pass has changed.
 Changes = dict[str, Any]
+#: Suffix of the keys of extra state in torch's state dicts.
 EXTRA_STATE = "_extra_state"
-_REMOVED = object()  # stands for a value that is not there any more
+_REMOVED = object()  # the value of a name that was removed
 
 
 class ModuleState:
@@ -42,7 +44,7 @@ class ModuleState:
         ]
 
     def changes(self) -> Changes:
-        """Return {name: copy of the present value} of all values that have changed."""
+        """Returns {name: copy of the present value} of all values that have changed."""
         now = _stored(self._module)
         changed = {
             name: _copied(value)
@@ -52,21 +54,21 @@ class ModuleState:
         return changed | dict.fromkeys(self._copies.keys() - now.keys(), _REMOVED)
 
     def restore(self) -> None:
-        """Restore all values that have changed."""
+        """Restores all values that have changed."""
         changed = self.changes()
         for table, entries in self._tables if changed else ():
             table.clear()
             table.update(entries)  # type: ignore[arg-type]
         for name in changed.keys() & self._copies.keys():
-            self._put_back(name, self._stored[name], self._copies[name])
+            self._restore_value(name, self._stored[name], self._copies[name])
 
-    def _put_back(self, name: str, stored: Any, copy: Any) -> None:
+    def _restore_value(self, name: str, stored: Any, copy: Any) -> None:
         if isinstance(stored, Tensor):
             if stored.shape == copy.shape:
                 with torch.no_grad():
                     stored.copy_(copy)
             else:
-                stored.data = copy.clone()  # it was resized in place
+                stored.data = copy.clone()  # the forward pass resized it in place
         elif name.endswith(EXTRA_STATE):
             owner, _, _ = name.rpartition(".")
             self._module.get_submodule(owner).set_extra_state(deepcopy(copy))
@@ -75,13 +77,13 @@ class ModuleState:
 def refuse_different(
     module: nn.Module, first: Changes, second: Changes, *, sizes: bool = False
 ) -> None:
-    """Raise UnsupportedModuleError if two passes changed stored values differently.
+    """Raises UnsupportedModuleError if two passes changed stored values differently.
 
     Args:
         module: The model.
-        first: Changes of one pass.
-        second: Changes of another, on other samples.
-        sizes: Whether the passes differed in the number of samples instead.
+        first: Changes of a pass.
+        second: Changes of a pass on other samples.
+        sizes: If True, the second pass had another number of samples instead.
     """
     for name in sorted(first.keys() | second.keys()):
         value, other_value = first.get(name, _REMOVED), second.get(name, _REMOVED)
@@ -91,7 +93,7 @@ def refuse_different(
 
 def _refusal(module: nn.Module, name: str, sizes: bool) -> str:
     owner, _, local = name.rpartition(".")
-    what = "the number of samples" if sizes else "a statistic of the samples"
+    stored = "the number of samples" if sizes else "a statistic of the samples"
     if local == EXTRA_STATE:
         where = "its extra state, which is in the state dict"
         remedy = "Leave it out of get_extra_state"
@@ -110,11 +112,15 @@ def _refusal(module: nn.Module, name: str, sizes: bool) -> str:
             "Switch the statistic off or replace the module (GroupNorm and LayerNorm "
             "store no statistic)"
         )
-    return f"{owner or 'the module'} stores {what} in {where}, without noise. {remedy}."
+    module_name = owner or "the module"
+    return f"{module_name} stores {stored} in {where}, without noise. {remedy}."
 
 
 def _stored(module: nn.Module) -> dict[str, Any]:
-    """Return {name: value}, with buffers that are not saved; of shards, this rank's."""
+    """Returns {name: value} of all stored values, with non-persistent buffers.
+
+    The value of a sharded parameter is the shard of this rank.
+    """
     reshard(module)
     stored = {
         **module.state_dict(keep_vars=True),
@@ -131,7 +137,7 @@ def _copied(value: Any) -> Any:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Whether two values are equal to the last bit; NaN equals NaN."""
+    """Returns True if two values are equal to the last bit; NaN equals NaN."""
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return _same_tensor(first, second)
     if first is _REMOVED or second is _REMOVED:
@@ -149,7 +155,7 @@ def _same_object(first: Any, second: Any) -> bool:
     try:
         if first is second or bool(first == second):
             return True
-    except (RuntimeError, TypeError, ValueError):  # as an array of several entries
+    except (RuntimeError, TypeError, ValueError):  # for example arrays
         pass
     return pickle.dumps(first) == pickle.dumps(second)
 

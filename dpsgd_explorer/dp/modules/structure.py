@@ -1,8 +1,8 @@
 """The structure of a module: submodules, forwards, hooks and parameters.
 
-The safety check holds for the structure that it saw.  The structure is compared before
-every pass, and a module that has changed is checked again.  Hooks are compared as
-functions: one that is removed and registered again changes nothing.
+The result of a safety check is valid for one structure.  The structure is compared
+before every pass, and a module that has changed is checked again.  Hooks are compared
+as functions, so a hook may be removed and registered again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch.nn.modules import module as torch_module
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 from dpsgd_explorer.dp.modules.hooks import ModuleHook
 
+#: Torch's tables of hooks that run for all modules.
 GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
     torch_module._global_forward_pre_hooks,
     torch_module._global_forward_hooks,
@@ -25,21 +26,29 @@ GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
 
 
 class _Part(NamedTuple):
-    """One module at that time, without an engine's patch.
+    """The structure of one submodule, without the patch of an engine.
 
     Attributes:
-        every_hook: Its hooks, an engine's among them: as long as these stay, so do the
-            others.
-        hooks: Those of no engine.
+        module: The submodule.
+        kind: Class of the submodule.
+        forward: Forward of the class.
+        instance_forward: Forward of the instance; None if it has no forward, or the
+            patch of an engine.
+        children: The modules inside.
+        all_hooks: Hooks of users and engines.  They are compared first, since equality
+            implies equal user hooks and needs no new list.
+        user_hooks: Hooks of users.
+        parameters: The parameters of the submodule.
+        trained: For each parameter, True if it requires a gradient.
     """
 
     module: nn.Module
     kind: type[nn.Module]
     forward: Any
-    own_forward: Any
+    instance_forward: Any
     children: list[nn.Module | None]
-    every_hook: list[Any]
-    hooks: list[Any]
+    all_hooks: list[Any]
+    user_hooks: list[Any]
     parameters: list[nn.Parameter | None]
     trained: list[bool]
 
@@ -52,7 +61,7 @@ class Structure:
         self._global_hooks = _global_hooks()
 
     def holds(self) -> bool:
-        """Whether the module still has this structure."""
+        """Returns True if the module still has this structure."""
         has_global = any(GLOBAL_HOOKS) or self._global_hooks
         if has_global and _global_hooks() != self._global_hooks:
             return False
@@ -60,72 +69,74 @@ class Structure:
             module,
             kind,
             forward,
-            own_forward,
+            instance_forward,
             children,
-            every_hook,
-            hooks,
-            old,
+            all_hooks,
+            user_hooks,
+            old_parameters,
             trained,
         ) in self._parts:
-            # Runs before every pass: dictionaries are read directly, since nn.Module's
-            # attribute look-up takes several times as long.
-            inside = module.__dict__
-            parameters = inside["_parameters"].values()
-            own = inside.get("forward")
+            # This runs before every pass.  Dictionaries are read directly, since the
+            # attribute look-up of nn.Module takes several times as long.
+            attributes = module.__dict__
+            parameters = attributes["_parameters"].values()
             if (
                 module.__class__ is not kind
                 or kind.forward is not forward
-                or (own is not own_forward and _own_forward(inside) is not own_forward)
                 or (
-                    ((found := inside["_modules"]) or children)
-                    and [*found.values()] != children
+                    attributes.get("forward") is not instance_forward
+                    and _instance_forward(attributes) is not instance_forward
                 )
                 or (
-                    (present := _hooks(inside)) != every_hook
-                    and _foreign(present) != hooks
+                    ((modules := attributes["_modules"]) or children)
+                    and [*modules.values()] != children
                 )
-                or len(parameters) != len(old)
-                or not all(map(is_, parameters, old))
-                or (old and _trained(parameters) != trained)
+                or (
+                    (hooks := _hooks(attributes)) != all_hooks
+                    and _user_hooks(hooks) != user_hooks
+                )
+                or len(parameters) != len(old_parameters)
+                or not all(map(is_, parameters, old_parameters))
+                or (old_parameters and _trained(parameters) != trained)
             ):
                 return False
         return True
 
 
 def _part(module: nn.Module) -> _Part:
-    inside = module.__dict__
+    attributes = module.__dict__
     kind = type(module)
-    parameters = [*inside["_parameters"].values()]
-    hooks = _hooks(inside)
+    parameters = [*attributes["_parameters"].values()]
+    hooks = _hooks(attributes)
     return _Part(
         module,
         kind,
         kind.forward,
-        _own_forward(inside),
-        [*inside["_modules"].values()],
+        _instance_forward(attributes),
+        [*attributes["_modules"].values()],
         hooks,
-        _foreign(hooks),
+        _user_hooks(hooks),
         parameters,
         _trained(parameters),
     )
 
 
-def _own_forward(inside: dict[str, Any]) -> Any:
-    forward = inside.get("forward")
+def _instance_forward(attributes: dict[str, Any]) -> Any:
+    forward = attributes.get("forward")
     return None if forward.__class__ is ForwardPatch else forward
 
 
-def _hooks(inside: dict[str, Any]) -> list[Any]:
+def _hooks(attributes: dict[str, Any]) -> list[Any]:
     return [
-        *inside["_forward_pre_hooks"].values(),
-        *inside["_forward_hooks"].values(),
-        *inside["_backward_pre_hooks"].values(),
-        *inside["_backward_hooks"].values(),
+        *attributes["_forward_pre_hooks"].values(),
+        *attributes["_forward_hooks"].values(),
+        *attributes["_backward_pre_hooks"].values(),
+        *attributes["_backward_hooks"].values(),
     ]
 
 
-def _foreign(hooks: list[Any]) -> list[Any]:
-    """Return the hooks that are no engine's."""
+def _user_hooks(hooks: list[Any]) -> list[Any]:
+    """Returns the hooks that an engine has not registered."""
     return [hook for hook in hooks if hook.__class__ is not ModuleHook]
 
 

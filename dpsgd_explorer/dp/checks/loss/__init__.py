@@ -1,1 +1,1 @@
-"""The check that the loss of a batch keeps its samples apart."""
+"""Checks from the graph of a loss that it is a mean or sum of per-sample terms."""

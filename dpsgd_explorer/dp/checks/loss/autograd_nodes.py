@@ -1,8 +1,9 @@
 """Private names of torch's autograd, and access to a loss's graph by these names.
 
-Torch promises neither the names of its operations nor the values that they save.  Every
-private name on which a reading depends is in this file.  A loss whose operation lacks a
-name is not confirmed, so the run gets no epsilon; ``missing_names`` lists such names.
+Another version of torch may change the names of operations and of their saved values.
+This file contains every private name that a reading depends on.  If the installed torch
+lacks a name that a loss needs, the loss is not confirmed, and the run gets no epsilon.
+``missing_names`` lists such names.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from torch.autograd.graph import Node
 from dpsgd_explorer.dp.checks.loss.marks import ModulePass, mean_at, outputs_at
 from dpsgd_explorer.dp.checks.loss.reading import (
     LateCondition,
-    NotPerRecordError,
+    NotPerSampleError,
     UnknownOperationError,
 )
 from dpsgd_explorer.errors import PrivacyError
 
 Edge = tuple[Node, int]
 
-#: Beginning of the names of the values that an operation saves for its backward.
+#: Prefix of the names of the values that an operation saves for its backward.
 PREFIX = "_saved_"
-#: {family: operations that are read alike, each with the saved values that are read}.
-#: An operation in no family is reported as unknown.
+#: {family: operations of one handler, each with the saved values that it reads}.  An
+#: operation without a family is reported as unknown.
 FAMILIES: Mapping[str, str] = {
     "nonlinear": (
         "Exp0:result Expm10 Log0:self Log1P0:self Log20:self Log100:self "
@@ -45,9 +46,9 @@ FAMILIES: Mapping[str, str] = {
     "multiply": "Mul0:self,other",
     "divide": "Div0:self,other",
     "scale": "Mul1:other Div1:other",
-    "larger": "Maximum0:self,other Minimum0:self,other",
-    "fill": "MaskedFill0:mask",
-    "choose": "Where0:condition",
+    "maximum": "Maximum0:self,other Minimum0:self,other",
+    "masked_fill": "MaskedFill0:mask",
+    "where": "Where0:condition",
     "inner_product": "Bmm0:self,mat2",
     "gather": "Gather0:dim",
     "index": "Index0:indices",
@@ -55,10 +56,10 @@ FAMILIES: Mapping[str, str] = {
         "View0 UnsafeView0 ReshapeAlias0 Unsqueeze0 Squeeze0 Squeeze1 Squeeze2"
     ),
     "permute": "Transpose0:dim0,dim1 T0 Permute0:dims",
-    "cut": "Slice0:dim Select0:dim Split0:dim SplitWithSizes0:dim Unbind0:dim",
-    "total": "Sum0 Mean0",
-    "partial_total": "Sum1:dim,keepdim Mean1:dim",
-    "fold": (
+    "narrow": "Slice0:dim Select0:dim Split0:dim SplitWithSizes0:dim Unbind0:dim",
+    "sum_all": "Sum0 Mean0",
+    "sum_dims": "Sum1:dim,keepdim Mean1:dim",
+    "reduce_dims": (
         "Logsumexp0:dim,self Amax0:dim,self Amin0:dim,self Max0:dim Min0:dim "
         "Norm1:dim,p,self,result LinalgVectorNorm0:dim,ord,self,result"
     ),
@@ -77,7 +78,7 @@ FAMILIES: Mapping[str, str] = {
         "NllLoss0:reduction,weight,target,ignore_index,total_weight,self "
         "NllLoss2D0:reduction,weight,target,ignore_index,total_weight,self"
     ),
-    "connectionist": "CtcLoss0:target_lengths",
+    "ctc": "CtcLoss0:target_lengths",
 }
 
 
@@ -96,31 +97,31 @@ def _entries() -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 #: {node's name: family}.
 FAMILY_OF = {name: family for family, name, _ in _entries()}
-#: {node's name: saved values that a reading uses}.
+#: {node's name: saved values that its handler reads}.
 VALUES_OF = {name: values for _, name, values in _entries()}
 
-# Names by which patterns of operations are recognized.
+# Names of the nodes that ``patterns`` and ``operations`` recognize.
 ADD, SUBTRACT, ADD_NUMBER = _full("Add0"), _full("Sub0"), _full("Add1")
 MULTIPLY, DIVIDE, CHOOSE = _full("Mul0"), _full("Div0"), _full("Where0")
 SUM, POWER, LOG, CLAMP_MIN = map(_full, ("Sum1", "Pow0", "Log0", "ClampMin0"))
 ABSOLUTE, COSH, SQUARE_ROOT, EXP = map(_full, ("Abs0", "Cosh0", "Sqrt0", "Exp0"))
 NORMS = _full("Norm1"), _full("LinalgVectorNorm0")
 LIKELIHOOD, CTC = _full("NllLoss0"), _full("CtcLoss0")
-CHANCES = _full("Sigmoid0"), _full("Softmax0")
+PROBABILITIES = _full("Sigmoid0"), _full("Softmax0")
 VIEWS = _full("View0"), _full("UnsafeView0"), _full("ReshapeAlias0")
-#: Beginnings of the names of torch's own losses.
+#: Prefixes of the names of torch's losses.
 LOSSES = (
     "NllLoss", "MseLoss", "BinaryCrossEntropy", "SmoothL1Loss", "HuberLoss",
     "SoftMarginLoss", "MultiMarginLoss", "MultilabelMarginLoss", "CtcLoss",
 )  # fmt: skip
 
 
-#: Values of an answer that identify it; a reading depends on nothing else of them.
-_PLAIN = (int, float, str, type(None))
+#: Types of saved values that may be an answer: they are hashable and hold no tensor.
+_PLAIN_TYPES = (int, float, str, type(None))
 
 
 def signed(index: int) -> int:
-    """Returns an index, which autograd shows as an unsigned number of 64 bits."""
+    """Returns the signed value of an index, which autograd stores as unsigned."""
     return index - 2**64 if index >= 2**63 else index
 
 
@@ -151,19 +152,17 @@ def _missing(name: str, attribute: str) -> str:
 def missing_names() -> list[str]:
     """Returns a sentence for each private name that the installed torch lacks."""
     classes = torch._C._functions
-    found = []
+    missing = []
     for name, values in VALUES_OF.items():
         node = getattr(classes, name, None)
         if node is None:
-            found.append(f"torch {torch.__version__} has no operation {name}")
+            missing.append(f"torch {torch.__version__} has no operation {name}")
             continue
         attributes = [*(PREFIX + value for value in values), "_input_metadata"]
-        found += [
-            _missing(name, each) for each in attributes if not hasattr(node, each)
-        ]
+        missing += [_missing(name, a) for a in attributes if not hasattr(node, a)]
     if not hasattr(Variable, "_execution_engine"):
-        found.append(_no_engine())
-    return found
+        missing.append(_no_engine())
+    return missing
 
 
 def _no_engine() -> str:
@@ -174,7 +173,7 @@ def _no_engine() -> str:
 
 
 def execution_engine() -> Any:
-    """Returns the object through which Python begins every backward.
+    """Returns the object that Python calls to begin a backward.
 
     Raises:
         PrivacyError: the installed torch has no such object.
@@ -186,12 +185,16 @@ def execution_engine() -> Any:
 
 
 def set_execution_engine(engine: Any) -> None:
-    """Begins every backward through another object from now on."""
+    """Replaces the object that Python calls to begin a backward."""
     Variable._execution_engine = engine
 
 
 def edge_of(root: Any) -> Edge | None:
-    """Returns the node and the result's number of a root, a tensor or an edge."""
+    """Returns the edge of a loss: its node, and the number of the node's result.
+
+    Args:
+        root: A tensor, or an edge of ``torch.autograd.graph``.
+    """
     node = getattr(root, "node", None)
     if node is None:
         node = root.grad_fn
@@ -199,11 +202,11 @@ def edge_of(root: Any) -> Edge | None:
 
 
 def likelihood_targets(root: Node, max_nodes: int) -> list[tuple[int, Tensor]]:
-    """Returns (number of classes, targets) of each likelihood close to a loss.
+    """Returns (number of classes, targets) of each likelihood near a loss.
 
     Args:
         root: The node of the loss.
-        max_nodes: Number of nodes after which the search ends.
+        max_nodes: Number of visited nodes after which the search ends.
     """
     likelihoods: list[tuple[int, Tensor]] = []
     waiting = [root]
@@ -216,7 +219,7 @@ def likelihood_targets(root: Node, max_nodes: int) -> list[tuple[int, Tensor]]:
     return likelihoods
 
 
-#: Number of operations before an output among which a loss is searched.
+#: Number of nodes, from an output on, that are searched for a loss of torch.
 MAX_LOSS_DISTANCE = 8
 
 A = TypeVar("A")
@@ -224,26 +227,27 @@ T = TypeVar("T")
 #: Answers a question about a node; the last argument refines the question.
 Ask = Callable[["GraphView", Node, A], T]
 Question = tuple[Ask[Any, Any], int, Any]
-#: (node's number, result's number) of each input.
+#: (node's number, result's number) of each input of an operation.
 Sources = tuple[tuple[int | None, int], ...]
 
 
 class GraphView:
     """Access to one graph, with a record of all answers on which a reading depends.
 
-    Nodes are numbered in the order in which they appear.  The reading of a graph is a
-    function of the answers, so it is also the reading of every graph with equal answers
-    (see ``graph.KnownReadings``).
+    Nodes are numbered in order of appearance.  The reading of a graph is a function of
+    the answers, so every graph with equal answers has the reading (see
+    ``graph.KnownReadings``).
 
     Attributes:
         nodes: The nodes by their numbers.
         roots: (node's number, result's number) of each loss.
-        passes: Passes of the modules whose outputs were reached, in order.
+        passes: Module passes whose outputs were reached, in order.
         answers: {question: answer}, in the order of the questions.
         late: Conditions that a device is still computing.
-        ranges: Least and largest value of constants that were computed from rounded
+        ranges: Bounds (lower, upper) of constants that were computed from rounded
             values, in order.
-        is_asking: If True, a question is being answered, and others are part of it.
+        is_asking: If True, a question is being answered, and further questions are part
+            of it.
         is_repeatable: If False, the reading is not stored.
     """
 
@@ -276,15 +280,16 @@ class GraphView:
             number: The number of the node.
             argument: Equal arguments make equal questions.
         """
-        if self.is_asking:  # the outer answer contains this one
+        if self.is_asking:  # the answer to the outer question depends on this answer
             return question(self, self.nodes[number], argument)
         key = question, number, argument
         if key not in self.answers:
             self.is_asking = True
             try:
                 self.answers[key] = question(self, self.nodes[number], argument)
-            except NotPerRecordError:
-                # A loss inside the module may be read all the same.
+            except NotPerSampleError:
+                # A loss inside the module may be read nevertheless.  Its reading would
+                # lack this answer, so it is not stored.
                 self.is_repeatable = False
                 raise
             finally:
@@ -308,7 +313,7 @@ class GraphView:
         return next(node for node, _ in self.sources(number) if node is not None)
 
     def values(self, number: int) -> tuple[str, ...]:
-        """Returns the names of the saved values that are read of the node."""
+        """Returns the names of the node's saved values that are read."""
         return VALUES_OF[self.name(number)]
 
     def saved(self, number: int, value: str) -> Any:
@@ -316,13 +321,13 @@ class GraphView:
         return self.ask(_saved, number, value)
 
     def tensor(self, number: int, value: str) -> Tensor:
-        """Returns a saved tensor, within a question."""
+        """Returns a saved tensor; only questions may call this."""
         tensor: Tensor = saved_value(self.nodes[number], value)
         return tensor
 
 
 def operation_at(view: GraphView, node: Node, _: None) -> tuple[str, Sources, bool]:
-    """Returns the node's name, its inputs, and whether it has a mark."""
+    """Returns the node's name, its inputs, and True if it has a mark."""
     sources: Sources = ()
     for source, result in node.next_functions:
         sources += ((None if source is None else view.number(source), result),)
@@ -341,10 +346,11 @@ def shape_of(_: GraphView, node: Node, result: int) -> tuple[int, ...]:
 def outputs_of(
     view: GraphView, node: Node, result: int
 ) -> tuple[int, tuple[int, ...], int, str] | None:
-    """Returns the result as the output of a module, or None.
+    """Returns the description of a result that is an output of a module.
 
     Returns:
-        B, the shape, the pass's number and its ``loss_reduction``.
+        The number of samples B, the shape, the number of the module pass and its
+        ``loss_reduction``; None for other results.
     """
     mark = outputs_at(node)
     if mark is None or result not in mark.shapes:
@@ -357,26 +363,26 @@ def outputs_of(
 
 
 def averaged_by(view: GraphView, node: Node, _: None) -> tuple[int, int] | None:
-    """Returns the edge of the losses whose mean the node is, or None."""
+    """Returns the edge of the averaged losses if the node is a marked mean, or None."""
     losses = mean_at(node)
     return None if losses is None else (view.number(losses[0]), losses[1])
 
 
 def is_loss(_: GraphView, node: Node, __: None) -> bool:
-    """Returns whether the node is a loss of torch, or is computed from one."""
+    """Returns True if the node is a loss of torch, or is computed from a loss."""
     waiting = [node]
-    for each in waiting:
-        if each.name().startswith(LOSSES):
+    for ancestor in waiting:
+        if ancestor.name().startswith(LOSSES):
             return True
         if len(waiting) < MAX_LOSS_DISTANCE:
-            for source, _number in each.next_functions:
+            for source, _number in ancestor.next_functions:
                 if source is not None and source not in waiting:
                     waiting.append(source)
     return False
 
 
 def divides_by_lengths(_: GraphView, node: Node, __: None) -> bool:
-    """Returns whether losses of label sequences are divided by the labels' lengths."""
+    """Returns True if a CTC loss is divided by the lengths of its label sequences."""
     source: Any = node.next_functions[0][0]
     if source is not None and source.name() == CHOOSE:
         source = source.next_functions[1][0]
@@ -391,7 +397,7 @@ def _saved(_: GraphView, node: Node, value: str) -> Hashable:
     saved = saved_value(node, value)
     if isinstance(saved, list | tuple):
         return tuple(saved)
-    if not isinstance(saved, _PLAIN):
+    if not isinstance(saved, _PLAIN_TYPES):
         raise UnknownOperationError(
             f"{operation_name(node.name())} has a {value} of another type than a "
             f"number: {type(saved).__name__}"

@@ -1,8 +1,9 @@
 """Reads the graph of a loss, from its root back to the outputs of a module.
 
-Every node between them must be known to keep samples apart, or to sum over samples with
-one public factor.  Then the loss is a mean or a sum of one term per sample, whatever
-the data.  An unknown operation is not refused but reported.
+Every node of the graph must be an operation that mixes no samples, or that sums over
+samples with one public factor.  Then the loss is a mean or a sum of one term per sample
+for all data.  A loss with an unknown operation is not rejected by an error; its reading
+contains the reason.
 """
 
 from __future__ import annotations
@@ -17,42 +18,43 @@ from dpsgd_explorer.dp.checks.loss.operations import (
     HANDLERS,
     Notes,
     Operation,
-    Records,
-    Reduced,
+    PerSampleTensor,
+    SampleSum,
     State,
-    joined,
+    added,
     state_of,
 )
 from dpsgd_explorer.dp.checks.loss.patterns import MAY_SHOW_TARGETS, targets_of
 from dpsgd_explorer.dp.checks.loss.reading import (
     LossReading,
-    NotPerRecordError,
+    NotPerSampleError,
     UnknownOperationError,
 )
 
-#: Number of operations between the outputs and the loss that are read.
+#: Maximum number of operations between the outputs and the loss.  It bounds the time.
 MAX_OPERATIONS = 500
-#: Number of nested operations that are read: Python's own limit is 1,000 frames.
+#: Maximum number of nested operations.  Python's limit is 1,000 frames, and each
+#: operation takes a few.
 MAX_DEPTH = 200
-#: Number of readings that are stored, each of about 3 kB.  Poisson batches of up to
+#: Maximum number of stored readings, each of about 3 kB.  Poisson batches of up to
 #: 16,000 expected samples have fewer than 1,000 different sizes.
 MAX_READINGS = 1_000
 
 
 @dataclass(slots=True)
 class _Branch:
-    """The next question about a graph, and the reading or question by the answer."""
+    """A question about a graph, and the next question or the reading per answer."""
 
     question: Question
     answers: dict[Hashable, _Branch | LossReading] = field(default_factory=dict)
 
 
 class KnownReadings:
-    """Readings of earlier graphs, found again by the answers that led to them.
+    """Readings of earlier graphs, in a tree of questions and answers.
 
     A reading is a function of the answers that its ``GraphView`` gave.  A graph with
-    equal answers therefore has an equal reading, and one other answer, as another
-    operation, shape or number, leads to no reading.
+    equal answers therefore has an equal reading.  One different answer, such as another
+    operation, shape or number, leads to no stored reading.
 
     Attributes:
         count: Number of readings that are stored.
@@ -68,20 +70,20 @@ class KnownReadings:
         Raises:
             MixedLossError: a mean is weighted by the batch.
         """
-        known = self._first.get(view.roots)
+        entry = self._first.get(view.roots)
         view.is_asking = True
         try:
-            while isinstance(known, _Branch):
-                question, number, argument = known.question
-                # As view.ask, without its call: each steady step comes here.
+            while isinstance(entry, _Branch):
+                question, number, argument = entry.question
+                # This is view.ask without its overhead, since most steps come here.
                 answer = question(view, view.nodes[number], argument)
-                view.answers[known.question] = answer
-                known = known.answers.get(answer)
-        except NotPerRecordError:
-            return None  # the reading raises it again, and explains it
+                view.answers[entry.question] = answer
+                entry = entry.answers.get(answer)
+        except NotPerSampleError:
+            return None  # _Reader raises the error again, and explains it
         finally:
             view.is_asking = False
-        return known
+        return entry
 
     def add(self, view: GraphView, reading: LossReading) -> None:
         """Adds the reading of a graph."""
@@ -102,7 +104,10 @@ KNOWN_READINGS = KnownReadings()
 
 
 def read(roots: Sequence[Edge]) -> tuple[LossReading, list[ModulePass]]:
-    """Returns the reading of the sum of some losses, and the passes they come from.
+    """Returns the reading of the sum of some losses, and their module passes.
+
+    Args:
+        roots: The losses, as edges of the graph.
 
     Raises:
         MixedLossError: a mean is weighted by the batch.
@@ -111,7 +116,7 @@ def read(roots: Sequence[Edge]) -> tuple[LossReading, list[ModulePass]]:
     passes, form = view.passes, ""
     try:
         reading = KNOWN_READINGS.find(view) or _Reader(view).read()
-    except NotPerRecordError as error:
+    except NotPerSampleError as error:
         form, passes = outline(roots)
         is_unknown = isinstance(error, UnknownOperationError)
         reading = LossReading(str(error), form=form if is_unknown else "")
@@ -134,7 +139,7 @@ class _Reader:
         """Returns the reading of the sum of the roots.
 
         Raises:
-            NotPerRecordError: the loss is not known to keep the samples apart.
+            NotPerSampleError: the loss may mix the samples.
             MixedLossError: a mean is weighted by the batch.
         """
         self._check_reduction(self._sum_of_roots())
@@ -149,25 +154,25 @@ class _Reader:
             KNOWN_READINGS.add(self._view, reading)
         return reading
 
-    def _sum_of_roots(self) -> Reduced:
-        total: Reduced | None = None
+    def _sum_of_roots(self) -> SampleSum:
+        total: SampleSum | None = None
         for node, result in self._view.roots:
             state = self._state(node, result, inside=False)
-            if not isinstance(state, Reduced):
-                raise NotPerRecordError("it is not one number for the batch")
-            total = state if total is None else joined(total, state)
+            if not isinstance(state, SampleSum):
+                raise NotPerSampleError("it is not one number for the batch")
+            total = state if total is None else added(total, state)
         if total is None or len(self._view.passes) != 1:
-            raise NotPerRecordError(
+            raise NotPerSampleError(
                 "it is not computed from the outputs of one module alone"
             )
         return total
 
-    def _check_reduction(self, total: Reduced) -> None:
+    def _check_reduction(self, total: SampleSum) -> None:
         (module_pass,) = self._view.passes
         reduction = "mean" if total.divided else "sum"
         expected = module_pass.loss_reduction
         if reduction != expected:
-            raise NotPerRecordError(
+            raise NotPerSampleError(
                 f"it is a {reduction} over samples, but loss_reduction is {expected!r}"
             )
 
@@ -194,9 +199,9 @@ class _Reader:
             return self._mean(node, inside)
         size, shape, *_ = outputs
         if shape:
-            # Of losses that the module returns, a factor may be a weight.
-            is_own_loss = self._view.ask(nodes.is_loss, node, None)
-            return Records(size, shape, affine=not is_own_loss, targeted=is_own_loss)
+            # If the module returns losses, a factor may be a weight, and no target.
+            is_loss = self._view.ask(nodes.is_loss, node, None)
+            return PerSampleTensor(size, shape, affine=not is_loss, targeted=is_loss)
         # A loss inside the module.
         return self._mean(node, True) or self._computed(node, result, inside=True)
 
@@ -205,10 +210,14 @@ class _Reader:
         if losses is None:
             return None
         source = self._state(*losses, inside)
-        if not isinstance(source, Records) or (source.dim, source.repeats) != (0, 1):
-            raise NotPerRecordError("per_sample_mean did not get one row per sample")
+        if (
+            not isinstance(source, PerSampleTensor)
+            or source.dim != 0
+            or source.repeats != 1
+        ):
+            raise NotPerSampleError("per_sample_mean did not get one row per sample")
         self._notes.names.append("per_sample_mean")
-        return Reduced(divided=True)
+        return SampleSum(divided=True)
 
     def _computed(self, node: int, result: int, inside: bool) -> State:
         operation = Operation(node, result, [], self._notes)
@@ -222,26 +231,26 @@ class _Reader:
             if name in MAY_SHOW_TARGETS:
                 self._notes.targets.update(self._view.ask(targets_of, node, None))
             for source, number in self._view.sources(node):
-                known = None if source is None else self._state(source, number, inside)
-                operation.sources.append(known)
+                state = None if source is None else self._state(source, number, inside)
+                operation.sources.append(state)
             self._notes.names.append(name)
             return state_of(operation)
-        except NotPerRecordError:
-            # The loss was computed inside the module.  An unknown operation there is
-            # judged by its shape: a row per sample that mixes samples fails the check
-            # of the module.
+        except NotPerSampleError:
+            # The loss was computed inside the module, whose outputs the safety check
+            # measures.  If the result of an unknown operation has one row per sample,
+            # that check has shown that the rows do not mix samples.
             size = self._view.passes[-1].size if inside else 0
             if not inside or operation.shape[:1] != (size,):
                 raise
-            return Records(size, operation.shape)
+            return PerSampleTensor(size, operation.shape)
 
 
 def outline(roots: Sequence[Edge]) -> tuple[str, list[ModulePass]]:
-    """Returns the form of a loss, and the passes of the modules closest to it.
+    """Returns the form of a loss, and its module passes.
 
-    The form is the text of all operations from the roots to outputs of modules.  Losses
-    that one function computes have one form.  It is "" if there are more than
-    ``MAX_OPERATIONS``.
+    The form is the text of all operations from the roots to outputs of modules.  All
+    losses that one function computes have one form.  If there are more than
+    ``MAX_OPERATIONS``, the form is "".
     """
     form: list[str] = []
     passes: list[ModulePass] = []

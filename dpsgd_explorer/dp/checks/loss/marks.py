@@ -1,6 +1,6 @@
-"""Marks on the nodes of autograd's graph: a module's outputs, and per-sample means.
+"""Marks on the nodes of autograd's graph: outputs of a module, and per-sample means.
 
-A mark is an entry of the node's metadata, so it exists as long as the graph.
+A mark is an entry in a node's metadata, which exists as long as the graph.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.autograd.graph import Node
 from dpsgd_explorer.dp.checks.loss.reading import UNREAD, LossReading
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 
-#: Keys in the metadata of a node.
+#: Keys of the marks in the metadata of a node.
 OUTPUTS, MEAN = "dpsgd_explorer.outputs", "dpsgd_explorer.per_sample_mean"
 
 
@@ -26,10 +26,11 @@ class ModulePass:
     Attributes:
         size: Number of samples, B.
         loss_reduction: "mean" or "sum": how the user's loss combines the samples.
-        user_loss_scale: Returns the factor on the user's losses, as of a GradScaler.
+        user_loss_scale: Returns the factor on the user's losses, for example the scale
+            of a GradScaler.
         on_failure: Called with the pass if its backward ends with an exception.
         reading: The reading of the loss's graph, set when backward begins.
-        is_trained: If False, backward computes gradients of other tensors alone, as
+        is_trained: If False, backward computes gradients for chosen tensors alone, as
             ``torch.autograd.grad`` does, and adds nothing to the step.
         is_done: If True, a backward of the pass has ended.
     """
@@ -43,14 +44,14 @@ class ModulePass:
     is_done: bool = False
 
     def fail(self) -> None:
-        """Reports that backward ended with an exception."""
+        """Reports that backward ended with an exception, unless another one ended."""
         if not self.is_done:
             self.on_failure(self)
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """A mark: results of the node are outputs of a module.
+    """The mark of a node with results that are outputs of a module.
 
     Attributes:
         module_pass: The pass that computed them.
@@ -62,7 +63,7 @@ class Outputs:
 
 
 def mark_outputs(outputs: Any, module_pass: ModulePass) -> None:
-    """Marks the outputs of a pass that have one row per sample, and its scalars."""
+    """Marks the outputs of a pass that have one row per sample or are scalars."""
     for leaf in tensors_of(outputs):
         node, shape = leaf.grad_fn, tuple(leaf.shape)
         if node is None or (shape and shape[0] != module_pass.size):
@@ -81,12 +82,12 @@ def mark_mean(loss: Tensor, losses: Tensor) -> None:
 
 
 def outputs_at(node: Node) -> Outputs | None:
-    """Returns the mark of a node whose results are a module's outputs, or None."""
+    """Returns the mark of a node that computed outputs of a module, or None."""
     return _metadata(node).get(OUTPUTS)
 
 
 def mean_at(node: Node) -> tuple[Node, int] | None:
-    """Returns (node, result's number) of the losses that a node averages, or None."""
+    """Returns (node, result's number) of the averaged losses of a mean, or None."""
     return _metadata(node).get(MEAN)
 
 

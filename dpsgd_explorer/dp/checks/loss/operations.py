@@ -1,7 +1,7 @@
-"""The operations of autograd that are known to keep the samples of a batch apart.
+"""The operations of autograd that are known not to mix the samples of a batch.
 
-A handler takes an :class:`Operation` and returns the state of its result.  The numbers
-in it are noted: they must be equal in all batches.
+A handler takes an :class:`Operation` and returns the state of its result.  It notes the
+numbers that the operation contains, which must be equal in all batches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpsgd_explorer.dp.checks.loss.autograd_nodes import (
 )
 from dpsgd_explorer.dp.checks.loss.reading import (
     LateCondition,
-    NotPerRecordError,
+    NotPerSampleError,
     Number,
     UnknownOperationError,
 )
@@ -37,32 +37,36 @@ from dpsgd_explorer.errors import MixedLossError
 
 Shape = tuple[int, ...]
 
-#: Saved numbers that change the gradient; a batch must not decide them.
+#: Names of saved numbers that change the gradient, so no batch may determine them.
 PARAMETERS = (
     "exponent", "min", "max", "beta", "threshold", "negative_slope", "alpha",
     "min_val", "max_val", "delta", "p", "margin", "ord",
 )  # fmt: skip
-#: Powers, margins and limits that are no statistic of a batch.
+#: Powers, margins and limits that are too common to be a statistic of a batch.
 USUAL_PARAMETERS = (0, 1, 2)
-#: Number of entries of a tensor of constants that is compared from batch to batch.
+#: Maximum number of entries of a tensor of constants, which all batches must share.
+#: It bounds the time and the size of saved states.
 MAX_CONSTANTS = 10_000
-#: Number of entries of constants with which a reading is stored; it bounds the memory.
+#: Maximum number of entries of a tensor of constants in a stored reading.  It bounds
+#: the memory.
 MAX_STORED_CONSTANTS = 100
-#: Largest distance from 1 of the sum of a soft target's probabilities: they may have
-#: been computed in half precision, whose unit round-off is 5e-4.
+#: Largest distance from 1 of the sum of a soft target's probabilities, which may have
+#: been computed in half precision, with a unit round-off of 5e-4.
 MAX_SUM_ERROR = 1e-3
-#: Counts below these are exact in a sum of ones: torch adds total weights in floats.
-LARGEST_EXACT = {torch.float32: 2**24, torch.float64: 2**53}
-#: The numbers by which torch stores a reduction.
+#: {dtype: upper limit of counts that a sum of ones represents exactly}.  Torch adds the
+#: total weight of a loss in such a sum.
+MAX_EXACT_COUNTS = {torch.float32: 2**24, torch.float64: 2**53}
+#: Torch's numbers of the reductions "none" and "mean".
 NONE, MEAN = 0, 1
 
-UNKNOWN = "a tensor of unknown origin"
+# Reasons why a loss is not confirmed.
+UNKNOWN_TENSOR = "a tensor of unknown origin"
 UNKNOWN_FACTOR = "it is multiplied or divided by a tensor (weights, a mask or its sum)"
 UNKNOWN_TERM = "a tensor that may depend on the whole batch is added to the outputs"
 
 
-class Records(NamedTuple):
-    """A tensor of which every element depends on one sample alone.
+class PerSampleTensor(NamedTuple):
+    """The state of a tensor whose elements depend on one sample each.
 
     Attributes:
         size: Number of samples of the batch, B.
@@ -70,11 +74,11 @@ class Records(NamedTuple):
         dim: The dimension that counts samples; its length is B * repeats.
         repeats: Consecutive indices along ``dim`` that belong to one sample.
         shifted: Number of tensors of unknown origin that were added.  They change no
-            gradient while all later operations are linear.
+            gradient as long as all later operations are linear.
         class_dim: The dimension of the last softmax; None after another operation.
-        affine: If True, only linear operations came after the module.
+        affine: If True, all operations since the module's outputs were linear.
         targeted: If True, a tensor of unknown origin was used as the target.  A second
-            one could be a statistic of the batch.
+            tensor of unknown origin could be a statistic of the batch.
     """
 
     size: int
@@ -86,7 +90,7 @@ class Records(NamedTuple):
     affine: bool = False
     targeted: bool = False
 
-    def unshifted(self) -> Records:
+    def unshifted(self) -> PerSampleTensor:
         """Returns the state as the input of a nonlinear function.
 
         Raises:
@@ -96,7 +100,7 @@ class Records(NamedTuple):
             raise UnknownOperationError(UNKNOWN_TERM)
         return self._replace(class_dim=None, affine=False)
 
-    def with_target(self) -> Records:
+    def with_target(self) -> PerSampleTensor:
         """Returns the state after a tensor of unknown origin was used as the target.
 
         Raises:
@@ -109,8 +113,10 @@ class Records(NamedTuple):
         return self._replace(targeted=True)
 
     def counts(self) -> dict[float, str]:
-        """Returns {divisor: name} of the divisors that turn a sum into a mean."""
-        # Where two divisors coincide, as for B = C classes, the first name is taken.
+        """Returns {divisor: name} of the divisors that turn a sum into a mean.
+
+        If two divisors coincide, as for B = C classes, the first name is used.
+        """
         elements = prod(self.shape)
         counts: dict[float, str] = {self.size: "records"}
         counts[self.size * self.repeats] = "rows"
@@ -121,31 +127,31 @@ class Records(NamedTuple):
         return counts
 
 
-class Reduced(NamedTuple):
-    """A sum over all samples of one term each, with one common factor.
+class SampleSum(NamedTuple):
+    """The state of a sum over samples of one term each, with one common factor.
 
     Attributes:
         divided: If True, the sum is divided by the number of samples.
-        counts: {divisor that would divide it so: the divisor's name}.
+        counts: {divisor: name} of the divisors that would turn the sum into a mean.
     """
 
     divided: bool
     counts: Mapping[float, str] = {}
 
 
-State = Records | Reduced
+State = PerSampleTensor | SampleSum
 
 
-def joined(first: Reduced, second: Reduced) -> Reduced:
+def added(first: SampleSum, second: SampleSum) -> SampleSum:
     """Returns the state of the sum of two sums over samples.
 
     Raises:
-        NotPerRecordError: one is a mean over samples and the other a sum.
+        NotPerSampleError: a mean over samples is added to a sum over samples.
     """
     if first.divided != second.divided:
-        raise NotPerRecordError("a mean over samples is added to a sum over samples")
+        raise NotPerSampleError("a mean over samples is added to a sum over samples")
     shared = {n: first.counts[n] for n in first.counts if n in second.counts}
-    return Reduced(first.divided, shared)
+    return SampleSum(first.divided, shared)
 
 
 @dataclass(slots=True)
@@ -156,8 +162,8 @@ class Notes:
         view: Access to the graph.
         names: Names of the operations, in the order of their reading.
         numbers: Constants, in order.
-        weighs: If True, a number may be a statistic of the batch.
-        targets: Numbers of nodes whose tensor of unknown origin is a target.
+        weighs: If True, a constant may be a statistic of the batch.
+        targets: Numbers of nodes with a target as tensor of unknown origin.
     """
 
     view: GraphView
@@ -167,13 +173,18 @@ class Notes:
     targets: set[int] = field(default_factory=set)
 
     def add_number(self, value: Number, *, weighs: bool) -> None:
-        """Adds a constant, and whether it may be a statistic of the batch."""
+        """Adds a constant.
+
+        Args:
+            value: The constant.
+            weighs: If True, it may be a statistic of the batch.
+        """
         self.numbers.append(value)
         self.weighs |= weighs
 
     def is_count(self, source: State, divisor: float) -> bool:
-        """Returns whether a divisor turns a sum into a mean; if so, adds its name."""
-        if not isinstance(source, Reduced) or source.divided:
+        """Returns True if a divisor turns a sum into a mean, and then adds its name."""
+        if not isinstance(source, SampleSum) or source.divided:
             return False
         if self.view.passes[-1].loss_reduction != "mean":
             return False
@@ -211,31 +222,31 @@ class Operation:
 
     @property
     def only(self) -> State:
-        """The one input that requires a gradient."""
+        """The state of the only input that requires a gradient."""
         present = [source for source in self.sources if source is not None]
         if len(present) != 1:
-            raise NotPerRecordError(f"{self.name} has several inputs")
+            raise NotPerSampleError(f"{self.name} has several inputs")
         return present[0]
 
     @property
-    def records(self) -> Records:
-        """The one input, before it was summed over samples."""
-        return self.as_records(self.only)
+    def per_sample(self) -> PerSampleTensor:
+        """The state of the only input, which must not be a sum over samples."""
+        return self.as_per_sample(self.only)
 
     @property
     def pair(self) -> tuple[State, State] | None:
-        """Both inputs of an operation on two; None if one requires no gradient."""
+        """The states of two inputs; None if one of them requires no gradient."""
         first, second = self.sources
         return None if first is None or second is None else (first, second)
 
-    def as_records(self, state: State | None) -> Records:
-        """Returns the state of a tensor with samples.
+    def as_per_sample(self, state: State | None) -> PerSampleTensor:
+        """Returns the state of a per-sample tensor.
 
         Raises:
-            NotPerRecordError: the tensor was summed over the samples.
+            NotPerSampleError: the tensor is a sum over samples.
         """
-        if not isinstance(state, Records):
-            raise NotPerRecordError(f"{self.name} is applied after a sum over samples")
+        if not isinstance(state, PerSampleTensor):
+            raise NotPerSampleError(f"{self.name} is applied after a sum over samples")
         return state
 
     def ask(self, question: Ask[A, T], argument: A) -> T:
@@ -247,7 +258,7 @@ class Operation:
         return self.notes.view.saved(self.node, value)
 
     def dim(self, value: str, length: int) -> int:
-        """Returns a saved dimension of ``length`` dimensions, from the left."""
+        """Returns a saved dimension as an index from 0 to ``length - 1``."""
         return signed(self.saved(value)) % length
 
     def dims(self, length: int) -> set[int]:
@@ -260,10 +271,10 @@ class Operation:
         """Returns the input's state, if the result has the input's shape.
 
         Raises:
-            NotPerRecordError: the result has another shape, by broadcasting.
+            NotPerSampleError: the result has another shape, by broadcasting.
         """
-        if isinstance(source, Records) and self.shape != source.shape:
-            raise NotPerRecordError(
+        if isinstance(source, PerSampleTensor) and self.shape != source.shape:
+            raise NotPerSampleError(
                 f"{self.name} broadcasts outputs of shape {list(source.shape)} to "
                 f"{list(self.shape)}"
             )
@@ -273,8 +284,9 @@ class Operation:
         """Adds the saved numbers that change the gradient.
 
         Args:
-            only_unusual: If True, usual numbers are left out, as the order of a norm
-                is: older states of runs do not contain them, and remain valid.
+            only_unusual: If True, USUAL_PARAMETERS are left out, as they always are
+                for the order of a norm.  Saved states of older versions do not contain
+                them, and remain valid.
         """
         for name in self.notes.view.values(self.node):
             value = self.saved(name) if name in PARAMETERS else None
@@ -286,15 +298,15 @@ class Operation:
     def add_constants(
         self,
         value: str,
-        source: Records | None = None,
-        unlike: NotPerRecordError | None = None,
+        source: PerSampleTensor | None = None,
+        unlike: NotPerSampleError | None = None,
     ) -> None:
         """Adds a saved tensor that is equal for all samples, such as class weights.
 
         Args:
-            value: The tensor's name; its absence adds nothing.
-            source: The state of the tensor that it weighs, if it may have a row for
-                each sample.
+            value: Name of the saved tensor; nothing is added if it is None.
+            source: State of the tensor that it weighs, if it may have one row per
+                sample.
             unlike: The error if the samples have different rows.
         """
         constants = self.ask(_constants, (value, source))
@@ -307,12 +319,12 @@ class Operation:
 
 
 def _constants(
-    _: GraphView, node: Node, argument: tuple[str, Records | None]
+    _: GraphView, node: Node, argument: tuple[str, PerSampleTensor | None]
 ) -> tuple[float, ...] | None:
-    """Returns the entries of a constant for one sample, equal for all samples.
+    """Returns the entries of a saved tensor for one sample.
 
     Returns:
-        () if the constant is absent, None if the samples have different entries.
+        () if there is no tensor; None if the samples have different entries.
     """
     value, source = argument
     constant: Tensor | None = saved_value(node, value)
@@ -326,24 +338,25 @@ def _constants(
         constant = rows[0]
     if constant.numel() > MAX_CONSTANTS:
         name = autograd_nodes.operation_name(node.name())
-        raise NotPerRecordError(f"{name} has {constant.numel()} weights")
+        raise NotPerSampleError(f"{name} has {constant.numel()} weights")
     return tuple(constant.flatten().tolist())
 
 
 # Element-wise operations.
 
 
-def _settled(op: Operation) -> Records:
+def _settled(op: Operation) -> PerSampleTensor:
     """Returns the input of a nonlinear function, with the added terms accounted for.
 
-    Autograd stores no term of a sum, so ``x + 1e-6`` and ``x + statistic`` look alike.
-    The first such term may be a target, as in ``(outputs - targets).abs()``.  A further
-    one must be a number, which must be equal in all batches.
+    Autograd saves no term of a sum, so ``x + 1e-6`` and ``x + statistic`` look alike.
+    The first term of unknown origin may be a target, as in ``(outputs -
+    targets).abs()``.  A second term must be a number, which must be equal in all
+    batches.
 
     Raises:
-        NotPerRecordError: a tensor was added that may be a statistic of the batch.
+        NotPerSampleError: an added tensor may be a statistic of the batch.
     """
-    source = op.records
+    source = op.per_sample
     if source.shifted == 1:
         if not source.targeted:
             source = source.with_target()._replace(shifted=0)
@@ -360,7 +373,7 @@ def nonlinear(op: Operation) -> State:
 
 
 def linear(op: Operation) -> State:
-    """Reads a change of sign, precision or memory, or the sum with a number."""
+    """Reads a change of sign, precision or memory layout, or the sum with a number."""
     source = op.only
     op.add_parameters(only_unusual=True)
     return op.keeps_shape(source)
@@ -368,10 +381,10 @@ def linear(op: Operation) -> State:
 
 def softmax(op: Operation) -> State:
     """Reads a normalization over a dimension that does not count samples."""
-    source = op.records.unshifted()
+    source = op.per_sample.unshifted()
     dim = op.dim("dim", len(source.shape))
     if dim == source.dim:
-        raise NotPerRecordError(f"{op.name} is computed over the samples")
+        raise NotPerSampleError(f"{op.name} is computed over the samples")
     return source._replace(class_dim=dim)
 
 
@@ -379,113 +392,115 @@ def add(op: Operation) -> State:
     """Reads a sum or a difference."""
     op.add_parameters(only_unusual=True)
     if op.pair is not None:
-        if any(isinstance(state, Reduced) for state in op.pair):
-            return reduce(joined, _only_reduced(op.pair))
-        shifted = sum(op.as_records(state).shifted for state in op.pair)
+        if any(isinstance(state, SampleSum) for state in op.pair):
+            return reduce(added, _sample_sums(op.pair))
+        shifted = sum(op.as_per_sample(state).shifted for state in op.pair)
         return _aligned(op)._replace(shifted=shifted)
     source = op.keeps_shape(op.only)
-    if isinstance(source, Reduced) or op.node in op.notes.targets:
+    if isinstance(source, SampleSum) or op.node in op.notes.targets:
         return source
     return source._replace(shifted=source.shifted + 1)
 
 
 def multiply(op: Operation) -> State:
-    """Reads the product of two tensors, or of one and a tensor without gradient."""
+    """Reads the product of two tensors; one may have no gradient."""
     if op.pair is not None:
-        one, other = (op.as_records(state) for state in op.pair)
-        if not (one.shifted or other.shifted):
-            return _of_two(op)
-        # The square of a residual, written as a product.
+        first, second = (op.as_per_sample(state) for state in op.pair)
+        if not (first.shifted or second.shifted):
+            return _elementwise(op)
+        # The product of a residual with itself is a squared error.
         is_square = op.ask(_are_equal, ("self", "other"))
-        return op.keeps_shape(_squared(one, is_square))
-    if op.node in op.notes.targets and isinstance(op.only, Records):
+        return op.keeps_shape(_squared(first, is_square))
+    if op.node in op.notes.targets and isinstance(op.only, PerSampleTensor):
         return op.keeps_shape(op.only.with_target())
     factor = "other" if op.sources[1] is None else "self"
     return _scaled(op, op.only, factor, may_be_target=True)
 
 
 def inner_product(op: Operation) -> State:
-    """Reads the product of two matrices per sample, as of ``einsum("bc,bc->b")``."""
+    """Reads a product of two matrices per sample, as ``einsum("bc,bc->b")`` uses."""
     if op.pair is not None:
-        one, other = (op.as_records(state) for state in op.pair)
-        if one.shifted or other.shifted:
-            one = other = _squared(one, op.ask(_are_equal, ("self", "mat2")))
-        source = one._replace(targeted=one.targeted or other.targeted)
+        first, second = (op.as_per_sample(state) for state in op.pair)
+        if first.shifted or second.shifted:
+            first = second = _squared(first, op.ask(_are_equal, ("self", "mat2")))
+        source = first._replace(targeted=first.targeted or second.targeted)
     else:
-        one = other = op.records
-        if not one.affine or one.shifted:
+        first = second = op.per_sample
+        if not first.affine or first.shifted:
             raise UnknownOperationError(UNKNOWN_FACTOR)
-        source = one.with_target()
-    if any((state.dim, state.repeats) != (0, 1) for state in (one, other)):
-        raise NotPerRecordError(f"{op.name} pairs samples with each other")
+        source = first.with_target()
+    if any((state.dim, state.repeats) != (0, 1) for state in (first, second)):
+        raise NotPerSampleError(f"{op.name} pairs samples with each other")
     return source.unshifted()._replace(shape=op.shape)
 
 
 def _are_equal(_: GraphView, node: Node, values: tuple[str, str]) -> bool:
-    """Returns whether two factors are equal, the second matrix transposed."""
+    """Returns True if two factors are equal; a second matrix is transposed."""
     first, second = (saved_value(node, value) for value in values)
     return torch.equal(first, second.mT if values[1] == "mat2" else second)
 
 
-def _squared(residual: Records, is_square: bool) -> Records:
+def _squared(residual: PerSampleTensor, is_square: bool) -> PerSampleTensor:
     if not is_square or residual.shifted > 1:
         return residual.unshifted()
     return residual.with_target()._replace(shifted=0, affine=False, class_dim=None)
 
 
 def divide(op: Operation) -> State:
-    """Reads the quotient of two tensors, or of one and a tensor without gradient."""
+    """Reads the quotient of two tensors; the divisor may have no gradient."""
     if op.pair is not None:
         if not op.ask(patterns.adds_numbers_to_overlap, None):
             raise UnknownOperationError(UNKNOWN_TERM)
-        return _of_two(op)
+        return _elementwise(op)
     source = op.sources[0]
     if source is None:
         raise UnknownOperationError("a tensor is divided by the outputs")
     divisor = op.ask(_scalar, "other")
     if divisor is not None and op.notes.is_count(source, divisor):
-        return Reduced(divided=True)
+        return SampleSum(divided=True)
     if op.ask(autograd_nodes.divides_by_lengths, None):
         return source
     return _scaled(op, source, "other")
 
 
 def scale(op: Operation) -> State:
-    """Reads the product or quotient with a constant of torch's own function."""
+    """Reads the product or quotient with a number in a function of torch."""
     source, value = op.only, float(op.saved("other"))
     if op.name == "Div" and op.notes.is_count(source, value):
-        return Reduced(divided=True)
-    # A constant of torch, such as a half, is no count of the batch.
+        return SampleSum(divided=True)
+    # A number inside a function of torch, such as 0.5, is no statistic of the batch.
     op.notes.add_number(value, weighs=False)
     return source
 
 
-def larger(op: Operation) -> State:
-    """Reads the larger or smaller of two tensors, entry by entry."""
+def maximum(op: Operation) -> State:
+    """Reads the elementwise maximum or minimum of two tensors."""
     if op.pair is None:
-        raise UnknownOperationError(f"{op.name} compares with {UNKNOWN}")
-    one, other = (op.as_records(state) for state in op.pair)
-    if one.shifted == other.shifted == 1 and not (one.targeted or other.targeted):
+        raise UnknownOperationError(f"{op.name} compares with {UNKNOWN_TENSOR}")
+    first, second = (op.as_per_sample(state) for state in op.pair)
+    has_target = first.targeted or second.targeted
+    if first.shifted == second.shifted == 1 and not has_target:
         if not op.ask(patterns.are_proportional, None):
-            raise UnknownOperationError(f"{op.name} compares with {UNKNOWN}")
-        # Both are multiples of one residual, as in the loss of a quantile.
-        return op.keeps_shape(_squared(one, True))
-    return _of_two(op)
+            raise UnknownOperationError(f"{op.name} compares with {UNKNOWN_TENSOR}")
+        # Both are multiples of one residual, as in a quantile loss.
+        return op.keeps_shape(_squared(first, True))
+    return _elementwise(op)
 
 
-def fill(op: Operation) -> State:
-    """Reads the filling of masked entries; only an empty mask keeps samples apart."""
+def masked_fill(op: Operation) -> State:
+    """Reads a masked fill, which is accepted with an empty mask only."""
     if not op.ask(_is_never, "mask"):
         raise UnknownOperationError("a mask fills some of the losses")
     return linear(op)
 
 
-def choose(op: Operation) -> State:
+def where(op: Operation) -> State:
     """Reads a choice between a tensor and a constant by a condition."""
     if len([source for source in op.sources if source is not None]) != 1:
         raise UnknownOperationError("a condition chooses between two losses")
-    source = op.records
-    # torch's loss of label sequences leaves out those that cannot be aligned.
+    source = op.per_sample
+    # The CTC loss of torch uses such a choice to leave out label sequences that do not
+    # fit their inputs.
     if op.sources[0] is None and op.ask(_is_never, "condition"):
         return op.keeps_shape(source)
     if op.node not in op.notes.targets:
@@ -497,44 +512,45 @@ def _is_never(_: GraphView, node: Node, value: str) -> bool:
     return not bool(saved_value(node, value).any())
 
 
-def _aligned(op: Operation) -> Records:
-    """Returns the state of a result made of two tensors with the same samples.
+def _aligned(op: Operation) -> PerSampleTensor:
+    """Returns the state of an elementwise result of two tensors, after broadcasting.
 
     Raises:
-        NotPerRecordError: the inputs differ in their samples or the samples' dimension.
+        NotPerSampleError: the result combines different samples of the inputs.
     """
-    one, other = (op.as_records(s) for s in op.sources if s is not None)
+    first, second = (op.as_per_sample(s) for s in op.sources if s is not None)
     shape = op.shape
-    ends = {len(records.shape) - records.dim for records in (one, other)}
-    dim = len(shape) - ends.pop()
-    same = one.repeats == other.repeats and one.size == other.size
-    if ends or not same or shape[dim] != one.shape[one.dim]:
-        raise NotPerRecordError(f"{op.name} pairs samples with each other")
-    return Records(
-        one.size,
+    # Broadcasting aligns shapes at their ends.
+    from_end = {len(state.shape) - state.dim for state in (first, second)}
+    dim = len(shape) - from_end.pop()
+    is_equal = first.repeats == second.repeats and first.size == second.size
+    if from_end or not is_equal or shape[dim] != first.shape[first.dim]:
+        raise NotPerSampleError(f"{op.name} pairs samples with each other")
+    return PerSampleTensor(
+        first.size,
         shape,
         dim,
-        one.repeats,
-        affine=one.affine and other.affine,
-        targeted=one.targeted or other.targeted,
+        first.repeats,
+        affine=first.affine and second.affine,
+        targeted=first.targeted or second.targeted,
     )
 
 
-def _of_two(op: Operation) -> Records:
+def _elementwise(op: Operation) -> PerSampleTensor:
     for state in op.sources:
-        op.as_records(state).unshifted()
+        op.as_per_sample(state).unshifted()
     return _aligned(op)._replace(affine=False)
 
 
-def _only_reduced(states: Iterable[State | None]) -> list[Reduced]:
-    """Returns the states of sums over samples.
+def _sample_sums(states: Iterable[State | None]) -> list[SampleSum]:
+    """Returns the states, which must all be sums over samples.
 
     Raises:
-        NotPerRecordError: one tensor was not summed.
+        NotPerSampleError: a tensor was not summed.
     """
-    reduced = [state for state in states if isinstance(state, Reduced)]
+    reduced = [state for state in states if isinstance(state, SampleSum)]
     if len(reduced) != len(list(states)):
-        raise NotPerRecordError(
+        raise NotPerSampleError(
             "the loss combines a sum over samples with per-sample values"
         )
     return reduced
@@ -544,27 +560,27 @@ def _scaled(
     op: Operation, source: State, value: str, *, may_be_target: bool = False
 ) -> State:
     """Returns the state after a product or quotient with a saved factor."""
-    records = source if isinstance(source, Records) else None
-    kind, number = op.ask(_kind_of_factor, (value, records, may_be_target))
+    per_sample = source if isinstance(source, PerSampleTensor) else None
+    kind, number = op.ask(_kind_of_factor, (value, per_sample, may_be_target))
     if kind == "number":
         op.notes.add_number(number, weighs=True)
-    elif kind == "target" and records is not None:
-        source = records.with_target()
-    elif kind == "constants" and records is not None:
-        op.add_constants(value, records, UnknownOperationError(UNKNOWN_FACTOR))
+    elif kind == "target" and per_sample is not None:
+        source = per_sample.with_target()
+    elif kind == "constants" and per_sample is not None:
+        op.add_constants(value, per_sample, UnknownOperationError(UNKNOWN_FACTOR))
     elif kind == "unknown":
         raise UnknownOperationError(UNKNOWN_FACTOR)
     return op.keeps_shape(source)
 
 
 def _kind_of_factor(
-    view: GraphView, node: Node, argument: tuple[str, Records | None, bool]
+    view: GraphView, node: Node, argument: tuple[str, PerSampleTensor | None, bool]
 ) -> tuple[str, float]:
     """Returns the meaning of a factor, and its value if it is a number."""
     value, source, may_be_target = argument
     factor: Tensor = saved_value(node, value)
     number = _number_of(factor)
-    # The scale of a GradScaler changes from step to step and is divided out again.
+    # The scale of a GradScaler may change at every step, and clipping ignores it.
     if _is_loss_scale(view, number if factor.dim() or number is not None else factor):
         return "loss scale", 0.0
     if number is not None:
@@ -589,8 +605,8 @@ def _is_loss_scale(view: GraphView, value: float | Tensor | None) -> bool:
 def _number_of(value: Tensor) -> float | None:
     """Returns the value of a Python number that torch wrapped; None for a tensor.
 
-    A wrapped number does not decide the dtype of a result.  A tensor without
-    dimensions, such as ``mask.sum()``, does.
+    A wrapped number does not change the dtype of a result, but a tensor without
+    dimensions does, such as ``mask.sum()``.
     """
     if value.dim() or value.dtype == torch.bool:
         return None
@@ -600,28 +616,28 @@ def _number_of(value: Tensor) -> float | None:
 
 
 def _scalar(_: GraphView, node: Node, value: str) -> float | None:
-    """Returns a factor without dimensions; None for another factor."""
+    """Returns the value of a factor without dimensions; None for other factors."""
     factor: Tensor = saved_value(node, value)
     return None if factor.dim() else float(factor)
 
 
-def _is_target(source: Records, factor: Tensor) -> bool:
-    """Returns whether a factor is no weight: a sign, a direction, or a label.
+def _is_target(source: PerSampleTensor, factor: Tensor) -> bool:
+    """Returns True if a factor is a target (sign, direction or label), not a weight.
 
-    Outputs of the module, before any function, have no loss yet that a factor weighs.
+    Before any nonlinear function there is no loss yet that a factor could weigh.
     """
     if source.targeted or source.shifted or factor.shape != source.shape:
         return False
     if source.affine or bool((factor.abs() == 1).all()):
         return True
-    lengths = factor.double().norm(dim=-1)
+    norms = factor.double().norm(dim=-1)
     return source.dim != len(source.shape) - 1 and bool(
-        ((lengths - 1).abs() <= MAX_SUM_ERROR).all()
+        ((norms - 1).abs() <= MAX_SUM_ERROR).all()
     )
 
 
-def _are_soft_targets(source: Records, factor: Tensor) -> bool:
-    """Returns whether a factor of log-probabilities is a distribution per sample."""
+def _are_soft_targets(source: PerSampleTensor, factor: Tensor) -> bool:
+    """Returns True if a factor of log-probabilities is a distribution per sample."""
     if source.class_dim is None or factor.shape != source.shape:
         return False
     sums = factor.sum(source.class_dim)
@@ -630,19 +646,19 @@ def _are_soft_targets(source: Records, factor: Tensor) -> bool:
 
 def gather(op: Operation) -> State:
     """Reads a choice along a dimension that does not count samples."""
-    source = op.records
+    source = op.per_sample
     dim = op.dim("dim", len(source.shape))
     if dim == source.dim or op.shape[source.dim] != source.shape[source.dim]:
-        raise NotPerRecordError("values are gathered from other samples")
+        raise NotPerSampleError("values are gathered from other samples")
     return source.with_target()._replace(shape=op.shape, class_dim=None, affine=False)
 
 
 def index(op: Operation) -> State:
     """Reads the choice of one entry per sample: ``x[torch.arange(B), targets]``."""
-    source = op.records
+    source = op.per_sample
     by_row = source.dim == 0 and source.repeats == 1 and op.shape[:1] == (source.size,)
     if not by_row or not op.ask(_are_all_rows, source.size):
-        raise NotPerRecordError("samples are selected or reordered")
+        raise NotPerSampleError("samples are selected or reordered")
     return source.with_target()._replace(shape=op.shape, class_dim=None, affine=False)
 
 
@@ -656,24 +672,24 @@ def _are_all_rows(_: GraphView, node: Node, size: int) -> bool:
 
 def reshape(op: Operation) -> State:
     """Reads a view in another shape, with the order of samples unchanged."""
-    source = op.records
-    dim = _record_dim(source, op.shape)
+    source = op.per_sample
+    dim = _sample_dim(source, op.shape)
     if dim is None:
-        raise NotPerRecordError(
+        raise NotPerSampleError(
             f"{list(source.shape)} is reshaped to {list(op.shape)}, across samples"
         )
     repeats = op.shape[dim] // source.size if op.shape else 1
     return source._replace(shape=op.shape, dim=dim, repeats=repeats, class_dim=None)
 
 
-def _record_dim(source: Records, shape: Shape) -> int | None:
-    """Returns the dimension that counts samples after a reshape; None if none does."""
+def _sample_dim(source: PerSampleTensor, shape: Shape) -> int | None:
+    """Returns the dimension that counts samples after a reshape, or None."""
     dim = source.dim
     if source.size == 1 and dim == 0:
-        return 0  # one sample cannot be mixed with another
+        return 0  # a single sample cannot be mixed
     if shape[:dim] != source.shape[:dim]:
         return None
-    # A new dimension of length 1 before the samples moves them one to the right.
+    # New dimensions of length 1 may come before the dimension of samples.
     while dim < len(shape) and shape[dim] == 1:
         dim += 1
     if dim == len(shape) or shape[dim] % source.size:
@@ -683,7 +699,7 @@ def _record_dim(source: Records, shape: Shape) -> int | None:
 
 def permute(op: Operation) -> State:
     """Reads another order of the dimensions."""
-    source = op.records
+    source = op.per_sample
     order = list(range(len(source.shape)))
     if op.name == "Permute":
         order = [signed(dim) % len(order) for dim in op.saved("dims")]
@@ -700,46 +716,46 @@ def permute(op: Operation) -> State:
     )
 
 
-def cut(op: Operation) -> State:
+def narrow(op: Operation) -> State:
     """Reads a slice along a dimension that does not count samples."""
-    source = op.records
+    source = op.per_sample
     dim = op.dim("dim", len(source.shape))
     if len(op.shape) == len(source.shape):
         if dim == source.dim and op.shape != source.shape:
-            raise NotPerRecordError("some samples are left out")
+            raise NotPerSampleError("some samples are left out")
         return source._replace(shape=op.shape)
     return _without(op, source, {dim})
 
 
-def _without(op: Operation, source: Records, dims: set[int]) -> Records:
-    """Returns the state without the dimensions, or with length 1 in their place."""
+def _without(op: Operation, source: PerSampleTensor, dims: set[int]) -> PerSampleTensor:
+    """Returns the state after a reduction over dimensions without samples."""
     if source.dim in dims:
-        raise NotPerRecordError(f"{op.name} is computed over the samples")
+        raise NotPerSampleError(f"{op.name} is computed over the samples")
     dim = source.dim
     if len(op.shape) < len(source.shape):
         dim -= len([d for d in dims if d < dim])
     return source._replace(shape=op.shape, dim=dim, class_dim=None)
 
 
-def total(op: Operation) -> State:
+def sum_all(op: Operation) -> State:
     """Reads the sum or mean of all elements."""
     averages = op.name == "Mean"
-    return Reduced(averages, {} if averages else op.records.counts())
+    return SampleSum(averages, {} if averages else op.per_sample.counts())
 
 
-def partial_total(op: Operation) -> State:
+def sum_dims(op: Operation) -> State:
     """Reads a sum or mean along dimensions."""
-    source = op.records
+    source = op.per_sample
     dims = op.dims(len(source.shape))
     if source.dim not in dims:
         return _without(op, source, dims)
     averages = op.name == "Mean"
     rows: dict[float, str] = {source.size: "records"}
     rows[source.size * source.repeats] = "rows"
-    return Reduced(averages, {} if averages else rows)
+    return SampleSum(averages, {} if averages else rows)
 
 
-def fold(op: Operation) -> State:
+def reduce_dims(op: Operation) -> State:
     """Reads a nonlinear reduction along dimensions that do not count samples."""
     source = _settled(op)
     op.add_parameters()
@@ -747,24 +763,24 @@ def fold(op: Operation) -> State:
 
 
 def expand(op: Operation) -> State:
-    """Reads an expansion to an equal shape, as losses do before they compare."""
+    """Reads an expansion to an equal shape, which losses do before they compare."""
     return op.keeps_shape(op.only)
 
 
 def stack(op: Operation) -> State:
     """Reads a stack or concatenation along a dimension that does not count samples."""
     first, *rest = op.sources
-    if isinstance(first, Reduced):
-        return reduce(joined, _only_reduced(rest), first)
-    states = [op.as_records(state) for state in op.sources]
+    if isinstance(first, SampleSum):
+        return reduce(added, _sample_sums(rest), first)
+    states = [op.as_per_sample(state) for state in op.sources]
     source = states[0]
     for other in states:
         if (other.dim, other.repeats) != (source.dim, source.repeats):
-            raise NotPerRecordError(f"{op.name} pairs samples with each other")
+            raise NotPerSampleError(f"{op.name} pairs samples with each other")
     at = op.dim("dim", len(op.shape))
     new = len(op.shape) > len(source.shape)
     if not new and at == source.dim:
-        raise NotPerRecordError(f"{op.name} combines samples")
+        raise NotPerSampleError(f"{op.name} combines samples")
     return source._replace(
         shape=op.shape,
         dim=source.dim + (new and at <= source.dim),
@@ -775,24 +791,27 @@ def stack(op: Operation) -> State:
     )
 
 
-# Torch's own losses, which reduce over the batch themselves.
+# Losses of torch, which reduce over the batch.
 
 
 def regression(op: Operation) -> State:
     """Reads a loss that compares each element with its target, then reduces."""
     present = [term for term in op.sources if term is not None]
-    source = _aligned(op) if len(present) == 2 else op.records
+    source = _aligned(op) if len(present) == 2 else op.per_sample
     for term in present:
-        if not isinstance(term, Records) or term.unshifted().shape != source.shape:
-            raise NotPerRecordError(f"{op.name} broadcasts its input")
+        if (
+            not isinstance(term, PerSampleTensor)
+            or term.unshifted().shape != source.shape
+        ):
+            raise NotPerSampleError(f"{op.name} broadcasts its input")
     if len(present) == 1:
         source = source.with_target()
     op.add_parameters()
     for value in ("weight", "pos_weight"):
         if value in op.notes.view.values(op.node):
             text = f"{op.name} gives the samples different weights"
-            op.add_constants(value, source, NotPerRecordError(text))
-    return _reduced(op, source, source)
+            op.add_constants(value, source, NotPerSampleError(text))
+    return _with_reduction(op, source)
 
 
 def multi_class(op: Operation) -> State:
@@ -801,52 +820,57 @@ def multi_class(op: Operation) -> State:
     op.add_parameters()
     if op.name == "MultiMarginLoss":
         op.add_constants("weight")
-    return _reduced(op, source, _without_classes(source))
+    return _with_reduction(op, _without_classes(source))
 
 
 def negative_log_likelihood(op: Operation) -> State:
-    """Reads the choice of each row's class.
+    """Reads the negative log-likelihood of each row's class.
 
-    A mean divides by the total weight of the batch, so that weight must be a count.
+    A mean divides by the total weight of the batch, which must be the number of targets
+    or of samples.
     """
     source = _scores(op)
     if op.saved("reduction") == MEAN:
         op.ask(_check_total_weight, source.size)
     else:
         op.add_constants("weight")
-    return _reduced(op, source, _without_classes(source))
+    return _with_reduction(op, _without_classes(source))
 
 
-def connectionist(op: Operation) -> State:
-    """Reads the loss of label sequences, from ``(T, B, C)`` to ``(B,)``."""
-    source = op.records.unshifted().with_target()
+def ctc(op: Operation) -> State:
+    """Reads the CTC loss of label sequences, from ``(T, B, C)`` to ``(B,)``."""
+    source = op.per_sample.unshifted().with_target()
     if source.dim != 1 or source.repeats != 1 or len(source.shape) != 3:
-        raise NotPerRecordError(
+        raise NotPerSampleError(
             f"{op.name} uses the dimension of samples as steps or classes"
         )
     return source._replace(shape=op.shape, dim=0)
 
 
-def _scores(op: Operation) -> Records:
-    source = op.records.unshifted()
+def _scores(op: Operation) -> PerSampleTensor:
+    source = op.per_sample.unshifted()
     if source.dim != 0 or len(source.shape) < 2:
-        raise NotPerRecordError(f"{op.name} uses the dimension of samples as classes")
+        raise NotPerSampleError(f"{op.name} uses the dimension of samples as classes")
     return source.with_target()
 
 
-def _without_classes(source: Records) -> Records:
+def _without_classes(source: PerSampleTensor) -> PerSampleTensor:
     return source._replace(shape=source.shape[:1] + source.shape[2:])
 
 
-def _reduced(op: Operation, source: Records, result: Records) -> State:
+def _with_reduction(op: Operation, result: PerSampleTensor) -> State:
+    """Returns the state of a loss after its reduction."""
     reduction = op.saved("reduction")
     if reduction == NONE:
         return result
-    return Reduced(reduction == MEAN, {} if reduction == MEAN else result.counts())
+    return SampleSum(reduction == MEAN, {} if reduction == MEAN else result.counts())
 
 
 def _check_total_weight(view: GraphView, node: Node, size: int) -> None:
-    """Raises MixedLossError if a mean does not divide by the number of its targets."""
+    """Raises MixedLossError if a mean depends on the weights or ignored targets.
+
+    A condition on an asynchronous device is added to the late conditions of the view.
+    """
     target, weights = saved_value(node, "target"), saved_value(node, "weight")
     ignored, total = (
         signed(saved_value(node, "ignore_index")),
@@ -855,7 +879,7 @@ def _check_total_weight(view: GraphView, node: Node, size: int) -> None:
     failed = partial(_raise_mixed, total, target, weights, size)
     is_late = backend_of(target).is_async
     is_count: Any  # a bool, or a tensor of one
-    if target.numel() < LARGEST_EXACT.get(total.dtype, 0):
+    if target.numel() < MAX_EXACT_COUNTS.get(total.dtype, 0):
         is_count = (total if is_late else float(total)) == target.numel()
     else:
         is_count = (target != ignored).all() & (weights is None)
@@ -882,9 +906,9 @@ def _raise_mixed(
 
 
 def _are_equally_many(target: Tensor, ignored: int, size: int) -> Tensor:
-    """Returns whether all samples have an equal number of targets that count.
+    """Returns True if all samples have an equal number of targets that are not ignored.
 
-    Then the mean over all targets is the mean over samples of their means.
+    Then the mean over all targets is the mean over samples of the per-sample means.
     """
     counts = (target.reshape(size, -1) != ignored).sum(1)
     return (counts == counts[0]).all() & (counts[0] > 0)
@@ -893,27 +917,27 @@ def _are_equally_many(target: Tensor, ignored: int, size: int) -> Tensor:
 Handler = Callable[[Operation], State]
 
 _HANDLERS: tuple[Handler, ...] = (
-    nonlinear, linear, softmax, add, multiply, divide, scale, larger, fill, choose,
-    inner_product, gather, index, reshape, permute, cut, total, partial_total, fold,
-    expand, stack, regression, multi_class, negative_log_likelihood, connectionist,
+    nonlinear, linear, softmax, add, multiply, divide, scale, maximum, masked_fill,
+    where, inner_product, gather, index, reshape, permute, narrow, sum_all, sum_dims,
+    reduce_dims, expand, stack, regression, multi_class, negative_log_likelihood, ctc,
 )  # fmt: skip
 _BY_FAMILY = {handler.__name__: handler for handler in _HANDLERS}
 #: {node's name: handler}; an operation without a handler is reported as unknown.
 HANDLERS: Mapping[str, Handler] = {
     name: _BY_FAMILY[family] for name, family in autograd_nodes.FAMILY_OF.items()
 }
-#: Handlers of operations that only move elements: a sum over samples passes unchanged.
-_MOVING = (reshape, permute, cut, total, partial_total)
+#: Handlers of operations whose result is a sum over samples if the input is one.
+_SUM_HANDLERS = (reshape, permute, narrow, sum_all, sum_dims)
 
 
 def state_of(op: Operation) -> State:
     """Returns the state of an operation's result.
 
     Raises:
-        NotPerRecordError: the operation is not known to keep the samples apart.
+        NotPerSampleError: the operation may mix the samples.
         MixedLossError: the weight of a sample depends on its batch.
     """
     handler = HANDLERS[op.notes.view.name(op.node)]
-    if handler in _MOVING and isinstance(op.only, Reduced):
+    if handler in _SUM_HANDLERS and isinstance(op.only, SampleSum):
         return op.only
     return handler(op)

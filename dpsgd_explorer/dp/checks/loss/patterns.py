@@ -1,7 +1,7 @@
 """Patterns of operations that show the meaning of a tensor of unknown origin.
 
 A tensor without a gradient may be a target, a weight, a mask or a statistic of the
-batch.  Some losses have a form in which only one meaning is possible.
+batch.  Some patterns of operations allow only one of these meanings.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dpsgd_explorer.dp.checks.loss.autograd_nodes import (
     signed,
 )
 
-#: Round-off of a few operations, in units of the last place.
+#: Largest round-off of a few operations, in units of the last place.
 MAX_ROUND_OFF_ULPS = 64
-#: Number of nested sums whose values are computed again.
+#: Maximum depth of nested sums that are computed again; it bounds the time.
 MAX_SUM_DEPTH = 8
-#: Names of the nodes for which ``targets_of`` may find targets.
+#: Names of the nodes that ``targets_of`` reads.
 MAY_SHOW_TARGETS = (nodes.ADD, nodes.SUBTRACT, nodes.DIVIDE)
 
 
@@ -38,15 +38,15 @@ def _factor_of(view: GraphView, product: int) -> Tensor | None:
 
 
 def targets_of(view: GraphView, operation: Node, __: None) -> tuple[int, ...]:
-    """Returns the terms of a sum whose factors or conditions are targets.
+    """Returns the numbers of nodes whose factor or condition is a target.
 
-    | sum | target y |
+    | operation | target y |
     |---|---|
-    | a y + b (1 - y) | the chance of one of two classes |
-    | a where y, else 0, plus b where not y, else 0 | the class of a pair |
-    | the same of max(margin - x, 0) and x | the class, and the margin |
-    | x - y log(x + number) | a count, of Poisson's law |
-    | the quotient of two sums, see ``_overlap`` | a mask |
+    | a y + b (1 - y) | probability of one of two classes |
+    | where(y, a, 0) + where(not y, 0, b) | one of two classes |
+    | where(y, max(margin - x, 0), 0) + where(not y, 0, x) | class, and the margin |
+    | x - y log(x + number) | a count (Poisson loss) |
+    | quotient of two sums, see ``_overlap`` | a mask |
     """
     name, node = operation.name(), view.number(operation)
     (first, _), (second, _) = view.sources(node)
@@ -57,7 +57,7 @@ def targets_of(view: GraphView, operation: Node, __: None) -> tuple[int, ...]:
         return () if overlap is None else overlap.targets
     names = view.name(first), view.name(second)
     if names == (nodes.MULTIPLY, nodes.MULTIPLY):
-        return (first, second) if _are_two_chances(view, first, second) else ()
+        return (first, second) if _are_two_probabilities(view, first, second) else ()
     if names == (nodes.CHOOSE, nodes.CHOOSE):
         return _pair(view, first, second)
     if name == nodes.SUBTRACT and names[1] == nodes.MULTIPLY:
@@ -65,17 +65,17 @@ def targets_of(view: GraphView, operation: Node, __: None) -> tuple[int, ...]:
     return ()
 
 
-def _are_two_chances(view: GraphView, first: int, second: int) -> bool:
-    one, other = _factor_of(view, first), _factor_of(view, second)
-    if one is None or other is None or not one.dim() or one.shape != other.shape:
+def _are_two_probabilities(view: GraphView, first: int, second: int) -> bool:
+    y, rest = _factor_of(view, first), _factor_of(view, second)
+    if y is None or rest is None or not y.dim() or y.shape != rest.shape:
         return False
-    return bool((one + other == 1).all())
+    return bool((y + rest == 1).all())
 
 
 def _pair(view: GraphView, first: int, second: int) -> tuple[int, ...]:
-    """Returns two choices by opposite conditions, and the difference of a margin."""
-    one, other = view.tensor(first, "condition"), view.tensor(second, "condition")
-    if not torch.equal(one, ~other):
+    """Returns two choices by opposite conditions, and the difference to a margin."""
+    condition, opposite = (view.tensor(node, "condition") for node in (first, second))
+    if not torch.equal(condition, ~opposite):
         return ()
     targets: tuple[int, ...] = first, second
     (limited, _), (x, _) = view.sources(first)[0], view.sources(second)[0]
@@ -101,7 +101,7 @@ def _is_poisson(view: GraphView, rate: int, product: int) -> bool:
 
 
 def adds_number(view: GraphView, operation: Node, _: None) -> bool:
-    """Returns whether only a number was added to a function's input, and notes it.
+    """Returns True if only a number was added to a function's input, and notes it.
 
     Where autograd stores the values before and after a sum, their difference is the
     added term.
@@ -115,9 +115,10 @@ def adds_number(view: GraphView, operation: Node, _: None) -> bool:
 
 
 def adds_numbers_to_overlap(view: GraphView, operation: Node, _: None) -> bool:
-    """Returns whether only numbers were added to a share of overlap, and notes them.
+    """Returns True if only numbers were added to a quotient, and notes the numbers.
 
-    Any other division is no share, so nothing was added.
+    Only the quotients of ``_overlap`` may contain added numbers.  For other quotients
+    the result is True.
     """
     overlap = _overlap(view, view.number(operation))
     if overlap is None:
@@ -136,10 +137,11 @@ def _note_number(view: GraphView, total: Tensor, terms: Tensor) -> bool:
 
 
 def _number_between(total: Tensor, terms: Tensor) -> tuple[float, float] | None:
-    """Returns the least and largest number by which two tensors may differ.
+    """Returns bounds on the number that was added to all entries of ``terms``.
 
     Returns:
-        None if the tensors differ by more than one number.
+        (lower, upper), with the round-off of ``total``; None if more than a number was
+        added.
     """
     if total.shape != terms.shape:
         return None
@@ -148,24 +150,24 @@ def _number_between(total: Tensor, terms: Tensor) -> tuple[float, float] | None:
     if not difference.numel() or not bool(difference.isfinite().all()):
         return None
     scale = float(torch.maximum(total.abs().max(), terms.abs().max()))
-    noise = MAX_ROUND_OFF_ULPS * torch.finfo(total.dtype).eps * scale
+    round_off = MAX_ROUND_OFF_ULPS * torch.finfo(total.dtype).eps * scale
     least, largest = float(difference.min()), float(difference.max())
-    if largest - least > 2 * noise:
+    if largest - least > 2 * round_off:
         return None
-    return largest - noise, least + noise
+    return largest - round_off, least + round_off
 
 
 def are_proportional(_: GraphView, operation: Node, __: None) -> bool:
-    """Returns whether one input is a multiple of the other, up to round-off."""
+    """Returns True if one input is a multiple of the other, up to round-off."""
     first: Tensor = saved_value(operation, "self")
-    one, other = first.double().flatten(), saved_value(operation, "other")
-    other = other.double().flatten()
-    size = one.dot(one)
-    if not size:
-        return not bool(other.any())
-    rest = other - one * (other.dot(one) / size)
+    x = first.double().flatten()
+    y = saved_value(operation, "other").double().flatten()
+    squared_norm = x.dot(x)
+    if not squared_norm:
+        return not bool(y.any())
+    rest = y - x * (y.dot(x) / squared_norm)
     eps = torch.finfo(first.dtype).eps
-    return bool(rest.norm() <= MAX_ROUND_OFF_ULPS * eps * other.norm())
+    return bool(rest.norm() <= MAX_ROUND_OFF_ULPS * eps * y.norm())
 
 
 def _likelihood(view: GraphView, node: int) -> Tensor:
@@ -175,7 +177,7 @@ def _likelihood(view: GraphView, node: int) -> Tensor:
 
 
 _Result = Callable[[GraphView, int], Tensor]
-#: {node's name: its result, from the tensors that it stored}.
+#: {node's name: function that computes its result from its saved tensors}.
 _RESULTS: dict[str, _Result] = {
     nodes.POWER: lambda view, node: (
         view.tensor(node, "self") ** view.saved(node, "exponent")
@@ -191,14 +193,14 @@ _RESULTS: dict[str, _Result] = {
 
 
 def _input_of(view: GraphView, node: int) -> Tensor | None:
-    """Returns the input of a function of one tensor, if the node stored it."""
+    """Returns the input of a function of one tensor, if the node saved it."""
     if view.name(node) == nodes.SQUARE_ROOT:
         return view.tensor(node, "result").square()
     return view.tensor(node, "self") if "self" in view.values(node) else None
 
 
 def _terms(view: GraphView, node: int, depth: int) -> Tensor | None:
-    """Returns the sum of the terms that autograd stores; None if one is missing."""
+    """Returns the sum of the terms that autograd saved; None if a term is missing."""
     name = view.name(node)
     if name in _RESULTS:
         return _RESULTS[name](view, node).detach()
@@ -206,27 +208,27 @@ def _terms(view: GraphView, node: int, depth: int) -> Tensor | None:
         return None
     alpha = view.saved(node, "alpha")
     signs = (1, -alpha if name == nodes.SUBTRACT else alpha)
-    known: Tensor | None = None
+    total: Tensor | None = None
     for sign, (source, _) in zip(signs, view.sources(node), strict=True):
         if source is None:
             continue
         term = _terms(view, source, depth - 1)
         if term is None:
             return None
-        known = sign * term if known is None else known + sign * term
-    return known
+        total = sign * term if total is None else total + sign * term
+    return total
 
 
-# The share of a prediction that overlaps its target, as in Dice's loss.
+# The overlap of a prediction and a target, as a quotient: the Dice loss.
 
 
 class Overlap(NamedTuple):
-    """A division that may be a share of overlap.
+    """A division that may be the quotient of a Dice loss.
 
     Attributes:
-        targets: The operations with a target: the product, and all sums.
-        numerator: The numerator without its number.
-        denominator: The denominator without its number.
+        targets: Numbers of the nodes with a target: the product, and all sums.
+        numerator: The numerator without the added number.
+        denominator: The denominator without the added number.
     """
 
     targets: tuple[int, ...]
@@ -235,7 +237,14 @@ class Overlap(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A sum over the elements of each sample, without the terms added to it."""
+    """The numerator or denominator of a quotient.
+
+    Attributes:
+        node: Number of the node that computes the summed elements.
+        total: Number of the node that sums over the elements of each sample.
+        factor: Constant factor of the sum.
+        sums: Numbers of the nodes that add a tensor of unknown origin.
+    """
 
     node: int
     total: int
@@ -244,20 +253,20 @@ class _Part(NamedTuple):
 
 
 def _overlap(view: GraphView, division: int) -> Overlap | None:
-    """Returns the parts of a share of overlap; None for another division.
+    """Returns the parts of the quotient of a Dice loss; None for another division.
 
-    With chances p and a mask y of 0 and 1 for each sample, in sums over the sample's
-    elements:
+    With the probabilities p and a mask y of zeros and ones, and sums over the elements
+    of each sample, the quotient is
 
-        (2 Σ p y + s) / (Σ p + Σ y + s)
+        (2 Σ p y + s) / (Σ p + Σ y + s).
 
-    Autograd stores no term of a sum, so the sums are computed again from p and y: the
-    rest of numerator and denominator must be one number for all samples and batches.
+    Autograd saves no term of a sum, so the sums are computed again from p and y.  The
+    rest s must be one number for all samples and batches.
     """
     above, below = (_part(view, source) for source, _ in view.sources(division))
     if above is None or below is None or view.name(above.node) != nodes.MULTIPLY:
         return None
-    mask, p = _mask(view, above.node), _chances(view, above.node)
+    mask, p = _mask(view, above.node), _probabilities(view, above.node)
     if mask is None or p is None:
         return None
     summed, sums = below.node, below.sums
@@ -279,7 +288,7 @@ def _overlap(view: GraphView, division: int) -> Overlap | None:
 
 
 def _part(view: GraphView, node: int | None) -> _Part | None:
-    """Returns the sum, factor and added terms of a numerator or denominator."""
+    """Returns the parts of a numerator or denominator; None for another operation."""
     factor: Tensor | float = 1.0
     sums: list[int] = []
     while node is not None and view.name(node) != nodes.SUM:
@@ -312,19 +321,19 @@ def _is_square(view: GraphView, node: int) -> bool:
 
 
 def _mask(view: GraphView, product: int) -> Tensor | None:
-    """Returns the other factor of the chances, if all its entries are 0 or 1."""
+    """Returns the constant factor of a product, if all its entries are 0 or 1."""
     mask = _factor_of(view, product)
     if mask is None or not mask.dim() or not bool(((mask == 0) | (mask == 1)).all()):
         return None
     return mask.detach()
 
 
-def _chances(view: GraphView, product: int) -> Tensor | None:
-    """Returns the chances in a product, if they have as many elements as the mask."""
+def _probabilities(view: GraphView, product: int) -> Tensor | None:
+    """Returns the probabilities in a product, if they have the size of the mask."""
     node = view.source(product)
     while view.name(node) in nodes.VIEWS:
         node = view.source(node)
-    if view.name(node) not in nodes.CHANCES:
+    if view.name(node) not in nodes.PROBABILITIES:
         return None
     mask, result = _factor_of(view, product), view.tensor(node, "result").detach()
     return result if mask is not None and mask.numel() == result.numel() else None

@@ -9,8 +9,8 @@ from typing import Any
 from dpsgd_explorer.dp.backends.asynchronous import LateFlag
 from dpsgd_explorer.errors import MixedLossError
 
-#: Number of different graphs of losses in one run.  A run with more gets no epsilon;
-#: it bounds the size of saved states.
+#: Maximum number of different loss graphs in one run.  A run with more graphs gets no
+#: epsilon.  The limit bounds the size of saved states.
 MAX_GRAPHS = 100
 
 #: Advice for a loss that cannot be read.
@@ -23,31 +23,32 @@ REMEDY = (
 Number = float | tuple[float, ...]
 
 
-class NotPerRecordError(Exception):
-    """An operation is not known to keep the samples of a batch apart."""
+class NotPerSampleError(Exception):
+    """An operation may mix the samples of a batch."""
 
 
-class UnknownOperationError(NotPerRecordError):
-    """An operation cannot be judged by the graph; a measurement may judge it.
+class UnknownOperationError(NotPerSampleError):
+    """The graph does not show whether an operation mixes samples.
 
-    Other reasons are evidence that samples are mixed, or not reduced as declared.
+    A measurement may show it.  Any other NotPerSampleError is evidence that the loss
+    mixes samples, or has another reduction than ``loss_reduction``.
     """
 
 
 @dataclass(frozen=True)
 class LateCondition:
-    """A condition on a loss that is read at the next step, or when it decides.
+    """A condition on a loss that is evaluated later, so that the device can run ahead.
 
     Attributes:
         holds: If True, the condition holds; reading it waits for the device.
-        failed: Returns why the loss is refused, or raises an error.
+        failed: Returns why the loss is rejected, or raises an error.
     """
 
     holds: LateFlag
     failed: Callable[[], str]
 
     def refusal(self) -> str:
-        """Waits for the device, and returns why the loss is refused; "" if it is not.
+        """Returns why the loss is rejected, or "", after waiting for the device.
 
         Raises:
             MixedLossError: a sample's weight depends on its batch.
@@ -63,15 +64,17 @@ class LossReading:
         refusal: Why the loss is not known to be a mean or sum of one term per
             sample; "" if it is, with public constants.
         graph: The operations of the loss, in one string.
-        numbers: Constants in the loss, in order.  They are public if no batch changes
-            them.
-        ranges: Least and largest value of constants that were computed from rounded
-            values, in order.  They are public if the ranges of all batches meet.
+        numbers: Constants in the loss, in order.  They are public if they are equal in
+            all batches.
+        ranges: Bounds (lower, upper) of constants that were computed from rounded
+            values, in order.  Such a constant is public if the ranges of all batches
+            have a common value.
         weights: If True, a constant may be a statistic of the batch, such as a count
-            that divides the loss.  Batches of two sizes must then agree on all of them.
+            that divides the loss.  All constants must then be equal in batches of two
+            sizes.
         late: Conditions on the loss that a device is still computing.
-        form: Operations of a loss that is refused for an unknown operation; "" if there
-            is evidence that the loss mixes samples.
+        form: Operations of a loss that is rejected for an unknown operation; "" if
+            there is evidence that the loss mixes samples.
     """
 
     refusal: str
@@ -92,11 +95,12 @@ class LossReading:
             condition.refusal()
 
 
+#: The reading of a loss whose backward began without the engine.
 UNREAD = LossReading("the engine did not see its graph")
 
 
 class LossRecord:
-    """The evidence on whether all losses of a run keep the samples apart.
+    """The evidence that all losses of a run are means or sums of per-sample terms.
 
     Attributes:
         measured_forms: Forms of the loss that was measured at ``attach``.
@@ -131,8 +135,9 @@ class LossRecord:
         self._refusal = reading.refusal
         if reading.refusal or not (reading.numbers or reading.ranges):
             return
-        known = self._numbers.setdefault(reading.graph, list(reading.numbers))
-        if known != list(reading.numbers) or not self._ranges_meet(reading):
+        numbers = list(reading.numbers)
+        old_numbers = self._numbers.setdefault(reading.graph, numbers)
+        if old_numbers != numbers or not self._ranges_meet(reading):
             self._refusal = "it contains a number that changes from batch to batch"
         elif len(self._numbers) > MAX_GRAPHS:
             self._refusal = "its graph changes from batch to batch"
@@ -142,7 +147,7 @@ class LossRecord:
                 sizes.append(size)
 
     def _ranges_meet(self, reading: LossReading) -> bool:
-        """Returns whether one number lies in the ranges of all readings so far."""
+        """Returns True if the ranges of all readings so far have a common value."""
         before = self._ranges.get(reading.graph, list(reading.ranges))
         common = [
             (max(least, other_least), min(largest, other_largest))
@@ -155,17 +160,17 @@ class LossRecord:
 
     @property
     def noted_refusal(self) -> str:
-        """The reason why a loss was refused, without waiting for a device."""
+        """The reason why a loss was rejected, or "", without waiting for a device."""
         return self._refusal
 
     @property
     def is_refused(self) -> bool:
-        """If True, a loss was refused, and no later batch can change that."""
+        """If True, a loss was rejected, and no later batch can change that."""
         self._settle()
         return bool(self._refusal)
 
     def refuse(self, reason: str) -> None:
-        """Refuses all losses, unless a loss was refused before."""
+        """Records that the losses are rejected; an earlier reason remains."""
         self._refusal = self._refusal or reason
 
     @property
@@ -181,14 +186,14 @@ class LossRecord:
         return self._refusal
 
     def add(self, other: LossRecord) -> None:
-        """Takes over the refusal of steps that this record does not contain."""
+        """Adds the evidence of steps that this record does not contain."""
         other._settle()
         self.refuse(other._refusal)
         self.measured_forms |= other.measured_forms
         self._is_measured |= other._is_measured
 
     def _settle(self) -> None:
-        """Waits for the conditions that a device is still computing."""
+        """Evaluates all late conditions, which waits for the device."""
         while self._late:
             try:
                 self.refuse(self._late.pop(0).refusal())

@@ -1,9 +1,9 @@
 """Measures a loss function on random outputs, with rare targets.
 
 A loss may mix samples only for some targets: a class with a weight, an ignored target,
-a mask with zeros.  The module is not needed to see it, so the check tries every class
-and changes one sample at a time.  For a module that returns its own loss, it first
-finds the labels among the module's inputs.
+a mask with zeros.  The check runs the loss alone, without the module.  It is therefore
+fast enough to try every class, and to change one sample at a time.  If a module returns
+its loss, ``labels_of`` finds the labels among the module's inputs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpsgd_explorer.dp.checks.loss.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import called
 from dpsgd_explorer.dp.modules.probe_inputs import (
-    NUMBERS,
+    NUMBER_KINDS,
     SAMPLES,
     SEED,
     has_rows,
@@ -35,12 +35,12 @@ from dpsgd_explorer.errors import ConfigError, MixedLossError
 
 LossFunction = Callable[[Any, Any], Tensor]
 
-#: Number of draws of targets.  If there are more classes than all draws hold, some
-#: classes are not tried.
+#: Maximum number of draws of targets, which bounds the time.  If the draws have room
+#: for fewer targets than classes, some classes are not tried.
 MAX_DRAWS = 64
-#: Number of entries of outputs in all draws together; it bounds the time.
+#: Maximum number of entries of outputs in all draws together, which bounds the time.
 MAX_ENTRIES = 10**7
-#: Number of operations before a scalar output among which a likelihood is searched.
+#: Number of nodes, from a scalar output on, that are searched for a likelihood.
 MAX_LIKELIHOOD_DISTANCE = 50
 
 
@@ -49,12 +49,12 @@ class TargetCheck:
 
     Args:
         loss_fn: ``loss_fn(outputs, targets)``, a mean or a sum over samples.
-        outputs: Of the module for SAMPLES rows.
-        others: Its outputs for other inputs.
+        outputs: Outputs of the module for SAMPLES rows.
+        others: Outputs of the module for SAMPLES other rows.
         targets: An example of the second argument; shapes and dtypes are used.
-        size: Its number of samples.
+        size: Number of samples of ``targets``.
         loss_reduction: "mean" or "sum".
-        tolerance: Largest relative difference that is round-off.
+        tolerance: Largest relative difference that counts as round-off.
     """
 
     def __init__(
@@ -75,16 +75,16 @@ class TargetCheck:
         self._tolerance = tolerance
 
     def run(self) -> None:
-        """Raises MixedLossError if a sample moves the gradient of another's outputs."""
+        """Raises MixedLossError if one sample changes the gradient of another."""
         if not self._entries():
-            return  # the module returns its loss, which is measured with it
+            return  # the module returns its loss, and was checked with it
         draws = [self._draw(number) for number in range(self._draws())]
         for targets, others in pairwise([*draws, draws[0]]):
             self._compare(targets, others)
-        for numbers in NUMBERS[1:]:
+        for numbers in NUMBER_KINDS[1:]:
             self._compare_numbers(numbers)
         if all(not leaf.is_cuda for leaf in tensors_of(self._example)):
-            # On a GPU a bad index would end the process's use of the device.
+            # An index error on a GPU makes the device unusable to the process.
             self._compare_ignored(draws[0])
 
     def _entries(self) -> int:
@@ -94,40 +94,41 @@ class TargetCheck:
     def _draws(self) -> int:
         """Returns the number of draws: enough for all classes, within the limits."""
         example = self._example, self._size, self._outputs
-        most = min(MAX_DRAWS, MAX_ENTRIES // self._entries())
-        return max(2, min(most, probe_inputs.draws_of_all_classes(*example)))
+        max_draws = min(MAX_DRAWS, MAX_ENTRIES // self._entries())
+        return max(2, min(max_draws, probe_inputs.draws_of_all_classes(*example)))
 
-    def _draw(self, number: int, numbers: str = NUMBERS[0]) -> Any:
+    def _draw(self, number: int, numbers: str = NUMBER_KINDS[0]) -> Any:
         example = self._example, self._size, self._outputs
         return probe_inputs.random_targets(*example, number, numbers)
 
     def _compare_numbers(self, numbers: str) -> None:
         """Compares with targets of 0 and 1, or of both signs, if the loss takes them.
 
-        A weight by the share of positive targets is 1 for all targets in (0, 1).
+        Targets in (0, 1), as in the other draws, are all positive.  They would not show
+        a weight that depends on the share of positive targets.
         """
         if not any(_is_number(leaf, self._size) for leaf in tensors_of(self._example)):
             return
         targets, others = self._draw(0, numbers), self._draw(1, numbers)
         try:
-            found = self._gradients(self._outputs, targets)
+            gradients = self._gradients(self._outputs, targets)
         except MixedLossError:
             raise
         except (RuntimeError, ValueError):
-            return  # as the binary cross entropy of a target below 0
-        if all(bool(gradient.isfinite().all()) for gradient in found):
+            return  # such as binary cross entropy for a target below 0
+        if all(bool(gradient.isfinite().all()) for gradient in gradients):
             self._compare(targets, others)
 
     def _compare_ignored(self, targets: Any) -> None:
         """Compares with some targets ignored, if the loss takes such targets."""
-        some = probe_inputs.with_ignored(targets)
+        ignored = probe_inputs.with_ignored(targets)
         try:
-            self._gradients(self._outputs, some)
+            self._gradients(self._outputs, ignored)
         except MixedLossError:
-            return  # its graph shows it, so such a batch is refused in training
+            return  # the graph shows the weight, so training rejects such a batch
         except (RuntimeError, LookupError, ValueError):
             return  # -100 is no valid target of this loss
-        self._compare(some, targets)
+        self._compare(ignored, targets)
 
     def _compare(self, targets: Any, others: Any) -> None:
         expected = self._gradients(self._outputs, targets)
@@ -155,10 +156,10 @@ class TargetCheck:
             )
 
     def _gradients(self, outputs: Any, targets: Any) -> list[Tensor]:
-        """Returns the loss's gradients with respect to the outputs.
+        """Returns the gradients of the loss with respect to the outputs.
 
         Raises:
-            MixedLossError: its graph shows that it mixes the samples.
+            MixedLossError: the graph of the loss shows that it mixes the samples.
         """
         outputs = tree_map(_as_input, outputs)
         inputs = [leaf for leaf in tensors_of(outputs) if _is_compared(leaf)]
@@ -190,13 +191,13 @@ def _as_input(leaf: Any) -> Any:
 
 
 class MeasuredLoss:
-    """Calls a loss function and stores the form of each loss.
+    """Calls a loss function, and stores the operations of each loss.
 
     Args:
         loss_fn: ``loss_fn(outputs, targets)``.
 
     Attributes:
-        forms: Operations of each loss, from its outputs on.
+        forms: Operations of each loss; see ``graph.outline``.
     """
 
     def __init__(self, loss_fn: Callable[[Any, Any], Tensor]) -> None:
@@ -223,33 +224,33 @@ class MeasuredLoss:
 
 
 def labels_of(module: nn.Module, call: Any, size: int) -> dict[int, int]:
-    """Returns {leaf of the call: number of classes} of the labels in it.
+    """Returns {index of a leaf: number of classes} of the labels among the inputs.
 
-    The module runs on inputs of ones, then with zeros in one input after the other: a
-    label is an input that changes the targets of a likelihood.  A one is valid as id,
-    as class and as length.
+    The module runs on inputs of ones, then with zeros in one input after the other.  A
+    label is an input that changes the targets of a likelihood.  Inputs are 1, which is
+    valid as an id, as a class and as a length.
 
     Args:
         module: The model, without an engine's hooks.
-        call: (args, kwargs); shapes and dtypes are used.
-        size: Its number of samples.
+        call: (args, kwargs) of the module; shapes and dtypes are used.
+        size: Number of samples of the call.
     """
     leaves, spec = tree_flatten(call)
     ones = [_ones(leaf, size, module) for leaf in leaves]
-    places = [i for i, leaf in enumerate(ones) if _may_be_labels(leaf)]
+    candidates = [i for i, leaf in enumerate(ones) if _may_be_labels(leaf)]
     rows = [leaf for leaf in ones if has_rows(leaf, SAMPLES)]
-    if not places or len(rows) < 2:
+    if not candidates or len(rows) < 2:
         return {}
     before = _targets(module, tree_unflatten(ones, spec))
     labels: dict[int, int] = {}
-    for place in places if before else []:
+    for i in candidates if before else []:
         changed = list(ones)
-        changed[place] = torch.zeros_like(ones[place])
+        changed[i] = torch.zeros_like(ones[i])
         for (classes, old), (_, new) in zip(
             before, _targets(module, tree_unflatten(changed, spec)), strict=False
         ):
             if not torch.equal(old, new):
-                labels[place] = min(classes, labels.get(place, classes))
+                labels[i] = min(classes, labels.get(i, classes))
     return labels
 
 
@@ -265,11 +266,11 @@ def _may_be_labels(leaf: Any) -> bool:
 
 
 def _targets(module: nn.Module, call: Any) -> list[tuple[int, Tensor]]:
-    """Returns (classes, targets) of each likelihood near a scalar output."""
+    """Returns (number of classes, targets) of each likelihood near a scalar output."""
     try:
         outputs = called(module, call)
     except (RuntimeError, LookupError, ValueError, TypeError, AssertionError):
-        return []  # lengths of 0, for one; the check reports the error itself
+        return []  # for example lengths of 0; the safety check reports other errors
     likelihoods: list[tuple[int, Tensor]] = []
     for leaf in tensors_of(outputs):
         if leaf.dim() == 0 and leaf.grad_fn is not None:

@@ -1,10 +1,10 @@
 """Reads the graph of every loss before its backward begins.
 
-Autograd's graph leads from a loss to the module's outputs, never the other way, so the
-loss itself is needed.  Every backward that Python begins goes through
-``Variable._execution_engine``.  While an engine is attached, that object is replaced
-by one that reads the graph first.  A backward that does not pass through it leaves its
-loss unread, hence unchecked: no epsilon.
+Autograd's graph leads from a loss to the outputs of the module, but not from the
+outputs to the loss.  The check therefore needs the loss.  Every backward that Python
+begins calls ``Variable._execution_engine``.  While a PrivacyEngine is attached, this
+module replaces that object by an object that reads the graph first.  If a backward
+begins in another way, its loss remains unread, and the run has no epsilon.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from dpsgd_explorer.dp.checks.loss.marks import ModulePass
 from dpsgd_explorer.dp.checks.loss.reading import LateCondition, LossReading
 from dpsgd_explorer.errors import ExplorerError
 
-WAS_GIVEN = "backward was called with a gradient"
-#: Errors of autograd's private attributes, on graphs that were freed or are unusual.
-UNREADABLE = (
+#: Reason why a loss is rejected.
+GRADIENT_WAS_PASSED = "backward was called with a gradient"
+#: Errors of autograd's private attributes, if a graph is freed or unusual.
+GRAPH_ERRORS = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -39,10 +40,10 @@ UNREADABLE = (
 
 
 class _ReadingEngine:
-    """Torch's execution engine, which reads the loss before each run.
+    """A wrapper of torch's execution engine that reads the loss before each backward.
 
-    Its arguments are those of torch, by position: after the gradients come keep_graph,
-    create_graph and the tensors to whose gradients backward is limited.
+    Torch passes the arguments of ``run_backward`` by position: losses, gradients,
+    keep_graph, create_graph and ``inputs``, the tensors of ``torch.autograd.grad``.
     """
 
     def __init__(self, engine: Any) -> None:
@@ -75,12 +76,13 @@ class LossWatch:
     """Replaces torch's execution engine while any PrivacyEngine is attached."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a finalizer may run while it is held
+        # Reentrant: a finalizer that calls ``end`` may run while the thread holds it.
+        self._lock = threading.RLock()
         self._watching = 0
         self._torch_engine: Any = None
 
     def begin(self) -> None:
-        """Reads losses from now on, until ``end`` has been called equally often.
+        """Starts reading losses, until ``end`` was called once per ``begin``.
 
         Raises:
             PrivacyError: the installed torch has no execution engine to replace.
@@ -103,10 +105,14 @@ WATCH = LossWatch()
 
 
 def _read(roots: Any, gradients: Any) -> Sequence[ModulePass]:
-    """Stores the reading of a loss in the passes from which it was computed.
+    """Stores the reading of a loss in its module passes.
+
+    Args:
+        roots: The losses of a backward, as tensors or edges of the graph.
+        gradients: The gradients that were passed to backward.
 
     Returns:
-        These passes.
+        The module passes whose outputs the loss was computed from.
 
     Raises:
         MixedLossError: the weight of a sample depends on its batch.
@@ -121,7 +127,7 @@ def _read(roots: Any, gradients: Any) -> Sequence[ModulePass]:
         reading = _with_gradients(reading, gradients)
     except ExplorerError:
         raise
-    except UNREADABLE:  # as in a second backward, of which torch raises its own error
+    except GRAPH_ERRORS:  # after a second backward, which torch rejects with a reason
         reading, passes = LossReading("its graph cannot be read"), outline(edges)[1]
     for module_pass in passes:
         module_pass.reading = reading
@@ -129,14 +135,14 @@ def _read(roots: Any, gradients: Any) -> Sequence[ModulePass]:
 
 
 def _with_gradients(reading: LossReading, gradients: Any) -> LossReading:
-    """Returns the reading of a backward with these gradients, which must be 1."""
+    """Returns the reading, rejected unless all gradients passed to backward are 1."""
     late: list[LateCondition] = []
     for gradient in gradients:
         if gradient is None:
             continue
         if gradient.numel() == 1 and backend_of(gradient).is_async:
             is_one = LateFlag((gradient == 1).reshape(()))
-            late.append(LateCondition(is_one, lambda: WAS_GIVEN))
+            late.append(LateCondition(is_one, lambda: GRADIENT_WAS_PASSED))
         elif gradient.numel() != 1 or gradient.item() != 1:
-            return LossReading(WAS_GIVEN)
+            return LossReading(GRADIENT_WAS_PASSED)
     return replace(reading, late=(*reading.late, *late)) if late else reading

@@ -7,7 +7,7 @@ from torch import nn
 
 from dpsgd_explorer.dp import per_sample_mean
 from dpsgd_explorer.dp.modules.probe_inputs import (
-    IGNORED,
+    IGNORE_INDEX,
     draws_of_all_classes,
     random_targets,
 )
@@ -196,7 +196,7 @@ def test_labels_given_to_the_module_have_its_classes(engine):
 
 
 def mean_of_counted(scores, labels):
-    counted = labels != IGNORED
+    counted = labels != IGNORE_INDEX
     losses = F.cross_entropy(scores, labels, reduction="none")
     return (losses * counted).sum() / counted.sum()
 
@@ -211,11 +211,11 @@ def test_a_module_that_leaves_ignored_labels_out_of_its_mean_is_refused():
 def test_a_module_that_takes_the_mean_of_each_sample_is_accepted():
     def counted(scores, labels):
         losses = F.cross_entropy(scores, labels, reduction="none")
-        return per_sample_mean(losses, labels != IGNORED)
+        return per_sample_mean(losses, labels != IGNORE_INDEX)
 
     net = Classifier(2, counted)
     engine, optimizer = attached(net, noise_multiplier=1.0)
-    labels = torch.tensor([0, 1, IGNORED, 0])
+    labels = torch.tensor([0, 1, IGNORE_INDEX, 0])
     net(torch.randint(0, 11, (4, 9)), labels)[0].backward()
     optimizer.step()
     assert engine.get_epsilon(assume_poisson=True) > 0
@@ -223,7 +223,7 @@ def test_a_module_that_takes_the_mean_of_each_sample_is_accepted():
 
 def test_an_example_with_ignored_targets_changes_nothing():
     x, y = tokens()
-    y[1, 3:] = IGNORED
+    y[1, 3:] = IGNORE_INDEX
     engine = engine_with(Tokens(), x, y, over_tokens)
     with pytest.raises(UnsupportedModuleError, match="per_sample_mean"):
         over_tokens(engine.module(x), y).backward()
