@@ -1,4 +1,4 @@
-"""The questions that an engine answers: plan, steps done, epsilon, receipt, audit."""
+"""The read-only interface of an engine: plan, steps done, epsilon, receipt, audit."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from dpsgd_explorer.dp.state import EngineState
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.privacy_warning import warn
 
-#: Why no canary went through some steps; both continue "3 steps …".
-LOST = "lost before a resume"
-BEFORE_SUCH = "of engines before an engine with other canaries or none"
+#: Reasons why no canary went through some steps, for texts such as "3 steps …".
+LOST_STEPS = "lost before a resume"
+STEPS_WITHOUT_CANARIES = "of engines before an engine with other canaries or none"
 
 
 class AccountedEngine:
-    """Answers questions about a run; none of them changes it."""
+    """Answers questions about a run, without changing the run."""
 
     _state: EngineState
     _unfinished_is_known = False
 
     def __repr__(self) -> str:
-        """Return sizes, noise and the steps done out of the plan's."""
+        """Returns sizes, noise and the steps done out of the plan's."""
         plan = self.plan
         return (
             f"{type(self).__name__}({self._state.progress}, "
@@ -49,7 +49,7 @@ class AccountedEngine:
 
     @property
     def seed(self) -> int | None:
-        """Seed of noise and sampling, given or drawn; None if noise is secure."""
+        """Seeds of noise and sampling, given or drawn; None if noise is secure."""
         return self._state.seed
 
     def get_epsilon(
@@ -140,9 +140,10 @@ class AccountedEngine:
             PrivacyWarning: once, if planned steps remain, no epoch is running, and no
                 later engine has this engine as ``after``.
         """
-        made = self._receipt()
-        # A receipt is written when training has ended.  ``detach`` shows no such thing:
-        # it comes after errors, and before another optimizer or engine.
+        written = self._receipt()
+        # A receipt is usually written when training has ended.  ``detach`` would be no
+        # sign of the end: it is also called after errors, and to attach another
+        # optimizer or engine.
         if self._state.is_between_epochs and not self._unfinished_is_known:
             self._unfinished_is_known = True
             warn(
@@ -150,7 +151,7 @@ class AccountedEngine:
                 "end training here, plan fewer epochs or steps next time: the same "
                 "epsilon then needs less noise."
             )
-        return made
+        return written
 
     def audit(
         self, delta: float | None = None, confidence: float = CONFIDENCE
@@ -215,7 +216,7 @@ class AccountedEngine:
         return self.plan.delta if delta is None else delta
 
     def _vouch(self, *, poisson: bool, loss: bool) -> None:
-        """Remember for what the caller vouches; a vouch is never taken back."""
+        """Records what the caller vouches for, for all later questions too."""
         state = self._state
         state.poisson_assumed |= poisson
         state.loss_assumed |= loss
@@ -230,7 +231,7 @@ class AccountedEngine:
         state = self._state
         plan, ledger, canaries = state.plan, state.ledger, state.canaries
         covered = state.poisson_is_covered and state.loss_is_covered
-        all_asked = covered and plan.accountant == ALL
+        has_all = covered and plan.accountant == ALL
         state.check_as_planned()
         return receipt(
             accountant_input(
@@ -243,7 +244,7 @@ class AccountedEngine:
             sampling_note=_sampling_note(state),
             loss_note=ledger.losses.note_text(state.loss_assumed),
             epsilon=self.get_epsilon() if covered else None,
-            epsilons=self.get_epsilons() if all_asked else None,
+            epsilons=self.get_epsilons() if has_all else None,
             chosen_bounds=state.bound.choices,
             audit=None
             if canaries is None
@@ -254,21 +255,21 @@ class AccountedEngine:
 
 
 def _unscored(state: EngineState, canaries: Canaries) -> list[Unscored]:
-    """Return the steps that these canaries did not go through, earliest first."""
-    lost = state.ledger.lost_steps
-    found = [Unscored(lost, LOST)] if lost else []
+    """Returns the steps that these canaries did not go through, earliest first."""
+    lost_steps = state.ledger.lost_steps
+    lost = [Unscored(lost_steps, LOST_STEPS)] if lost_steps else []
     earlier = state.earlier
     if earlier is None:
-        return found
-    before = earlier.canaries
-    reason = unscored_reason(canaries.count, canaries.relation, before)
-    if before is not None and not reason:
-        return [*_unscored(earlier, before), *found]
+        return lost
+    earlier_canaries = earlier.canaries
+    reason = unscored_reason(canaries.count, canaries.relation, earlier_canaries)
+    if earlier_canaries is not None and not reason:
+        return [*_unscored(earlier, earlier_canaries), *lost]
     done = [Unscored(earlier.ledger.steps, reason)]
     if earlier.earlier is not None:
         steps = sum(phase.steps for phase in earlier.earlier_phases())
-        done.insert(0, Unscored(steps, BEFORE_SUCH))
-    return [*(x for x in done if x.steps), *found]
+        done.insert(0, Unscored(steps, STEPS_WITHOUT_CANARIES))
+    return [*(unscored for unscored in done if unscored.steps), *lost]
 
 
 def _sampling_note(state: EngineState) -> str:
@@ -298,7 +299,10 @@ def _warnings(state: EngineState) -> list[str]:
 
 
 def _has_fixed_sizes(state: EngineState) -> bool:
-    """Return True if batches from elsewhere had too many equal sizes."""
+    """Returns True if batches of another loader have too many equal sizes.
+
+    Poisson samples have such sizes with a probability below one in a million.
+    """
     plan, ledger = state.plan, state.ledger
     return not state.samples_itself and are_of_one_size(
         ledger.largest_batches,

@@ -44,8 +44,10 @@ from dpsgd_explorer.dp.sampling.partition import PARTITIONS, Strided
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import finite, one_of, positive, shown, whole
 
-MAX_RECORDS = 2**53  # whole numbers up to it are exact in a float
-MAX_VIEWS = 2**20  # views of a sample; more than fit into memory
+#: Maximum number of records.  Whole numbers up to 2^53 are exact in a float.
+MAX_RECORDS = 2**53
+#: Maximum number of views per sample, which is more than fits into memory.
+MAX_VIEWS = 2**20
 
 ENGINES: dict[str, type[GradientEngine]] = {
     "hooks": HooksEngine,
@@ -54,7 +56,7 @@ ENGINES: dict[str, type[GradientEngine]] = {
     "microbatch": MicrobatchEngine,
 }
 
-#: {argument of PrivacyEngine: its names}; ``choices`` has them as types.
+#: {argument of PrivacyEngine: its allowed strings}; ``choices`` has them as types.
 CHOICES: dict[str, Collection[str]] = {
     "engine": ENGINES,
     "clipping_mode": CLIPPING_MODES,
@@ -105,7 +107,7 @@ class Clipping:
     schedule: ClippingSchedule | None = None
 
     def __post_init__(self) -> None:
-        """Check every value; numbers of numpy and torch become Python's own."""
+        """Checks every value, and converts numbers of numpy and torch to Python's."""
         check_form(self.style)
         object.__setattr__(self, "max_grad_norm", _bounds(self.max_grad_norm))
         if self.threshold is not None:
@@ -163,7 +165,7 @@ class Noise:
     schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the plan."""
+        """Checks the values that do not depend on the plan."""
         one_of("noise", self.kind, NOISES)
         _require_kind("noise_schedule", self.schedule, Schedule)
 
@@ -220,7 +222,7 @@ class Execution:
     partition: choices.Partition = "strided"
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the model."""
+        """Checks the values that do not depend on the model."""
         one_of("engine", self.engine, ENGINES)
         mode = self.clipping_mode
         for value in mode.values() if isinstance(mode, Mapping) else [mode]:
@@ -263,7 +265,7 @@ class Audit:
     relation: choices.AuditRelation = "add_or_remove_one"
 
     def __post_init__(self) -> None:
-        """Check the relation; the number of canaries depends on the plan."""
+        """Checks the relation; the number of canaries depends on the plan."""
         one_of("audit_relation", self.relation, list(NeighboringRelation))
 
 
@@ -271,10 +273,15 @@ Group = TypeVar("Group", Clipping, Noise, Execution, Audit)
 
 
 def group(name: str, given: Group | None, kind: type[Group]) -> Group:
-    """Return the options given, or the default ones.
+    """Returns the given options, or the default options for None.
+
+    Args:
+        name: Name of the argument of ``make_private``.
+        given: The value of the argument.
+        kind: The class of the options.
 
     Raises:
-        ConfigError: something else was given, such as the name of an option.
+        ConfigError: the value is not an instance of the class.
     """
     if given is None:
         return kind()
@@ -303,7 +310,7 @@ class Options:
     augmentation_multiplicity: int = 1
 
     def __post_init__(self) -> None:
-        """Check what is in no group; views become a plain number."""
+        """Checks the values that are not in Clipping, Noise, Execution or Audit."""
         one_of("loss_reduction", self.loss_reduction, LOSS_REDUCTIONS)
         one_of("sampling", self.sampling, CHOICES["sampling"])
         name = "augmentation_multiplicity"
@@ -323,14 +330,15 @@ class Options:
 
     @cached_property
     def sensitivity(self) -> float:
-        """Largest L2 norm that one record adds to the clipped sum, sqrt(sum R_g^2)."""
+        """Maximum L2 norm of a record's part of the clipped sum: sqrt(sum of C_g^2)."""
         return math.hypot(*self._bounds)
 
     def clipper(self, clipping_groups: ClippingGroups) -> Clipper:
-        """Return the clipper of these groups.
+        """Returns the clipper of the clipping groups.
 
         Raises:
-            ConfigError: max_grad_norm has bounds for another number of groups.
+            ConfigError: the number of bounds in max_grad_norm is not the number of
+                groups.
         """
         groups = clipping_groups.groups
         count, bounds = len(groups), self._bounds
@@ -347,7 +355,11 @@ class Options:
         )
 
     def whole_clipper(self, unit: str) -> Clipper:
-        """Return a clipper of one group, this unit, with the whole gradient's bound."""
+        """Returns a clipper with a single group, at the bound of the whole gradient.
+
+        Args:
+            unit: The unit of the group.
+        """
         bounds = [self.sensitivity]
         return Clipper(
             self.clipping_fn, [[unit]], bounds, threshold_ratio=self._threshold_ratio
@@ -358,7 +370,7 @@ class Options:
         return (self.clipping_threshold or self.sensitivity) / self.sensitivity
 
     def as_data(self) -> dict[str, Any]:
-        """Return JSON values by name, without fields that have their default."""
+        """Returns the options as JSON values by name, without defaults."""
         defaults = {field.name: field.default for field in fields(self)}
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
@@ -369,7 +381,7 @@ class Options:
 
 
 class Sizes(NamedTuple):
-    """What a user says of a run's sizes, length, noise and delta; see PrivacyEngine."""
+    """The arguments of PrivacyEngine on sizes, length, noise and delta of a run."""
 
     batch_size: int | None = None
     sample_size: int | None = None
@@ -381,23 +393,24 @@ class Sizes(NamedTuple):
 
     @property
     def open_ended(self) -> bool:
-        """Whether noise is given and no length."""
+        """True if the noise is given, but not the length of the run."""
         no_length = self.steps is None and self.epochs is None
         return no_length and self.noise_multiplier is not None
 
     def plan(
         self, plan: Plan | None, accounting_mode: str, schedule: Schedule | None
     ) -> Plan:
-        """Return the plan of the run.
+        """Returns the plan of the run.
 
         Args:
-            plan: Given by the user in place of all sizes.
+            plan: A plan that the user gave in place of all sizes.
             accounting_mode: A key of ACCOUNTANTS, or "all".
-            schedule: Schedule of the noise; a target is met by all its steps together.
+            schedule: Schedule of the noise.  A target epsilon is the epsilon of all
+                steps with their scheduled noise.
 
         Raises:
-            ConfigError: a size is given next to a plan, is missing or is outside its
-                domain.
+            ConfigError: a size is given together with a plan, is missing, or is outside
+                its domain.
         """
         if plan is None:
             return self._created(accounting_mode, schedule)
@@ -451,7 +464,7 @@ class Sizes(NamedTuple):
         )
 
     def _delta(self, sample_size: int) -> float:
-        """Return the delta given, or 1/(2N)."""
+        """Returns the given delta; without one, 1/(2N)."""
         if self.target_delta is None:
             return 1 / (2 * sample_size)
         delta = finite("target_delta", self.target_delta)
@@ -471,14 +484,14 @@ class Config:
     Attributes:
         plan: Sizes, steps, noise multiplier, delta and accountant.
         options: How gradients are clipped, noised and sampled.
-        open_ended: Whether the run has no length; the plan's is then one epoch.
-        steps_are_final: Whether more steps than the plan's are refused.
-        seed: Seed of seeded noise; drawn if None.
+        open_ended: If True, the run has no length, and the plan covers one epoch.
+        steps_are_final: If True, a step after the last step of the plan is an error.
+        seed: Seed of seeded noise; if None, a random seed is drawn.
         execution: How a step is computed.
         canaries: Number of canaries.
-        relation: How a canary's two worlds differ.
+        relation: Difference between the two cases that an attacker distinguishes.
         ranks: The processes that train together.
-        spread: The kind of partition of the records among them.
+        spread: Class of the partition of the records among the ranks.
     """
 
     plan: Plan
@@ -507,15 +520,15 @@ class Config:
         loss_reduction: str = "mean",
         augmentation_multiplicity: int = 1,
     ) -> Config:
-        """Return the arguments, checked against each other.
+        """Returns the arguments, checked against each other.
 
         Args:
-            sizes: Sizes, length, noise and delta, as the user gave them.
+            sizes: Sizes, length, noise and delta of the user.
             clipping: How gradients are clipped.
             noise: How noise is drawn.
             execution: How a step is computed.
             audit: Canaries.
-            plan: Given by the user in place of the sizes.
+            plan: A plan that the user gave in place of the sizes.
             accounting_mode: A key of ACCOUNTANTS, or "all".
             sampling: A key of CHOICES["sampling"].
             loss_reduction: A key of LOSS_REDUCTIONS.
@@ -565,7 +578,7 @@ class Config:
         return config
 
     def _require_same(self) -> None:
-        """Raise ConfigError if another rank has other arguments."""
+        """Raises ConfigError if another rank has other arguments."""
         of_plan = {f"plan.{name}": value for name, value in vars(self.plan).items()}
         more = {
             "audit": self.canaries,
@@ -576,7 +589,7 @@ class Config:
 
 
 def check_module(module: object) -> None:
-    """Raise ConfigError unless this is a module, as its class and None are not."""
+    """Raises ConfigError unless the argument is an instance of nn.Module."""
     if not isinstance(module, nn.Module):
         is_class = isinstance(module, type)
         kind = f"the class {module.__name__}" if is_class else type(module).__name__  # type: ignore[attr-defined]
@@ -587,7 +600,7 @@ def check_module(module: object) -> None:
 
 
 def check_after(after: object, kind: type) -> None:
-    """Raise ConfigError unless the earlier phase is an engine, or none."""
+    """Raises ConfigError unless the earlier phase is an engine or None."""
     if after is not None and not isinstance(after, kind):
         raise ConfigError(
             "after", f"after must be the engine of an earlier phase, got {after!r}."
@@ -599,14 +612,16 @@ def check_parameter_lists(
     named_params: Sequence[tuple[str, nn.Parameter]] | None,
     origin_params: Sequence[str] | None,
 ) -> None:
-    """Check what users of FastDP pass to choose parameters.
+    """Checks two arguments that exist for users of FastDP.
 
-    ``named_params`` must be all trainable parameters.  ``origin_params`` must be parts
-    of parameter names; it saves nothing here, since autograd is never asked for a
-    parameter's gradient.
+    Args:
+        module: The model.
+        named_params: (name, parameter) of all trainable parameters.
+        origin_params: Parts of parameter names, which save time in FastDP's backward.
+            They have no effect here, since autograd computes no parameter gradients.
 
     Raises:
-        ConfigError: naming the argument at fault.
+        ConfigError: an argument is wrong; ``field`` of the error is its name.
     """
     names = {id(p): name for name, p in module.named_parameters()}
     trainable = {id(p): names[id(p)] for p in module.parameters() if p.requires_grad}
@@ -622,7 +637,7 @@ def check_parameter_lists(
 
 
 def check_example(example_inputs: object, loss_fn: object) -> None:
-    """Raise ConfigError unless these are a pair, and a function that is its loss."""
+    """Raises ConfigError unless the example is a pair and the loss is a function."""
     if loss_fn is not None and (not callable(loss_fn) or isinstance(loss_fn, type)):
         remedy = (
             f"Pass an instance, loss_fn={loss_fn.__name__}()."
@@ -652,7 +667,7 @@ def check_example(example_inputs: object, loss_fn: object) -> None:
 
 
 def _bounds(bounds: Any) -> Any:
-    """Return a bound, or the list of them, as plain numbers."""
+    """Returns a bound or a list of bounds as Python numbers."""
     if getattr(bounds, "ndim", 0) == 1:  # an array or a tensor
         bounds = bounds.tolist()
     if isinstance(bounds, Sequence) and not isinstance(bounds, str):
@@ -671,7 +686,7 @@ def _refuse_parts(size: int | None, sampling: str) -> None:
 
 
 def _refuse_schedules(options: Options) -> None:
-    """Raise ConfigError if a schedule is given to a run without a length."""
+    """Raises ConfigError if a schedule is given to a run without a length."""
     for name in ("noise_schedule", "clipping_schedule"):
         if isinstance(getattr(options, name), Schedule):
             raise ConfigError(
@@ -682,14 +697,14 @@ def _refuse_schedules(options: Options) -> None:
 
 
 def _check_same(trainable: Mapping[int, str], listed: Mapping[int, str]) -> None:
-    odd = [name for key, name in trainable.items() if key not in listed]
-    odd += [name for key, name in listed.items() if key not in trainable]
-    if odd:
+    differences = [name for key, name in trainable.items() if key not in listed]
+    differences += [name for key, name in listed.items() if key not in trainable]
+    if differences:
         raise ConfigError(
             "named_params",
             "named_params must list all trainable parameters of the module and no "
-            f"others; the differences are {', '.join(odd)}. Freeze parameters that you "
-            "do not want to train with requires_grad_(False).",
+            f"others; the differences are {', '.join(differences)}. Freeze parameters "
+            "that you do not want to train with requires_grad_(False).",
         )
 
 
@@ -701,7 +716,7 @@ def _require_kind(field: str, value: object, kind: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return the JSON value of an option."""
+    """Returns the JSON value of an option."""
     if isinstance(value, Schedule | AdaptiveClipping):
         return value.as_data()
     if isinstance(value, Mapping):

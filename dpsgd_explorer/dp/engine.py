@@ -262,7 +262,7 @@ class PrivacyEngine(AccountedEngine):
         after: PrivacyEngine | None,
         assume_per_sample_loss: bool,
     ) -> Self:
-        """Return the engine of arguments that are checked already."""
+        """Returns an engine with a checked ``Config``."""
         check_module(module)
         check_after(after, PrivacyEngine)
         engine = cls.__new__(cls)
@@ -277,25 +277,25 @@ class PrivacyEngine(AccountedEngine):
         after: PrivacyEngine | None,
         assume_per_sample_loss: bool,
     ) -> None:
-        """Prepare the run, with nothing attached.
+        """Prepares the run, without attaching anything.
 
         Args:
-            module: The model, or a wrapper of it.
+            module: The model, or a wrapper around it.
             config: The arguments of the run.
-            example: A batch, and the loss of the training.
-            after: The engine of an earlier phase.
-            assume_per_sample_loss: Whether the caller vouches for the loss.
+            example: A batch and the loss of the training, or None.
+            after: The engine of an earlier phase, or None.
+            assume_per_sample_loss: If True, the caller vouches for the loss.
 
         Raises:
             ConfigError: an argument does not fit the model.
         """
         self._wrapper, self.module = module, unwrapped(module, config.ranks)
         options = config.options
-        # Names of layers are checked now, and not at attach.
+        # Creating a clipper checks the names of layers before ``attach``.
         options.clipper(clipping_groups(options.clipping_style, self.module))
         self._state = new_state(config, None if after is None else after._state)
         self._state.loss_assumed = assume_per_sample_loss
-        if after is not None:  # whose plan ends here, by choice
+        if after is not None:  # the user has ended the earlier phase on purpose
             after._unfinished_is_known = True
         self._example = example
         self._execution = config.execution
@@ -377,12 +377,12 @@ class PrivacyEngine(AccountedEngine):
         """
         if self._session is not None:
             raise PrivacyError("the engine is already attached. Call detach() first.")
-        own = [unwrapped_optimizer(each) for each in optimizers or (None,)]
+        torch_optimizers = [unwrapped_optimizer(o) for o in optimizers or (None,)]
         with ExitStack() as undo:
             scaler = self._execution.grad_scaler
             session = Session(
                 self.module,
-                own,
+                torch_optimizers,
                 self._state,
                 self,
                 unit_loss_scale if scaler is None else scaler.get_scale,
@@ -392,9 +392,9 @@ class PrivacyEngine(AccountedEngine):
             session.loss_is_vouched = self._state.loss_assumed
             if self._example is not None:
                 session.check_example(*self._example)
-            session.undo_too(disable_synchronization(self._wrapper))
+            session.add_undo(disable_synchronization(self._wrapper))
             if scaler is not None:
-                session.undo_too(ScalerBinding(scaler).release)
+                session.add_undo(ScalerBinding(scaler).release)
             spending.warn_of_uncounted(
                 self.module, self._state.writers(), session.dropped
             )
@@ -504,7 +504,11 @@ class PrivacyEngine(AccountedEngine):
 def _checked_example(
     inputs: tuple[Any, Any] | None, loss_fn: LossFunction | None
 ) -> Example | None:
-    """Return both, or None for neither; raise ConfigError unless they fit together."""
+    """Returns (inputs, loss function), or None if both are None.
+
+    Raises:
+        ConfigError: an argument is missing or has another type.
+    """
     if inputs is None and loss_fn is None:
         return None
     check_example(inputs, loss_fn)
@@ -513,7 +517,9 @@ def _checked_example(
     return inputs, loss_fn
 
 
-EXAMPLE_RECORDS = 2  # the fewest that show whether the loss mixes samples
+#: Number of records of the example batch of ``make_private``: the smallest number that
+#: shows whether the loss mixes samples.
+EXAMPLE_RECORDS = 2
 
 
 class Run:
@@ -631,7 +637,7 @@ class Run:
         """
         return {
             "model": self.engine.module.state_dict(),
-            "optimizers": [each.state_dict() for each in self.optimizers],
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "engine": self.engine.state_dict(),
         }
 
@@ -654,7 +660,7 @@ class Run:
                 f"state must hold {len(self.optimizers)} optimizers, got "
                 f"{len(state['optimizers'])}.",
             )
-        # The engine goes first: it refuses the state of another run.
+        # The engine is first, since it rejects the state of another run.
         self.engine.load_state_dict(state["engine"], lost_steps=lost_steps)
         self.engine.module.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
@@ -806,10 +812,10 @@ def make_private(
 
 
 def _example(fetch: Fetch, size: int, loss_fn: LossFunction | None) -> Example | None:
-    """Return a batch of inputs and targets, with the loss; None without a loss.
+    """Returns a batch of inputs and targets, with the loss; None without a loss.
 
     Raises:
-        ConfigError: a batch is something else.
+        ConfigError: a batch is not a pair.
     """
     if loss_fn is None:
         return None

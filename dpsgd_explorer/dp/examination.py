@@ -1,4 +1,4 @@
-"""Lists everything that keeps a model and its loss from private training."""
+"""Lists the reasons why a model or its loss cannot be trained with the guarantee."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from dpsgd_explorer.dp.taken import is_held
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 from dpsgd_explorer.validation import one_of
 
-#: Any valid plan: the check does not depend on it.
-PLAN: dict[str, Any] = {
+#: Arguments of a valid plan for the trial engine; the check does not depend on them.
+TRIAL_PLAN: dict[str, Any] = {
     "sample_size": 1000,
     "batch_size": 1,
     "steps": 1,
     "noise_multiplier": 1.0,
 }
+# Messages on checks that could not run.
 NOT_RUN = (
     "not checked: whether the model or the loss mixes samples. Repair what is named "
     "above, and call examine again."
@@ -104,15 +105,16 @@ def examine(
     with _undisturbed(model):
         reasons += _measured(trial, example_inputs, loss_fn, options)
         if trial is not model and any(p.grad is not None for p in model.parameters()):
-            reasons.append(NOT_RUN)  # the loss reads the model, and not its copy
+            # The loss refers to the model, so the check of the copy did not run it.
+            reasons.append(NOT_RUN)
     return reasons
 
 
 def _repaired(model: nn.Module, engine: str) -> nn.Module | None:
-    """Return a copy without reasons by kind, or None if there is none."""
+    """Returns a repaired copy; None if the model cannot be copied or repaired."""
     try:
-        trial = make_private_ready(deepcopy(model), tell=_nobody)
-    except Exception:  # a layer without sizes, or a model that cannot be copied
+        trial = make_private_ready(deepcopy(model), tell=_ignore_line)
+    except Exception:  # a lazy layer without a size, or an error of deepcopy
         return None
     return None if any(_reasons_by_kind(trial, engine)) else trial
 
@@ -123,28 +125,27 @@ def _measured(
     loss_fn: LossFunction,
     options: dict[str, Any],
 ) -> list[str]:
-    """Return the reasons that show when model and loss run."""
+    """Returns the reasons that the safety check of model and loss finds."""
     inputs, targets = example
     args = inputs if isinstance(inputs, tuple) else (inputs,)
-    of_both = _first_reason(model, args, (targets, loss_fn), **options)
-    if of_both is None:
+    joint_reason = _first_reason(model, args, (targets, loss_fn), **options)
+    if joint_reason is None:
         return []
-    of_the_model = _first_reason(model, args, **options)
-    if of_the_model is None:
-        return [of_both]
-    reasons: list[str | None] = [of_both, of_the_model]
+    model_reason = _first_reason(model, args, **options)
+    if model_reason is None:
+        return [joint_reason]
+    reasons: list[str | None] = [joint_reason, model_reason]
     outputs = _outputs(model, args)
     if isinstance(outputs, Tensor) and outputs.is_floating_point():
-        reasons.append(
-            _first_reason(Scale(), (outputs,), (targets, loss_fn), **options)
-        )
+        loss = targets, loss_fn
+        reasons.append(_first_reason(Scale(), (outputs,), loss, **options))
     else:
         reasons.append(LOSS_NOT_RUN)
     return list(dict.fromkeys(reason for reason in reasons if reason is not None))
 
 
 class Scale(nn.Module):
-    """Multiplies by one number: a model that cannot mix samples."""
+    """A model that multiplies by a number, and so cannot mix samples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,10 +156,10 @@ class Scale(nn.Module):
 
 
 def _reasons_by_kind(model: nn.Module, engine: str) -> Iterator[str]:
-    """Yield the reasons that show without running the model."""
+    """Yields the reasons that follow from types and settings of the modules."""
     yield from reasons_by_kind(model)
     if not issubclass(ENGINES[engine], HooksEngine):
-        return  # an engine without layer rules
+        return  # the engine uses no layer rules
     for name, layer in model.named_modules():
         if any(p.requires_grad for p in layer.parameters()):
             try:
@@ -173,14 +174,22 @@ def _first_reason(
     loss: tuple[Any, LossFunction] | None = None,
     **options: Any,
 ) -> str | None:
-    """Return why ``attach``, or the first pass without a loss, rejects a model."""
+    """Returns why an engine rejects a model, or None.
+
+    Args:
+        model: The model.
+        args: Arguments of the model.
+        loss: (targets, loss_fn), which ``attach`` then checks.  If None, the first
+            forward pass checks the model alone.
+        options: Arguments of the engine.
+    """
     if loss is not None:
         targets, loss_fn = loss
         options |= {"example_inputs": (args, targets), "loss_fn": loss_fn}
     trained = [p for p in model.parameters() if p.requires_grad]
-    own = PrivacyEngine(model, **PLAN, **options)
+    trial_engine = PrivacyEngine(model, **TRIAL_PLAN, **options)
     try:
-        own.attach(torch.optim.SGD(trained or [torch.zeros(1)], lr=0.0))
+        trial_engine.attach(torch.optim.SGD(trained or [torch.zeros(1)], lr=0.0))
         if loss is None:
             model(*args)
     except (UnsupportedModuleError, PrivacyError) as error:
@@ -188,24 +197,24 @@ def _first_reason(
     except Exception:
         if loss is not None:
             raise
-        return None  # of the model's own code, after the check
+        return None  # an error of the model's code after the check has passed
     finally:
-        own.detach()
+        trial_engine.detach()
     return None
 
 
 def _outputs(model: nn.Module, args: tuple[Any, ...]) -> Any:
-    """Return the outputs; None if the model cannot be run on these inputs."""
+    """Returns the outputs; None if the model cannot be run on these inputs."""
     try:
         with torch.no_grad():
             return model(*args)
-    except Exception:  # a reason above says so
+    except Exception:  # the reasons before contain this error
         return None
 
 
 @contextmanager
 def _undisturbed(model: nn.Module) -> Iterator[None]:
-    """Restore stored values, gradients and global random numbers at the end."""
+    """Restores stored values, gradients and global random generators at the end."""
     state = ModuleState(model)
     gradients = {p: p.grad for p in model.parameters()}
     devices = {p.device for p in gradients if p.is_cuda}
@@ -223,5 +232,5 @@ def _undisturbed(model: nn.Module) -> Iterator[None]:
             parameter.grad = gradient
 
 
-def _nobody(line: str) -> None:
-    """Take a line that ``make_private_ready`` would print."""
+def _ignore_line(line: str) -> None:
+    """Ignores a line that ``make_private_ready`` would print."""

@@ -1,15 +1,16 @@
-"""What a run changes in optimizers and in ``param.grad`` while it is attached.
+"""The changes that a run makes to optimizers and ``param.grad`` while it is attached.
 
-Hooks on an optimizer, or on the parameters, set the gradients.  Between backward and
-``step()`` the clipped sum is inside the engine, without noise.  If ``param.grad`` were
-None there, code that runs in between, as ``clip_grad_norm_`` in most trainers, would
-find no gradients and do nothing, without a word.  A stand-in has the shape of the
-gradient and no entries; each operation on it raises an error.
+Hooks on an optimizer, or on the parameters, set the private gradients.  Between
+backward and ``step()`` the engine holds the clipped sum, which has no noise yet.  Code
+that runs between them, such as ``clip_grad_norm_`` in most trainers, would silently do
+nothing if ``param.grad`` were None.  ``param.grad`` is therefore a placeholder: a
+tensor with the shape of the gradient and without memory.  Every operation on a
+placeholder raises an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, signature
 from operator import is_
 from types import MethodType
@@ -28,17 +29,17 @@ FOREIGN_GRADIENT = (
     "penalty in the loss or from a layer called separately. Use weight_decay of the "
     "optimizer instead of a penalty, and call the whole module."
 )
-#: Wrappers inside of each other are unwrapped to this depth.
+#: Maximum number of nested wrappers around an optimizer; it ends a cycle of wrappers.
 MAX_WRAPPERS = 10
 
 
 def unwrapped_optimizer(given: Any) -> Optimizer:
-    """Returns the optimizer of torch inside a wrapper such as accelerate's.
+    """Returns the torch optimizer inside a wrapper, such as accelerate's.
 
-    A wrapper calls ``step`` of the optimizer inside, whose hooks the engine uses.
+    A wrapper calls ``step`` of the inner optimizer, whose hooks the engine uses.
 
     Raises:
-        ConfigError: there is no optimizer of torch, or its steps need a closure.
+        ConfigError: there is no torch optimizer inside, or its steps need a closure.
     """
     optimizer = given
     for _ in range(MAX_WRAPPERS):
@@ -69,15 +70,15 @@ def unwrapped_optimizer(given: Any) -> Optimizer:
 
 
 class OptimizerBinding:
-    """Calls back before each step and at each zero_grad of an optimizer.
+    """Calls functions before each step and after each zero_grad of an optimizer.
 
-    The optimizer's own hooks are used for the step, so that learning-rate schedulers,
-    which replace ``step`` themselves, may be made before or after.
+    For steps it uses a step pre-hook of torch.  Learning-rate schedulers, which replace
+    ``step``, may therefore be created before or after the binding.
 
     Args:
-        optimizer: Any of torch.optim.
-        before_step: Called with the optimizer before each step, to set its gradients.
-        cleared: Called with the optimizer after its gradients were dropped.
+        optimizer: A torch optimizer.
+        before_step: Called with the optimizer before each step, to set the gradients.
+        cleared: Called with the optimizer after the gradients were dropped.
     """
 
     def __init__(
@@ -95,16 +96,16 @@ class OptimizerBinding:
         optimizer.zero_grad = MethodType(self._clear, optimizer)  # type: ignore[method-assign]
 
     def release(self) -> None:
-        """Leave the optimizer as it was."""
+        """Restores the optimizer."""
         self._handle.remove()
         del self.optimizer.zero_grad
         if self._instance_zero_grad is not None:
             self.optimizer.zero_grad = self._instance_zero_grad  # type: ignore[method-assign]
 
     def _on_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        # torch passes the optimizer itself as the first argument of step.
+        # Torch passes the optimizer as the first argument of ``step``.
         passed = (*args, *kwargs.values())
-        if [each for each in passed if each is not None and each is not optimizer]:
+        if any(arg is not None and arg is not optimizer for arg in passed):
             raise PrivacyError(
                 "step must be called without a closure, which would use the data "
                 "several times per step. Call backward, then step()."
@@ -112,18 +113,18 @@ class OptimizerBinding:
         self._before_step(self.optimizer)
 
     def _clear(self, optimizer: Optimizer, set_to_none: bool = True) -> None:
-        """Drop the gradients, also where a tensor of zeros was asked for."""
+        """Sets the gradients to None, also if ``set_to_none`` is False."""
         self._zero_grad(set_to_none=True)
         self._cleared(self.optimizer)
 
 
 class ScalerBinding:
-    """Names the remedy where a GradScaler steps in the middle of a batch.
+    """Raises an error with a remedy if a GradScaler steps in the middle of a batch.
 
-    torch's own error only says that no inf checks were recorded.
+    Torch's error would only mention that no inf checks were recorded.
 
     Args:
-        scaler: The scaler, given to the engine as ``grad_scaler``.
+        scaler: The argument ``grad_scaler`` of the engine.
     """
 
     def __init__(self, scaler: GradScaler) -> None:
@@ -132,7 +133,7 @@ class ScalerBinding:
         scaler.step = self._checked_step  # type: ignore[method-assign]
 
     def release(self) -> None:
-        """Leave the scaler as it was, also if another engine has released it."""
+        """Restores the scaler, also if another engine has restored it before."""
         vars(self._scaler).pop("step", None)
 
     def _checked_step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -148,9 +149,10 @@ class ScalerBinding:
 
 
 class BackwardBinding:
-    """Refuses every gradient that autograd itself would put into ``param.grad``.
+    """Rejects every gradient that autograd writes to ``param.grad``.
 
-    The optimizer has no hook here, so ``param.grad`` must be private at all times.
+    It is for engines that set private gradients in backward.  They have no hook on the
+    optimizer, so ``param.grad`` must be private at all times.
 
     Args:
         parameters: All trained parameters.
@@ -163,7 +165,7 @@ class BackwardBinding:
         ]
 
     def release(self) -> None:
-        """Leave the parameters as they were."""
+        """Removes the hooks from the parameters."""
         for handle in self._handles:
             handle.remove()
 
@@ -173,7 +175,7 @@ def _refuse(parameter: Tensor) -> None:
     raise PrivacyError(FOREIGN_GRADIENT)
 
 
-MESSAGE = (
+PENDING_GRADIENT_USED = (
     "param.grad must not be used between backward and optimizer.step(): it becomes "
     "private in step(), which adds up the clipped gradients and adds noise. Switch "
     "clipping by the trainer (clip_grad_norm_) off, because max_grad_norm of the "
@@ -186,11 +188,11 @@ MESSAGE = (
 
 
 class PendingGradient(Tensor):
-    """A tensor without memory that raises PrivacyError wherever it is used."""
+    """A tensor without memory; every operation on it raises PrivacyError."""
 
     @staticmethod
     def __new__(cls, parameter: Tensor) -> PendingGradient:
-        """Return a stand-in of the parameter's shape, type and device."""
+        """Returns a placeholder of the parameter's shape, type and device."""
         return torch.Tensor._make_wrapper_subclass(
             cls, parameter.shape, dtype=parameter.dtype, device=parameter.device
         )
@@ -199,8 +201,8 @@ class PendingGradient(Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> NoReturn:
-        """Refuse every operation."""
-        raise PrivacyError(MESSAGE)
+        """Rejects every operation."""
+        raise PrivacyError(PENDING_GRADIENT_USED)
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"PendingGradient(shape={list(self.shape)}, private after step())"
@@ -211,76 +213,80 @@ class PendingGradient(Tensor):
         return repr(self)
 
     def _refuse(self, *_: Any) -> NoReturn:
-        raise PrivacyError(MESSAGE)
+        raise PrivacyError(PENDING_GRADIENT_USED)
 
-    # Torch has errors of its own for these, which do not say why.
+    # Torch would raise errors without the reason for these methods.
     numpy = tolist = item = _refuse  # type: ignore[assignment]
 
 
 class PendingGradients:
-    """The stand-ins of a logical batch.
+    """The placeholders for the gradients of a logical batch.
 
     Args:
         parameters: All trained parameters.
 
     Attributes:
-        are_placed: If True, they were put into ``param.grad`` and not taken out again.
+        are_placed: If True, the engine has put the placeholders into ``param.grad`` and
+            not taken them out.  User code may have dropped some.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
         self._parameters = list(parameters)
-        self._stand_ins = [_stand_in(p) for p in self._parameters]
+        self._placeholders = [_placeholder(p) for p in self._parameters]
         self.are_placed = False
 
     def place(self) -> None:
-        """Put a stand-in wherever there is no gradient."""
+        """Puts a placeholder into every ``param.grad`` that is None."""
         if self.are_placed or not self._parameters:
             return
         self.are_placed = True
         try:
             self._place()
-        except RuntimeError:  # the parameters have another type or device meanwhile
-            self._stand_ins = [_stand_in(p) for p in self._parameters]
+        except RuntimeError:  # the parameters were moved to another dtype or device
+            self._placeholders = [_placeholder(p) for p in self._parameters]
             self._place()
 
+    def _pairs(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        return zip(self._parameters, self._placeholders, strict=True)
+
     def _place(self) -> None:
-        for parameter, stand_in in zip(self._parameters, self._stand_ins, strict=True):
+        for parameter, placeholder in self._pairs():
             if parameter.grad is None:
-                parameter.grad = stand_in
+                parameter.grad = placeholder
 
     def take_out(self) -> None:
-        """Leave None in the place of each stand-in."""
+        """Replaces each placeholder in ``param.grad`` by None."""
         if not self.are_placed:
             return
         self.are_placed = False
-        for parameter, stand_in in zip(self._parameters, self._stand_ins, strict=True):
-            if parameter.grad is stand_in:
+        for parameter, placeholder in self._pairs():
+            if parameter.grad is placeholder:
                 parameter.grad = None
 
     def forget(self) -> None:
-        """Record that gradients have taken the place of all stand-ins."""
+        """Records that gradients have replaced all placeholders."""
         self.are_placed = False
 
     def are_intact(self) -> bool:
-        """Return True if all stand-ins are where they were put, or none was put."""
+        """Returns True if all placed placeholders are still in ``param.grad``."""
         gradients = [parameter.grad for parameter in self._parameters]
-        return not self.are_placed or all(map(is_, gradients, self._stand_ins))
+        return not self.are_placed or all(map(is_, gradients, self._placeholders))
 
     def dropped(self) -> int:
-        """Return the number of parameters without a stand-in or a gradient."""
+        """Returns the number of parameters without a placeholder or a gradient."""
         return sum(parameter.grad is None for parameter in self._parameters)
 
 
-def _stand_in(parameter: nn.Parameter) -> Tensor:
-    stand_in = PendingGradient(local(parameter))
-    return as_shard_of(parameter, stand_in) if is_shard(parameter) else stand_in
+def _placeholder(parameter: nn.Parameter) -> Tensor:
+    placeholder = PendingGradient(local(parameter))
+    return as_shard_of(parameter, placeholder) if is_shard(parameter) else placeholder
 
 
 class WaitingGradients:
     """Private gradients that an optimizer has not used yet.
 
     Args:
-        gradients: Of its parameters.
+        gradients: {parameter: private gradient} of the optimizer's parameters.
     """
 
     def __init__(self, gradients: Mapping[nn.Parameter, Tensor]) -> None:
@@ -289,10 +295,14 @@ class WaitingGradients:
         self._pending.place()
 
     def take(self) -> bool:
-        """Take the stand-ins out; return False if zero_grad had dropped them.
+        """Takes the placeholders out of ``param.grad``.
+
+        Returns:
+            True if the gradients may be used; False if ``zero_grad`` has dropped them.
 
         Raises:
-            PrivacyError: a gradient came that did not go through the engine.
+            PrivacyError: ``param.grad`` has a gradient that did not go through the
+                engine.
         """
         is_intact, dropped = self._pending.are_intact(), self._pending.dropped()
         self.discard()
@@ -301,5 +311,5 @@ class WaitingGradients:
         return is_intact
 
     def discard(self) -> None:
-        """Take the stand-ins out."""
+        """Takes the placeholders out of ``param.grad``."""
         self._pending.take_out()

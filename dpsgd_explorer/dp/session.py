@@ -1,7 +1,8 @@
-"""One attached run: a batch is drawn, goes through backward, is clipped, and released.
+"""The attachment of an engine to a model and its optimizers.
 
-``Session`` is what an engine attaches to a model and its optimizers; ``LogicalBatch``
-is what was drawn and computed since the last step, whose order of calls it checks.
+A ``Session`` connects backward and ``optimizer.step()`` with the engine: every batch is
+drawn, goes through backward, is clipped, and is released with noise.  A
+``LogicalBatch`` holds the batch since the last step, and checks the order of the calls.
 """
 
 from __future__ import annotations
@@ -75,30 +76,34 @@ SEED_IS_SHARED = (
 
 
 class Session:
-    """Makes every gradient of some optimizers private, until it is undone.
+    """Makes the gradients of optimizers private, until ``undo`` is called.
 
-    All steps of the optimizers after one batch are one private step: the first of them
-    draws the noise, and each uses the gradients of its own parameters, once.
+    The steps of all optimizers after a batch are one private step.  The first optimizer
+    to step draws the noise, and each optimizer uses the gradients of its parameters
+    once.
 
     Args:
         module: The model.
-        optimizers: Must train the module's trainable parameters, all of them and
-            nothing else; see OptimizerCheck.
-        state: The run; it releases the gradients of each step.
-        engine: Whoever may undo this; once it is gone, the next session does.
+        optimizers: The optimizers of the module's trainable parameters; see
+            OptimizerCheck.
+        state: The state of the run, which releases the gradients of each step.
+        engine: The engine, which may call ``undo``.  If it is garbage collected before,
+            the next session of the module calls ``undo``.
         user_loss_scale: Returns the factor by which the user multiplies each loss.
-        physical_batch_size: Most samples per part of a batch, if batches are split.
+        physical_batch_size: Maximum number of samples per part of a batch; None without
+            parts.
 
     Attributes:
         batch: The logical batch since the last step.
-        dropped: Ledgers of engines that were attached before, and are gone.
-        loss_is_vouched: If True, a loss that cannot be read is no reason to warn.
+        dropped: Ledgers of engines that were attached before and were garbage
+            collected.
+        loss_is_vouched: If True, a loss that cannot be confirmed causes no warning.
 
     Raises:
-        UnsupportedModuleError: a trainable module is not covered.
-        ConfigError: clipping_style does not fit the module.
-        PrivacyError: the optimizers train something else, or another engine is
-            attached to a module inside.
+        UnsupportedModuleError: a module cannot be trained with the guarantee.
+        ConfigError: ``clipping_style`` does not fit the module.
+        PrivacyError: the optimizers train other parameters, or another engine is
+            attached to the module or a module inside.
     """
 
     def __init__(
@@ -127,7 +132,7 @@ class Session:
         )
         self._optimizers = OptimizerCheck(optimizers, module)
         parameters = self._gradient_engine.parameters()
-        self._parameters = [p for own in parameters.values() for p in own.values()]
+        self._parameters = [p for unit in parameters.values() for p in unit.values()]
         self._clipper = options.clipper(groups)
         in_backward = self._gradient_engine.releases_in_backward
         self.batch = LogicalBatch(
@@ -143,12 +148,13 @@ class Session:
         self._views = options.augmentation_multiplicity
         self._gradient_engine.on_gradients = self._add
         self._gradient_engine.on_failure = self.batch.take_back
-        together = state.ranks if is_sharded(module) else ALONE
-        likely = 0  # of batches from elsewhere, the first is like the others
+        check_ranks = state.ranks if is_sharded(module) else ALONE
+        # Batches of another loader usually have one size, which the first pass shows.
+        size = 0
         if options.sampling == "poisson":
             expected = state.plan.expected_batch_size / state.ranks.size
-            likely = self._views * likely_size(expected, physical_batch_size)
-        self._check = PassCheck(self._gradient_engine, self._clipper, together, likely)
+            size = self._views * likely_size(expected, physical_batch_size)
+        self._check = PassCheck(self._gradient_engine, self._clipper, check_ranks, size)
         self._gradient_engine.on_loss = self._record_loss
         self._gradient_engine.before_forward = self._check
         self.set_bound()
@@ -159,7 +165,7 @@ class Session:
     def _install(
         self, module: nn.Module, optimizers: Sequence[Optimizer], undo: ExitStack
     ) -> None:
-        """Change module, optimizers and torch; how to undo it goes into the stack."""
+        """Changes module, optimizers and torch, and adds the reversal to a stack."""
         undo.callback(self._drop_gradients)
         undo.callback(self._gradient_engine.stop)
         self._gradient_engine.start()
@@ -169,7 +175,7 @@ class Session:
         undo.callback(setattr, self._state, "on_draw", None)
         self._state.on_draw = self.batch.draw
         self._bind(optimizers, undo)
-        # Also run where the engine is dropped without detach().
+        # A finalizer also runs if the session is garbage collected without ``undo``.
         WATCH.begin()
         for end in (WATCH.end, keep_memory()):
             finalizer = finalize(self, end)
@@ -177,7 +183,7 @@ class Session:
             undo.callback(finalizer)
 
     def _bind(self, optimizers: Sequence[Optimizer], undo: ExitStack) -> None:
-        """Make the gradients due at the first step, or when backward ends."""
+        """Makes the first step, or the end of backward, release the gradients."""
         if self._gradient_engine.releases_in_backward:
             self._gradient_engine.on_gradients = self._add_and_release
             undo.callback(BackwardBinding(self._parameters).release)
@@ -185,30 +191,29 @@ class Session:
         self._watched = can_be_watched(self._parameters)
         if self._watched:
             self._compare_weights()
-        for each in optimizers:
+        for optimizer in optimizers:
             if self._watched:
-                undo.callback(
-                    each.register_step_post_hook(self._remember_weights).remove
-                )
-            binding = OptimizerBinding(each, self._make_step, self._clear)
+                hook = optimizer.register_step_post_hook(self._remember_weights)
+                undo.callback(hook.remove)
+            binding = OptimizerBinding(optimizer, self._make_step, self._clear)
             undo.callback(binding.release)
 
     @property
     def is_dropped(self) -> bool:
-        """Whether its engine is gone, so that nobody can call detach()."""
+        """True if the engine was garbage collected, so that nobody can detach it."""
         return self._engine() is None
 
     @property
     def ledger(self) -> Ledger:
-        """Record of the steps that were made."""
+        """Record of the steps done."""
         return self._state.ledger
 
-    def undo_too(self, change: Callable[[], None]) -> None:
-        """Undo a change that was made for this, as with all else."""
-        self._undo.callback(change)
+    def add_undo(self, callback: Callable[[], None]) -> None:
+        """Adds a function that ``undo`` calls."""
+        self._undo.callback(callback)
 
     def undo(self) -> None:
-        """Leave module and optimizers as they were."""
+        """Restores module, optimizers and torch."""
         self._undo.close()
 
     def _drop_gradients(self) -> None:
@@ -218,7 +223,13 @@ class Session:
             vars(parameter).pop("private_grad", None)
 
     def choose_bound(self, max_grad_norm: float) -> None:
-        """Clips at this bound from the next step on."""
+        """Sets the clipping bound of the next step and all later steps.
+
+        Raises:
+            ConfigError: the bound is not a number above 0, or the run adapts the bound
+                to the gradients.
+            PrivacyError: a batch was drawn, and its step was not made yet.
+        """
         if self.batch.is_in_flight:
             raise PrivacyError(
                 "max_grad_norm must not change between the draw of a batch and its "
@@ -229,18 +240,18 @@ class Session:
         self.set_bound()
 
     def set_bound(self) -> None:
-        """Clip the next batch with the bound of its step."""
+        """Sets the clipper to the bound of the next step."""
         self._clipper.rescale(self._state.bound_factor)
 
     def explain(self) -> list[NormChoice]:
-        """Return how the norms of the last pass were made."""
+        """Returns how the norms of the last pass were computed."""
         return self._gradient_engine.explain()
 
     def check_example(self, example: tuple[Any, Any], loss_fn: LossFunction) -> None:
-        """Run the safety check on an example ``(inputs, targets)``.
+        """Runs the safety check on an example ``(inputs, targets)``.
 
         Raises:
-            UnsupportedModuleError: it failed, and the session was undone.
+            UnsupportedModuleError: the check failed.
         """
         inputs, targets = example
         args = inputs if isinstance(inputs, tuple) else (inputs,)
@@ -250,7 +261,7 @@ class Session:
         self._state.ledger.losses.measured_forms = frozenset(measured.forms)
 
     def _make_step(self, optimizer: Optimizer) -> None:
-        """Set the gradients that a step of the optimizer will use."""
+        """Sets the private gradients before a step of the optimizer."""
         self._optimizers.check()
         if not self.batch.is_in_flight and optimizer in self._waiting:
             waiting = self._waiting.pop(optimizer)
@@ -259,7 +270,7 @@ class Session:
                 return
         self._drop_waiting()
         if not self.batch.close():
-            return  # no gradient: torch's optimizers leave such a parameter alone
+            return  # torch's optimizers skip parameters without a gradient
         if self._watched:
             self._compare_weights()
         try:
@@ -274,24 +285,24 @@ class Session:
         self.batch.gradients_are_set()
 
     def _share(self, gradients: Gradients, first: Optimizer) -> Gradients:
-        """Return the gradients of one optimizer; those of the others wait."""
+        """Returns the gradients of the first optimizer, and stores those for others."""
         shares = {
-            each: {
+            optimizer: {
                 p: gradients[p]
-                for group in each.param_groups
+                for group in optimizer.param_groups
                 for p in group["params"]
                 if p in gradients
             }
-            for each in self._optimizers.optimizers
+            for optimizer in self._optimizers.optimizers
         }
-        own = shares.pop(first)
+        first_share = shares.pop(first)
         self._waiting = {
-            each: WaitingGradients(share) for each, share in shares.items()
+            optimizer: WaitingGradients(share) for optimizer, share in shares.items()
         }
-        return own
+        return first_share
 
     def _clear(self, optimizer: Optimizer) -> None:
-        """Drop the batch, and what waits for the optimizer, as zero_grad does."""
+        """Drops the batch and the optimizer's unused gradients, as zero_grad does."""
         waiting = self._waiting.pop(optimizer, None)
         if waiting is not None:
             waiting.discard()
@@ -306,7 +317,7 @@ class Session:
         self._state.weights.remember(self._parameters)
 
     def _compare_weights(self) -> None:
-        """Record parameters that were written since the last step, and warn once."""
+        """Records writes to parameters since the last step, and warns at the first."""
         if self._state.weights.were_written(self._parameters):
             self._state.weights.remember(self._parameters)
             self._state.ledger.outside_writes += 1
@@ -314,7 +325,7 @@ class Session:
                 warn(WRITTEN_OUTSIDE)
 
     def _release(self) -> Gradients:
-        """Return the noisy gradients of the logical batch, and record the step."""
+        """Returns the noisy gradients of the logical batch, and records the step."""
         gradients = self._state.release(self.batch.total, self.batch.code)
         if not self._spending_is_recorded:
             spending.record(gradients, self._state.ledger.writer)
@@ -328,11 +339,11 @@ class Session:
         losses = self._state.ledger.losses
         losses.note(reading, size)
         if losses.noted_refusal and not self.loss_is_vouched:
-            self.loss_is_vouched = True  # and said once
+            self.loss_is_vouched = True  # warn once
             _warn_of_loss(losses.noted_refusal, is_private=self._state.plan.is_private)
 
     def _add(self, samples: PerSampleGradients) -> None:
-        """Add the samples of a backward to the batch."""
+        """Adds the samples of a backward to the batch."""
         self._gradient_engine.outputs.check()
         if not self._gradient_engine.module.training:
             raise PrivacyError(
@@ -341,14 +352,14 @@ class Session:
                 "and evaluate under torch.no_grad()."
             )
         if self._views > 1:
-            own = self._gradient_engine.parameters()
-            samples = AveragedViews(samples, self._views, own)
+            parameters = self._gradient_engine.parameters()
+            samples = AveragedViews(samples, self._views, parameters)
         if self._waiting:
             self._drop_waiting()
         self.batch.add(samples, self._gradient_engine.current_pass)
 
     def _add_and_release(self, samples: PerSampleGradients) -> None:
-        """Add the samples of a backward; if they end the batch, set the gradients."""
+        """Adds the samples of a backward, and sets the gradients if the batch ends."""
         self._optimizers.check()
         self._add(samples)
         if self.batch.awaits_more or not self.batch.close():
@@ -365,7 +376,7 @@ def _set(gradients: Mapping[nn.Parameter, Tensor]) -> None:
 
 
 def _warn_of_loss(refusal: str, *, is_private: bool) -> None:
-    """Say at once that the loss will give no epsilon."""
+    """Warns at the first backward that the run will have no epsilon."""
     if is_private:
         warn(
             "the loss must be a mean or sum of one term per sample, and the engine "
@@ -379,13 +390,13 @@ class LogicalBatch:
     Args:
         total: Sum that the clipped gradients are added to.
         parameters: All trainable parameters.
-        checked: If True, batches must come from the engine's own loader.
-        pending: Stand-ins for the gradients until the step; None where backward itself
-            ends the batch.
+        checked: If True, batches must come from the loader of the engine.
+        pending: Stand-ins for the gradients until the step; None if the end of backward
+            sets the gradients.
 
     Attributes:
         total: The clipped sum.
-        code: Of the whole batch that was drawn last; ranks that share it compare it.
+        code: Code of the whole batch that was drawn last, which the ranks compare.
     """
 
     def __init__(
@@ -407,20 +418,20 @@ class LogicalBatch:
         self._backward_ran = False
         self._released = False
         self._accumulating = False
-        self._pass: object = None  # of the last backward, with the sum's size before it
-        self._size_before = 0
+        self._pass: object = None  # the forward pass of the last backward
+        self._size_before = 0  # number of samples in the sum before that backward
         self._is_spoiled = False
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether a batch was drawn or computed that no step has used."""
+        """True if a batch was drawn or went through backward, and no step followed."""
         return self._drawn is not None or self._backward_ran
 
     def refuse_in_flight(self, action: str) -> None:
-        """Raise PrivacyError if a batch was drawn or computed that no step has used.
+        """Raises PrivacyError if a batch is in flight.
 
         Args:
-            action: What the engine would be: "saved", "restored".
+            action: The action for the message: "saved" or "restored".
         """
         if self.is_in_flight:
             raise PrivacyError(
@@ -431,7 +442,10 @@ class LogicalBatch:
 
     @contextmanager
     def accumulate(self) -> Iterator[None]:
-        """Let the backward calls inside be parts of a batch that a later one ends."""
+        """Makes the backward calls in the context parts of a longer batch.
+
+        The first backward after the context ends the batch.
+        """
         self._accumulating = True
         try:
             yield
@@ -440,19 +454,19 @@ class LogicalBatch:
 
     @property
     def awaits_more(self) -> bool:
-        """Whether samples of the batch have still to go through backward."""
+        """True if further samples of the batch must go through backward."""
         return self._accumulating or self.total.size < (self._drawn or 0)
 
     def draw(
         self, size: int, to_come: int = 0, begins: bool = True, code: int = 0
     ) -> None:
-        """Record that the loader yields a part of a batch, or all of it.
+        """Records that the loader yields a part of a batch, or all of it.
 
         Args:
             size: Number of samples of the part.
-            to_come: Number of parts of the batch after this one.
-            begins: Whether it is the first part.
-            code: Of the whole batch.
+            to_come: Number of parts of the batch after this part.
+            begins: If True, it is the first part of the batch.
+            code: Code of the whole batch.
 
         Raises:
             PrivacyError: no step followed the part before.
@@ -472,15 +486,15 @@ class LogicalBatch:
         self.code = code
 
     def add(self, samples: PerSampleGradients, of_pass: object = None) -> None:
-        """Clip and add the samples of one backward.
+        """Clips and adds the samples of one backward.
 
         Args:
-            samples: All of them, or one of several parts of a backward.
+            samples: All samples of a backward, or a chunk of them.
             of_pass: Identifies the forward pass, for ``take_back``.
 
         Raises:
-            PrivacyError: gradients of an earlier step are still there, or a backward
-                that shared the sum with others was interrupted.
+            PrivacyError: gradients of an earlier step are still there, or an earlier
+                backward of the batch was interrupted.
         """
         if of_pass is None or of_pass is not self._pass:
             self._begin_backward(of_pass)
@@ -499,18 +513,23 @@ class LogicalBatch:
         self._pass, self._size_before = of_pass, self.total.size
 
     def _begin_sum(self) -> None:
-        for parameter in self._parameters:  # else the buffer counts as held
+        # A reference to the last gradient would keep the buffer of the sum from reuse.
+        for parameter in self._parameters:
             vars(parameter).pop("private_grad", None)
         self.total.reset()
 
     def take_back(self, of_pass: object) -> None:
-        """Drop the samples of a backward that was interrupted.
+        """Drops the samples of a backward that was interrupted.
 
-        What the sum held before cannot be told from them: then the whole batch must be
-        dropped, which the next backward or step demands.
+        Samples cannot be subtracted from the sum.  If the sum also contains earlier
+        samples, the whole batch must be dropped, and the next backward or step raises
+        an error until then.
+
+        Args:
+            of_pass: The forward pass whose backward was interrupted.
         """
         if of_pass is not self._pass:
-            return  # it added nothing
+            return  # the backward added no samples
         self._pass = None
         if self._size_before:
             self._is_spoiled = True
@@ -518,7 +537,7 @@ class LogicalBatch:
             self._drop()
 
     def clear(self) -> None:
-        """Drop the sum, as zero_grad does; the draw remains.
+        """Drops the sum, as zero_grad does, but not the record of the draw.
 
         Between the parts of a batch that the loader splits, the sum remains too.
         """
@@ -526,17 +545,17 @@ class LogicalBatch:
             self._drop()
 
     def abandon(self) -> None:
-        """Take the stand-ins out: no gradients will take their place."""
+        """Takes the placeholders out of ``param.grad``, which no gradients replace."""
         self._pending.take_out()
 
     def gradients_are_set(self) -> None:
-        """Record that every parameter got its gradient."""
+        """Records that every parameter has its private gradient."""
         self._pending.forget()
 
     def _drop(self) -> None:
         self._pending.take_out()
         self._backward_ran = self._is_spoiled = False
-        # Another optimizer's gradients may still be there.
+        # The gradients of another optimizer may still be there.
         self._released = self._released and self._gradients_are_there()
 
     def _gradients_are_there(self) -> bool:
@@ -544,10 +563,11 @@ class LogicalBatch:
         return not all(map(is_, gradients, repeat(None)))
 
     def _notice_dropped(self) -> None:
-        """Drop the sum if zero_grad was called on the module, not the optimizer.
+        """Drops the sum if zero_grad was called on the module, not the optimizer.
 
         Raises:
-            PrivacyError: some gradients were dropped, or came from elsewhere.
+            PrivacyError: the gradients of some parameters were dropped, or a gradient
+                did not go through the engine.
         """
         if self._pending.are_intact():
             return
@@ -573,10 +593,10 @@ class LogicalBatch:
             )
 
     def close(self) -> bool:
-        """Check that a step may follow, and end the batch.
+        """Checks that a step may follow, and ends the batch.
 
         Returns:
-            Whether the batch is complete; if not, its next part must follow.
+            True if the batch is complete; if False, the next part must follow.
 
         Raises:
             PrivacyError: the step would not release one noisy sum over one Poisson
@@ -598,9 +618,9 @@ class LogicalBatch:
         return True
 
     def _drop_cleared(self) -> None:
-        """Drop the gradients that ``zero_grad(set_to_none=False)`` filled with zeros.
+        """Drops the gradients that ``zero_grad(set_to_none=False)`` filled with zeros.
 
-        Looking at them is post-processing: they were released.
+        Reading these gradients is post-processing, since they were released.
         """
         gradients = [local(p.grad) for p in self._parameters if p.grad is not None]
         if not gradients:
@@ -622,7 +642,7 @@ class LogicalBatch:
 
     def _check_gradients(self) -> None:
         if self._pending.are_placed or self._released:
-            return  # checked, or those of the step before
+            return  # the gradients are placeholders, or were set by the step before
         if self._gradients_are_there():
             raise PrivacyError(FOREIGN_GRADIENT)
 

@@ -1,4 +1,4 @@
-"""The state of a run: what changes from step to step, and is saved and restored."""
+"""The state of a run, which changes at every step, and can be saved and restored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import one_of, positive
 
-#: Version of the saved layout; a state of another version is refused.
+#: Version of the layout of saved states; a state of another version is rejected.
 STATE_VERSION = 6
 
 
@@ -42,22 +42,22 @@ class EngineState:
     Attributes:
         plan: Sizes, steps, noise multiplier, delta and accountant.
         options: How gradients are clipped, noised and sampled.
-        open_ended: Whether the run has no length; the plan's is then one epoch.
-        steps_are_final: Whether more steps than the plan's are refused.
+        open_ended: If True, the run has no length, and the plan covers one epoch.
+        steps_are_final: If True, a step after the last step of the plan is an error.
         noise: Source of the noise.
         seed: Seed of noise and sampling; None if noise is secure.
         sampler: Draws the batches.
         bound: Clipping bound of each step.
         canaries: Canaries that go through every step; None without an audit.
         ranks: The processes that train together.
-        partition: Which records of a batch are whose.
-        ledger: Record of the steps that were made.
+        partition: Assignment of the records of a batch to the ranks.
+        ledger: Record of the steps done.
         diagnostics: Statistics of the last step, not private and not saved.
-        weights: The parameters as the last step left them; not saved.
+        weights: The parameters after the last step; not saved.
         on_draw: Called for each part of a batch; None if nothing is attached.
-        earlier: State of the engine before this one, on the same records.
-        poisson_assumed: Whether the caller vouched for Poisson sampling; not saved.
-        loss_assumed: Whether the caller vouched for a per-sample loss; not saved.
+        earlier: State of the engine of the earlier phase on the same records, or None.
+        poisson_assumed: If True, the caller vouched for Poisson sampling; not saved.
+        loss_assumed: If True, the caller vouched for a per-sample loss; not saved.
     """
 
     plan: Plan
@@ -78,36 +78,37 @@ class EngineState:
     earlier: EngineState | None = None
     poisson_assumed: bool = False
     loss_assumed: bool = False
-    _noise_plan_of: tuple[Any, ...] = dataclasses.field(
+    _noise_plan_inputs: tuple[Any, ...] = dataclasses.field(
         default=(None,), init=False, repr=False, compare=False
     )
     _noise_plan: NoisePlan = dataclasses.field(init=False, repr=False, compare=False)
 
     @property
     def samples_itself(self) -> bool:
-        """Whether the engine's own sampler draws the batches."""
+        """True if the sampler of the engine draws the batches."""
         return self.options.sampling == "poisson"
 
     @property
     def poisson_is_covered(self) -> bool:
-        """Whether batches are Poisson samples, checked or vouched for."""
+        """True if batches are Poisson samples, checked or vouched for."""
         return self.samples_itself or self.poisson_assumed
 
     @property
     def loss_is_covered(self) -> bool:
-        """Whether the losses are per-sample, checked or vouched for.
+        """True if the losses are per-sample, checked or vouched for, or irrelevant.
 
-        Or irrelevant: epsilon is infinite without noise, and 0 before the first step.
+        Losses are irrelevant if epsilon is infinite, since there is no noise, or 0,
+        since there is no step.
         """
-        irrelevant = not self.plan.is_private or self.ledger.steps == 0
-        return irrelevant or not self.ledger.losses.refusal or self.loss_assumed
+        is_irrelevant = not self.plan.is_private or self.ledger.steps == 0
+        return is_irrelevant or not self.ledger.losses.refusal or self.loss_assumed
 
     def phases(self) -> list[Phase]:
-        """Returns the steps done so far, after those of the earlier engines.
+        """Returns the steps done so far as phases, earlier engines first.
 
         Raises:
             PrivacyError: sampling or loss were neither checked nor vouched for, or a
-                step differs from the plan; here or in an earlier engine.
+                step differs from the plan, in this or an earlier engine.
         """
         if not self.poisson_is_covered:
             raise PrivacyError(
@@ -127,10 +128,10 @@ class EngineState:
         return [*self.earlier_phases(), *done]
 
     def earlier_phases(self) -> list[Phase]:
-        """Returns the steps of the earlier engines.
+        """Returns the steps of the earlier engines as phases.
 
         Raises:
-            PrivacyError: as ``phases`` does.
+            PrivacyError: in the cases of ``phases``, for an earlier engine.
         """
         return [] if self.earlier is None else self.earlier.phases()
 
@@ -147,7 +148,7 @@ class EngineState:
 
     @property
     def progress(self) -> str:
-        """Number of steps done, and of planned ones, in words."""
+        """Number of steps done and number of planned steps, in words."""
         done = self.ledger.steps
         if self.open_ended:
             return f"{done} steps, open-ended"
@@ -155,25 +156,26 @@ class EngineState:
 
     @property
     def is_between_epochs(self) -> bool:
-        """Whether the loader has begun, has batches left, and no iteration runs."""
+        """True if steps were done, batches remain, and the loader is not iterating."""
         sampler = self.sampler
-        begun = self.samples_itself and self.ledger.steps > 0
-        is_left = sampler.steps is not None and sampler.position < sampler.steps
-        return begun and is_left and sampler.running is None
+        has_begun = self.samples_itself and self.ledger.steps > 0
+        has_batches = sampler.steps is not None and sampler.position < sampler.steps
+        return has_begun and has_batches and sampler.running is None
 
     @property
     def noise_plan(self) -> NoisePlan:
         """Noise, clipping bound and divisor of each step."""
         bound = self.bound
         constant_bound = isinstance(bound, PlannedBound) and bound.is_constant
-        made_of = self.plan, self.options, bound, constant_bound
-        # Asked for at every step, and the same at nearly all of them.
-        if not all(map(is_, made_of, self._noise_plan_of)):
-            self._noise_plan = self._made_noise_plan(constant_bound)
-            self._noise_plan_of = made_of
+        inputs = self.plan, self.options, bound, constant_bound
+        # Every step reads the noise plan, which is equal at nearly all steps, so it is
+        # stored.
+        if not all(map(is_, inputs, self._noise_plan_inputs)):
+            self._noise_plan = self._new_noise_plan(constant_bound)
+            self._noise_plan_inputs = inputs
         return self._noise_plan
 
-    def _made_noise_plan(self, constant_bound: bool) -> NoisePlan:
+    def _new_noise_plan(self, constant_bound: bool) -> NoisePlan:
         plan, options = self.plan, self.options
         schedule = plan.noise_schedule
         return NoisePlan(
@@ -195,16 +197,17 @@ class EngineState:
         return self.bound.factor(self.ledger.steps)
 
     def sensitivity(self, relation: str) -> float:
-        """Return how far one record can move the clipped sum of the next step (L2)."""
+        """Returns the L2 distance by which a record can change the next clipped sum."""
         bound = self.options.sensitivity * self.bound_factor
         name = one_of("relation", relation, list(NeighboringRelation))
         return bound * NeighboringRelation(name).sensitivity
 
     def choose_bound(self, max_grad_norm: float) -> None:
-        """Clip at this bound from the next step on.
+        """Sets the clipping bound of the next step and all later steps.
 
         Raises:
-            ConfigError: it is no bound, or the bound follows the gradients.
+            ConfigError: the bound is not a number above 0, or the run adapts the bound
+                to the gradients.
         """
         max_grad_norm = positive("max_grad_norm", max_grad_norm)
         if not isinstance(self.bound, PlannedBound):
@@ -217,14 +220,15 @@ class EngineState:
         self.bound.choose(self.ledger.steps, factor)
 
     def release(self, total: ClippedSum, batch_code: int = 0) -> Gradients:
-        """Return the noisy gradients of the next step, and record the step.
+        """Returns the noisy gradients of the next step, and records the step.
 
         Args:
-            total: The clipped sum of its logical batch, or of this rank's part of it.
-            batch_code: Of the whole batch, for comparison among the ranks.
+            total: The clipped sum of the logical batch, or of this rank's part of it.
+            batch_code: Code of the whole batch, which the ranks compare.
 
         Raises:
-            PrivacyError: all planned steps were made, and more would exceed the target.
+            PrivacyError: all planned steps are done, and another step would exceed the
+                target.
         """
         if self.steps_are_final and self.ledger.steps >= self.plan.steps:
             raise PrivacyError(
@@ -260,12 +264,13 @@ class EngineState:
         return gradients
 
     def note_draw(self, size: int, to_come: int, begins: bool, code: int) -> None:
-        """Take note of a part of a batch; see OnDraw.
+        """Passes a drawn part of a batch on to the session; see OnDraw.
 
-        A loader calls this and not its engine, which it would keep from being freed.
+        A loader has no reference to the engine, which would keep a dropped engine from
+        being freed.
 
         Raises:
-            PrivacyError: nothing is attached.
+            PrivacyError: no optimizer is attached.
         """
         if self.on_draw is None:
             raise PrivacyError(
@@ -276,10 +281,13 @@ class EngineState:
         self.on_draw(size, to_come, begins, code)
 
     def note_seed(self, parameters: int) -> bool:
-        """Record that the seed draws noise; return True if another run used it.
+        """Records that this run uses its seed for noise.
 
         Args:
-            parameters: Entries of a gradient.
+            parameters: Number of entries of a gradient.
+
+        Returns:
+            True if another run in this process has used the seed.
         """
         if self.seed is None or not self.plan.is_private:
             return False
@@ -289,10 +297,10 @@ class EngineState:
         return self.ledger.shares_seed
 
     def as_data(self) -> dict[str, Any]:
-        """Return tensors and plain values from which ``restore`` continues the run.
+        """Returns tensors and plain values for ``restore``.
 
         Raises:
-            PrivacyError: as ``earlier_phases`` does.
+            PrivacyError: in the cases of ``earlier_phases``.
         """
         return {
             **self._settings(self.earlier_phases()),
@@ -311,17 +319,18 @@ class EngineState:
         lost_steps: int,
         parameters: int,
     ) -> None:
-        """Continue from a saved state.
+        """Continues from a saved state.
 
         Args:
-            state: What ``as_data`` returned.
-            lost_steps: Steps released after the state was saved, by any process.
-            parameters: Entries of a gradient.
+            state: The result of ``as_data``.
+            lost_steps: Number of steps that any process released after the state was
+                saved.
+            parameters: Number of entries of a gradient.
 
         Raises:
-            ConfigError: the state belongs to a run with other settings, or to one of
-                several ranks that a process alone cannot repeat.
-            PrivacyError: this state is ahead of the saved one, and seeded noise would
+            ConfigError: the state belongs to a run with other settings, or to a run of
+                several ranks that a single process cannot repeat.
+            PrivacyError: this run is ahead of the saved state, and seeded noise would
                 be added to other gradients again.
         """
         _check_same_run(state, self._settings(self.earlier_phases()))
@@ -340,7 +349,7 @@ class EngineState:
         self.sampler.restore(state["sampler"])
         ledger.losses.add(self.ledger.losses)
         self.ledger = ledger
-        self.weights.forget()  # the model is restored, too
+        self.weights.forget()  # the user restores the model too
         self.bound.restore(state["bound"])
         if self.canaries is not None:
             self.canaries.restore(state["riders"])
@@ -360,7 +369,7 @@ class EngineState:
         self.sampler.position += steps
 
     def _settings(self, earlier: Sequence[Phase]) -> dict[str, Any]:
-        """Return what all states of one run have in common, as JSON values."""
+        """Returns the JSON values that are equal in all states of one run."""
         return {
             "version": STATE_VERSION,
             "plan": dataclasses.asdict(self.plan),
@@ -375,7 +384,7 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
 
     Args:
         config: The arguments of the run.
-        earlier: State of the engine before this one.
+        earlier: State of the engine of the earlier phase, or None.
 
     Raises:
         ConfigError: the seed is outside its domain, or given to secure noise.
@@ -403,7 +412,7 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
 def _canaries(
     config: Config, seed: int | None, earlier: Canaries | None
 ) -> Canaries | None:
-    """Returns the canaries of a run, which go on with those before if they can."""
+    """Returns the canaries of a run; they continue the earlier canaries if possible."""
     count, relation = config.canaries, config.relation
     if not count:
         return None
@@ -420,7 +429,7 @@ def _canaries(
 
 
 def _check_same_run(state: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the state belongs to a run with other settings."""
+    """Raises ConfigError if the state belongs to a run with other settings."""
     for name, value in settings.items():
         if state.get(name) != value:
             raise ConfigError(
@@ -431,9 +440,10 @@ def _check_same_run(state: Mapping[str, Any], settings: Mapping[str, Any]) -> No
 
 
 def _check_world_size(state: Mapping[str, Any], size: int, *, is_seeded: bool) -> None:
-    """Raise ConfigError if a process alone would repeat steps with other noise.
+    """Raises ConfigError if a single process would repeat steps with other noise.
 
-    It counts on repeating lost steps with their own noise; several ranks drew that.
+    A run with seeded noise repeats lost steps with equal noise, so they cost nothing.
+    If several ranks drew the noise, a single process draws other noise.
     """
     if is_seeded and size == 1 and state.get("world_size", 1) > 1:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Modules and optimizers that engines are attached to, each by one at a time."""
+"""Records which engine is attached to each module and optimizer; at most one can be."""
 
 from __future__ import annotations
 
@@ -15,60 +15,63 @@ from dpsgd_explorer.errors import PrivacyError
 
 
 class Holder(Protocol):
-    """A session, as those that come after it see it."""
+    """The methods of a session that later sessions use."""
 
     @property
     def is_dropped(self) -> bool:
-        """Whether its engine is gone, so that nobody can call detach()."""
+        """True if the engine was garbage collected, so that nobody can detach it."""
 
     @property
     def ledger(self) -> Ledger:
-        """Record of the steps that were made."""
+        """Record of the steps done."""
 
     def undo(self) -> None:
-        """Leave module and optimizers as they were."""
+        """Restores module and optimizers."""
 
 
-# A strong reference to a holder would keep its modules, and so itself, forever.
+# A weak reference: a holder refers to its modules, so a strong reference would keep
+# holder and modules forever.
 _HOLDERS: WeakKeyDictionary[nn.Module | Optimizer, ReferenceType[Holder]] = (
     WeakKeyDictionary()
 )
 
 
 def take(holder: Holder, things: Iterable[nn.Module | Optimizer]) -> None:
-    """Record that a session holds modules and optimizers."""
-    for each in things:
-        _HOLDERS[each] = ref(holder)
+    """Records that a session holds modules and optimizers."""
+    for thing in things:
+        _HOLDERS[thing] = ref(holder)
 
 
 def give_back(things: Iterable[nn.Module | Optimizer]) -> None:
-    """Record that no session holds them any more."""
-    for each in things:
-        _HOLDERS.pop(each, None)
+    """Records that no session holds these modules and optimizers any more."""
+    for thing in things:
+        _HOLDERS.pop(thing, None)
 
 
 def is_held(module: nn.Module) -> bool:
-    """Return True if an engine is attached to the module or a module inside."""
+    """Returns True if an engine is attached to the module or a module inside."""
     return any(True for _ in _held(module, ()))
 
 
 def release_dropped(module: nn.Module, optimizers: Sequence[Optimizer]) -> list[Ledger]:
-    """Undo what dropped engines are attached to, and return their ledgers.
+    """Detaches dropped engines from a module and optimizers, and returns their ledgers.
 
-    A dropped engine stays attached, so that training remains private.  A notebook cell
-    that makes an engine drops the former one each time that it is run again.
+    An engine without references stays attached, so that training remains private.  For
+    example, a notebook cell that creates an engine drops the former engine each time
+    that the cell runs.
 
     Args:
         module: The model of the next engine.
-        optimizers: Its optimizers.
+        optimizers: The optimizers of the next engine.
 
     Raises:
-        PrivacyError: one is held by an engine that still exists.
+        PrivacyError: an engine that still exists is attached to the module, a module
+            inside, or an optimizer.
     """
     held = list(_held(module, optimizers))
     if not all(holder.is_dropped for _, holder in held):
         del held
-        gc.collect()  # an engine in a reference cycle is gone only now
+        gc.collect()  # frees an engine that is in a reference cycle
         held = list(_held(module, optimizers))
     for name, holder in held:
         if not holder.is_dropped:
@@ -87,10 +90,13 @@ def release_dropped(module: nn.Module, optimizers: Sequence[Optimizer]) -> list[
 def _held(
     module: nn.Module, optimizers: Sequence[Optimizer]
 ) -> Iterator[tuple[str, Holder]]:
-    """Yield (name in a message, holder) of all that is held."""
-    modules = [(name or "the module", each) for name, each in module.named_modules()]
-    for name, each in [*modules, *(("the optimizer", each) for each in optimizers)]:
-        reference = _HOLDERS.get(each)
+    """Yields (name, holder) of each module inside and each optimizer that is held."""
+    things: list[tuple[str, nn.Module | Optimizer]] = [
+        (name or "the module", submodule) for name, submodule in module.named_modules()
+    ]
+    things += [("the optimizer", optimizer) for optimizer in optimizers]
+    for name, thing in things:
+        reference = _HOLDERS.get(thing)
         holder = None if reference is None else reference()
         if holder is not None:
             yield name, holder
