@@ -66,7 +66,7 @@ def is_right(loop, sizes, lanes, *, turned=False):
 @given(sizes=SIZES)
 def test_compiled_gradients_are_those_of_the_formula(sizes, order, lanes, number):
     with pytest.MonkeyPatch.context() as patch, threads(number):
-        patch.setattr(products, "MANY", 1)
+        patch.setattr(products, "MIN_PARALLEL_PRODUCTS", 1)
         assert is_right(compiled_today(products), sizes, lanes, turned=ORDERS[order])
 
 
@@ -91,7 +91,7 @@ def test_what_is_not_finite_stays_in_its_sample(side, value):
 
 @pytest.mark.usefixtures("compiled")
 def test_neither_threads_nor_samples_beside_it_change_a_bit(monkeypatch):
-    monkeypatch.setattr(products, "MANY", 1)
+    monkeypatch.setattr(products, "MIN_PARALLEL_PRODUCTS", 1)
     x, g = drawn(9, 21, 40, 150)
     found = []
     for count in (1, 3):
