@@ -1,6 +1,6 @@
-"""Privacy accounting: what a run spends, and the noise that a target needs.
+"""Privacy accounting: ε of a run, and the noise, steps or sample rate for a target ε.
 
-Everything about epsilon and delta comes from here; numpy and scipy only.
+All other packages take ε and δ from this package, which needs numpy and scipy only.
 """
 
 from dpsgd_explorer.accounting.calibration import (

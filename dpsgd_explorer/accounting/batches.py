@@ -18,9 +18,9 @@ from dpsgd_explorer.accounting.fixed_size import fixed_size_interval
 from dpsgd_explorer.accounting.queries import Answer, all_epsilons, epsilon_interval
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_rdp_epsilon
 from dpsgd_explorer.accounting.registry import (
-    DECIDING,
+    DECIDING_ACCOUNTANT,
     accountant_and_relation,
-    deciding,
+    deciding_name,
 )
 from dpsgd_explorer.accounting.sampling_schemes import (
     FIXED_SIZE,
@@ -29,7 +29,7 @@ from dpsgd_explorer.accounting.sampling_schemes import (
     why_not,
 )
 from dpsgd_explorer.accounting.truncated_poisson import (
-    MOST_RECORDS,
+    MAX_RECORDS,
     truncated_poisson_epsilon,
 )
 from dpsgd_explorer.errors import AccountingError
@@ -37,17 +37,18 @@ from dpsgd_explorer.errors import AccountingError
 
 @dataclass(frozen=True)
 class Batches:
-    """A sampling scheme with its sizes; an instance that exists is complete.
+    """A sampling scheme with the sizes that it needs, checked on creation.
 
     Attributes:
         sampling: One of SAMPLINGS.
         sample_size: Records N of the larger of two neighbouring data sets, for
             "truncated_poisson"; else None.
-        max_batch_size: Most records B of a batch, likewise.
+        max_batch_size: Maximum number B of records in a batch, for
+            "truncated_poisson"; else None.
 
     Raises:
-        AccountingError: there is no such sampling; or names a size that is missing, or
-            that the scheme does not use.
+        AccountingError: the sampling is unknown, or a size is missing or not used by
+            the scheme; the message names the size.
     """
 
     sampling: str = SAMPLINGS[0]
@@ -66,7 +67,7 @@ class Batches:
                 rule = f"left out, sampling {self.sampling!r} takes none"
                 validation.refuse(name, rule, size)
             if size is not None:
-                checked = validation.whole(name, size, 1, MOST_RECORDS)
+                checked = validation.whole(name, size, 1, MAX_RECORDS)
                 object.__setattr__(self, name, checked)
 
 
@@ -80,20 +81,20 @@ def batches_interval(
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
     batches: Batches = POISSON,
 ) -> Interval:
-    """Return the interval of the ε that a run spends.
+    """Returns the interval of ε of a run.
 
     Raises:
         AccountingError: an argument is outside its domain, or the accountant does not
-            apply to batches that are drawn so.
+            apply to the sampling scheme.
     """
     chosen, relation = accountant_and_relation(accountant, neighboring_relation)
     if batches.sampling == TRUNCATED_POISSON and chosen.counts_truncated_batches:
         return _truncated(run, delta, relation, batches)
     if (batches.sampling, relation) == (FIXED_SIZE, REPLACE_ONE):
         settings = asdict(run)
-        if deciding(accountant) == DECIDING:
+        if deciding_name(accountant) == DECIDING_ACCOUNTANT:
             return fixed_size_interval(**settings, delta=delta)
-        if deciding(accountant) == "rdp":
+        if deciding_name(accountant) == "rdp":
             return Interval.one_sided(fixed_size_rdp_epsilon(**settings, delta=delta))
     if reason := why_not(chosen, [run], batches.sampling, relation):
         raise AccountingError(reason, field=reason.split(" ", 1)[0])
@@ -106,7 +107,7 @@ def batches_answers(
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
     batches: Batches = POISSON,
 ) -> dict[str, Answer]:
-    """Return the ε of each accountant for a run, by its name.
+    """Returns the answer of each accountant for a run, by the accountant's name.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -121,7 +122,7 @@ def batches_answers(
     )
     if batches.sampling == TRUNCATED_POISSON:
         interval = _truncated(run, delta, neighboring_relation, batches)
-        answers[DECIDING] = Answer(interval.status, interval.value)
+        answers[DECIDING_ACCOUNTANT] = Answer(interval.status, interval.value)
     return answers
 
 

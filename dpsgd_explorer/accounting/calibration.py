@@ -1,7 +1,7 @@
-"""The noise, steps or sample rate of a run that meets a target, on its safe side.
+"""The noise, steps or sample rate of a run that meets a target ε and never exceeds it.
 
-Each function answers for one run with unchanging settings, alone or after other phases;
-``noise_scale`` for several phases, such as a schedule of noise.
+Each function solves for one run with constant settings, alone or after other phases.
+``noise_scale`` solves for several phases, such as a noise schedule.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_
 from dpsgd_explorer.accounting.exact.initial_noise import noise_start, steps_start
 from dpsgd_explorer.accounting.target import Target
 
-MAX_MORE_STEPS = 4  # that are tried beyond the searchers' answer
-LEAST_RATE = 1e-9  # of the sample rates that a search returns
+#: Steps tried beyond the result of a search: its grids of losses are coarser than the
+#: final accountant's, so a few more steps may be within the target.
+MAX_EXTRA_STEPS = 4
+#: Smallest sample rate that a search returns.
+MIN_SAMPLE_RATE = 1e-9
 
 
 def noise_multiplier(
@@ -31,7 +34,7 @@ def noise_multiplier(
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
     before: Sequence[Phase] = (),
 ) -> float:
-    """Return the least noise multiplier with which all steps spend at most the target.
+    """Returns the least noise multiplier with which all steps spend at most the target.
 
     >>> sigma = noise_multiplier(
     ...     target_epsilon=2.0, sample_rate=0.01, steps=1000, delta=1e-5
@@ -49,12 +52,13 @@ def noise_multiplier(
         before: Completed phases on the same records.
 
     Returns:
-        Never below the least one: ``epsilon`` of it is at most the target.  Within
-        1e-9 of the least, where ε is exact there; else as near as the bound on ε is.
+        A noise multiplier whose ``epsilon`` is at most the target.  Where ε is exact,
+        it is within 1e-9 of the least such multiplier; elsewhere it is as close as the
+        bound on ε allows.
 
     Raises:
         AccountingError: an argument is outside its domain, or no noise reaches the
-            target, as where the phases before exceed it alone.
+            target, for example because the phases before exceed it alone.
 
     Source: as ``epsilon``.
     """
@@ -65,7 +69,7 @@ def noise_multiplier(
 def noise_for(
     target: Target, sample_rate: float, steps: int, before: Sequence[Phase] = ()
 ) -> float:
-    """Return the least noise multiplier with which all steps meet a target."""
+    """Returns the least noise multiplier with which all steps meet a target."""
     steps, rate = validation.steps(steps, least=1), validation.sample_rate(sample_rate)
     start = steepness = 1.0
     if not before:
@@ -85,7 +89,7 @@ def noise_scale(
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
     before: Sequence[Phase] = (),
 ) -> float:
-    """Return the least factor on the noise of all phases that meets the target.
+    """Returns the least factor on the noise of all phases that meets the target.
 
     Two parts of a run, the second with half the noise:
 
@@ -96,14 +100,14 @@ def noise_scale(
 
     Args:
         target_epsilon: ε of the phases and those before, greater than 0.
-        phases: Phases to scale; each has noise, and one has a step.
+        phases: Phases to scale.  All have noise, and at least one has a step.
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
         before: Completed phases, which are not scaled.
 
     Returns:
-        A factor whose ε is at most the target, near the least one.
+        A factor with which ε is at most the target, close to the least such factor.
 
     Raises:
         AccountingError: as ``noise_multiplier``.
@@ -117,7 +121,7 @@ def noise_scale(
 def scale_for(
     target: Target, phases: Sequence[Phase], before: Sequence[Phase] = ()
 ) -> float:
-    """Return the least factor on the noise of all phases that meets a target."""
+    """Returns the least factor on the noise of all phases that meets a target."""
     if not any(phase.steps for phase in phases):
         validation.refuse("phases", "one or more, with a step", list(phases))
     if not all(phase.noise_multiplier for phase in phases):
@@ -141,7 +145,7 @@ def steps(
     most: int = MAX_STEPS,
     before: Sequence[Phase] = (),
 ) -> int:
-    """Return the largest number of steps that spends at most the target.
+    """Returns the largest number of steps that spends at most the target.
 
     >>> steps(target_epsilon=2.0, sample_rate=0.01, noise_multiplier=1.1, delta=1e-5)
     1725
@@ -167,24 +171,23 @@ def steps(
     target = Target.of(target_epsilon, delta, accountant, neighboring_relation)
     most = validation.whole("most", most, 0, MAX_STEPS)
     run = Phase(sample_rate, noise_multiplier, MAX_STEPS)
-    found = steps_for(target, run, most, before)
+    count = steps_for(target, run, most, before)
     if target.accountant.searchers(target.relation)[-1] is target.accountant:
-        return found
+        return count
     phases, done = [*before, run], sum(phase.steps for phase in before)
-    # Searchers' lattices are coarser than the answer's: a few more steps may be within.
-    for _ in range(MAX_MORE_STEPS):
-        if found >= most:
+    for _ in range(MAX_EXTRA_STEPS):
+        if count >= most:
             break
-        if target.spent(target.accountant, phases, done + found + 1) > target.epsilon:
+        if target.spent(target.accountant, phases, done + count + 1) > target.epsilon:
             break
-        found += 1
-    return found
+        count += 1
+    return count
 
 
 def steps_for(
     target: Target, run: Phase, most: int, before: Sequence[Phase] = ()
 ) -> int:
-    """Return the largest number of a run's steps that searchers say meets a target."""
+    """Returns the largest number of a run's steps that meets a target in a search."""
     phases, done = [*before, run], sum(phase.steps for phase in before)
 
     def find(searcher: Accountant) -> int:
@@ -210,7 +213,7 @@ def sample_rate(
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
     before: Sequence[Phase] = (),
 ) -> float:
-    """Return the largest sample rate with which all steps spend at most the target.
+    """Returns the largest sample rate with which all steps spend at most the target.
 
     >>> rate = sample_rate(
     ...     target_epsilon=2.0, noise_multiplier=1.1, steps=1000, delta=1e-5
@@ -243,8 +246,8 @@ def sample_rate(
         validation.refuse("noise_multiplier", "greater than 0", noise_multiplier)
 
     def run(rarity: float) -> list[Phase]:
-        """Return the phases at a sample rate of 1 / rarity: ε falls with rarity."""
-        rate = min(max(1 / rarity, LEAST_RATE), 1.0)
+        """Returns the phases at a sample rate of 1 / rarity: ε falls as it rises."""
+        rate = min(max(1 / rarity, MIN_SAMPLE_RATE), 1.0)
         return [*before, Phase(rate, noise, steps)]
 
     start = 100.0
@@ -252,6 +255,6 @@ def sample_rate(
         if target.spent(target.accountant, run(1.0)) <= target.epsilon:
             return 1.0
         guess = rate_guess(target.epsilon, noise, steps, target.delta)
-        start = 1 / max(guess, LEAST_RATE)
+        start = 1 / max(guess, MIN_SAMPLE_RATE)
     rarity = target.least(run, start, setting="sample rate")
-    return min(max(1 / rarity, LEAST_RATE), 1.0)
+    return min(max(1 / rarity, MIN_SAMPLE_RATE), 1.0)

@@ -1,10 +1,12 @@
 """ε of batches of fixed size: m of N records, drawn without replacement for each step.
 
-Neighbours differ by one replaced record.  Upper bound: the largest loss that a step can
-have (``exact.fixed_size``), composed on a lattice, or Rényi's where that is smaller or
-the integrals cannot be trusted.  Lower bound: where all other gradients are opposite to
-the record's, the steps are a subsampled Gaussian with q = m/N and half the noise
-multiplier, in one direction.
+Neighbouring data sets differ by one replaced record.
+
+- Upper bound: the largest privacy loss that a step can have (``exact.fixed_size``),
+  composed on a grid of losses.  Rényi's bound is used where it is smaller, or where the
+  integrals cannot be trusted.
+- Lower bound: if all other gradients are opposite to the record's gradient, a step is,
+  in one direction, a subsampled Gaussian with q = m/N and half the noise multiplier.
 """
 
 from __future__ import annotations
@@ -20,16 +22,18 @@ from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.fixed_size import FixedSizeLoss
-from dpsgd_explorer.accounting.exact.phases import LEAST_NOISE, LEAST_RATE
+from dpsgd_explorer.accounting.exact.phases import MIN_NOISE, MIN_RATE
 from dpsgd_explorer.accounting.rdp.fixed_size import fixed_size_rdp_epsilon
 
-MAX_LATTICE_STEPS = 50_000  # beyond, a lattice of fitting size takes too long
+#: Steps up to which losses are composed: with more, a grid that is large enough takes
+#: too long.
+MAX_COMPOSED_STEPS = 50_000
 
 
 def fixed_size_epsilon(
     *, sample_rate: float, noise_multiplier: float, steps: int, delta: float
 ) -> float:
-    """Return a bound on ε of steps on batches of fixed size, for a replaced record.
+    """Returns a bound on ε of steps on batches of fixed size, for a replaced record.
 
     It is the upper side of ``fixed_size_interval``:
 
@@ -63,7 +67,7 @@ def fixed_size_epsilon(
 def fixed_size_interval(
     *, sample_rate: float, noise_multiplier: float, steps: int, delta: float
 ) -> Interval:
-    """Return the interval of ε on batches of fixed size, for a replaced record.
+    """Returns the interval of ε on batches of fixed size, for a replaced record.
 
     Batches of 20 of 1,000; Rényi's bound alone is 4.15, and Poisson sampling spends
     0.83:
@@ -81,7 +85,7 @@ def fixed_size_interval(
         delta: In (0, 1).
 
     Returns:
-        The upper bound holds for all data; some data reach the lower one.
+        The upper bound holds for all data sets; some data sets reach the lower bound.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -90,20 +94,20 @@ def fixed_size_interval(
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     target = validation.delta(delta)
-    reached = Phase(run.sample_rate, run.noise_multiplier / 2, run.steps)
-    [least] = ExactAccountant().bounds([reached], [run.steps], target)
+    opposite = Phase(run.sample_rate, run.noise_multiplier / 2, run.steps)
+    [attained] = ExactAccountant().bounds([opposite], [run.steps], target)
     if run.steps <= 1 or run.sample_rate == 1 or run.noise_multiplier == 0:
-        return least  # the largest curve is that of these data
+        return attained  # these data reach the upper bound of a single step too
     terms = (run.sample_rate, run.noise_multiplier, run.steps, target)
-    upper = min(fixed_size_rdp_epsilon(*terms), _lattice_epsilon(run, target))
-    return interval(min(least.lower or 0.0, upper), upper)
+    upper = min(fixed_size_rdp_epsilon(*terms), _composed_epsilon(run, target))
+    return interval(min(attained.lower or 0.0, upper), upper)
 
 
-def _lattice_epsilon(run: Phase, delta: float) -> float:
-    """Return the composition's upper bound, infinite where no lattice serves."""
-    within = LEAST_RATE <= run.sample_rate < 1 - LEAST_RATE
-    enough = run.noise_multiplier >= 2 * LEAST_NOISE
-    if not (within and enough and run.steps <= MAX_LATTICE_STEPS):
+def _composed_epsilon(run: Phase, delta: float) -> float:
+    """Returns the composition's upper bound, infinite outside the range of grids."""
+    is_sampled = MIN_RATE <= run.sample_rate < 1 - MIN_RATE
+    has_noise = run.noise_multiplier >= 2 * MIN_NOISE
+    if not (is_sampled and has_noise and run.steps <= MAX_COMPOSED_STEPS):
         return math.inf
     loss = FixedSizeLoss(run.sample_rate, run.noise_multiplier)
     variation = run.steps * float(loss.deltas(np.zeros(1))[0])

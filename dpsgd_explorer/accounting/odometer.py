@@ -6,9 +6,9 @@
 | a Gaussian query | one step on all records |
 | SSP, AdaSSP: several Gaussians | one step on all records for each |
 
-The entries are data; δ and the accountant are arguments of each question.  An odometer
-reports the ε that was spent: a decision that depends on this ε is not covered (Rogers
-et al. 2016, arXiv:1605.08294).
+The entries are plain data; δ and the accountant are arguments of each query.  A
+decision that depends on the reported ε is not covered by it (Rogers et al. 2016,
+arXiv:1605.08294).
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ class Entry:
     """One mechanism that ran.
 
     Attributes:
-        label: Name for people.
+        label: Name for display.
         mechanism: One of MECHANISMS.
-        phase: Its steps, as an accountant counts them.
+        phase: Steps of the mechanism, as an accountant counts them.
 
     Raises:
-        AccountingError: there is no such mechanism, or it does not sample.
+        AccountingError: the mechanism is unknown, or a Gaussian query has a sample rate
+            below 1.
     """
 
     label: str
@@ -78,7 +79,8 @@ class Odometer:
     (1.5649, Odometer(entries=2, steps=1001))
 
     Attributes:
-        entries: Mechanisms so far; steps of the last one again are added to it.
+        entries: Mechanisms so far.  Further steps with the label and settings of the
+            last entry are added to that entry.
 
     Source: Rogers et al. (2016), arXiv:1605.08294.
     """
@@ -87,7 +89,7 @@ class Odometer:
         self.entries: list[Entry] = list(entries)
 
     def __repr__(self) -> str:
-        """Return the numbers of entries and of their steps."""
+        """Returns the numbers of entries and steps."""
         steps = sum(phase.steps for phase in self.phases)
         return f"Odometer(entries={len(self.entries)}, steps={steps})"
 
@@ -103,15 +105,20 @@ class Odometer:
         steps: int,
         label: str = "DP-SGD",
     ) -> None:
-        """Count steps of DP-SGD."""
+        """Adds steps of DP-SGD."""
         self._add(Entry(label, DP_SGD, Phase(sample_rate, noise_multiplier, steps)))
 
     def add_gaussian(self, noise_multiplier: float, label: str = "query") -> None:
-        """Count one query of all records, with Gaussian noise over its sensitivity."""
+        """Adds one Gaussian query of all records.
+
+        Args:
+            noise_multiplier: Noise std over the sensitivity of the query.
+            label: Name for display.
+        """
         self._add(Entry(label, GAUSSIAN, Phase(1.0, noise_multiplier, 1)))
 
     def add_gaussians(self, noise_multipliers: Sequence[float], label: str) -> None:
-        """Count a mechanism of several Gaussian releases, such as SSP."""
+        """Adds a mechanism of several Gaussian releases, such as SSP."""
         for noise in noise_multipliers:
             self.add_gaussian(noise, label)
 
@@ -135,7 +142,7 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> float:
-        """Return ε of all entries.
+        """Returns ε of all entries.
 
         Raises:
             AccountingError: an argument is outside its domain, or the accountant does
@@ -155,7 +162,7 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> Interval:
-        """Return the interval of ε of all entries.
+        """Returns the interval of ε of all entries.
 
         Raises:
             AccountingError: as ``epsilon``.
@@ -169,7 +176,7 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> float:
-        """Return δ of all entries at epsilon >= 0.
+        """Returns δ of all entries at epsilon >= 0.
 
         >>> ledger = Odometer()
         >>> ledger.add_gaussian(4.0)
@@ -187,10 +194,10 @@ class Odometer:
     def epsilons(
         self, delta: float, neighboring_relation: str = ADD_OR_REMOVE_ONE
     ) -> dict[str, float]:
-        """Return ε of all entries, by the name of each accountant.
+        """Returns ε of all entries, by the name of each accountant.
 
-        An accountant that does not apply, as zCDP to sampled steps, is left out.  Those
-        with status "approximation" may be below the true ε.
+        An accountant that does not apply, such as zCDP to sampled steps, is left out.
+        An ε with status "approximation" may be below the true ε.
 
         Raises:
             AccountingError: an argument is outside its domain.
@@ -216,11 +223,11 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> float:
-        """Return the least noise multiplier of further steps that meets the target.
+        """Returns the least noise multiplier of further steps that meets the target.
 
         Raises:
             AccountingError: an argument is outside its domain, or no noise reaches the
-                target, as where the entries exceed it alone.
+                target, for example because the entries exceed it alone.
         """
         return calibration.noise_multiplier(
             target_epsilon=target_epsilon,
@@ -242,7 +249,7 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> float:
-        """Return the largest sample rate of further steps that meets the target.
+        """Returns the largest sample rate of further steps that meets the target.
 
         Raises:
             AccountingError: as ``noise_multiplier``.
@@ -267,7 +274,7 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> int:
-        """Return the number of further steps that meet the target, 0 if it is spent.
+        """Returns the largest number of further steps that meets the target, or 0.
 
         Raises:
             AccountingError: an argument is outside its domain.
@@ -287,11 +294,11 @@ class Odometer:
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
         interval: float | None = None,
     ) -> PrivacyLossDistribution:
-        """Return the privacy loss distribution of all entries."""
+        """Returns the privacy loss distribution of all entries."""
         return PrivacyLossDistribution.of(self.phases, neighboring_relation, interval)
 
     def rdp_curve(self, neighboring_relation: str = ADD_OR_REMOVE_ONE) -> RdpCurve:
-        """Return bounds on the Rényi divergences of all entries."""
+        """Returns bounds on the Rényi divergences of all entries."""
         return RdpCurve.of(self.phases, neighboring_relation)
 
     def trade_off(
@@ -300,7 +307,7 @@ class Odometer:
         accountant: str = "exact",
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
-        """Return the interval of the largest true positive rate at each rate.
+        """Returns the interval of the largest true positive rate at each rate.
 
         The attack is the best one on all entries together.
 
@@ -311,16 +318,16 @@ class Odometer:
         return trade_off_intervals(self.phases, false_positive_rates, *terms)
 
     def to_json(self) -> str:
-        """Return a checkpoint as JSON."""
+        """Returns a checkpoint as JSON."""
         entries = [asdict(entry) for entry in self.entries]
         return json.dumps({"version": VERSION, "entries": entries}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the odometer of a checkpoint that ``to_json`` returned.
+        """Returns the odometer of a checkpoint that ``to_json`` returned.
 
         Raises:
-            AccountingError: it is no such checkpoint.
+            AccountingError: the text is no such checkpoint.
         """
         try:
             data: dict[str, Any] = json.loads(text)

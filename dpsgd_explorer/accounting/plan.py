@@ -17,7 +17,7 @@ from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import ADD_OR_REMOVE_ONE
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
-from dpsgd_explorer.accounting.registry import accountant_for, deciding
+from dpsgd_explorer.accounting.registry import accountant_for, deciding_name
 from dpsgd_explorer.accounting.schedules import Schedule, scheduled_phases
 from dpsgd_explorer.accounting.target import Target
 from dpsgd_explorer.errors import AccountingError, ConfigError
@@ -26,9 +26,9 @@ from dpsgd_explorer.validation import shown
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Settings of a run that decide its ε; an instance that exists is valid.
+    """Settings of a run that decide its ε, checked on creation.
 
-    ε is that of Poisson sampling, for adding or removing one record.
+    ε is computed for Poisson sampling, and for adding or removing one record.
 
     >>> plan = Plan.create(
     ...     sample_size=60_000,
@@ -46,10 +46,10 @@ class Plan:
         steps: Updates of the model, T.
         noise_multiplier: Noise std over the clipping bound, σ; 0 is not private.
         delta: Below 1/N.
-        accountant: Name in ACCOUNTANTS, or "all": the exact accountant decides, and
-            ε of each of them is reported.
-        noise_schedule: Factors of the noise multiplier over the steps, 1 at the first;
-            None for 1 at all.
+        accountant: Name in ACCOUNTANTS, or "all": the exact accountant decides, and ε
+            by every accountant is reported.
+        noise_schedule: Factor of the noise multiplier at each step, 1 at the first
+            step; None means 1 at all steps.
 
     Raises:
         ConfigError: names the attribute that is outside its domain.
@@ -81,7 +81,7 @@ class Plan:
             whole_run = [Phase(self.sample_rate, 1.0, 1)]
             if reason := accountant_for(self.accountant).why_not(whole_run):
                 raise AccountingError(reason, field="accountant")
-            _ = self.phases  # refuses noise beyond its domain
+            _ = self.phases  # raises if scheduled noise is outside its domain
 
     @classmethod
     def create(
@@ -97,16 +97,17 @@ class Plan:
         accountant: str = "exact",
         noise_schedule: Schedule | None = None,
     ) -> Self:
-        """Return the plan, with steps from epochs and noise from a target.
+        """Returns the plan, with steps from epochs and noise from a target.
 
         Args:
             sample_size: Records to learn from, N.
             expected_batch_size: Mean number of records per step, from 1 to N.
             delta: Below 1/N.
             steps: Updates of the model.
-            epochs: Instead of steps; steps = ceil(epochs N / expected_batch_size).
+            epochs: Passes over the data, in place of steps:
+                steps = ceil(epochs N / expected_batch_size).
             noise_multiplier: Noise std over the clipping bound; 0 is not private.
-            target_epsilon: Instead of noise; all steps spend at most this.
+            target_epsilon: Largest ε of all steps, in place of the noise multiplier.
             accountant: Name in ACCOUNTANTS.
             noise_schedule: Factors of the noise multiplier; a target is met by all
                 steps together.
@@ -141,14 +142,14 @@ class Plan:
 
     @cached_property
     def phases(self) -> list[Phase]:
-        """Steps of the run, those in a row with equal noise together."""
+        """Phases of the run: consecutive steps with equal noise form one phase."""
         if self.noise_schedule is None:
             return [Phase(self.sample_rate, self.noise_multiplier, self.steps)]
         factors = _factors(self.noise_schedule, self.steps)
         return scheduled_phases(self.sample_rate, self.noise_multiplier, factors)
 
     def noise_multiplier_at(self, step: int) -> float:
-        """Return the noise multiplier of a planned step, 0, 1, ..."""
+        """Returns the noise multiplier of a planned step, 0, 1, ..."""
         step = validation.whole("step", step, 0, self.steps - 1)
         ends = list(accumulate(phase.steps for phase in self.phases))
         return self.phases[bisect_right(ends, step)].noise_multiplier
@@ -161,15 +162,15 @@ class Plan:
     @property
     def deciding_accountant(self) -> str:
         """Name of the accountant that decides: "exact" for "all"."""
-        return deciding(self.accountant)
+        return deciding_name(self.accountant)
 
     @property
     def is_private(self) -> bool:
-        """Whether there is any noise."""
+        """If True, the steps have noise."""
         return self.noise_multiplier > 0
 
     def epsilon(self, steps: int | None = None) -> float:
-        """Return ε after ``steps`` steps, or after all of them.
+        """Returns ε after ``steps`` steps, or after all of them.
 
         Returns:
             0 after no step, infinity without noise.
@@ -177,10 +178,10 @@ class Plan:
         return self._curve([self.steps if steps is None else steps])[0]
 
     def epsilons(self, steps: Sequence[int]) -> list[float]:
-        """Return epsilon after each number of steps.
+        """Returns ε after each number of steps.
 
-        After most of them it is what ``epsilon`` returns, to the last digit: a target
-        met there is met here.  No other value is larger.
+        The value after the largest number equals the value of ``epsilon`` to the last
+        digit: a target met there is met here.  No other value is larger.
         """
         counts = validation.all_steps(steps)
         if not counts:
@@ -194,8 +195,8 @@ class Plan:
         if self.noise_schedule is not None:
             accountant = accountant_for(self.accountant)
             counts = validation.all_steps(steps)
-            found = accountant.epsilons(self.phases, counts, self.delta)
-            return [float(x) for x in found]
+            spent = accountant.epsilons(self.phases, counts, self.delta)
+            return [float(x) for x in spent]
         return queries.epsilon_curve(
             sample_rate=self.sample_rate,
             noise_multiplier=self.noise_multiplier,
@@ -205,7 +206,7 @@ class Plan:
         )
 
     def steps_within(self, epsilon: float) -> int:
-        """Return the largest number of the plan's steps that spends at most epsilon."""
+        """Returns the largest number of the plan's steps that spends at most ε."""
         target = validation.target_epsilon(epsilon, "epsilon")
         if self.noise_schedule is not None:
             return bisect_right(range(1, self.steps + 1), target, key=self.epsilon)
@@ -220,9 +221,9 @@ class Plan:
 
 
 def steps_of(epochs: float, sample_size: int, expected_batch_size: int) -> int:
-    """Return ceil(epochs N / batch) of the number of epochs as written in decimals.
+    """Returns ceil(epochs N / batch), computed from the decimal digits of ``epochs``.
 
-    Exact: 1.1 epochs of 50 batches are 55 steps, not 56 by binary noise.
+    1.1 epochs of 50 batches are 55 steps; binary floats would round up to 56.
     """
     number = validation.finite("epochs", epochs)
     if number <= 0:
@@ -240,7 +241,7 @@ def _factors(schedule: Schedule, steps: int) -> list[float]:
 def noise_within(
     target: Target, sample_rate: float, steps: int, schedule: Schedule | None
 ) -> float:
-    """Return the least noise multiplier of the first step that meets the target."""
+    """Returns the least noise multiplier of the first step that meets the target."""
     if schedule is None:
         return calibration.noise_for(target, sample_rate, steps)
     phases = scheduled_phases(sample_rate, 1.0, _factors(schedule, steps))
@@ -248,7 +249,7 @@ def noise_within(
 
 
 def _sizes(sample_size: int, expected_batch_size: int) -> tuple[int, int]:
-    """Return both sizes, checked."""
+    """Returns both sizes, checked."""
     most = validation.whole("sample_size", sample_size, 1, 2**53)
     return most, validation.whole("expected_batch_size", expected_batch_size, 1, most)
 
@@ -257,16 +258,16 @@ def _check_one_of(**values: float | None) -> None:
     given = [name for name, value in values.items() if value is not None]
     if len(given) != 1:
         names = " or ".join(values)
-        come = " and ".join(f"{name} = {shown(values[name])}" for name in given)
+        assigned = " and ".join(f"{name} = {shown(values[name])}" for name in given)
         raise AccountingError(
-            f"give exactly one of {names}, got {come or 'neither'}.",
+            f"give exactly one of {names}, got {assigned or 'neither'}.",
             field=next(iter(values)),
         )
 
 
 @contextmanager
 def config_errors() -> Iterator[None]:
-    """Raise an error of accounting as one of a setting."""
+    """Turns an AccountingError into a ConfigError about the named setting."""
     try:
         yield
     except AccountingError as error:

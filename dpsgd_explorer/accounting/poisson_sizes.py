@@ -1,32 +1,33 @@
-"""Checks whether batch sizes are those of Poisson sampling, which ε assumes.
+"""Checks that batch sizes fit Poisson sampling, which ε assumes.
 
-Both checks accuse an honest run with a stated small probability, by bounds that hold
-for all sizes: the total by Chernoff's bound, equal sizes by a union bound.
+An honest run fails a check only with a small probability, which is bounded for all
+sizes: by Chernoff's inequality for the total, by a union bound for equal sizes.
 """
 
 from __future__ import annotations
 
 import math
 
-#: Largest probability that the total of true Poisson samples is refused.
-FALSE_ALARM = 1e-12
-#: Largest probability that true Poisson samples are said to be of one size.
-UNLIKELY = 1e-6
+#: Largest probability that the total of true Poisson batches is called unlikely.
+MAX_TOTAL_ERROR = 1e-12
+#: Largest probability that true Poisson batches are called batches of one size.
+MAX_EQUAL_SIZES_ERROR = 1e-6
 
 
 def is_likely_total(
     samples: int, batches: int, *, sample_size: int, sample_rate: float
 ) -> bool:
-    """Returns whether Poisson samples have such a total, but for a chance of 1e-12.
+    """Returns True if Poisson sampling can explain the total size of the batches.
 
-    The total of T batches is Binomial(T N, q).  By Chernoff's bound, a share a of T N
-    has a probability of at most exp(-T N KL(a || q)) on either side.
+    For true Poisson batches the answer is False with a probability of at most 1e-12.
+    The total of T batches is Binomial(T N, q).  By Chernoff's inequality, a share a of
+    T N has a probability of at most exp(-T N KL(a || q)) on either side.
 
     Args:
         samples: Records of all batches together.
-        batches: T.
-        sample_size: N.
-        sample_rate: q.
+        batches: Number T of batches.
+        sample_size: Number N of records in the data set.
+        sample_rate: Probability q with which a record joins a batch.
 
     Example:
         >>> is_likely_total(4600, 50, sample_size=1000, sample_rate=0.1)
@@ -42,22 +43,23 @@ def is_likely_total(
     if share < 1:
         rest = 1 - share
         divergence += math.inf if q == 1 else rest * math.log(rest / (1 - q))
-    return trials * divergence <= math.log(2 / FALSE_ALARM)
+    return trials * divergence <= math.log(2 / MAX_TOTAL_ERROR)
 
 
 def are_of_one_size(
     equal: int, batches: int, *, sample_size: int, sample_rate: float
 ) -> bool:
-    """Returns whether Poisson samples have so many equal sizes with chance below 1e-6.
+    """Returns True if too many batches have one size for Poisson sampling.
 
-    The sizes of T batches are Binomial(N, q).  The probability that k of them are equal
-    is at most (N + 1) C(T, k) p^k, with p that of the likeliest size.
+    For true Poisson batches the answer is True with a probability below 1e-6.  The
+    sizes of T batches are Binomial(N, q).  The probability that k of them are equal is
+    at most (N + 1) C(T, k) p^k, where p is the probability of the most likely size.
 
     Args:
-        equal: k.
-        batches: T.
-        sample_size: N.
-        sample_rate: q.
+        equal: Number k of batches of one size.
+        batches: Number T of batches.
+        sample_size: Number N of records in the data set.
+        sample_rate: Probability q with which a record joins a batch.
 
     Example:
         Ten batches of exactly 20 out of 200 records: 201 * 0.094^10 = 1e-8.
@@ -70,8 +72,8 @@ def are_of_one_size(
         return False
     mode = min(n, math.floor((n + 1) * q))
     log_mode = _log_choose(n, mode) + mode * math.log(q) + (n - mode) * math.log1p(-q)
-    chance = math.log(n + 1) + _log_choose(batches, equal) + equal * log_mode
-    return chance < math.log(UNLIKELY)
+    log_bound = math.log(n + 1) + _log_choose(batches, equal) + equal * log_mode
+    return log_bound < math.log(MAX_EQUAL_SIZES_ERROR)
 
 
 def _log_choose(n: int, k: int) -> float:

@@ -25,13 +25,19 @@ from dpsgd_explorer.errors import AccountingError
 
 VERSION = 1
 KIND = "privacy_loss_distribution"
-TAIL = 1e-13  # δ of the largest loss of the grid
-TRIM = 1e-15  # of each side of a composition
-LOOSE = 1e-2  # relative gap of δ at which single steps are composed instead
-MOST_SINGLE_STEPS = 1000
-POINTS = 2000  # of the grid, above 0, where no interval is asked for
-MOST_POINTS = 20_000
-LARGEST = 300.0  # loss whose exponential, and its square, are floats
+#: δ at the largest loss of the grid.
+TAIL_DELTA = 1e-13
+#: Probability that is cut from each end of a composition.
+TRIMMED_TAIL = 1e-15
+#: Relative gap between the bounds on δ above which single steps, whose δ has a closed
+#: form, are composed instead; and the largest number of steps for which they are.
+MAX_RELATIVE_GAP = 1e-2
+MAX_SINGLE_STEPS = 1000
+#: Points of the grid above 0: by default, and at most.
+DEFAULT_POINTS = 2000
+MAX_POINTS = 20_000
+#: Largest loss of a grid: its exponential, and the square of that, are floats.
+MAX_LOSS = 300.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +51,9 @@ class PrivacyLossDistribution:
     1.52
 
     Attributes:
-        directions: With the record against without and the other way round, or for a
-            replaced record the one direction that both are.
+        directions: Losses of the output with the record against the output without it,
+            and of the opposite direction.  For a replaced record both directions have
+            equal losses, and there is one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Raises:
@@ -59,16 +66,16 @@ class PrivacyLossDistribution:
     neighboring_relation: str = ADD_OR_REMOVE_ONE
 
     def __post_init__(self) -> None:
-        ways = DIRECTIONS[NeighboringRelation.of(self.neighboring_relation)]
-        if len(self.directions) != len(ways):
-            rule = f"one for each of {', '.join(ways)}"
+        names = DIRECTIONS[NeighboringRelation.of(self.neighboring_relation)]
+        if len(self.directions) != len(names):
+            rule = f"one for each of {', '.join(names)}"
             validation.refuse("directions", rule, len(self.directions))
 
     def __repr__(self) -> str:
-        """Return the losses of each direction, and the relation."""
-        ways = ", ".join(repr(direction) for direction in self.directions)
+        """Returns the losses of each direction, and the relation."""
+        losses = ", ".join(repr(direction) for direction in self.directions)
         relation = str(self.neighboring_relation)
-        return f"PrivacyLossDistribution({ways}, {relation!r})"
+        return f"PrivacyLossDistribution({losses}, {relation!r})"
 
     @classmethod
     def of(
@@ -77,48 +84,47 @@ class PrivacyLossDistribution:
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
         interval: float | None = None,
     ) -> Self:
-        """Return the distribution of all phases, from the exact accountant's curve.
+        """Returns the distribution of all phases, from the exact accountant's curve.
 
         Args:
             phases: Completed phases.
             neighboring_relation: "add_or_remove_one" or "replace_one".
-            interval: Spacing of the grid; None takes a 2000th of the largest loss.
+            interval: Spacing of the grid; None means 1/2000 of the largest loss.
 
         Raises:
             AccountingError: an argument is outside its domain; ε is so large that
                 losses are no floats; or the interval needs too many points.
         """
         relation = NeighboringRelation.of(neighboring_relation)
-        ways = DIRECTIONS[relation]
         exact = ExactAccountant()
         total = sum(phase.steps for phase in phases)
         top = 0.0
         if total:
-            top = float(exact.epsilons(phases, [total], TAIL, relation)[0])
+            top = float(exact.epsilons(phases, [total], TAIL_DELTA, relation)[0])
         width = _interval(top, interval)
-        if top == 0:  # δ = TAIL at most, at every ε
-            infinite = TAIL if total else 0.0
-            nothing = LossDistribution(width, 0, np.array([1 - infinite]), infinite)
-            return cls((nothing,) * len(ways), relation)
+        if top == 0:  # δ is at most TAIL_DELTA at every ε
+            infinite = TAIL_DELTA if total else 0.0
+            zero = LossDistribution(width, 0, np.array([1 - infinite]), infinite)
+            return cls((zero,) * len(DIRECTIONS[relation]), relation)
         losses: Floats = np.asarray(width * np.arange(math.ceil(top / width) + 1))
-        found = exact.directed_deltas(phases, losses.tolist(), relation)
-        curves = [np.minimum(upper, 1.0) for _, upper in found]
-        loose = any(_is_loose(*bounds) for bounds in found)
-        if loose and 1 < total <= MOST_SINGLE_STEPS:
-            singly = cls._step_by_step(phases, relation, width)
-            pairs = zip(curves, singly.directions, strict=True)
-            curves = [np.minimum(curve, way.deltas(losses)) for curve, way in pairs]
-        made = [
+        all_bounds = exact.directed_deltas(phases, losses.tolist(), relation)
+        curves = [np.minimum(upper, 1.0) for _, upper in all_bounds]
+        has_gap = any(_has_gap(*bounds) for bounds in all_bounds)
+        if has_gap and 1 < total <= MAX_SINGLE_STEPS:
+            composed = cls._step_by_step(phases, relation, width)
+            pairs = zip(curves, composed.directions, strict=True)
+            curves = [np.minimum(curve, x.deltas(losses)) for curve, x in pairs]
+        distributions = [
             LossDistribution.two_tailed(width, curve, other)
             for curve, other in zip(curves, reversed(curves), strict=True)
         ]
-        return cls(tuple(made), relation)
+        return cls(tuple(distributions), relation)
 
     @classmethod
     def _step_by_step(
         cls, phases: Sequence[Phase], relation: NeighboringRelation, interval: float
     ) -> PrivacyLossDistribution:
-        """Return the distribution composed of single steps, which have closed forms."""
+        """Returns the distribution composed of single steps with closed forms."""
         parts = [
             cls.of([replace(phase, steps=1)], relation, interval).self_compose(
                 phase.steps
@@ -129,62 +135,62 @@ class PrivacyLossDistribution:
         return reduce(PrivacyLossDistribution.compose, parts)
 
     def epsilon(self, delta: float) -> float:
-        """Return ε at delta in (0, 1), a bound: the larger of the directions'."""
+        """Returns an upper bound on ε of both directions at delta in (0, 1)."""
         delta = validation.delta(delta)
         return max(direction.epsilon(delta) for direction in self.directions)
 
     def delta(self, epsilon: float) -> float:
-        """Return δ at epsilon >= 0, a bound."""
+        """Returns an upper bound on δ of both directions at epsilon >= 0."""
         loss = validation.epsilon(epsilon)
-        return max(float(way.deltas([loss])[0]) for way in self.directions)
+        return max(float(x.deltas([loss])[0]) for x in self.directions)
 
     def compose(self, other: PrivacyLossDistribution) -> PrivacyLossDistribution:
-        """Return the distribution of both, one after the other.
+        """Returns the distribution of both mechanisms, one after the other.
 
         Raises:
-            AccountingError: they have different intervals or neighbouring relations.
+            AccountingError: the intervals or the neighbouring relations differ.
         """
         if other.neighboring_relation != self.neighboring_relation:
             rule = f"{self.neighboring_relation!r}, as the other distribution's"
             validation.refuse("neighboring_relation", rule, other.neighboring_relation)
         pairs = zip(self.directions, other.directions, strict=True)
-        both = tuple(one.compose(two).trimmed(TRIM) for one, two in pairs)
+        both = tuple(x.compose(y).trimmed(TRIMMED_TAIL) for x, y in pairs)
         return PrivacyLossDistribution(both, self.neighboring_relation)
 
     def self_compose(self, count: int) -> PrivacyLossDistribution:
-        """Return the distribution of ``count`` compositions, at least one."""
+        """Returns the distribution of ``count`` repetitions, at least one."""
         times = validation.steps(count, least=1)
-        parts = tuple(repeated(way, times, TRIM) for way in self.directions)
+        parts = tuple(repeated(x, times, TRIMMED_TAIL) for x in self.directions)
         return PrivacyLossDistribution(parts, self.neighboring_relation)
 
     def to_json(self) -> str:
-        """Return the distribution as JSON."""
+        """Returns the distribution as JSON."""
         data = {
             "version": VERSION,
             "kind": KIND,
             "neighboring_relation": self.neighboring_relation,
             "directions": [
                 {
-                    "interval": way.interval,
-                    "first": way.first,
-                    "probabilities": way.probabilities.tolist(),
-                    "infinite": way.infinite,
+                    "interval": direction.interval,
+                    "first": direction.first,
+                    "probabilities": direction.probabilities.tolist(),
+                    "infinite": direction.infinite,
                 }
-                for way in self.directions
+                for direction in self.directions
             ],
         }
         return json.dumps(data, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the distribution that ``to_json`` returned as text.
+        """Returns the distribution that ``to_json`` wrote as text.
 
         Raises:
-            AccountingError: it is no such text.
+            AccountingError: the text is no such distribution.
         """
         names = ("neighboring_relation", "directions")
-        relation, ways = read_json(text, KIND, VERSION, names)
-        return cls(tuple(_distribution(way) for way in ways), relation)
+        relation, directions = read_json(text, KIND, VERSION, names)
+        return cls(tuple(_distribution(data) for data in directions), relation)
 
 
 def _distribution(data: Any) -> LossDistribution:
@@ -197,23 +203,29 @@ def _distribution(data: Any) -> LossDistribution:
         ) from error
 
 
-def _interval(top: float, asked: float | None) -> float:
-    """Return the interval of a grid up to the largest loss.
+def _interval(top: float, interval: float | None) -> float:
+    """Returns the interval of a grid up to the largest loss.
+
+    Args:
+        top: Largest loss.
+        interval: Argument of the caller; None means the default.
 
     Raises:
-        AccountingError: it is not greater than 0, or needs too many points.
+        AccountingError: the interval is not greater than 0, or needs too many points.
     """
-    if top > LARGEST:
-        validation.refuse("phases", f"at most {LARGEST:g} in total privacy loss", top)
-    if asked is None:
-        return max(top, 1e-9) / POINTS
-    least = top / MOST_POINTS
-    width = validation.finite("interval", asked)
+    if top > MAX_LOSS:
+        validation.refuse("phases", f"at most {MAX_LOSS:g} in total privacy loss", top)
+    if interval is None:
+        return max(top, 1e-9) / DEFAULT_POINTS
+    least = top / MAX_POINTS
+    width = validation.finite("interval", interval)
     if width <= 0 or width < least:
-        validation.refuse("interval", f"greater than 0 and at least {least:g}", asked)
+        rule = f"greater than 0 and at least {least:g}"
+        validation.refuse("interval", rule, interval)
     return width
 
 
-def _is_loose(lower: Floats, upper: Floats) -> bool:
-    """Return whether the bounds of δ are far apart where it matters; [K], [K]."""
-    return bool(np.any(upper - lower > LOOSE * upper, where=upper > TAIL))
+def _has_gap(lower: Floats, upper: Floats) -> bool:
+    """Returns True if the bounds have a large gap at a δ above TAIL_DELTA; [K], [K]."""
+    gaps = upper - lower
+    return bool(np.any(gaps > MAX_RELATIVE_GAP * upper, where=upper > TAIL_DELTA))

@@ -1,7 +1,7 @@
-"""Questions about a run: ε, δ, and the answers of all accountants.
+"""ε and δ of a run, by one accountant or by all of them.
 
 Functions with ``sample_rate``, ``noise_multiplier`` and ``steps`` answer for one run
-with unchanging settings; those with ``phases`` for a sequence of such runs.
+with constant settings.  Functions with ``phases`` answer for a sequence of such runs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def epsilon(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
-    """Return the epsilon of DP-SGD at delta.
+    """Returns the epsilon of DP-SGD at delta.
 
     >>> spent = epsilon(sample_rate=0.01, noise_multiplier=1.1, steps=1000, delta=1e-5)
     >>> round(spent, 4)
@@ -87,7 +87,7 @@ def epsilon_curve(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> list[float]:
-    """Return epsilon after each number of steps, in the order of ``steps``.
+    """Returns epsilon after each number of steps, in the order of ``steps``.
 
     >>> some = [0, 100, 1000]
     >>> curve = epsilon_curve(
@@ -125,7 +125,7 @@ def delta(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
-    """Return the delta of DP-SGD at epsilon >= 0; 1 without noise, 0 without steps.
+    """Returns the delta of DP-SGD at epsilon >= 0; 1 without noise, 0 without steps.
 
     >>> at_one = delta(sample_rate=0.01, noise_multiplier=1.1, steps=1000, epsilon=1.0)
     >>> f"{at_one:.3g}"
@@ -155,7 +155,7 @@ def epsilon_interval(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> Interval:
-    """Return the interval of the ε that all phases spend.
+    """Returns the interval of the ε that all phases spend.
 
     One million steps on batches of 1 in 1,000, and one query of all records:
 
@@ -165,13 +165,13 @@ def epsilon_interval(
     ('exact', 6.046653, 6.046653)
 
     Args:
-        phases: Completed phases; there may be none.
+        phases: Completed phases; the list may be empty.
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Returns:
-        Both bounds with the exact accountant; with any other, no lower one.
+        Both bounds by the exact accountant; any other accountant has no lower bound.
 
     Raises:
         AccountingError: an argument is outside its domain, or the accountant does not
@@ -191,7 +191,7 @@ def epsilon_intervals(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> list[Interval]:
-    """Return the interval of ε after each number of steps.
+    """Returns the interval of ε after each number of steps.
 
     Raises:
         AccountingError: as ``epsilon_interval``.
@@ -206,14 +206,14 @@ def delta_interval(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> Interval:
-    """Return the interval of the δ at which all phases spend this ε.
+    """Returns the interval of δ of all phases at an ε.
 
     >>> at_one = delta_interval([Phase(0.01, 1.1, 1000)], 1.0)
     >>> at_one.status, f"{at_one.lower:.4g}", f"{float(at_one):.4g}"
     ('exact', '0.0007669', '0.0007669')
 
     Args:
-        phases: Completed phases; there may be none.
+        phases: Completed phases; the list may be empty.
         epsilon: At least 0.
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
@@ -234,7 +234,7 @@ def exceeds(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> bool:
-    """Return whether the phases are proven to spend more than the target ε."""
+    """Returns True if the phases are proven to spend more than the target ε."""
     most = validation.epsilon(target)
     lower = epsilon_interval(phases, delta, accountant, neighboring_relation).lower
     return lower is not None and lower > most
@@ -249,7 +249,7 @@ def all_epsilons(
     sampling: str = POISSON,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> dict[str, Answer]:
-    """Return the ε of each accountant for DP-SGD at delta, by its name.
+    """Returns the answer of each accountant for DP-SGD at delta, by its name.
 
     >>> answers = all_epsilons(
     ...     sample_rate=0.01, noise_multiplier=1.1, steps=1000, delta=1e-5
@@ -271,15 +271,15 @@ def all_epsilons(
     Raises:
         AccountingError: an argument is outside its domain.
 
-    Source: the module of each accountant states its own.
+    Source: see the module of each accountant.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     delta = validation.delta(delta)
     answers = all_answers([run], delta, sampling, neighboring_relation)
     if (sampling, neighboring_relation) == (FIXED_SIZE, REPLACE_ONE):
         settings = asdict(run)
-        found = fixed_size_interval(**settings, delta=delta)
-        answers["exact"] = Answer(found.status, found.value)
+        interval = fixed_size_interval(**settings, delta=delta)
+        answers["exact"] = Answer(interval.status, interval.value)
         answers["rdp"] = Answer(
             "bound", fixed_size_rdp_epsilon(**settings, delta=delta)
         )
@@ -292,7 +292,7 @@ def all_answers(
     sampling: str = POISSON,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> dict[str, Answer]:
-    """Return the ε of each accountant for all phases at delta, by its name.
+    """Returns the answer of each accountant for all phases at delta, by its name.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -302,12 +302,12 @@ def all_answers(
         name: why_not(accountant, phases, sampling, relation)
         for name, accountant in ACCOUNTANTS.items()
     }
-    able = {name: ACCOUNTANTS[name] for name in reasons if not reasons[name]}
+    usable = {name: ACCOUNTANTS[name] for name in reasons if not reasons[name]}
     total = [sum(phase.steps for phase in phases)]
     answers = {
         name: Answer(DOES_NOT_APPLY, reason=why) for name, why in reasons.items()
     }
-    for name, accountant in able.items():
+    for name, accountant in usable.items():
         [interval] = accountant.bounds(phases, total, delta, relation)
         answers[name] = Answer(interval.status, interval.value)
     return answers

@@ -30,35 +30,37 @@ ACCOUNTANTS: dict[str, Accountant] = {
         BasicAccountant(),
     )
 }
+#: Name for all accountants together.
 ALL = "all"
-DECIDING = "exact"  # accountant whose ε counts for "all"
+#: Name of the accountant that decides if the name is "all".
+DECIDING_ACCOUNTANT = "exact"
 NAMES = (*ACCOUNTANTS, ALL)
 
 
-def deciding(name: str) -> str:
-    """Return the accountant whose ε counts: the name itself, "exact" for "all".
+def deciding_name(name: str) -> str:
+    """Returns the name of the accountant that decides: "exact" for "all".
 
     "all" calibrates and answers with the exact accountant; ``queries.all_answers``
-    gives the others' ε of the same run.
+    computes ε of the run by every accountant.
     """
-    return DECIDING if name == ALL else name
+    return DECIDING_ACCOUNTANT if name == ALL else name
 
 
 def accountant_for(name: str) -> Accountant:
-    """Return the accountant of this name, the exact one for "all".
+    """Returns the accountant of this name, the exact one for "all".
 
     Raises:
-        AccountingError: there is none of this name.
+        AccountingError: the name is unknown.
     """
-    return ACCOUNTANTS[deciding(validation.one_of("accountant", name, NAMES))]
+    return ACCOUNTANTS[deciding_name(validation.one_of("accountant", name, NAMES))]
 
 
 def accountant_and_relation(
     name: str, neighboring_relation: str
 ) -> tuple[Accountant, NeighboringRelation]:
-    """Return the accountant and the neighbouring relation of these names.
+    """Returns the accountant and the neighbouring relation of these names.
 
     Raises:
-        AccountingError: there is none of such a name.
+        AccountingError: a name is unknown.
     """
     return accountant_for(name), NeighboringRelation.of(neighboring_relation)

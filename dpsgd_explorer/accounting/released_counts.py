@@ -14,29 +14,30 @@ import math
 
 from dpsgd_explorer.accounting.plan import Plan
 
-#: How far the count moves when a record comes or goes, with terms of 1/2 and -1/2.
+#: Change of the count if one record is added or removed: its terms are 1/2 and -1/2.
 COUNT_SENSITIVITY = 0.5
 #: Expected batch size over the count's noise std: the choice of the source.
 BATCH_OVER_NOISE = 20
-#: Count's noise multiplier over the plan's, at least: the gradient's grows by 3 %.
-MIN_COUNT_NOISE = 4.0
+#: Smallest noise multiplier of the count over the plan's noise multiplier: at this
+#: ratio, the gradient's noise multiplier grows by 3%.
+MIN_COUNT_NOISE_RATIO = 4.0
 
 
 def usual_count_noise(plan: Plan) -> float:
-    """Return the count's noise std over its sensitivity; 0 without privacy."""
+    """Returns the count's default noise std over its sensitivity; 0 without privacy."""
     if not plan.is_private:
         return 0.0
     usual = plan.expected_batch_size / BATCH_OVER_NOISE / COUNT_SENSITIVITY
     largest = max(phase.noise_multiplier for phase in plan.phases)
-    return max(usual, MIN_COUNT_NOISE * largest)
+    return max(usual, MIN_COUNT_NOISE_RATIO * largest)
 
 
 def gradient_noise(planned: float, count: float) -> float:
-    """Return the gradient's noise multiplier, given that of a count on the same batch.
+    """Returns the gradient's noise multiplier next to a count on the same batch.
 
     Args:
         planned: z, the noise multiplier of the two together; 0 adds no noise.
-        count: z_c; 0 if no count is released.
+        count: z_c, the count's noise multiplier; 0 if no count is released.
     """
     if not count or not planned:
         return planned
@@ -44,10 +45,10 @@ def gradient_noise(planned: float, count: float) -> float:
 
 
 def joint_noise(gradient: float, count: float) -> float:
-    """Return the noise multiplier of a gradient and a count on the same batch together.
+    """Returns the joint noise multiplier of a gradient and a count on the same batch.
 
     Args:
-        gradient: z_g, above 0.
-        count: z_c; 0 if no count is released.
+        gradient: z_g, the gradient's noise multiplier, above 0.
+        count: z_c, the count's noise multiplier; 0 if no count is released.
     """
     return 1 / math.sqrt(gradient**-2 + count**-2) if count else gradient

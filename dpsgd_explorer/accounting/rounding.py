@@ -8,18 +8,23 @@ from decimal import ROUND_CEILING, Context, Decimal
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.validation import plain_number
 
-SIGNIFICANT = 12
-MAX_DIGITS = 80  # after the point: those of the largest float fit into LONGEST
-FEW = 2  # significant digits of what is below the last decimal
-LEAST_EXPONENT = -6  # of a number in decimals; below, with a power of 10
-LONGEST = Context(prec=400, rounding=ROUND_CEILING)  # 1.8e308 and its decimals
-SHORT = Context(prec=FEW, rounding=ROUND_CEILING)
+#: Significant digits of ε that count; further digits are round-off.
+SIGNIFICANT_DIGITS = 12
+#: Digits after the point: the largest float, 1.8e308, still fits into CEILING_CONTEXT.
+MAX_DIGITS = 80
+#: Significant digits of a number that is smaller than the last decimal place.
+SMALL_NUMBER_DIGITS = 2
+#: Smallest exponent that is written in decimals; below it with a power of 10, as
+#: JavaScript writes numbers.
+MIN_DECIMAL_EXPONENT = -6
+CEILING_CONTEXT = Context(prec=400, rounding=ROUND_CEILING)
+SMALL_NUMBER_CONTEXT = Context(prec=SMALL_NUMBER_DIGITS, rounding=ROUND_CEILING)
 
 
 def round_up(epsilon: float, digits: int = 2) -> str:
-    """Return epsilon in decimals, not below its value; "∞" for infinity.
+    """Returns ε in decimals, rounded up; "∞" for infinity.
 
-    What is smaller than the last of these decimals has two significant digits instead:
+    A number smaller than the last decimal place has two significant digits instead:
     0.00314 is "0.0032" and not "0.01", 1e-7 is "1e-7".
 
     Only the first 12 significant digits count, as the rest is round-off: 0.1 + 0.2 is
@@ -44,16 +49,16 @@ def round_up(epsilon: float, digits: int = 2) -> str:
     if spent == math.inf:
         return "∞"
     spent = validation.finite("epsilon", spent)
-    number = Decimal(f"{spent:.{SIGNIFICANT}g}")
+    number = Decimal(f"{spent:.{SIGNIFICANT_DIGITS}g}")
     if 0 < number < Decimal(1).scaleb(-digits):
         return _small(number)
-    return f"{number.quantize(Decimal(1).scaleb(-digits), context=LONGEST):f}"
+    return f"{number.quantize(Decimal(1).scaleb(-digits), context=CEILING_CONTEXT):f}"
 
 
 def _small(number: Decimal) -> str:
-    """Return a number below 1 to few significant digits, as JavaScript writes it."""
-    kept = SHORT.plus(number).normalize()
-    exponent = kept.adjusted()
-    if exponent >= LEAST_EXPONENT:
-        return f"{kept:f}"
-    return f"{kept.scaleb(-exponent).normalize():f}e{exponent}"
+    """Returns a number below 1 to two significant digits, as JavaScript writes it."""
+    rounded = SMALL_NUMBER_CONTEXT.plus(number).normalize()
+    exponent = rounded.adjusted()
+    if exponent >= MIN_DECIMAL_EXPONENT:
+        return f"{rounded:f}"
+    return f"{rounded.scaleb(-exponent).normalize():f}e{exponent}"

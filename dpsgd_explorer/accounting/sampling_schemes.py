@@ -3,10 +3,10 @@
 | sampling | neighbouring relation | accountants |
 |---|---|---|
 | poisson | one record added or removed, or replaced | every accountant |
-| full_batch | the same | every accountant, at sample rate 1 |
+| full_batch | as poisson | every accountant, at sample rate 1 |
 | fixed_size | one record replaced | exact and Rényi, in ``fixed_size`` |
 | truncated_poisson | as poisson | the exact accountant, in ``truncated_poisson`` |
-| shuffled | | none: refused |
+| shuffled | | none: rejected |
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def why_not(
     sampling: str,
     relation: NeighboringRelation,
 ) -> str:
-    """Return why an accountant does not apply to a sampling scheme, "" if it does.
+    """Returns the reason why an accountant does not apply to a sampling scheme, or "".
 
     Raises:
-        AccountingError: there is no such sampling.
+        AccountingError: the sampling is unknown.
     """
     validation.one_of("sampling", sampling, SAMPLINGS)
     if sampling == SHUFFLED:

@@ -1,6 +1,6 @@
 """Schedules: factors of the noise or of the clipping bound, one per step.
 
-A schedule is public: it depends on the number of the step alone.  Scheduled noise is
+A schedule is public: it depends on the index of the step alone.  Scheduled noise is
 accounted step by step (heterogeneous composition).  A scheduled bound has no privacy
 cost, since the noise is a multiple of it.
 
@@ -22,7 +22,7 @@ from dpsgd_explorer.validation import positive, whole
 
 #: Step (0 for the first) -> factor of its noise multiplier or of its bound.
 Factor = Callable[[int], float]
-#: Phases that are accounted one by one; more of them would take too long.
+#: Number of phases of a run that are accounted separately; more would take too long.
 MAX_PHASES = 100
 
 
@@ -35,7 +35,7 @@ class Schedule(ABC):
     """
 
     def __post_init__(self) -> None:
-        """Check that all numbers are above 0 and finite, and store them as plain."""
+        """Checks that all numbers are above 0 and finite; stores plain numbers."""
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, Schedule):
@@ -54,11 +54,11 @@ class Schedule(ABC):
         """
 
     def over(self, steps: int) -> Factor:
-        """Return step -> factor for a run of ``steps`` planned steps."""
+        """Returns step -> factor for a run of ``steps`` planned steps."""
         return lambda step: self.factor(step, steps)
 
     def as_data(self) -> dict[str, Any]:
-        """Return the schedule as JSON values."""
+        """Returns the schedule as JSON values."""
         values = {
             name: value.as_data() if isinstance(value, Schedule) else value
             for name, value in vars(self).items()
@@ -219,10 +219,10 @@ NAMES = {schedule: name for name, schedule in SCHEDULES.items()}
 def scheduled_phases(
     sample_rate: float, noise_multiplier: float, factors: Sequence[float]
 ) -> list[Phase]:
-    """Return the phases of a run, in their order: steps with equal noise together.
+    """Returns the phases of a run in order: consecutive steps with equal noise.
 
-    Beyond MAX_PHASES different factors, factors close to each other count as the
-    smallest among them, which bounds epsilon above.
+    With more than MAX_PHASES different factors, factors close to each other count as
+    the smallest of them, which bounds ε from above.
 
     Args:
         sample_rate: Inclusion probability of each record in each step.
@@ -245,7 +245,7 @@ def _error(name: str, message: str) -> ConfigError:
 
 
 def _rounded_down(factors: Sequence[float]) -> list[float]:
-    """Return the smallest factor near each one: at most MAX_PHASES different ones."""
+    """Returns the factors, rounded down to at most MAX_PHASES different factors."""
     low, high = min(factors), max(factors)
     width = math.log(high / low) / (MAX_PHASES - 1)
 
@@ -259,5 +259,5 @@ def _rounded_down(factors: Sequence[float]) -> list[float]:
 
 
 def _share(step: int, steps: int) -> float:
-    """Return the share of the run before a step: 0 at the first, 1 at the last."""
+    """Returns the share of the run before a step: 0 at the first, 1 at the last."""
     return min(1.0, step / max(1, steps - 1))

@@ -1,9 +1,9 @@
-"""What a run spends along its steps, also where its plan changes on the way.
+"""ε of a run after each of its steps, also if its plan changes during the run.
 
 | run | ε after each step |
 |---|---|
-| of one plan | the plan's |
-| with a budget for changes | counted at the filter's order, up to the budget |
+| with one fixed plan | ε of the plan |
+| with a budget for changes | share of the budget used, at the filter's order |
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from dpsgd_explorer.accounting.rdp.privacy_filter import RenyiFilter
 
 #: Accountant of a run with a budget for changes, as logs and answers name it.
 FILTER = "filter"
-CURVES = 8
+#: Number of plans whose ε along the steps is cached.
+MAX_CACHED_PLANS = 8
 
 
 class Spending:
     """Counts the steps of one run.
 
     Args:
-        plan: Of the run at its start.
-        filtered: Its budget for changes; None: its plan was fixed beforehand.
-        stop_at: ε at which a run without that budget stops; None: after its steps.
+        plan: Plan of the run at its start.
+        filtered: Budget for changes of the plan; None if the plan is fixed beforehand.
+        stop_at: ε at which a run without a budget for changes stops; None means after
+            all steps of the plan.
 
     Attributes:
-        last: Steps that will be done.
+        last: Number of steps after which the run ends.
     """
 
     def __init__(
@@ -48,9 +50,13 @@ class Spending:
         self.last = self._last(stop_at)
 
     def change(self, step: int, plan: Plan) -> None:
-        """Go on with another plan, whose steps are those of the whole run.
+        """Continues the run with another plan.
 
-        Only a run with a budget for changes, or without noise, may.
+        Only a run with a budget for changes, or without noise, may change its plan.
+
+        Args:
+            step: Number of steps done so far.
+            plan: New plan.  Its steps count from the start of the run.
         """
         self._done = joined(first_steps(self.phases, step))
         self._begin, self._plan = step, plan
@@ -58,12 +64,12 @@ class Spending:
 
     @property
     def accountant(self) -> str:
-        """Name of what counts."""
+        """Name of the accountant; "filter" for a run with a budget for changes."""
         return FILTER if self._filtered else self._plan.deciding_accountant
 
     @property
     def status(self) -> str:
-        """Status of the ε of all steps, as an interval's; of a run with noise."""
+        """Status of ε of all steps, as in ``Interval``; only for a run with noise."""
         if self._filtered:
             return RenyiFilter.status
         terms = (self._plan.delta, self._plan.accountant)
@@ -71,7 +77,7 @@ class Spending:
 
     @property
     def phases(self) -> list[Phase]:
-        """The steps that were done under earlier plans, and those planned now."""
+        """Steps done under earlier plans, followed by the steps of the present plan."""
         plan = self._plan
         if not self._filtered or not self._begin:
             return plan.phases
@@ -79,7 +85,7 @@ class Spending:
         return [*self._done, Phase(plan.sample_rate, plan.noise_multiplier, further)]
 
     def epsilons(self, steps: Iterable[int]) -> dict[int, float | None]:
-        """Return ε after each number of steps; None where it is infinite."""
+        """Returns ε after each number of steps; None where it is infinite."""
         counts = list(steps)
         if not self._plan.is_private:
             return dict.fromkeys(counts)
@@ -102,7 +108,7 @@ class Spending:
         return plan.steps if stop_at is None else plan.steps_within(stop_at)
 
 
-@lru_cache(maxsize=CURVES)
+@lru_cache(maxsize=MAX_CACHED_PLANS)
 def _spent(plan: Plan, steps: tuple[int, ...]) -> list[float]:
-    """Return the ε of a plan, from the cache: runs of one process may share it."""
+    """Returns ε of a plan after each number of steps; runs of a process share it."""
     return plan.epsilons(list(steps))

@@ -11,7 +11,7 @@ from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.accountant import Accountant, Phase
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.core.root_finding import (
-    PRECISION,
+    SLOW_ROOT_TOLERANCE,
     least_noise,
     relative_excess,
     unreachable,
@@ -25,14 +25,14 @@ Setting = TypeVar("Setting", int, float)
 
 @dataclass(frozen=True)
 class Target:
-    """The most ε that may be spent at δ, and the accountant that counts it.
+    """The largest ε that may be spent at δ, and the accountant that computes ε.
 
     Attributes:
         epsilon: Greater than 0.
         delta: In (0, 1).
-        accountant: The accountant whose ε counts.
+        accountant: The accountant that computes ε.
         relation: The difference between neighbouring data sets.
-        given: ε as the caller wrote it, for messages.
+        given: ε as the caller wrote it, for error messages.
     """
 
     epsilon: float
@@ -49,7 +49,7 @@ class Target:
         accountant: str,
         neighboring_relation: str,
     ) -> Target:
-        """Return the target of these arguments.
+        """Returns the target of these arguments.
 
         Raises:
             AccountingError: an argument is outside its domain.
@@ -62,14 +62,14 @@ class Target:
     def spent(
         self, accountant: Accountant, phases: Sequence[Phase], steps: int | None = None
     ) -> float:
-        """Return the ε of the phases at δ, of their first ``steps`` steps if given."""
+        """Returns the ε of the phases at δ, of their first ``steps`` steps if given."""
         total = sum(phase.steps for phase in phases) if steps is None else steps
         return float(accountant.epsilons(phases, [total], self.delta, self.relation)[0])
 
     def log_excess(
         self, accountant: Accountant, phases: Sequence[Phase], steps: int | None = None
     ) -> float:
-        """Return log of spent over target, for the first ``steps`` steps if given."""
+        """Returns log of spent over target, for the first ``steps`` steps if given."""
         spent = self.spent(accountant, phases, steps)
         return math.log(spent) - math.log(self.epsilon) if spent > 0 else -math.inf
 
@@ -81,16 +81,16 @@ class Target:
         *,
         setting: str = "noise",
     ) -> float:
-        """Return the least value of a setting whose phases meet the target.
+        """Returns the least value of a setting whose phases meet the target.
 
         Args:
-            phases: Returns the phases at a value; their ε falls with it.
-            start: A guess.
-            steepness: As of ``least_noise``.
+            phases: Function from a value to the phases; ε falls as the value rises.
+            start: Value with which the search starts.
+            steepness: As for ``least_noise``.
             setting: Name of the setting in an error.
 
         Raises:
-            AccountingError: no value meets it, or there are steps without noise.
+            AccountingError: no value meets the target, or steps have no noise.
         """
         _refuse_noiseless(phases(start))
 
@@ -104,7 +104,7 @@ class Target:
         return value
 
     def searchers(self) -> tuple[Accountant, ...]:
-        """Return the accountants of a search, the last one to confirm."""
+        """Returns the accountants of a search; the last one confirms the result."""
         return self.accountant.searchers(self.relation)
 
     def least_by(
@@ -114,11 +114,11 @@ class Target:
         start: float,
         steepness: float,
     ) -> float:
-        """Return the least value by one accountant, infinity if there is none."""
+        """Returns the least value by one accountant; infinity if no value is enough."""
         return least_noise(
             lambda x: relative_excess(self.spent(searcher, phases(x)), self.epsilon),
             start,
-            PRECISION,
+            SLOW_ROOT_TOLERANCE,
             steepness,
         )
 
@@ -127,11 +127,14 @@ class Target:
         find: Callable[[Accountant], Setting],
         spent: Callable[[Accountant, Setting], float],
     ) -> Setting:
-        """Return the setting of the first search that the last accountant confirms.
+        """Returns the first setting that the last accountant confirms.
+
+        All other accountants search first; if the last one confirms none of their
+        settings, it searches itself.
 
         Args:
-            find: Returns the setting by bounds of one of the accountant's searchers.
-            spent: Returns ε of a setting.
+            find: Function from an accountant to the setting that it finds.
+            spent: Function from an accountant and a setting to ε.
         """
         *others, last = self.searchers()
         for searcher in others:
@@ -142,7 +145,7 @@ class Target:
 
 
 def _refuse_noiseless(phases: Sequence[Phase]) -> None:
-    """Raise AccountingError of steps without noise, whose ε is infinite."""
+    """Raises AccountingError if steps have no noise: their ε is infinite."""
     for phase in phases:
         if phase.steps and not phase.noise_multiplier:
             raise AccountingError(

@@ -1,7 +1,7 @@
 """The trade-off curve: the largest true positive rate at each false positive rate.
 
-The positives are the members that an attack names, of all members (true) and of those
-that are none (false).
+The true positive rate is the share of the members that an attack calls members; the
+false positive rate is the share of the non-members that it calls members.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def trade_off(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> list[float]:
-    """Return the largest true positive rate at each false positive rate.
+    """Returns the largest true positive rate at each false positive rate.
 
     >>> rates = [0.001, 0.01, 0.1]
     >>> hits = trade_off(
@@ -62,16 +62,16 @@ def trade_off_intervals(
     accountant: str = "exact",
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> list[Interval]:
-    """Return the interval of the largest true positive rate at each rate.
+    """Returns the interval of the largest true positive rate at each rate.
 
-    The lower bound is that of a test; the upper one holds for every test.
+    Some test reaches the lower bound, and no test exceeds the upper bound.
 
     >>> [best] = trade_off_intervals([Phase(0.01, 1.1, 1000)], 0.1)
     >>> round(best.lower, 3), round(float(best), 3)
     (0.179, 0.179)
 
     Args:
-        phases: Completed phases; there may be none.
+        phases: Completed phases; the list may be empty.
         false_positive_rates: From 0 to 1; one number is a list of one.
         accountant: Name in ACCOUNTANTS, or "all" for the exact one.
         neighboring_relation: "add_or_remove_one" or "replace_one".
@@ -90,7 +90,7 @@ def trade_off_intervals(
 
 
 def checked_rates(values: Sequence[float] | float) -> Floats:
-    """Return false positive rates as an array, [F].
+    """Returns false positive rates as an array, [F].
 
     Raises:
         AccountingError: a rate is not from 0 to 1.

@@ -1,17 +1,17 @@
-"""Poisson batches that are cut to a largest size: accelerators want fixed shapes.
+"""Poisson batches that are cut to a maximum size, as accelerators need fixed shapes.
 
-A batch is drawn by Poisson sampling; of more than B records, B stay, chosen at random.
-``truncated_step`` bounds one step from above and from below; steps compose as they do
-without a cap.  At a cap some five standard deviations above the expected batch, next to
-nothing is lost.
+A batch is drawn by Poisson sampling.  If it has more than B records, B of them stay,
+chosen at random.  ``exact.truncated_poisson`` bounds one step from above and from
+below; steps compose as they do without a cap.  With a cap about five standard
+deviations above the expected batch size, ε hardly changes.
 
-Where the integrals cannot be trusted (less noise than 0.2), another bound holds: with
-Ψ = P(Binomial(N, q) > B), T steps differ from those without a cap with probability at
-most TΨ, whatever the data set, so that
+For a noise multiplier below 0.2 the integrals cannot be trusted, and another bound is
+used.  Let Ψ = P(Binomial(N, q) > B).  For every data set, the outputs of T steps with
+and without a cap differ with probability at most TΨ, so that
 
     |δ_B(ε) - δ(ε)| <= TΨ (1 + e^ε).
 
-Source: of the latter, Chua et al. (2024), "Scalable DP-SGD: Shuffling vs. Poisson
+Source of this bound: Chua et al. (2024), "Scalable DP-SGD: Shuffling vs. Poisson
 Subsampling", arXiv:2411.04205, on truncated batches.
 """
 
@@ -37,12 +37,12 @@ from dpsgd_explorer.accounting.core.root_finding import (
     relative_excess,
     unreachable,
 )
-from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
+from dpsgd_explorer.accounting.core.tolerances import MAX_EXPONENT, TOLERANCES
 from dpsgd_explorer.accounting.core.trade_off import largest_rates
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 from dpsgd_explorer.accounting.exact.accountant import ExactAccountant
 from dpsgd_explorer.accounting.exact.composition import Composition
-from dpsgd_explorer.accounting.exact.phases import LEAST_NOISE
+from dpsgd_explorer.accounting.exact.phases import MIN_NOISE
 from dpsgd_explorer.accounting.exact.pld_bounds import MAX_REFINEMENTS
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
@@ -56,11 +56,17 @@ from dpsgd_explorer.accounting.trade_off_curves import (
 )
 from dpsgd_explorer.errors import AccountingError
 
-GENEROUS = 1 + 1e-9  # by which a loss is raised until it pays for itself
-MOST_RECORDS = 10**12
-ROUNDS = 60
-REFINEMENTS = 1  # of discrete losses at each δ of a curve, which is a bound
-TOLERANCE = 1e-5  # relative, of the noise: each value may take milliseconds
+#: Largest number of records that is accepted, of a data set or a batch.
+MAX_RECORDS = 10**12
+#: Factor on ε in each round of the fixed-point iteration of ``_by_excess``: the slack
+#: lets the iteration end.
+EPSILON_GROWTH = 1 + 1e-9
+#: Rounds of this iteration, after which ε is considered unbounded.
+MAX_ROUNDS = 60
+#: Refinements of discretised PLDs at each δ of a trade-off curve, which is a bound.
+CURVE_REFINEMENTS = 1
+#: Relative tolerance of the noise multiplier: each evaluation may take milliseconds.
+NOISE_TOLERANCE = 1e-5
 
 
 def truncated_poisson_epsilon(
@@ -73,9 +79,9 @@ def truncated_poisson_epsilon(
     max_batch_size: int,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> Interval:
-    """Return the interval of ε of steps whose Poisson batches are cut.
+    """Returns the interval of ε of steps whose Poisson batches are cut.
 
-    Batches of 100 of 10,000 on average, and of 130 at most:
+    Batches of 100 of 10,000 records on average, and of 130 at most:
 
     >>> spent = truncated_poisson_epsilon(
     ...     sample_rate=0.01,
@@ -106,15 +112,15 @@ def truncated_poisson_epsilon(
     """
     run = Phase(sample_rate, noise_multiplier, steps)
     data = _sizes(sample_size, max_batch_size)
-    found = truncated_bounds(run, delta, *data, neighboring_relation)
-    if found.lower is not None:
-        return found
+    bounds = truncated_bounds(run, delta, *data, neighboring_relation)
+    if bounds.lower is not None:
+        return bounds
     step = TruncatedStep(run.sample_rate, run.noise_multiplier, *data)
     least = replace(run, sample_rate=step.least_rate)
     exact, relation = ExactAccountant(), NeighboringRelation.of(neighboring_relation)
     [uncut] = exact.bounds([least], [run.steps], delta, relation)
     assert uncut.lower is not None
-    return interval(min(uncut.lower, found.value), found.value)
+    return interval(min(uncut.lower, bounds.value), bounds.value)
 
 
 def truncated_poisson_noise_multiplier(
@@ -127,7 +133,7 @@ def truncated_poisson_noise_multiplier(
     max_batch_size: int,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> float:
-    """Return about the least noise with which steps on cut batches meet a target.
+    """Returns about the least noise with which steps on cut batches meet a target.
 
     >>> sigma = truncated_poisson_noise_multiplier(
     ...     target_epsilon=1.0,
@@ -150,8 +156,9 @@ def truncated_poisson_noise_multiplier(
         neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Returns:
-        A noise multiplier whose upper bound of ε is at most the target; within some
-        1e-5 of the least such, where lower and upper bound are close.
+        A noise multiplier whose upper bound on ε is at most the target.  Where lower
+        and upper bound are close, it is within about 1e-5 of the least such multiplier,
+        relative to it.
 
     Raises:
         AccountingError: an argument is outside its domain, or no noise reaches the
@@ -177,11 +184,11 @@ def truncated_poisson_noise_multiplier(
         except AccountingError:  # the cap is exceeded too often for so little noise
             return 1.0
 
-    floor = 2 * LEAST_NOISE  # below it another bound serves, which jumps
+    floor = 2 * MIN_NOISE  # ε jumps here: below it, the bound by TΨ is used
     if excess(floor) <= 0 < excess(math.nextafter(floor, 0.0)):
         return floor
     start = noise_guess(target, validation.sample_rate(sample_rate), steps, delta)
-    return least_noise(excess, start, TOLERANCE)
+    return least_noise(excess, start, NOISE_TOLERANCE)
 
 
 def truncated_poisson_trade_off(
@@ -194,9 +201,9 @@ def truncated_poisson_trade_off(
     max_batch_size: int,
     neighboring_relation: str = ADD_OR_REMOVE_ONE,
 ) -> list[Interval]:
-    """Return the interval of the largest true positive rate on cut batches, per rate.
+    """Returns the interval of the largest true positive rate on cut batches, per rate.
 
-    The lower bound is that of a test on the data of ``TruncatedStep.least_rate``.
+    A test reaches the lower bound on the data set of ``TruncatedStep.least_rate``.
 
     >>> [best] = truncated_poisson_trade_off(
     ...     sample_rate=0.01,
@@ -225,14 +232,14 @@ def truncated_poisson_trade_off(
     Source: as ``truncated_poisson_epsilon``.
     """
     run = Phase(sample_rate, noise_multiplier, steps)
-    alarms = checked_rates(false_positive_rates)
+    rates = checked_rates(false_positive_rates)
     data = _sizes(sample_size, max_batch_size)
-    terms = (*data, neighboring_relation, REFINEMENTS)
-    high = largest_rates(alarms, lambda x: truncated_bounds(run, x, *terms).value)
+    terms = (*data, neighboring_relation, CURVE_REFINEMENTS)
+    high = largest_rates(rates, lambda x: truncated_bounds(run, x, *terms).value)
     rate = run.sample_rate
     if data[1] < data[0] and run.noise_multiplier:
         rate = TruncatedStep(rate, run.noise_multiplier, *data).least_rate
-    least = alarms.tolist()
+    least = rates.tolist()
     if rate:
         uncut = replace(run, sample_rate=rate)
         tests = trade_off_intervals([uncut], least, "exact", neighboring_relation)
@@ -250,7 +257,7 @@ def truncated_bounds(
     neighboring_relation: str,
     refinements: int = MAX_REFINEMENTS,
 ) -> Interval:
-    """Return the interval of ε, whose lower bound is None where it takes extra work.
+    """Returns the interval of ε; its lower bound is None where it needs extra work.
 
     Raises:
         AccountingError: as ``truncated_poisson_epsilon``.
@@ -269,22 +276,22 @@ def truncated_bounds(
 
 
 def _sizes(sample_size: int, max_batch_size: int) -> tuple[int, int]:
-    """Return both sizes, checked."""
-    size = validation.whole("sample_size", sample_size, 1, MOST_RECORDS)
-    return size, validation.whole("max_batch_size", max_batch_size, 1, MOST_RECORDS)
+    """Returns both sizes, checked."""
+    size = validation.whole("sample_size", sample_size, 1, MAX_RECORDS)
+    return size, validation.whole("max_batch_size", max_batch_size, 1, MAX_RECORDS)
 
 
 def _composed(
     losses: Sequence[PrivacyLoss], steps: int, delta: float, refinements: int
 ) -> float:
-    """Return the upper bound of ε after ``steps`` steps, the largest direction's."""
+    """Returns the upper bound on ε of ``steps`` steps in the worst direction."""
 
     def single(epsilon: float) -> float:
         return max(float(x.deltas(np.array([epsilon]))[0]) for x in losses)
 
-    if (
-        steps * single(0.0) * (1 + TOLERANCES.closed_form) <= delta
-    ):  # total variation adds up
+    # Total variations add up at most: if their sum is within δ, then ε = 0.
+    variation = steps * single(0.0) * (1 + TOLERANCES.closed_form)
+    if variation <= delta:
         return 0.0
     if steps == 1:
         aim = delta / (1 + TOLERANCES.closed_form)
@@ -292,20 +299,20 @@ def _composed(
         return high and first_safe(lambda x: single(x) - aim, 0.0, high)
     counts = np.array([[float(steps)]])
     compositions = [Composition([loss], refinements) for loss in losses]
-    upper = [each.epsilons(counts, delta)[1][0] for each in compositions]
+    upper = [composition.epsilons(counts, delta)[1][0] for composition in compositions]
     return max(float(max(upper)), 0.0)
 
 
 def _by_excess(
     run: Phase, delta: float, size: int, cap: int, relation: NeighboringRelation
 ) -> Interval:
-    """Return the interval of ε by the probability that any batch is cut."""
+    """Returns the interval of ε by the probability that any batch is cut."""
     exact = ExactAccountant()
     excess = run.steps * binomial_tail(size, run.sample_rate, cap)
 
     def epsilon(loss: float, side: int) -> Interval:
-        """Return ε at the delta that is left, or that is added, at a loss."""
-        moved = delta - side * excess * (1 + math.exp(min(loss, LARGEST_EXPONENT)))
+        """Returns ε at δ less (side 1), or plus (side -1), TΨ (1 + e^loss)."""
+        moved = delta - side * excess * (1 + math.exp(min(loss, MAX_EXPONENT)))
         if moved <= 0:
             raise AccountingError(
                 f"max_batch_size must be larger for delta = {delta!r} and a noise "
@@ -318,10 +325,12 @@ def _by_excess(
         return exact.bounds([run], [run.steps], capped, relation)[0]
 
     upper = epsilon(0.0, 1).value
-    for _ in range(ROUNDS):  # rises to where the loss pays for itself
-        following = epsilon(upper * GENEROUS, 1).value
-        if following <= upper * GENEROUS:
-            upper = upper * GENEROUS
+    # ε is raised until it is an upper bound at the δ that TΨ (1 + e^ε) leaves.
+    for _ in range(MAX_ROUNDS):
+        raised = upper * EPSILON_GROWTH
+        following = epsilon(raised, 1).value
+        if following <= raised:
+            upper = raised
             break
         upper = following
     else:
@@ -330,6 +339,7 @@ def _by_excess(
             f"delta = {delta!r}, got {cap!r}. Raise max_batch_size.",
             field="max_batch_size",
         )
-    low = epsilon(upper, -1).lower  # more is added at a larger loss
+    # TΨ (1 + e^ε) rises with ε, so its value at the upper bound is the largest.
+    low = epsilon(upper, -1).lower
     assert low is not None
     return interval(low, upper)

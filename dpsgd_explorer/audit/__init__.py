@@ -1,8 +1,8 @@
 """Tests of a privacy promise from outside: attacks on models, and checks of receipts.
 
 `dpsgd_explorer.accounting.auditing` computes lower bounds on ε from the scores of
-canaries; `dpsgd_explorer.dp.canaries` adds the canaries to a run.  Nothing here loads
-torch.
+canaries; `dpsgd_explorer.dp.canaries` adds the canaries to a run.  This package does
+not import torch.
 """
 
 from dpsgd_explorer.audit.attacks.membership import (

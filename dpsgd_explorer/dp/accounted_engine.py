@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dpsgd_explorer.accounting import Odometer, Phase, Plan
-from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult, Unscored
+from dpsgd_explorer.accounting.auditing.audit import (
+    DEFAULT_CONFIDENCE,
+    AuditResult,
+    Unscored,
+)
 from dpsgd_explorer.accounting.poisson_sizes import are_of_one_size
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.dp.canaries.canaries import Canaries, unscored_reason
@@ -154,7 +158,7 @@ class AccountedEngine:
         return written
 
     def audit(
-        self, delta: float | None = None, confidence: float = CONFIDENCE
+        self, delta: float | None = None, confidence: float = DEFAULT_CONFIDENCE
     ) -> AuditResult:
         """Returns the lower bound on epsilon that the canaries prove.
 

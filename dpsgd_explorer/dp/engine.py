@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from torch.utils.data import default_collate
 
 from dpsgd_explorer.accounting import Plan
-from dpsgd_explorer.accounting.auditing.audit import CONFIDENCE, AuditResult
+from dpsgd_explorer.accounting.auditing.audit import DEFAULT_CONFIDENCE, AuditResult
 from dpsgd_explorer.accounting.core.validation import MAX_STEPS
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.schedules import Schedule
@@ -615,7 +615,7 @@ class Run:
         return self.engine.receipt()
 
     def audit(
-        self, delta: float | None = None, confidence: float = CONFIDENCE
+        self, delta: float | None = None, confidence: float = DEFAULT_CONFIDENCE
     ) -> AuditResult:
         """Returns the lower bound on epsilon that the canaries prove.
 

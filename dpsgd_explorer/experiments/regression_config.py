@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from dpsgd_explorer.accounting.core.validation import LEAST_DELTA
+from dpsgd_explorer.accounting.core.validation import MIN_DELTA
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.experiments.california_housing.descents import PreparedHousing
@@ -53,7 +53,7 @@ class RegressionConfig(RunConfig):
         group="Privacy",
         slider=False,
         help=f"Additive term of (ε, δ)-DP; below one over N = {housing.SIZE:,}.",
-        ge=LEAST_DELTA,
+        ge=MIN_DELTA,
         lt=1 / housing.SIZE,
     )
     target_epsilon: float | None = setting(

@@ -4,8 +4,8 @@ import pytest
 from scipy import stats
 
 from dpsgd_explorer.accounting.poisson_sizes import (
-    FALSE_ALARM,
-    UNLIKELY,
+    MAX_EQUAL_SIZES_ERROR,
+    MAX_TOTAL_ERROR,
     are_of_one_size,
     is_likely_total,
 )
@@ -17,7 +17,7 @@ def test_a_total_is_refused_no_more_often_than_it_says(rate):
     totals = range(10 * 200 + 1)
     refused = [x for x in totals if not is_likely_total(x, 10, **run)]
     assert refused
-    assert stats.binom(2000, rate).pmf(refused).sum() < FALSE_ALARM
+    assert stats.binom(2000, rate).pmf(refused).sum() < MAX_TOTAL_ERROR
 
 
 def test_ends_of_the_domain_have_one_total():
@@ -36,4 +36,4 @@ def test_equal_sizes_are_called_unlikely_no_more_often_than_it_says(rate):
     for batches in (80, 500):
         fewest = next(k for k in range(batches) if are_of_one_size(k, batches, **run))
         chance = sum(stats.binom(batches, law).sf(fewest - 1))  # a union bound
-        assert chance < UNLIKELY
+        assert chance < MAX_EQUAL_SIZES_ERROR

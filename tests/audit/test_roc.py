@@ -6,7 +6,7 @@ from scipy import stats
 
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
-from dpsgd_explorer.audit.attacks.roc import ERROR, Roc, interval
+from dpsgd_explorer.audit.attacks.roc import INTERVAL_ERROR, Roc, interval
 from dpsgd_explorer.errors import AccountingError, ConfigError
 
 SCORES = np.array([5.0, 4.0, 4.0, 3.0, 2.0, 1.0])
@@ -39,8 +39,8 @@ def test_errors_are_counted_at_every_threshold_and_ties_together():
 
 def test_an_interval_leaves_out_what_would_give_the_count_too_rarely():
     low, high = interval(3, 40)
-    assert stats.binom.sf(2, 40, low) == pytest.approx(ERROR / 2)
-    assert stats.binom.cdf(3, 40, high) == pytest.approx(ERROR / 2)
+    assert stats.binom.sf(2, 40, low) == pytest.approx(INTERVAL_ERROR / 2)
+    assert stats.binom.cdf(3, 40, high) == pytest.approx(INTERVAL_ERROR / 2)
     assert interval(0, 40)[0] == 0
     assert interval(40, 40)[1] == 1
 

@@ -8,5 +8,5 @@
 | ``f_dp_one_run_epsilon`` | a Gaussian mechanism | Mahloujifar et al. (2025) |
 | ``one_run_epsilon`` | nothing | Steinke et al. (2023) |
 
-``evidence`` writes scores and coins as text, from which the bounds follow again.
+``evidence`` writes scores and coins as text, so that anyone can recompute the bounds.
 """

@@ -36,21 +36,21 @@ from dpsgd_explorer.accounting.registry import ACCOUNTANTS
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.accounting.schedules import MAX_PHASES
 
-#: The method that decides; the others stand beside it.
+#: Name of the method whose bound is reported as ``epsilon_lower``.
 METHOD = "exact family"
-#: Of the canaries, in the bounds that count guesses.
+#: Shares of the canaries that are guessed, in the bounds that count right guesses.
 GUESSED_SHARES = (0.1, 0.5)
-CONFIDENCE = 0.95
-ROUNDED_DOWN = Context(prec=3, rounding=ROUND_FLOOR)
+DEFAULT_CONFIDENCE = 0.95
+FLOOR_CONTEXT = Context(prec=3, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
 class Unscored:
-    """Steps of a run that no canary of its audit went through.
+    """Steps of a run without a canary of the audit.
 
     Attributes:
         steps: Number of steps.
-        reason: Continues "3 steps …".
+        reason: End of a sentence that starts with "3 steps".
     """
 
     steps: int
@@ -64,17 +64,19 @@ class AuditResult:
     Attributes:
         epsilon_lower: Lower bound on ε, at ``confidence``; 0 where nothing is proven.
         epsilon_promised: ε of the accountant.
-        delta: δ of both.
-        confidence: Probability that the bound is below the true ε, at least.
+        delta: δ of both values of ε.
+        confidence: Least probability that the bound is below the true ε.
         canaries: Number of canaries.
-        steps: Number of steps that they went through.
+        steps: Number of steps with canaries.
         method: Name of the bound.
         others: {name: lower bound} of other methods, each at ``confidence``; empty
             before the first step.
-        neighboring_relation: How the canaries' two worlds differ.
-        too_few_canaries: Whether so few prove nothing, whatever their scores.
-        unscored: Steps of the run that are not among ``steps``.  They add to its ε, so
-            ``epsilon_lower`` holds of the whole run too; ``epsilon_promised`` does not.
+        neighboring_relation: Neighbouring relation of the canaries.
+        too_few_canaries: If True, this number of canaries proves nothing for any
+            scores.
+        unscored: Steps of the run that are not among ``steps``.  They only add to ε, so
+            ``epsilon_lower`` also holds for the whole run; ``epsilon_promised`` covers
+            ``steps`` alone.
     """
 
     epsilon_lower: float
@@ -90,7 +92,7 @@ class AuditResult:
     unscored: tuple[Unscored, ...] = ()
 
     def __str__(self) -> str:
-        """Say what was proven, of how many steps, and what was promised."""
+        """Returns sentences on the proven ε, the number of steps and the promised ε."""
         left_out = ", ".join(f"{x.steps} steps {x.reason}" for x in self.unscored)
         return self._proven() + (f" Not scored: {left_out}." if left_out else "")
 
@@ -98,11 +100,11 @@ class AuditResult:
         share = f"{100 * self.confidence:.10g} %"
         of_steps = f"the {self.steps} steps done"
         if not self.steps:
-            made = "had canaries" if self.unscored else "was done"
-            return f"Nothing is proven: no step {made}."
+            verb = "had canaries" if self.unscored else "was done"
+            return f"Nothing is proven: no step {verb}."
         promise = f"Promised: {round_up(self.epsilon_promised)}."
         if self.epsilon_lower:
-            least = ROUNDED_DOWN.create_decimal_from_float(self.epsilon_lower)
+            least = FLOOR_CONTEXT.create_decimal_from_float(self.epsilon_lower)
             return (
                 f"ε of {of_steps} is {least} or more, at {share} confidence and "
                 f"δ = {self.delta:g}, by {self.canaries} canaries. {promise}"
@@ -119,10 +121,10 @@ class AuditResult:
 
     @property
     def exceeds_promise(self) -> bool:
-        """Whether more was proven than promised.
+        """If True, a larger ε was proven than promised.
 
-        The canaries are the worst case itself, so an honest run gives this with
-        probability up to 1 - ``confidence``.
+        The canaries are the worst case, so this happens for an honest run with a
+        probability of up to 1 - ``confidence``.
         """
         return self.epsilon_lower > self.epsilon_promised
 
@@ -131,23 +133,23 @@ def audit(
     scores: Scores,
     phases: Sequence[Phase],
     delta: float,
-    confidence: float = CONFIDENCE,
+    confidence: float = DEFAULT_CONFIDENCE,
     *,
     promised: Sequence[Phase] | None = None,
     relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     unscored: Sequence[Unscored] = (),
     plans: Sequence[PlanScores] = (),
 ) -> AuditResult:
-    """Return what canaries prove about the steps that they went through.
+    """Returns lower bounds on ε of the steps with canaries.
 
     Args:
         scores: Log-likelihood ratios over all steps.
         phases: The steps, with the noise along a canary's coordinate.
         delta: δ, above 0 and below 1.
         confidence: Above 0 and below 1.
-        promised: The steps as the accountant counts them, if something else is
-            released besides; as ``phases`` if not given.
-        relation: How the canaries' two worlds differ.
+        promised: The steps as the accountant counts them, if the run releases something
+            else too, such as counts; None means ``phases``.
+        relation: Neighbouring relation of the canaries.
         unscored: Steps of the run that are not among ``phases``.
         plans: Scores and steps of each plan, where the run's plan changed.
 
@@ -164,8 +166,8 @@ def audit(
         error = 1 - confidence
         whole = PlanScores(scores, done)
         bounds = _bounds(whole, thresholds, plans, delta, error, relation)
-        alone = whole_error(error, plans)
-        too_few = not (bounds[METHOD] or can_prove(scores, thresholds, alone))
+        run_error = whole_error(error, plans)
+        too_few = not (bounds[METHOD] or can_prove(scores, thresholds, run_error))
     return AuditResult(
         epsilon_lower=bounds.pop(METHOD, 0.0),
         epsilon_promised=_promise(promised or done, delta, relation),
@@ -189,7 +191,7 @@ def _bounds(
     error: float,
     relation: NeighboringRelation,
 ) -> dict[str, float]:
-    """Return {method: lower bound on ε}."""
+    """Returns {method: lower bound on ε}."""
     scores = whole.scores
     count = len(scores.members) + len(scores.others)
     guessed = [math.floor(share * count) for share in GUESSED_SHARES]
@@ -205,7 +207,7 @@ def _bounds(
 def _promise(
     phases: Sequence[Phase], delta: float, relation: NeighboringRelation
 ) -> float:
-    """Return ε of the steps by the exact accountant, rounded up."""
+    """Returns ε of the steps by the exact accountant, rounded up."""
     run = grouped(phases, MAX_PHASES, min) if phases else []
     steps = sum(phase.steps for phase in run)
     if not steps:

@@ -1,11 +1,13 @@
-"""A lower bound on ε of a run whose plan changed: each plan is tested by itself too.
+"""A lower bound on ε of a run whose plan changed: each plan is also tested alone.
 
-One factor of the noise for the whole run hides a plan that has its own: where noise is
-missing, the scores of that plan's steps fall, of members and of others alike, below
-thresholds that were laid for all steps.  So a fifth of the error goes to the plans,
-each with a factor of its own, and the rest to the whole run as it is.  Refuted factors
-hold together, and the exact composition of the plans, each with its least refuted
-factor, is proven.  Plans of which nothing is refuted count as if they released nothing.
+A test with one noise factor for the whole run can miss a single plan without noise.
+Without noise, the scores of the plan's steps fall, both of members and of others, below
+thresholds that were chosen for all steps.  So a fifth of the error goes to tests of the
+plans, each with a separate noise factor, and the rest to the test of the whole run.
+
+All tests hold together up to the error.  The exact composition of the plans, each with
+its least refuted factor, is therefore a proven lower bound.  A plan without a refuted
+factor counts as if it released nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import NamedTuple
 
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
 from dpsgd_explorer.accounting.auditing.exact_family import (
-    MOST_GROUPS,
+    MAX_GROUPS,
     exact_family_epsilon,
     least_epsilon,
     refuted_factor,
@@ -27,18 +29,18 @@ from dpsgd_explorer.accounting.auditing.noise_groups import grouped
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.core.phase import Phase
 
-#: Plans that are tested by themselves; those after the last of them join it.
-MOST_PLANS = 8
-#: Of the error, for the run as a whole where there are several plans.
-WHOLE_SHARE = 0.8
+#: Number of plans that are tested separately; further plans are merged into the last.
+MAX_PLANS = 8
+#: Share of the error for the test of the whole run, if there are several plans.
+WHOLE_RUN_SHARE = 0.8
 
 
 class PlanScores(NamedTuple):
-    """What the canaries saw of one plan.
+    """Scores of the canaries over the steps of one plan.
 
     Attributes:
-        scores: Log-likelihood ratios over its steps.
-        phases: Its steps, with the noise that was promised.
+        scores: Log-likelihood ratios over the steps.
+        phases: The steps, with the promised noise.
     """
 
     scores: Scores
@@ -46,8 +48,8 @@ class PlanScores(NamedTuple):
 
 
 def whole_error(error: float, plans: Sequence[PlanScores]) -> float:
-    """Return the share of the error for the run as a whole."""
-    return error * WHOLE_SHARE if len(plans) > 1 else error
+    """Returns the error probability for the test of the whole run."""
+    return error * WHOLE_RUN_SHARE if len(plans) > 1 else error
 
 
 def changed_run_epsilon(
@@ -58,15 +60,17 @@ def changed_run_epsilon(
     error: float,
     relation: NeighboringRelation,
 ) -> float:
-    """Return a lower bound on the ε of a run of one plan or several.
+    """Returns a lower bound on the ε of a run of one plan or several.
 
     Args:
-        whole: The run; its scores are the sums of those of the plans.
+        whole: Scores and steps of the whole run; a score is the sum of the plans'
+            scores.
         thresholds: For the whole run, chosen before the scores were seen.
-        plans: Its plans; with one or none, the whole run takes all of the error.
+        plans: Scores and steps of each plan.  With fewer than two plans, the whole run
+            takes all of the error.
         delta: δ, above 0.
         error: Probability that the bound is above the true ε.
-        relation: How the canaries' two worlds differ.
+        relation: Neighbouring relation of the canaries.
     """
     proven = exact_family_epsilon(
         whole.scores,
@@ -78,14 +82,14 @@ def changed_run_epsilon(
     )
     if len(plans) < 2:
         return proven
-    alone = error * (1 - WHOLE_SHARE) / len(plans)
+    plan_error = error * (1 - WHOLE_RUN_SHARE) / len(plans)
     refuted: list[Phase] = []
     for scores, phases in plans:
-        laid = usual_thresholds(phases, relation)
-        factor = refuted_factor(scores, laid, phases, alone, relation)
+        plan_thresholds = usual_thresholds(phases, relation)
+        factor = refuted_factor(scores, plan_thresholds, phases, plan_error, relation)
         if factor < math.inf:
             refuted += [
                 replace(phase, noise_multiplier=factor * phase.noise_multiplier)
-                for phase in grouped(phases, MOST_GROUPS, max)
+                for phase in grouped(phases, MAX_GROUPS, max)
             ]
     return max(proven, least_epsilon(refuted, delta, relation) if refuted else 0.0)

@@ -1,7 +1,7 @@
-"""Errors of a guesser, and the most that they may be in the long run.
+"""Error counts of a guesser, and upper bounds on its error rates.
 
-A canary is a record that joined the training by a fair coin; a guess says from its
-score whether it did.
+A canary is a record that joined the training by a fair coin.  The guesser decides from
+the canary's score whether it joined.
 
 Source: Clopper and Pearson (1934), Biometrika 26(4).
 """
@@ -18,11 +18,11 @@ from dpsgd_explorer.accounting.core.intervals import Floats
 
 
 class Scores(NamedTuple):
-    """What the guesser sees.
+    """Scores of the canaries, on which the guesses are based.
 
     Attributes:
         members: Scores of the canaries that joined, [M1]; larger: more like a member.
-        others: Scores of those that did not, [M0].
+        others: Scores of the canaries that did not join, [M0].
     """
 
     members: Floats
@@ -30,7 +30,7 @@ class Scores(NamedTuple):
 
     @classmethod
     def of(cls, scores: Floats, joined: np.typing.NDArray[np.bool_]) -> Scores:
-        """Split the scores, [M], by the coins, [M].
+        """Splits the scores, [M], by the coins, [M].
 
         Raises:
             AccountingError: a score is not a number.
@@ -41,7 +41,7 @@ class Scores(NamedTuple):
         return cls(values[joined], values[~joined])
 
     def split(self, share: float) -> tuple[Scores, Scores]:
-        """Return about this share of the canaries, and the rest."""
+        """Returns two parts: about this share of the canaries, and the rest."""
         members = round(share * len(self.members))
         others = round(share * len(self.others))
         return (
@@ -50,7 +50,7 @@ class Scores(NamedTuple):
         )
 
     def errors(self, threshold: float) -> ErrorCounts:
-        """Return the errors of the guess "joined" for all scores above a threshold."""
+        """Returns the errors of the guess "joined" for all scores above a threshold."""
         return ErrorCounts(
             int(np.count_nonzero(self.others > threshold)),
             len(self.others),
@@ -74,11 +74,11 @@ class ErrorCounts(NamedTuple):
     false_negatives: int
     members: int
 
-    def at_most(self, error: float) -> tuple[float, float]:
-        """Return bounds on both rates, that hold together but for an error probability.
+    def rate_bounds(self, error: float) -> tuple[float, float]:
+        """Returns upper bounds on the false positive and the false negative rate.
 
         Args:
-            error: Probability that a rate is above its bound; half for each.
+            error: Probability that a rate is above its bound; each gets half of it.
         """
         return (
             largest_rate(self.false_positives, self.others, error / 2),
@@ -87,9 +87,10 @@ class ErrorCounts(NamedTuple):
 
 
 def largest_rate(count: int, trials: int, error: float) -> float:
-    """Return the largest success probability that explains so few successes.
+    """Returns the Clopper-Pearson upper bound on a success probability.
 
-    A larger one gives ``count`` or fewer successes with probability below ``error``.
+    A larger probability gives ``count`` or fewer successes with probability below
+    ``error``.
 
     Args:
         count: Successes.

@@ -1,4 +1,4 @@
-"""The scores and coins of an audit as text, from which its bounds follow again."""
+"""The scores and coins of an audit as text, so that its bounds can be recomputed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from dpsgd_explorer.accounting.auditing.error_rates import Scores
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.intervals import Floats
 
-#: Scores are stored as these: little-endian, whatever the machine.
-STORED = np.dtype("<f4")
-#: Larger ones count as this, which float32 holds with room for rounding.
-MOST_SCORE = 1e38
+#: Type of stored scores: little-endian float32 on every machine.
+SCORE_TYPE = np.dtype("<f4")
+#: Largest size of a stored score: float32 holds it, with room for rounding.
+MAX_SCORE = 1e38
 
 
 class Evidence(NamedTuple):
-    """What the canaries of a run leave, in their order.
+    """Scores and coins of the canaries of a run, in the order of the canaries.
 
     Attributes:
         values: Scores of each plan of the run, float64 [P, m], all float32 numbers.
-        joined: Coins, bool [m]: who was a member.
+        joined: Coins, bool [m]: True for a canary that joined the training.
     """
 
     values: Floats
@@ -32,22 +32,22 @@ class Evidence(NamedTuple):
 
     @classmethod
     def rounded(cls, values: Floats, joined: npt.NDArray[np.bool_]) -> Evidence:
-        """Round each score to float32, a member's down and any other's up.
+        """Rounds each score to float32: scores of members down, all others up.
 
-        A test of fixed threshold therefore counts no right guess more than before.
+        Rounding therefore never adds a right guess to a test with a fixed threshold.
 
         Shapes: values [P, m], or [m] of one plan; joined [m].
         """
-        exact = np.clip(np.atleast_2d(values), -MOST_SCORE, MOST_SCORE)
-        near = exact.astype(STORED)
-        too_strong = np.where(joined, near > exact, near < exact)
-        away = np.where(joined, -np.inf, np.inf).astype(STORED)
-        weaker = np.where(too_strong, np.nextafter(near, away), near)
+        exact = np.clip(np.atleast_2d(values), -MAX_SCORE, MAX_SCORE)
+        rounded = exact.astype(SCORE_TYPE)
+        is_stronger = np.where(joined, rounded > exact, rounded < exact)
+        away = np.where(joined, -np.inf, np.inf).astype(SCORE_TYPE)
+        weaker = np.where(is_stronger, np.nextafter(rounded, away), rounded)
         return cls(weaker.astype(np.float64), joined)
 
     @property
     def scores(self) -> Scores:
-        """Their sums over the plans, members apart from others.
+        """Scores summed over the plans, split into members and others.
 
         Raises:
             AccountingError: a score is not a number.
@@ -56,13 +56,13 @@ class Evidence(NamedTuple):
 
     @property
     def plan_scores(self) -> list[Scores]:
-        """Those of each plan, members apart from others."""
+        """Scores of each plan, split into members and others."""
         return [Scores.of(values, self.joined) for values in self.values]
 
     def as_data(self) -> dict[str, str]:
-        """Return base64 texts: scores as little-endian float32, coins as bits."""
+        """Returns base64 texts: scores as little-endian float32, coins as bits."""
         return {
-            "scores": _text(self.values.astype(STORED).tobytes()),
+            "scores": _text(self.values.astype(SCORE_TYPE).tobytes()),
             "joined": _text(np.packbits(self.joined).tobytes()),
         }
 
@@ -70,23 +70,24 @@ class Evidence(NamedTuple):
     def from_data(
         cls, scores: str, joined: str, canaries: int, plans: int = 1
     ) -> Evidence:
-        """Read the texts of ``as_data``.
+        """Reads the texts of ``as_data``.
 
         Args:
-            scores: As written.
-            joined: As written.
-            canaries: Their number, m.
-            plans: Number of plans, P.
+            scores: Text of the scores.
+            joined: Text of the coins.
+            canaries: Number m of canaries.
+            plans: Number P of plans.
 
         Raises:
-            AccountingError: a text is damaged, or not of so many canaries and plans.
+            AccountingError: a text is damaged, or has another number of canaries or
+                plans.
         """
-        values = _bytes("scores", scores, plans * canaries * STORED.itemsize)
+        values = _bytes("scores", scores, plans * canaries * SCORE_TYPE.itemsize)
         coins = _bytes("joined", joined, -(-canaries // 8))
         bits = np.unpackbits(np.frombuffer(coins, dtype=np.uint8))
         if bits[canaries:].any():
             validation.refuse("joined", "0 beyond the last canary", joined[-4:])
-        floats = np.frombuffer(values, dtype=STORED).astype(np.float64)
+        floats = np.frombuffer(values, dtype=SCORE_TYPE).astype(np.float64)
         if not np.isfinite(floats).all():
             validation.refuse("scores", "finite", floats[~np.isfinite(floats)][0])
         return cls(floats.reshape(plans, canaries), bits[:canaries].astype(np.bool_))

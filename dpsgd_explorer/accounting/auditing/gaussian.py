@@ -21,34 +21,33 @@ from dpsgd_explorer.accounting.core.gaussian import epsilon_of_mu
 def gaussian_dp_epsilon(
     scores: Scores, thresholds: Sequence[float], delta: float, error: float
 ) -> float:
-    """Return a lower bound on the ε of a Gaussian mechanism.
+    """Returns a lower bound on the ε of a Gaussian mechanism.
 
-    At a threshold, μ is at least Φ⁻¹(1 - FPR) - Φ⁻¹(FNR), the rates bounded above.
+    At a threshold, μ is at least Φ⁻¹(1 - FPR) - Φ⁻¹(FNR), with upper bounds as rates.
 
     Args:
-        scores: Of the canaries.
-        thresholds: Chosen before the scores were seen; each takes its share of
-            ``error``.
+        scores: Scores of the canaries.
+        thresholds: Chosen before the scores were seen; ``error`` is split over them.
         delta: δ, above 0.
         error: Probability that the bound is above the true ε.
     """
     delta = validation.delta(delta)
     share = validation.share("error", error) / len(thresholds)
-    rates = [scores.errors(one).at_most(share) for one in thresholds]
+    rates = [scores.errors(x).rate_bounds(share) for x in thresholds]
     mu = max(-float(scipy.special.ndtri(p) + scipy.special.ndtri(n)) for p, n in rates)
     return epsilon_of_mu(delta, mu) if mu > 0 else 0.0
 
 
 def gaussian_pair_epsilon(scores: Scores, delta: float, error: float) -> float:
-    """Return the ε of the pair of Gaussians that fits the scores, less its error.
+    """Returns ε of the pair of Gaussians that fits the scores, less a standard error.
 
-    An approximation: the scores must be normal with one variance.  Its standard error
-    is that of a difference of means over a pooled deviation,
+    An approximation: the scores must be normal with equal variances.  μ is the
+    difference of the means over the pooled standard deviation; its standard error is
 
         sqrt(1 / M1 + 1 / M0 + μ² / (2 (M1 + M0 - 2))).
 
     Args:
-        scores: Of the canaries.
+        scores: Scores of the canaries.
         delta: δ, above 0.
         error: Probability that the bound is above the true ε.
     """

@@ -1,7 +1,8 @@
-"""Fewer phases in place of many: steps of about equal noise count as one setting.
+"""Groups of phases: steps with about equal noise count as one phase.
 
-Each phase is an evaluation of its own; an audit evaluates the family dozens of times.
-With the least noise of each group the run's δ is bounded above, with the most below.
+The accountant evaluates each phase separately, and an audit evaluates the run dozens of
+times.  With the smallest noise of each group, δ of the run is bounded from above; with
+the largest noise, from below.
 """
 
 from __future__ import annotations
@@ -10,27 +11,28 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from dpsgd_explorer.accounting.core.phase import Phase, different
+from dpsgd_explorer.accounting.core.phase import Phase, count_settings
 
 
 def grouped(
     phases: Sequence[Phase], most: int, noise: Callable[[Iterable[float]], float]
 ) -> list[Phase]:
-    """Return the steps with at most ``most`` noise multipliers per sample rate.
+    """Returns the steps with at most ``most`` noise multipliers per sample rate.
 
     Args:
-        phases: With noise, at least one.
-        most: Phases with so few different settings are returned as they are.
-        noise: ``min`` or ``max``: of those in a group.
+        phases: Phases with noise, at least one.
+        most: Largest number of groups per sample rate.  Phases with at most this
+            number of different settings are returned unchanged.
+        noise: ``min`` or ``max``: picks the noise multiplier of a group.
     """
-    if different(phases) <= most:
+    if count_settings(phases) <= most:
         return list(phases)
     logs = [math.log(phase.noise_multiplier) for phase in phases]
     least, width = min(logs), max(logs) - min(logs)
     groups = defaultdict(list)
     for phase, log in zip(phases, logs, strict=True):
-        place = min(int((log - least) / width * most), most - 1) if width else 0
-        groups[phase.sample_rate, place].append(phase)
+        index = min(int((log - least) / width * most), most - 1) if width else 0
+        groups[phase.sample_rate, index].append(phase)
     return [
         Phase(
             rate,

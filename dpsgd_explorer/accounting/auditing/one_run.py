@@ -1,9 +1,9 @@
-"""Lower bounds on ε from one run, whatever the canaries do to each other.
+"""Lower bounds on ε from one run, even if the canaries influence each other's scores.
 
-Of m canaries, each a member by a fair coin, r are guessed and v guesses are right.  If
-the run were (ε, δ)-private, then v would hardly be larger than a binomial number with
-success probability e^ε / (1 + e^ε); under f-DP, than a recursion over the trade-off
-curve says.
+Each of m canaries is a member by a fair coin.  Membership is guessed for r of them, and
+v guesses are right.  If the run is (ε, δ)-private, then v is hardly larger than a
+binomial number of r trials with success probability e^ε / (1 + e^ε).  If it is f-DP, a
+recursion over the trade-off curve bounds v.
 
 Sources: Steinke, Nasr and Jagielski (2023), arXiv:2305.08846, Theorem 5.2; Mahloujifar,
 Melis and Chaudhuri (2024), arXiv:2410.22235, Algorithm 1.
@@ -21,12 +21,12 @@ import scipy
 
 from dpsgd_explorer.accounting.auditing.error_rates import Scores
 from dpsgd_explorer.accounting.core import validation
-from dpsgd_explorer.accounting.core.binomial import at_least
+from dpsgd_explorer.accounting.core.binomial import probability_at_least
 from dpsgd_explorer.accounting.core.gaussian import epsilon_of_mu
 
-#: Largest values that are tried.
-MOST_EPSILON = 100.0
-MOST_MU = 100.0
+#: Largest ε and μ that are tested.
+MAX_EPSILON, MAX_MU = 100.0, 100.0
+#: Bisection steps: the result is lower by at most 2^-26 of the largest value.
 HALVINGS = 26
 NORMAL = NormalDist()
 
@@ -35,9 +35,9 @@ class Guesses(NamedTuple):
     """Guesses about some of the canaries.
 
     Attributes:
-        canaries: m, of whom some are not guessed.
-        made: r.
-        right: v.
+        canaries: Number m of canaries.
+        made: Number r of guesses.
+        right: Number v of right guesses.
     """
 
     canaries: int
@@ -46,13 +46,13 @@ class Guesses(NamedTuple):
 
 
 def guesses(scores: Scores, count: int) -> Guesses:
-    """Guess that the highest scores are members', and that the lowest are not.
+    """Guesses that canaries with the highest scores are members, and the lowest not.
 
-    Ties are broken by order, members last, which can only lose guesses.
+    Ties are broken against the guesser, so they never add a right guess.
 
     Args:
-        scores: Of the canaries.
-        count: Guesses to make, half at either end; all canaries at most.
+        scores: Scores of the canaries.
+        count: Number of guesses, half of them at either end; at most all canaries.
     """
     values = np.concatenate([scores.members, scores.others])
     joined = np.arange(len(values)) < len(scores.members)
@@ -67,12 +67,12 @@ def guesses(scores: Scores, count: int) -> Guesses:
 def one_run_epsilon(
     scores: Scores, counts: Sequence[int], delta: float, error: float
 ) -> float:
-    """Return a lower bound on ε that assumes nothing about the mechanism.
+    """Returns a lower bound on ε that assumes nothing about the mechanism.
 
     Args:
-        scores: Of the canaries.
-        counts: Numbers of guesses, chosen before the scores were seen; each takes its
-            share of ``error``.
+        scores: Scores of the canaries.
+        counts: Numbers of guesses, chosen before the scores were seen; ``error`` is
+            split over them.
         delta: δ, at least 0 and below 1.
         error: Probability that the bound is above the true ε.
     """
@@ -82,35 +82,35 @@ def one_run_epsilon(
 
 
 def refuted_epsilon(made: Guesses, delta: float, error: float) -> float:
-    """Return the largest ε that so many right guesses refute; 0 if they refute none."""
+    """Returns the largest ε that the right guesses refute; 0 if they refute no ε."""
     return _largest_refuted(
-        lambda epsilon: _refutes(made, epsilon, delta, error), MOST_EPSILON
+        lambda epsilon: _refutes(made, epsilon, delta, error), MAX_EPSILON
     )
 
 
 def _refutes(made: Guesses, epsilon: float, delta: float, error: float) -> bool:
-    """Whether so many right guesses are too improbable under (ε, δ).
+    """Returns True if the number of right guesses is too improbable under (ε, δ).
 
-    The probability is that at δ = 0 and more, so the former alone may decide.
+    The probability is smallest at δ = 0: if it exceeds the error there, that decides.
     """
     rate = scipy.special.expit(epsilon)
-    beta = float(at_least(made.right, made.made, rate))
+    beta = float(probability_at_least(made.right, made.made, rate))
     if made.right == 0 or beta > error:
         return False
     gaps = np.arange(1, made.right + 1)
-    more = (at_least(made.right - gaps, made.made, rate) - beta) / gaps
+    more = (probability_at_least(made.right - gaps, made.made, rate) - beta) / gaps
     return beta + 2 * made.canaries * delta * float(more.max()) <= error
 
 
 def f_dp_one_run_epsilon(
     scores: Scores, counts: Sequence[int], delta: float, error: float
 ) -> float:
-    """Return a lower bound on the ε of a Gaussian mechanism.
+    """Returns a lower bound on the ε of a Gaussian mechanism.
 
     Args:
-        scores: Of the canaries.
-        counts: Numbers of guesses, chosen before the scores were seen; each takes its
-            share of ``error``.
+        scores: Scores of the canaries.
+        counts: Numbers of guesses, chosen before the scores were seen; ``error`` is
+            split over them.
         delta: δ, above 0.
         error: Probability that the bound is above the true ε.
     """
@@ -121,15 +121,15 @@ def f_dp_one_run_epsilon(
 
 
 def refuted_mu(made: Guesses, error: float) -> float:
-    """Return the largest μ that so many right guesses refute; 0 if they refute none."""
-    return _largest_refuted(lambda mu: _refutes_mu(made, mu, error), MOST_MU)
+    """Returns the largest μ that the right guesses refute; 0 if they refute no μ."""
+    return _largest_refuted(lambda mu: _refutes_mu(made, mu, error), MAX_MU)
 
 
 def _refutes_mu(made: Guesses, mu: float, error: float) -> bool:
-    """Whether so many right guesses are too many for the trade-off curve of μ.
+    """Returns True if too many guesses are right for the trade-off curve of μ.
 
     ``right`` and ``wrong`` are the least shares of the canaries that are guessed right
-    and wrong where i guesses or more are right.
+    and wrong when i guesses or more are right.
     """
     if made.made == 0:
         return False
@@ -145,14 +145,14 @@ def _refutes_mu(made: Guesses, mu: float, error: float) -> bool:
 
 
 def _false_share(true_share: float, mu: float) -> float:
-    """Return the least false positive rate at a true positive rate, for μ."""
+    """Returns the least false positive rate at a true positive rate, for μ."""
     if not 0 < true_share < 1:
         return float(true_share >= 1)
     return NORMAL.cdf(NORMAL.inv_cdf(true_share) - mu)
 
 
 def _largest_refuted(is_refuted: Callable[[float], bool], most: float) -> float:
-    """Return the largest refuted value from 0 on; 0 if none is."""
+    """Returns the largest refuted value from 0 on; 0 if no value is refuted."""
     if not is_refuted(0.0):
         return 0.0
     low, high = 0.0, most

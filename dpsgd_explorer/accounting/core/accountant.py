@@ -1,6 +1,6 @@
 """The interface of an accountant, which bounds the privacy loss of phases.
 
-Many answers are split into parts, which bounds the memory that they take.
+A large number of answers is computed in parts, which bounds the memory.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Accountant(ABC):
 
     @abstractmethod
     def _epsilons(self, run: StepCounts, delta: float) -> Floats:
-        """Return ε at delta of each row, [S]."""
+        """Returns ε at delta of each row, [S]."""
 
     @abstractmethod
     def _delta(self, run: StepCounts, epsilon: float) -> float:
-        """Return δ at epsilon of the only row."""
+        """Returns δ at epsilon of the only row."""
 
     def epsilons(
         self,
@@ -65,7 +65,7 @@ class Accountant(ABC):
         delta: float,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> Floats:
-        """Return epsilon after each number of steps.
+        """Returns epsilon after each number of steps.
 
         Shapes: steps [S] -> [S].
 
@@ -88,13 +88,14 @@ class Accountant(ABC):
         steps: npt.ArrayLike,
         relation: NeighboringRelation,
     ) -> StepCounts:
-        """Return the steps of each phase."""
+        """Returns the steps of each phase."""
         return StepCounts.along(phases, validation.step_counts(steps), relation)
 
     def searchers(self, relation: NeighboringRelation) -> tuple[Accountant, ...]:
-        """Return accountants for searches, the quickest first, the last one to confirm.
+        """Returns the accountants of a search, the fastest first.
 
-        The last one's ε is an upper bound; that of the others may be too small.
+        ε of the last accountant is an upper bound, and confirms the result of the
+        search; ε of the others may be too small.
         """
         return (self,)
 
@@ -104,7 +105,7 @@ class Accountant(ABC):
         epsilon: float,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> float:
-        """Return the delta of all phases at this epsilon >= 0; 1 without noise."""
+        """Returns the delta of all phases at this epsilon >= 0; 1 without noise."""
         loss = validation.epsilon(epsilon)
         return self._delta(StepCounts.whole(phases, relation), loss)
 
@@ -115,13 +116,13 @@ class Accountant(ABC):
         delta: float,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
-        """Return the interval of ε after each number of steps, as ``epsilons``."""
+        """Returns the interval of ε after each number of steps, as ``epsilons``."""
         run, target = self._checked(phases, steps, relation), validation.delta(delta)
         parts = run.split(self.max_rows)
         return [x for part in parts for x in self._intervals(part, target)]
 
     def _intervals(self, run: StepCounts, delta: float) -> list[Interval]:
-        """Return the interval of ε at delta of each row."""
+        """Returns the interval of ε at delta of each row."""
         values = self._epsilons(run, delta).tolist()
         return [Interval.one_sided(value, self.status) for value in values]
 
@@ -131,7 +132,7 @@ class Accountant(ABC):
         epsilons: Sequence[float],
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
-        """Return the interval of δ of all phases at each ε >= 0, as ``delta``."""
+        """Returns the interval of δ of all phases at each ε >= 0, as ``delta``."""
         values = [self.delta(phases, epsilon, relation) for epsilon in epsilons]
         return [Interval.one_sided(value, self.status) for value in values]
 
@@ -141,7 +142,7 @@ class Accountant(ABC):
         false_positive_rates: Floats,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
-        """Return the interval of the largest true positive rate at each rate; [F]."""
+        """Returns the interval of the largest true positive rate at each rate; [F]."""
         total = [sum(phase.steps for phase in phases)]
 
         def epsilon(delta: float) -> float:
@@ -152,8 +153,8 @@ class Accountant(ABC):
         return [Interval.one_sided(rate, status) for rate in rates]
 
     def why_not(self, phases: Sequence[Phase]) -> str:
-        """Return the reason why it does not apply to the phases, "" where it does.
+        """Returns the reason why the accountant does not apply to the phases, or "".
 
-        Where there is a reason, ``epsilons`` and ``delta`` raise AccountingError.
+        If there is a reason, ``epsilons`` and ``delta`` raise AccountingError.
         """
         return ""

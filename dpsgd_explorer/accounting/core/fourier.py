@@ -11,23 +11,31 @@ from dpsgd_explorer.accounting.core.accountant import Floats
 
 Complexes = npt.NDArray[np.complex128]
 
-NEGLIGIBLE = 62.0  # weights below e^-62 = 1e-27 of the largest one are left out
-SPLIT = 32  # frequencies from which a power is a product of two shorter ones
-NEAR_ZERO = 0.5  # size of 1 + z below which 1 + z itself has more digits than |z|²
-WIDEST_BLOCK = 64  # terms of a sum whose exponentials differ by a factor of e at most
-TINY = 1e-316  # of a sum whose terms may have lost digits
-LEAST_SIZE = 1e-17  # below the round-off of 1 + z: no size is less
+#: Weights below e^-62 = 1e-27 of the largest weight are left out.
+MAX_LOG_DROP = 62.0
+#: Largest number of frequencies for which powers are no products of two powers.
+MAX_UNSPLIT_COUNT = 32
+#: |1 + z| below which its logarithm is computed from |1 + z| itself, which then has
+#: more digits than |1 + z|² - 1.
+MIN_LOG1P_SIZE = 0.5
+#: Largest number of terms of a block in ``log_moments``.
+MAX_BLOCK_TERMS = 64
+#: Added to a positive sum: its smallest terms may have lost digits as subnormal floats.
+SUBNORMAL_ERROR = 1e-316
+#: Smallest |1 + z| of a logarithm, below the round-off of 1 + z.
+MIN_SIZE = 1e-17
 
 
 def transform_excess(shares: Floats, angles: Floats, count: int) -> Complexes:
-    """Return the sum of shares (e^(ik angles) - 1) for k = 0 ... count - 1.
+    """Returns the sum of shares (e^(ik angles) - 1) for k = 0 ... count - 1.
 
     Shapes: shares, angles [M] -> [count].
 
-    ab - 1 = (a - 1)(b - 1) + (a - 1) + (b - 1): a matrix product of √count short
-    powers by as many long ones gives all, and no digits of a small sum are lost.
+    ab - 1 = (a - 1)(b - 1) + (a - 1) + (b - 1): a matrix product of √count powers with
+    small exponents and √count powers with large ones gives all sums, and small sums
+    keep their digits.
     """
-    if count <= SPLIT:
+    if count <= MAX_UNSPLIT_COUNT:
         return np.asarray(powers_excess(angles, count) @ shares)
     width = math.isqrt(count - 1) + 1
     inner = powers_excess(angles, width)  # [n, M]
@@ -37,45 +45,45 @@ def transform_excess(shares: Floats, angles: Floats, count: int) -> Complexes:
 
 
 def powers_excess(angles: Floats, count: int) -> Complexes:
-    """Return e^(ik angle) - 1 for k = 0 ... count - 1, doubling their number.
+    """Returns e^(ik angle) - 1 for k = 0 ... count - 1, doubling their number.
 
     Shapes: angles [M] -> [count, M].
     """
     powers = np.zeros((count, angles.size), dtype=np.complex128)
-    known = 1
-    while known < count:
-        new = powers[known : 2 * known]
-        turn = np.exp(0.5j * known * angles)
+    done = 1
+    while done < count:
+        new = powers[done : 2 * done]
+        turn = np.exp(0.5j * done * angles)
         step = 2j * turn.imag * turn  # e^(ia) - 1 = 2i sin(a/2) e^(ia/2)
         np.multiply(powers[: len(new)], 1 + step, out=new)
         new += step
-        known *= 2
+        done *= 2
     return powers
 
 
 def log1p(z: Complexes) -> Complexes:
-    """Return log(1 + z) with all digits of a small z, and of a small 1 + z."""
+    """Returns log(1 + z) with all digits of a small z, and of a small 1 + z."""
     x, y = z.real, z.imag
     size = np.hypot(1 + x, y)
-    excess = np.maximum(x * (2 + x) + y * y, NEAR_ZERO**2 - 1)  # |1 + z|² - 1
-    far = np.log(np.maximum(size, LEAST_SIZE))
-    real = np.where(size < NEAR_ZERO, far, 0.5 * np.log1p(excess))
+    excess = np.maximum(x * (2 + x) + y * y, MIN_LOG1P_SIZE**2 - 1)  # |1 + z|² - 1
+    far = np.log(np.maximum(size, MIN_SIZE))
+    real = np.where(size < MIN_LOG1P_SIZE, far, 0.5 * np.log1p(excess))
     return np.asarray(real + 1j * np.arctan2(y, 1 + x))
 
 
 def normalised(logs: Floats, loss: Floats) -> tuple[Floats, float, float, Floats]:
-    """Return weights that sum to 1, of those that are not negligible.
+    """Returns the weights that are not negligible, divided by their sum.
 
     Shapes: logs, loss [M] -> [m], (), (), [m].
 
     Returns:
-        The weights; log of the sum of all; the share that was left out; the losses
-        of those that stay.
+        The weights; log of the sum of all weights; the share of the weights that were
+        left out; the losses of the others.
     """
     top = float(logs.max())
     shares = np.exp(logs - top)
     total = float(shares.sum())
-    kept = np.flatnonzero(logs > top - NEGLIGIBLE)
+    kept = np.flatnonzero(logs > top - MAX_LOG_DROP)
     span = slice(int(kept[0]), int(kept[-1]) + 1)
     left_out = float(shares[: span.start].sum()) + float(shares[span.stop :].sum())
     shares = shares[span] / float(shares[span].sum())
@@ -83,21 +91,23 @@ def normalised(logs: Floats, loss: Floats) -> tuple[Floats, float, float, Floats
 
 
 def log_sum(logs: Floats) -> float:
-    """Return log of the sum of e^logs."""
+    """Returns log of the sum of e^logs."""
     top = float(logs.max())
     return top + math.log(float(np.exp(logs - top).sum()))
 
 
 def inverse(t: Floats, x: Floats, y: Floats, slopes: Floats) -> Floats:
-    """Return about where an increasing function is t: a cubic through x at each y.
+    """Returns about the arguments at which an increasing function has the values t.
+
+    Between two known points the inverse function is interpolated by a cubic.
 
     Shapes: t [N] between the ends of y, x, y, slopes [M] -> [N].
 
     Args:
         t: Values of the function.
-        x: Where it is known.
-        y: Its values there, increasing.
-        slopes: Its derivatives there.
+        x: Arguments with known values.
+        y: Values at x, increasing.
+        slopes: Derivatives at x.
     """
     i = np.searchsorted(y[1:-1], t, side="right")
     width = y[i + 1] - y[i]
@@ -110,25 +120,26 @@ def inverse(t: Floats, x: Floats, y: Floats, slopes: Floats) -> Floats:
 
 
 def log_moments(losses: Floats, shares: Floats, tilts: Floats) -> Floats:
-    """Return log of the sum of shares e^(tilt ℓ); [M], [M], [J] -> [J].
+    """Returns log of the sum of shares e^(tilt ℓ); [M], [M], [J] -> [J].
 
-    As e^(tilt ℓ) of a block's first loss times that of the way from there, which is
-    the same for all blocks, and between 1/e and e.
+    The losses are split into blocks.  e^(tilt ℓ) is e^(tilt ℓ₀) of the block's first
+    loss ℓ₀ times e^(tilt (ℓ - ℓ₀)).  The second factor is the same for all blocks, and
+    between 1/e and e.
 
     Args:
         losses: Evenly spaced, at least two.
         shares: At least 0.
-        tilts: Of either sign.
+        tilts: Tilts of either sign.
     """
     spacing = float(losses[1] - losses[0])
     turn = spacing * float(np.abs(tilts).max(initial=0.0))
-    width = min(max(int(1 / turn), 1), WIDEST_BLOCK) if turn else WIDEST_BLOCK
+    width = min(max(int(1 / turn), 1), MAX_BLOCK_TERMS) if turn else MAX_BLOCK_TERMS
     starts = losses[::width]  # [B]
     padded = np.zeros(len(starts) * width)
     padded[: len(shares)] = shares
-    ways = np.exp(np.outer(spacing * np.arange(width), tilts))
-    sums = padded.reshape(-1, width) @ ways  # [B, J]
-    sums[sums > 0] += TINY
+    factors = np.exp(np.outer(spacing * np.arange(width), tilts))
+    sums = padded.reshape(-1, width) @ factors  # [B, J]
+    sums[sums > 0] += SUBNORMAL_ERROR
     with np.errstate(divide="ignore"):
         logs = np.log(sums) + np.outer(starts, tilts)
         top = np.where(np.isfinite(logs.max(axis=0)), logs.max(axis=0), 0.0)

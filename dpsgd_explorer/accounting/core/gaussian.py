@@ -28,12 +28,15 @@ from dpsgd_explorer.accounting.core.root_finding import (
 )
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER
 
-SMALL_MU = 1e-5  # below it -μ M'(x + μ/2) has more true digits than M(x) - M(x + μ)
-CERTAIN = 10.0  # 1 - Φ(-10) < 1e-23: an x below -CERTAIN gives δ = 1
+#: μ below which M(x) - M(x + μ) is computed as -μ M'(x + μ/2), which has more true
+#: digits there.
+MAX_DERIVATIVE_MU = 1e-5
+#: -x beyond which δ is 1: 1 - Φ(10) < 1e-23.
+MAX_DEVIATION = 10.0
 
 
 def gaussian_delta(*, epsilon: float, noise_multiplier: float, steps: int = 1) -> float:
-    """Return the exact delta of Gaussian steps on all records.
+    """Returns the exact delta of Gaussian steps on all records.
 
     >>> f"{gaussian_delta(epsilon=1.0, noise_multiplier=2.0):.4g}"
     '0.00683'
@@ -41,7 +44,7 @@ def gaussian_delta(*, epsilon: float, noise_multiplier: float, steps: int = 1) -
     Args:
         epsilon: At least 0.
         noise_multiplier: Noise std over the sensitivity; 0 gives delta 1.
-        steps: How often; 0 gives delta 0.
+        steps: Number of steps; 0 gives delta 0.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -52,7 +55,7 @@ def gaussian_delta(*, epsilon: float, noise_multiplier: float, steps: int = 1) -
 
 
 def delta_of_mu(loss: float, mu: float) -> float:
-    """Return δ(ε) of N(0, 1) against N(μ, 1), for loss ε >= 0 and μ from 0 to ∞."""
+    """Returns δ(ε) of N(0, 1) against N(μ, 1), for loss ε >= 0 and μ from 0 to ∞."""
     if mu == 0:
         return 0.0
     return 1.0 if math.isinf(mu) else _delta(loss / mu - mu / 2, mu)
@@ -61,13 +64,13 @@ def delta_of_mu(loss: float, mu: float) -> float:
 def deltas_of_mu(
     losses: npt.NDArray[np.float64], mu: float | npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """Return the same for many losses, which may be negative; 0 < μ < ∞; [K] -> [K].
+    """Returns δ(ε) of N(0, 1) against N(μ, 1) for losses ε of either sign; [K] -> [K].
 
-    δ(-ε) = 1 - e^-ε + e^-ε δ(ε).
+    δ(-ε) = 1 - e^-ε + e^-ε δ(ε); 0 < μ < ∞.
     """
     x = np.abs(losses) / mu - mu / 2
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        density = np.exp(-x * x / 2) / 2  # over √(2/π), which Mills' ratio brings
+        density = np.exp(-x * x / 2) / 2  # φ(x) M(x) = density · erfcx(x / √2)
         far = density * scipy.special.erfcx((x + mu) / math.sqrt(2))
         near = np.where(
             x > 0,
@@ -82,7 +85,7 @@ def deltas_of_mu(
 
 
 def gaussian_epsilon(*, delta: float, noise_multiplier: float, steps: int = 1) -> float:
-    """Return the exact epsilon of Gaussian steps on all records, rounded up.
+    """Returns the exact epsilon of Gaussian steps on all records, rounded up.
 
     >>> round(gaussian_epsilon(delta=1e-5, noise_multiplier=2.0, steps=10), 4)
     7.5113
@@ -90,7 +93,7 @@ def gaussian_epsilon(*, delta: float, noise_multiplier: float, steps: int = 1) -
     Args:
         delta: In (0, 1).
         noise_multiplier: Noise std over the sensitivity; 0 gives infinity.
-        steps: How often; 0 gives 0.
+        steps: Number of steps; 0 gives 0.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -101,10 +104,10 @@ def gaussian_epsilon(*, delta: float, noise_multiplier: float, steps: int = 1) -
 
 
 def epsilon_of_mu(target: float, mu: float) -> float:
-    """Return ε, rounded up, at which N(0, 1) against N(μ, 1) keeps δ = target."""
+    """Returns ε, rounded up, at which N(0, 1) against N(μ, 1) has δ = target."""
     if math.isinf(mu):
         return math.inf
-    low = max(-mu / 2, -CERTAIN)
+    low = max(-mu / 2, -MAX_DEVIATION)
     if mu == 0 or _delta(low, mu) <= target:
         return 0.0
     high = math.sqrt(-2 * math.log(target))  # δ <= e^(-x²/2): Chernoff's bound
@@ -113,7 +116,7 @@ def epsilon_of_mu(target: float, mu: float) -> float:
 
 
 def gaussian_noise_multiplier(*, epsilon: float, delta: float, steps: int = 1) -> float:
-    """Return the least noise multiplier of Gaussian steps on all records, rounded up.
+    """Returns the least noise multiplier of Gaussian steps on all records, rounded up.
 
     >>> round(gaussian_noise_multiplier(epsilon=1.0, delta=1e-5), 4)
     3.7306
@@ -121,7 +124,7 @@ def gaussian_noise_multiplier(*, epsilon: float, delta: float, steps: int = 1) -
     Args:
         epsilon: Target for all steps, greater than 0.
         delta: In (0, 1).
-        steps: How often, at least 1.
+        steps: Number of steps, at least 1.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -161,7 +164,7 @@ def _mu(noise_multiplier: float, steps: int) -> float:
 
 def _delta(x: float, mu: float) -> float:
     density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    if mu < SMALL_MU:
+    if mu < MAX_DERIVATIVE_MU:
         middle = x + mu / 2
         slope = middle * _mills(middle) - 1  # M'(x) = x M(x) - 1
         return -density * mu * slope if density else 0.0
@@ -174,5 +177,5 @@ def _mills(x: float) -> float:
 
 
 def mills_ratio(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return M(x) = (1 - Φ(x)) / φ(x); any shape."""
+    """Returns M(x) = (1 - Φ(x)) / φ(x); any shape."""
     return math.sqrt(math.pi / 2) * np.asarray(scipy.special.erfcx(x / math.sqrt(2)))

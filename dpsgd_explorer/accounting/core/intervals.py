@@ -1,4 +1,4 @@
-"""Answers: the interval that encloses one, its status, and the curve along a run."""
+"""Answers of an accountant: a value, the interval that encloses it, and its status."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ class Interval:
     status: Status
 
     def __float__(self) -> float:
-        """Return the answer, the upper bound where there is one."""
+        """Returns the answer, the upper bound where there is one."""
         return float(self.value)
 
     @classmethod
     def one_sided(cls, value: float, status: Status = "bound") -> Interval:
-        """Return the interval of an upper bound; nothing encloses an approximation."""
+        """Returns the interval of an upper bound; an approximation has no bounds."""
         return cls(value, None, None if status == APPROXIMATION else value, status)
 
 
 def intervals(lower: Floats, upper: Floats) -> list[Interval]:
-    """Return the interval of each pair of bounds, "exact" if it is narrow; [S], [S]."""
+    """Returns the interval of each pair of bounds, "exact" if narrow; [S], [S]."""
     rows = zip(lower.tolist(), upper.tolist(), meet(lower, upper), strict=True)
     return [Interval(y, x, y, "exact" if narrow else "bound") for x, y, narrow in rows]
 
 
 def interval(lower: float, upper: float) -> Interval:
-    """Return the interval between two bounds, "exact" if it is narrow."""
+    """Returns the interval between two bounds, "exact" if it is narrow."""
     return intervals(np.array([lower]), np.array([upper]))[0]
 
 
 def meet(lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
-    """Return whether the bounds are as close as an exact answer needs; [S] -> [S]."""
+    """Returns True where two bounds are close enough for an exact answer; [S]."""
     infinite = np.isinf(upper) & np.isinf(lower)
     with np.errstate(invalid="ignore"):
         is_close = upper - lower <= TOLERANCES.exact_gap * upper
@@ -68,5 +68,5 @@ def meet(lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
 
 
 def common_status(answers: Sequence[Interval]) -> Status:
-    """Return the status of several answers together, "exact" if each of them is."""
+    """Returns the status of several answers together, "exact" if all are exact."""
     return next((x.status for x in answers if x.status != "exact"), "exact")

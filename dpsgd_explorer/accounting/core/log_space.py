@@ -1,4 +1,4 @@
-"""Sums and differences of numbers that only fit into a float as logarithms.
+"""Sums and differences of numbers that fit into a float only as logarithms.
 
 The mixture is log(1 - q + q w) with w = e^((v - 1/2σ)/σ), on the real line and off it:
 the logarithm of the ratio of (1 - q) N(0, σ²) + q N(1, σ²) to N(0, σ²), v being the
@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.intervals import Floats
-from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT
+from dpsgd_explorer.accounting.core.tolerances import MAX_EXPONENT
 
 
 def log_expm1(values: Floats) -> Floats:
-    """Return log(e^x - 1) for x >= 0, without overflow; -infinity at 0."""
+    """Returns log(e^x - 1) for x >= 0, without overflow; -infinity at 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(values + np.log(-np.expm1(-values)))  # e^x (1 - e^-x)
 
 
 def log_sum_segments(values: Floats, starts: npt.NDArray[np.intp]) -> Floats:
-    """Return log of the sum of e^x over each segment of a flat array.
+    """Returns log of the sum of e^x over each segment of a flat array.
 
     Shapes: values [n], starts [A] (first index of each segment) -> [A].
     """
@@ -35,13 +35,13 @@ def log_sum_segments(values: Floats, starts: npt.NDArray[np.intp]) -> Floats:
 
 
 def log_mixture(v: Floats, sample_rate: float, noise: float) -> tuple[Floats, Floats]:
-    """Return the logarithm and its derivative at real v, small values to all digits.
+    """Returns the logarithm and its derivative at real v, small values to all digits.
 
     Shapes: v [...] -> [...], [...].
     """
     log_ratio = (v - 0.5 / noise) / noise  # log w
     top = float(log_ratio.max(initial=0.0))
-    if top < LARGEST_EXPONENT:
+    if top < MAX_EXPONENT:
         more = sample_rate * np.expm1(log_ratio)
         share = sample_rate * np.exp(log_ratio) / (1 + more)
         return np.log1p(more), share / noise
@@ -59,7 +59,7 @@ def log_mixture(v: Floats, sample_rate: float, noise: float) -> tuple[Floats, Fl
 def shifted_mixture(
     v: Floats, height: Floats, sample_rate: float, noise: float
 ) -> tuple[Floats, Floats]:
-    """Return the logarithm's real and imaginary part at v + i height.
+    """Returns the logarithm's real and imaginary part at v + i height.
 
     Shapes: v [M], height [..., M] with 0 <= height < πσ -> [..., M], [..., M].
     """

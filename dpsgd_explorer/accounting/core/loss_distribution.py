@@ -1,14 +1,14 @@
 """Discrete privacy loss distributions as data: composition, ε and δ.
 
-A distribution here is discrete: probabilities, with the record, of the losses
+A distribution here is discrete: the probabilities, with the record, of the losses
 first · interval, (first + 1) · interval, …, and of an infinite loss.  Its privacy curve
 is nowhere below the true one, so that its δ and ε are bounds.
 
-The distribution of a run follows from the exact accountant's upper bound of δ at each
-loss of the grid.  The largest convex curve below these points is still above the true
-one, and a piecewise linear convex curve (in e^ε) is that of a discrete loss: connect
-the dots.  Convolutions are summed directly: a Fourier transform would lose the digits
-of small probabilities.
+The distribution of a run is computed from the exact accountant's upper bound on δ at
+each loss of the grid.  The largest convex curve below these points is still above the
+true one, and a piecewise linear convex curve (in e^ε) belongs to a discrete loss
+("connect the dots").  Convolutions are summed directly: a Fourier transform would lose
+the digits of small probabilities.
 
 Source: Doroshenko et al. (2022), "Connect the Dots", arXiv:2207.04380.
 
@@ -27,15 +27,19 @@ import numpy.typing as npt
 from dpsgd_explorer.accounting.core import validation
 from dpsgd_explorer.accounting.core.intervals import Floats
 
-ROUNDING = 1e-9  # relative, upper bound on the round-off of all sums
-LARGEST_LOSS = 600.0  # whose exponential, and its inverse, are floats
-MOST_PRODUCTS = 1 << 30  # of a convolution: about half a second
-TOTAL_ERROR = 1e-6  # by which probabilities from elsewhere may miss 1
+#: Upper bound on the relative round-off of all sums.
+ROUND_OFF = 1e-9
+#: Largest loss: its exponential, and the inverse of that, are floats.
+MAX_LOSS = 600.0
+#: Largest number of products of a convolution, which takes about half a second.
+MAX_PRODUCTS = 1 << 30
+#: Largest difference from 1 of the sum of a caller's probabilities.
+MAX_TOTAL_ERROR = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class LossDistribution:
-    """A discrete privacy loss in one direction; an instance that exists is valid.
+    """A discrete privacy loss in one direction, checked on creation.
 
     Randomized response with a lie in one of four answers has ε = log 3:
 
@@ -68,12 +72,12 @@ class LossDistribution:
         if interval <= 0:
             validation.refuse("interval", "greater than 0", self.interval)
         infinite = validation.finite("infinite", self.infinite)
-        most = int(LARGEST_LOSS / interval)
+        most = int(MAX_LOSS / interval)
         first = validation.whole("first", self.first, -most, most)
         row = _probabilities(self.probabilities)
         validation.whole("first + probabilities", first + len(row), -most, most)
         total = float(row.sum()) + infinite
-        if infinite < 0 or abs(total - 1) > TOTAL_ERROR:
+        if infinite < 0 or abs(total - 1) > MAX_TOTAL_ERROR:
             rule = "at least 0, and together with infinite 1"
             validation.refuse("probabilities", rule, total)
         checked = {"interval": interval, "first": first, "infinite": infinite}
@@ -81,7 +85,7 @@ class LossDistribution:
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        """Return how many losses it has, and from where to where."""
+        """Returns the number and range of the losses."""
         least, most = self.losses[[0, -1]]
         return (
             f"LossDistribution({len(self.losses)} losses from {least:.4g} to "
@@ -91,54 +95,55 @@ class LossDistribution:
     @property
     def losses(self) -> Floats:
         """The losses, [K]."""
-        places = self.first + np.arange(len(self.probabilities))
-        return np.asarray(self.interval * places)
+        indices = self.first + np.arange(len(self.probabilities))
+        return np.asarray(self.interval * indices)
 
     def deltas(self, epsilons: npt.ArrayLike) -> Floats:
-        """Return δ at each ε, which may be negative; [E] -> [E]."""
-        asked = validation.numbers("epsilon", epsilons)
-        kept, lost = self._tails()
-        place = np.searchsorted(self.losses, asked)
+        """Returns δ at each ε, which may be negative; [E] -> [E]."""
+        values = validation.numbers("epsilon", epsilons)
+        p_tails, q_tails = self._tails()
+        index = np.searchsorted(self.losses, values)
         with np.errstate(over="ignore", invalid="ignore"):
-            finite = kept[place] - np.exp(asked) * lost[place]
-        finite = np.where(lost[place] > 0, np.maximum(finite, 0.0), 0.0)
-        return np.asarray(np.minimum((finite + self.infinite) * (1 + ROUNDING), 1.0))
+            finite = p_tails[index] - np.exp(values) * q_tails[index]
+        finite = np.where(q_tails[index] > 0, np.maximum(finite, 0.0), 0.0)
+        return np.asarray(np.minimum((finite + self.infinite) * (1 + ROUND_OFF), 1.0))
 
     def epsilon(self, delta: float) -> float:
-        """Return ε >= 0 at delta, infinite if the infinite loss is as likely."""
-        target = validation.delta(delta) / (1 + ROUNDING) - self.infinite
+        """Returns ε >= 0 at delta, infinite if the infinite loss is as probable."""
+        target = validation.delta(delta) / (1 + ROUND_OFF) - self.infinite
         if target <= 0:
             return math.inf
-        kept, lost = self._tails()
-        corners = np.maximum(kept[:-1] - np.exp(self.losses) * lost[:-1], 0.0)
-        over = np.flatnonzero(corners > target)
-        cell = int(over[-1]) + 1 if len(over) else 0  # from the corner before it
+        p_tails, q_tails = self._tails()
+        corners = np.maximum(p_tails[:-1] - np.exp(self.losses) * q_tails[:-1], 0.0)
+        above = np.flatnonzero(corners > target)
+        cell = int(above[-1]) + 1 if len(above) else 0  # from the corner before it
         if cell == len(self.losses):
             return max(float(self.losses[-1]), 0.0)
         loss = -math.inf
-        if lost[cell] > 0 and kept[cell] > target:
-            loss = math.log(kept[cell] - target) - math.log(lost[cell])
-        return max(min(loss, float(self.losses[cell])) * (1 + ROUNDING), 0.0)
+        if q_tails[cell] > 0 and p_tails[cell] > target:
+            loss = math.log(p_tails[cell] - target) - math.log(q_tails[cell])
+        return max(min(loss, float(self.losses[cell])) * (1 + ROUND_OFF), 0.0)
 
     def _tails(self) -> tuple[Floats, Floats]:
-        """Return the sums of p and of p e^-ℓ over losses from each on, [K + 1]."""
+        """Returns the sums of p, and of p e^-ℓ, from each loss to the last; [K + 1]."""
         p = self.probabilities
-        kept = np.append(np.cumsum(p[::-1])[::-1], 0.0)
-        return kept, np.append(np.cumsum((p * np.exp(-self.losses))[::-1])[::-1], 0.0)
+        q = p * np.exp(-self.losses)
+        p_tails, q_tails = (np.cumsum(x[::-1])[::-1] for x in (p, q))
+        return np.append(p_tails, 0.0), np.append(q_tails, 0.0)
 
     def compose(self, other: LossDistribution) -> LossDistribution:
-        """Return the loss distribution of both mechanisms, one after the other.
+        """Returns the loss distribution of both mechanisms, one after the other.
 
         Raises:
-            AccountingError: their intervals differ, or there are too many losses.
+            AccountingError: the intervals differ, or there are too many losses.
         """
         if other.interval != self.interval:
             rule = f"{self.interval!r}, as the other distribution's"
             validation.refuse("interval", rule, other.interval)
         work = len(self.probabilities) * len(other.probabilities)
-        if work > MOST_PRODUCTS:
+        if work > MAX_PRODUCTS:
             validation.refuse(
-                "probabilities", f"fewer: at most {MOST_PRODUCTS} products", work
+                "probabilities", f"fewer: at most {MAX_PRODUCTS} products", work
             )
         return LossDistribution(
             self.interval,
@@ -148,10 +153,11 @@ class LossDistribution:
         )
 
     def trimmed(self, tail: float) -> LossDistribution:
-        """Return a distribution of fewer losses, whose δ is larger by at most the tail.
+        """Returns a distribution of fewer losses, whose δ grows by at most ``tail``.
 
-        The largest losses, of total probability up to the tail, become infinite; the
-        smallest, of as much, become the smallest that remains.
+        The largest losses, with a total probability of at most ``tail``, become
+        infinite.  The smallest losses, up to ``tail`` too, are raised to the smallest
+        loss that remains.
         """
         p, tail = self.probabilities, validation.finite("tail", tail)
         start = int(np.searchsorted(np.cumsum(p), tail, side="right"))
@@ -164,14 +170,14 @@ class LossDistribution:
 
     @classmethod
     def below(cls, interval: float, first: int, deltas: Floats) -> Self:
-        """Return the loss distribution of the largest convex curve below some points.
+        """Returns the loss distribution of the largest convex curve below some points.
 
         Args:
             interval: Distance of two losses of the grid.
             first: Index of the smallest loss.
-            deltas: Upper bounds of δ at each loss, [K].
+            deltas: Upper bounds on δ at each loss, [K].
         """
-        from scipy.optimize import isotonic_regression  # takes 0.3 s
+        from scipy.optimize import isotonic_regression  # its import takes 0.3 s
 
         row = validation.numbers("deltas", deltas)
         grid = cls(interval, first, np.eye(1, len(row))[0])  # checks the arguments
@@ -186,14 +192,14 @@ class LossDistribution:
 
     @classmethod
     def two_tailed(cls, interval: float, curve: Floats, other: Floats) -> Self:
-        """Return the loss of one direction from δ at ε >= 0 of it and of the other.
+        """Returns the loss of one direction from δ at ε >= 0 in both directions.
 
         δ(-ε) = 1 - e^-ε + e^-ε δ'(ε), with δ' of the other direction.
 
         Args:
             interval: Distance of two losses of the grid.
-            curve: Upper bounds of δ at 0, interval, 2 interval, …, [K].
-            other: The same in the other direction, [K].
+            curve: Upper bounds on δ at 0, interval, 2 interval, …, [K].
+            other: Upper bounds on δ in the other direction at these losses, [K].
         """
         shrink = np.exp(-interval * np.arange(len(curve) - 1, 0, -1))
         mirrored = 1 - shrink + shrink * other[:0:-1]
@@ -209,7 +215,7 @@ def _probabilities(values: npt.ArrayLike) -> Floats:
 
 
 def repeated(part: LossDistribution, count: int, tail: float) -> LossDistribution:
-    """Return ``count`` compositions of a loss with itself, each trimmed by the tail."""
+    """Returns ``count`` compositions of a loss with itself, each of them trimmed."""
     if count == 1:
         return part
     half = repeated(part, count // 2, tail)

@@ -10,7 +10,7 @@ from dpsgd_explorer.accounting.core import validation
 class NeighboringRelation(StrEnum):
     """How two neighbouring data sets differ.
 
-    A member is its own name in JSON and in arguments, such as "replace_one".
+    In JSON and in arguments a member is written as its value, such as "replace_one".
 
     >>> NeighboringRelation.of("replace_one").sensitivity
     2.0
@@ -22,15 +22,15 @@ class NeighboringRelation(StrEnum):
     REPLACE_ONE = "replace_one"
 
     def __repr__(self) -> str:
-        """Return the quoted name, as arguments and messages write it."""
+        """Returns the quoted name, as arguments and messages write it."""
         return str.__repr__(self)
 
     @classmethod
     def of(cls, name: object) -> NeighboringRelation:
-        """Return the relation of this name.
+        """Returns the relation of this name.
 
         Raises:
-            AccountingError: there is none of this name.
+            AccountingError: the name is unknown.
         """
         return cls(validation.one_of("neighboring_relation", name, list(cls)))
 

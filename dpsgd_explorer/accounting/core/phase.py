@@ -1,4 +1,4 @@
-"""The phases of a run, plain data: steps whose noise and sampling do not change."""
+"""The phases of a run as plain data: steps with constant noise and sample rate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelat
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps of one Poisson-subsampled Gaussian; an instance that exists is valid.
+    """Steps of one Poisson-subsampled Gaussian, checked on creation.
 
     >>> Phase(sample_rate=0.01, noise_multiplier=1.1, steps=1000)
     Phase(sample_rate=0.01, noise_multiplier=1.1, steps=1000)
@@ -46,10 +46,10 @@ class Phase:
 
 @dataclass(frozen=True)
 class StepCounts:
-    """Numbers of steps of the same phases, one row per answer.
+    """Numbers of steps of some phases, one row per answer.
 
     Attributes:
-        phases: Phases, whose own numbers of steps do not count, P of them.
+        phases: The P phases; their ``steps`` are ignored.
         counts: Steps of each phase in each row, [S, P].
         relation: The difference between neighbouring data sets.
     """
@@ -65,9 +65,9 @@ class StepCounts:
         steps: npt.ArrayLike,
         relation: NeighboringRelation,
     ) -> StepCounts:
-        """Return the steps of each phase among the first steps of a run.
+        """Returns the steps of each phase among the first steps of a run.
 
-        Shapes: steps [S], one row each.
+        Shapes: steps [S], one row for each number.
         """
         lengths = np.array([phase.steps for phase in phases], dtype=np.float64)  # [P]
         starts = np.cumsum(lengths) - lengths  # [P]
@@ -78,7 +78,7 @@ class StepCounts:
     def whole(
         cls, phases: Sequence[Phase], relation: NeighboringRelation
     ) -> StepCounts:
-        """Return the one row of all steps of the phases."""
+        """Returns a single row with all steps of the phases."""
         counts = np.array([[phase.steps for phase in phases]], dtype=np.float64)
         return cls(phases, counts, relation)
 
@@ -86,16 +86,16 @@ class StepCounts:
         return len(self.counts)
 
     def rows(self, index: Any) -> StepCounts:
-        """Return some of the rows, chosen by an index of numpy."""
+        """Returns some of the rows, chosen by a numpy index."""
         return replace(self, counts=self.counts[index])
 
     def split(self, most: int) -> Iterator[StepCounts]:
-        """Yield parts of about ``most`` rows, in their order."""
+        """Yields parts of at most ``most`` rows, in their order."""
         for part in np.array_split(self.counts, len(self) // most + 1):
             yield replace(self, counts=part)
 
     def over_sensitivity(self) -> list[Phase]:
-        """Return the phases with noise over the sensitivity of the relation."""
+        """Returns the phases with noise over the sensitivity of the relation."""
         return [
             replace(
                 phase,
@@ -106,7 +106,7 @@ class StepCounts:
 
 
 def first_steps(phases: Iterable[Phase], steps: int) -> list[Phase]:
-    """Return the phases of the first ``steps`` steps; the first of them at least."""
+    """Returns the phases of the first ``steps`` steps, at least the first phase."""
     cut: list[Phase] = []
     for phase in phases:
         done = min(phase.steps, steps)
@@ -117,17 +117,17 @@ def first_steps(phases: Iterable[Phase], steps: int) -> list[Phase]:
 
 
 def joined(phases: Iterable[Phase]) -> list[Phase]:
-    """Return the same steps, those in a row with equal settings in one phase."""
-    found: list[Phase] = []
+    """Returns the phases with steps, consecutive ones with equal settings merged."""
+    merged: list[Phase] = []
     for phase in phases:
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         if last and replace(phase, steps=last.steps) == last:
-            found[-1] = replace(last, steps=last.steps + phase.steps)
+            merged[-1] = replace(last, steps=last.steps + phase.steps)
         elif phase.steps:
-            found.append(phase)
-    return found
+            merged.append(phase)
+    return merged
 
 
-def different(phases: Iterable[Phase]) -> int:
-    """Return the number of different pairs of sample rate and noise multiplier."""
+def count_settings(phases: Iterable[Phase]) -> int:
+    """Returns the number of different pairs of sample rate and noise multiplier."""
     return len({(phase.sample_rate, phase.noise_multiplier) for phase in phases})

@@ -1,6 +1,6 @@
-"""Searches that end on the safe side of the answer.
+"""Searches for roots whose result is on the safe side of the root.
 
-``scipy.optimize`` would take 0.3 s to import, and gives the root without its bracket.
+``scipy.optimize`` takes 0.3 s to import, and returns a root without its bracket.
 """
 
 from __future__ import annotations
@@ -16,50 +16,58 @@ from dpsgd_explorer.errors import AccountingError
 Function = Callable[[float], float]
 Point = tuple[float, float]  # argument and value
 
-TOLERANCE = 1e-12
-PRECISION = 2e-10  # enough where each value takes milliseconds
-JUMP = 0.999  # on either side of a root, of numbers up to 1: near enough within
-JUMP_TOLERANCE = 1e-6
-LEAST_STEEPNESS = 0.5
-LONGEST_LOG_STEP = math.log(4)
-LEAST_RISE = 0.2  # of log ε with the log of the steps
-HELD_UP = 0.8  # of the last value, that the next one should be below
-LEAST_SHARE = 0.05  # of a bracket, that the first guess is from its ends
-SMALLEST_STRIDE = 0.01
-AHEAD = 1.2  # of a stride, over what the last two values ask
-LEAST_GAIN = 0.05
-LARGEST_STRIDE = 4.0
-MAX_VALUES = 500  # of the function, in one search: some eight times the most ever seen
+#: Default tolerance of a root.
+ROOT_TOLERANCE = 1e-12
+#: Tolerance of a root where each evaluation takes milliseconds.
+SLOW_ROOT_TOLERANCE = 2e-10
+#: A function with values from -1 to 1 jumps at a root if both values next to the root
+#: exceed MIN_JUMP_SIZE in size; then JUMP_TOLERANCE is enough.
+MIN_JUMP_SIZE, JUMP_TOLERANCE = 0.999, 1e-6
+#: Largest factor between two numbers of steps of a search, as a logarithm.
+MAX_LOG_STEP = math.log(4)
+#: Smallest slope of log ε over the log of the steps that a search assumes.
+MIN_RISE = 0.2
+#: Smallest distance of the first guess from the ends of its bracket, as a share of it.
+MIN_SHARE = 0.05
+#: Smallest and largest stride of a search for a bracket, in the log of the noise.
+MIN_STRIDE, MAX_STRIDE = 0.01, 4.0
+#: Factor on the stride that the last two values suggest, so that it passes the root.
+STRIDE_MARGIN = 1.2
+#: Smallest change of log ε per stride that a search assumes.
+MIN_GAIN = 0.05
+#: Evaluations of the function in one search: about eight times the largest number seen.
+MAX_EVALUATIONS = 500
 
 
 def first_safe(
     excess: Function,
     low: float,
     high: float,
-    tolerance: float = TOLERANCE,
+    tolerance: float = ROOT_TOLERANCE,
     jump: float = 0.0,
 ) -> float:
-    """Return where a decreasing function stops being positive, or just behind.
+    """Returns a point at or just above the root of a decreasing function.
 
     Args:
         excess: Decreasing, finite, positive at low and not at high.
         low: Left end of the bracket.
         high: Right end of the bracket.
-        tolerance: Half of how far the answer may be off.
-        jump: The same where both values next to the root are almost 1 in size.
+        tolerance: Half of the largest error of the root.
+        jump: Half of the largest error where the function jumps at the root.
 
     Returns:
-        A point whose value was seen not to be positive, within twice the tolerance of
-        one, relative to its size if that is above 1, whose value was seen to be.
+        A point with a value that is not positive.  A point at most twice the tolerance
+        below it has a positive value; the tolerance is relative for points above 1 in
+        size.
 
     Source: Chandrupatla (1997), Advances in Engineering Software 28(3), 145-149:
-    inverse quadratic interpolation where it is sure to fall into the bracket, else
+    inverse quadratic interpolation where it is certain to stay in the bracket, else
     bisection.
     """
     last, other = (high, excess(high)), (low, excess(low))
     share = last[1] / (last[1] - other[1])
-    share = min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
-    for _ in range(MAX_VALUES):
+    share = min(max(share, MIN_SHARE), 1 - MIN_SHARE)
+    for _ in range(MAX_EVALUATIONS):
         x = last[0] + share * (other[0] - last[0])
         new = (x, excess(x))
         if (new[1] > 0) == (last[1] > 0):
@@ -67,9 +75,9 @@ def first_safe(
         else:
             before, other = other, last
         last = new
-        jumps = min(abs(last[1]), abs(other[1])) > JUMP
-        near = max(tolerance, jump) if jumps else tolerance
-        least_share = near * max(abs(x), 1.0) / abs(other[0] - last[0])
+        jumps = min(abs(last[1]), abs(other[1])) > MIN_JUMP_SIZE
+        distance = max(tolerance, jump) if jumps else tolerance
+        least_share = distance * max(abs(x), 1.0) / abs(other[0] - last[0])
         if least_share > 0.5:
             return other[0] if last[1] > 0 else last[0]
         share = _interpolated(last, other, before)
@@ -78,28 +86,28 @@ def first_safe(
 
 
 def _interpolated(last: Point, other: Point, before: Point) -> float:
-    """Return how far to go from the last point to the other one, in (0, 1)."""
+    """Returns the next point, as a share of the way from last to other, in (0, 1)."""
     (x1, f1), (x2, f2), (x3, f3) = last, other, before
     if f3 in (f1, f2):
         return 0.5
-    place, value = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2)
-    if value**2 >= place or (1 - value) ** 2 >= 1 - place:
+    position, value = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2)
+    if value**2 >= position or (1 - value) ** 2 >= 1 - position:
         return 0.5
     quadratic = f1 / (f2 - f1) * f3 / (f2 - f3)
     return quadratic + (x3 - x1) / (x2 - x1) * f1 / (f3 - f1) * f2 / (f3 - f2)
 
 
 def most_steps(excess: Callable[[int], float], start: float, most: int) -> int:
-    """Return the largest whole number at which an increasing function is not positive.
+    """Returns the largest whole number at which an increasing function is not positive.
 
     Args:
-        excess: Of a number of steps; log(spent / target) serves well.
-        start: A guess.
-        most: That may be returned.
+        excess: Function of the number of steps, such as log(spent / target).
+        start: Guess with which the search starts.
+        most: Largest number that may be returned.
     """
     low, high = (0, -math.inf), (most + 1, math.inf)
     guess = min(max(round(start), 1), most)
-    for turn in range(1, MAX_VALUES):
+    for turn in range(1, MAX_EVALUATIONS):
         if high[0] - low[0] <= 1:
             return low[0]
         value = excess(guess)
@@ -112,7 +120,7 @@ def most_steps(excess: Callable[[int], float], start: float, most: int) -> int:
 
 
 def _next_steps(low: Point, high: Point, turn: int) -> int:
-    """Return where to look between the two: on the line, or halfway; in log steps."""
+    """Returns the next number between two: by the secant, or halfway; in log steps."""
     left, right = math.log(max(low[0], 0.5)), math.log(high[0])
     share = 0.5
     if math.isfinite(low[1]) and math.isfinite(high[1]) and turn % 4:
@@ -121,7 +129,7 @@ def _next_steps(low: Point, high: Point, turn: int) -> int:
         share = min(max(share, width), 1 - width) if width < 0.5 else 0.5
     elif math.isfinite(low[1]):
         share = _stride(low[1]) / (right - left)
-        share = share if share < 0.5 else 1.0  # else the largest that there is
+        share = share if share < 0.5 else 1.0  # 1.0: the largest number
     elif math.isfinite(high[1]):
         share = max(1 - _stride(high[1]) / (right - left), 0.5)
     guess = round(math.exp(left + share * (right - left)))
@@ -129,37 +137,36 @@ def _next_steps(low: Point, high: Point, turn: int) -> int:
 
 
 def _stride(excess: float) -> float:
-    """Return by how many log steps to go, so as to come out beyond the root."""
-    return min(abs(excess) / LEAST_RISE, LONGEST_LOG_STEP)
+    """Returns a stride in the log of the steps that most likely passes the root."""
+    return min(abs(excess) / MIN_RISE, MAX_LOG_STEP)
 
 
 def relative_excess(spent: float, target: float) -> float:
-    """Return a smooth number in [-1, 1] that has the exact sign of spent - target."""
+    """Returns spent - target over the larger of the two, from -1 to 1."""
     return 1.0 if math.isinf(spent) else (spent - target) / max(spent, target)
 
 
 def least_noise(
     excess: Function,
     start: float = 1.0,
-    tolerance: float = TOLERANCE,
+    tolerance: float = ROOT_TOLERANCE,
     steepness: float = 1.0,
 ) -> float:
-    """Return the least noise multiplier at which a decreasing function is not positive.
+    """Returns the least noise multiplier at which a falling function is not positive.
 
     Args:
-        excess: Of the noise multiplier, from -1 to 1; how much more is spent than may
-            be.  Where it jumps from one end to the other, a millionth is near enough.
-        start: A guess.
-        tolerance: As of ``first_safe``, of the logarithm.
-        steepness: About how often the logarithm of what is spent falls by 1 where that
-            of the noise multiplier rises by 1.
+        excess: Function of the noise multiplier, from -1 to 1, such as
+            ``relative_excess``.  Where it jumps from 1 to -1, the tolerance is 1e-6.
+        start: Guess with which the search starts.
+        tolerance: As for ``first_safe``, for the logarithm of the noise multiplier.
+        steepness: About -d log ε / d log σ; it decides the first stride.
 
     Returns:
         At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
         enough.
     """
 
-    @cache  # the ends of the bracket are asked for again
+    @cache  # the ends of the bracket are evaluated twice
     def of_log(log_noise: float) -> float:
         return excess(min(math.exp(log_noise), MAX_NOISE_MULTIPLIER))
 
@@ -167,48 +174,47 @@ def least_noise(
     low, high = _bracket(of_log, math.log(start), end, steepness)
     if low == high and high > 0:
         return math.inf
-    found = (
-        high
-        if low == high
-        else first_safe(of_log, low, high, tolerance, JUMP_TOLERANCE)
-    )
-    return min(math.exp(found), MAX_NOISE_MULTIPLIER)
+    if low < high:
+        high = first_safe(of_log, low, high, tolerance, JUMP_TOLERANCE)
+    return min(math.exp(high), MAX_NOISE_MULTIPLIER)
 
 
 def _bracket(excess: Function, start: float, end: float, steepness: float) -> Point:
-    """Return low < high around the root in [-end, end], or the end next to it twice."""
+    """Returns low < high around the root in [-end, end], or the nearest end twice."""
     here, stride = (start, excess(start)), 1 / steepness
-    least = SMALLEST_STRIDE / steepness
+    least = MIN_STRIDE / steepness
     sign = 1.0 if here[1] > 0 else -1.0
     while sign * here[0] < end:
-        stride = min(max(AHEAD * stride * _log_ratio(here[1]), least), LARGEST_STRIDE)
+        stride = min(
+            max(STRIDE_MARGIN * stride * _log_ratio(here[1]), least), MAX_STRIDE
+        )
         x = sign * min(sign * here[0] + stride, end)
         there = (x, excess(x))
         if (there[1] > 0) != (sign > 0):
             return min(here[0], x), max(here[0], x)
         gained = _log_ratio(here[1]) - _log_ratio(there[1])
-        least, stride = 2 * stride, stride / max(gained, LEAST_GAIN)
+        least, stride = 2 * stride, stride / max(gained, MIN_GAIN)
         here = there
     return here[0], here[0]
 
 
 def _log_ratio(excess: float) -> float:
-    """Return |log| of spent / target, up to about 7, from 1 less the smaller ratio."""
+    """Returns |log(spent / target)|, up to about 7, from a ``relative_excess``."""
     return -math.log1p(-min(abs(excess), 0.999))
 
 
 def endless(low: float, high: float) -> AssertionError:
-    """Return the error of a search that does not end: a fault of the program."""
+    """Returns the error of a search that does not end: a fault of the program."""
     return AssertionError(
-        f"a search must end within {MAX_VALUES} values, got a bracket from {low!r} to "
-        f"{high!r} after them."
+        f"a search must end within {MAX_EVALUATIONS} values, got a bracket from "
+        f"{low!r} to {high!r} after them."
     )
 
 
 def unreachable(
     target_epsilon: object, least: float, setting: str = "noise"
 ) -> AccountingError:
-    """Return the error for a target below the least that any value of it reaches."""
+    """Returns the error for a target below every ε that the setting can reach."""
     nearest = Context(prec=3, rounding=ROUND_CEILING).create_decimal(least)
     return AccountingError(
         f"target_epsilon must be at least {nearest:g}, the smallest epsilon that any "

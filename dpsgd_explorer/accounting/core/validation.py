@@ -1,8 +1,8 @@
 """Domains of the quantities of accounting, checked in one place.
 
-Each function returns the value that it accepted, as a plain Python number, or raises
+Each function returns the accepted value as a plain Python number, or raises
 AccountingError with the argument's name in the message and in ``field``.  Callers
-compute with what is returned, never with what came.
+compute with the returned value, never with the argument.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from dpsgd_explorer.errors import AccountingError
 
 MAX_STEPS = 10**9
 MAX_NOISE_MULTIPLIER = 1e12
-LEAST_NOISE_MULTIPLIER = 1e-100  # whose square, and its inverse, are floats
-LEAST_SAMPLE_RATE = 1e-300
-LEAST_DELTA = 1e-300  # a share of which still is a float
-MAX_EPSILON = 1e300  # of a question for δ
-LEAST_EPSILON = 1e-100  # of a target
-#: Iterables that hold numbers and are no rows of numbers: text, or without an order.
-NO_ROWS = (str, bytes, bytearray, Mapping, set, frozenset)
+#: Smallest noise multiplier above 0: its square, and the inverse of that, are floats.
+MIN_NOISE_MULTIPLIER = 1e-100
+MIN_SAMPLE_RATE = 1e-300
+#: Smallest δ: small shares of it are still floats.
+MIN_DELTA = 1e-300
+#: Largest ε at which δ is computed.
+MAX_EPSILON = 1e300
+#: Smallest target ε.
+MIN_EPSILON = 1e-100
+#: Types that are rejected as rows of numbers: text, and types without an order.
+NON_ROW_TYPES = (str, bytes, bytearray, Mapping, set, frozenset)
 
 
 def sample_rate(value: object) -> float:
@@ -32,8 +36,8 @@ def sample_rate(value: object) -> float:
     number = finite("sample_rate", value)
     if not 0 < number <= 1:
         refuse("sample_rate", "greater than 0 and at most 1", value)
-    if number < LEAST_SAMPLE_RATE:
-        refuse("sample_rate", f"at least {LEAST_SAMPLE_RATE:g}", value)
+    if number < MIN_SAMPLE_RATE:
+        refuse("sample_rate", f"at least {MIN_SAMPLE_RATE:g}", value)
     return number
 
 
@@ -42,16 +46,16 @@ def noise_multiplier(value: object) -> float:
     number = finite("noise_multiplier", value)
     if not 0 <= number <= MAX_NOISE_MULTIPLIER:
         refuse("noise_multiplier", f"from 0 to {MAX_NOISE_MULTIPLIER:g}", value)
-    if 0 < number < LEAST_NOISE_MULTIPLIER:
-        refuse("noise_multiplier", f"0 or at least {LEAST_NOISE_MULTIPLIER:g}", value)
+    if 0 < number < MIN_NOISE_MULTIPLIER:
+        refuse("noise_multiplier", f"0 or at least {MIN_NOISE_MULTIPLIER:g}", value)
     return number
 
 
 def delta(value: object) -> float:
     """δ of (ε, δ)-differential privacy."""
     number = share("delta", value)
-    if number < LEAST_DELTA:
-        refuse("delta", f"at least {LEAST_DELTA:g}", value)
+    if number < MIN_DELTA:
+        refuse("delta", f"at least {MIN_DELTA:g}", value)
     return number
 
 
@@ -70,8 +74,8 @@ def target_epsilon(value: object, name: str = "target_epsilon") -> float:
     number = finite(name, value)
     if number <= 0:
         refuse(name, "greater than 0", value)
-    if number < LEAST_EPSILON:
-        refuse(name, f"at least {LEAST_EPSILON:g}", value)
+    if number < MIN_EPSILON:
+        refuse(name, f"at least {MIN_EPSILON:g}", value)
     return number
 
 
@@ -81,17 +85,17 @@ def steps(value: object, *, least: int = 0) -> int:
 
 
 def whole(name: str, value: object, least: int, most: int) -> int:
-    """Return a whole number in a range."""
+    """Returns a whole number in a range."""
     return validation.whole(name, value, least, most, _error)
 
 
 def finite(name: str, value: object) -> float:
-    """Return a real number that is neither NaN nor infinite."""
+    """Returns a real number that is neither NaN nor infinite."""
     return validation.finite(name, value, _error)
 
 
 def share(name: str, value: object) -> float:
-    """Return a number greater than 0 and less than 1."""
+    """Returns a number greater than 0 and less than 1."""
     number = finite(name, value)
     if not 0 < number < 1:
         refuse(name, "greater than 0 and less than 1", value)
@@ -99,16 +103,16 @@ def share(name: str, value: object) -> float:
 
 
 def all_steps(values: Iterable[object]) -> list[int]:
-    """Return numbers of steps."""
+    """Returns numbers of steps."""
     _refuse_no_row("steps", values)
     return [steps(value) for value in values]
 
 
 def step_counts(values: Any) -> npt.NDArray[np.float64]:
-    """Return numbers of steps of all phases together, of any size, [S]."""
+    """Returns numbers of steps of all phases together, of any size, [S]."""
     counts = numbers("steps", values)
     is_whole = np.isfinite(counts) & (counts == np.rint(counts)) & (counts >= 0)
-    # Fractions near whole numbers have their floats, and so look whole.
+    # A fraction near a whole number has the float of that number, and so looks whole.
     exact = isinstance(values, np.ndarray)
     if not exact:
         is_scalar = validation.plain_number(values) is not None
@@ -120,9 +124,10 @@ def step_counts(values: Any) -> npt.NDArray[np.float64]:
 
 
 def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
-    """Return real numbers, which may be infinite, as a new array, [K].
+    """Returns real numbers, which may be infinite, as a new array, [K].
 
-    Shapes: values [K]: an array or tensor, or a list of scalars; a scalar is one of 1.
+    Shapes: values [K]: an array, a tensor or a list of scalars; a scalar counts as a
+    list of one number.
     """
     if validation.plain_number(values) is not None:
         values = [values]
@@ -146,14 +151,14 @@ def numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
 
 
 def _refuse_no_row(name: str, values: object) -> None:
-    is_row = isinstance(values, Iterable) and not isinstance(values, NO_ROWS)
+    is_row = isinstance(values, Iterable) and not isinstance(values, NON_ROW_TYPES)
     # A scalar of numpy may be iterable, and a table yields the names of its columns.
     if not is_row or getattr(values, "ndim", 1) != 1:
         refuse(name, "a list of numbers", values)
 
 
 def one_of(name: str, value: object, choices: Collection[str]) -> str:
-    """Return the value if it is one of the choices."""
+    """Returns the value if it is one of the choices."""
     return validation.one_of(name, value, choices, _error)
 
 
@@ -162,5 +167,5 @@ def _error(name: str, message: str) -> AccountingError:
 
 
 def refuse(name: str, rule: str, value: object) -> NoReturn:
-    """Raise AccountingError: subject, rule, what came."""
+    """Raises AccountingError with the argument's name, the rule and the value."""
     raise _error(name, f"{name} must be {rule}, got {validation.shown(value)}.")

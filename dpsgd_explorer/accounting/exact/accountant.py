@@ -1,4 +1,4 @@
-"""The exact accountant: bounds on the true ε from below and above, the upper reported.
+"""The exact accountant bounds the true ε from below and above, and reports the upper.
 
 | run | method |
 |---|---|
@@ -6,12 +6,12 @@
 | steps on all records, q = 1 | closed form (``core.gaussian``) |
 | one step on a sample | closed form (``single_step``) |
 | several steps, mixtures of settings too | contour integral (``contour``) |
-| the same, if it needs too many frequencies | discretised PLDs (``pld_bounds``) |
+| several steps that need too many frequencies | discretised PLDs (``pld_bounds``) |
 | sample rates and noise out of reach of both | fallback bounds (``fallback_bounds``) |
 
-For neighbours that differ by an added or removed record both directions are computed,
-and the larger ε is reported.  Where the two bounds do not meet within
-``Tolerances.exact_gap``, the upper one still holds, and the answer's status is "bound".
+For an added or removed record both directions are computed, and the larger ε is
+reported.  If the lower and the upper bound do not meet within ``Tolerances.exact_gap``,
+the upper bound still holds, and the answer's status is "bound".
 
 Notation: P phases, S rows of steps, E values of ε.
 """
@@ -38,8 +38,12 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase import StepCounts
-from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
-from dpsgd_explorer.accounting.core.trade_off import DELTAS, SPREAD, enclosed_rates
+from dpsgd_explorer.accounting.core.tolerances import MAX_EXPONENT, TOLERANCES
+from dpsgd_explorer.accounting.core.trade_off import (
+    DELTAS,
+    EPSILON_SHARES,
+    enclosed_rates,
+)
 from dpsgd_explorer.accounting.exact.composition import Composition
 from dpsgd_explorer.accounting.exact.contour import MAX_FREQUENCIES
 from dpsgd_explorer.accounting.exact.fallback_bounds import (
@@ -62,8 +66,10 @@ from dpsgd_explorer.accounting.exact.pld_bounds import MAX_REFINEMENTS
 from dpsgd_explorer.accounting.exact.privacy_loss import Direction
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS, step_losses
 
-FAR_APART = 1e-3  # relative gap from which phases are bounded one by one
-MAX_ROWS_BY_PHASE = 1  # whose phases are bounded one by one, at up to a second each
+#: Relative gap of the bounds above which phases are bounded one by one.
+MAX_RELATIVE_GAP = 1e-3
+#: Number of rows whose phases are bounded one by one, which takes up to a second each.
+MAX_ROWS_BY_PHASE = 1
 
 
 class ExactAccountant(Accountant):
@@ -82,14 +88,14 @@ class ExactAccountant(Accountant):
         *,
         two_sided: bool = True,
     ) -> None:
-        """Limit the work of an answer.
+        """Limits the work of an answer.
 
         Args:
-            refinements: How often discretised PLDs may be refined.
+            refinements: Largest number of grids of discretised PLDs.
             max_directions: Directions that are computed; with 1 of 2 the answer is no
                 upper bound.
             max_frequencies: Largest number of frequencies of a contour.
-            two_sided: Whether discretised PLDs give lower bounds on ε as well.
+            two_sided: If True, discretised PLDs give lower bounds on ε as well.
         """
         self.refinements = refinements
         self.max_directions = max_directions
@@ -98,7 +104,7 @@ class ExactAccountant(Accountant):
 
     def searchers(self, relation: NeighboringRelation) -> tuple[ExactAccountant, ...]:
         number = len(DIRECTIONS[relation])
-        return tuple(ExactAccountant(1, some) for some in range(1, number + 1))
+        return tuple(ExactAccountant(1, count) for count in range(1, number + 1))
 
     def _epsilons(self, run: StepCounts, delta: float) -> Floats:
         return self.epsilon_bounds(run, delta)[1]
@@ -125,10 +131,10 @@ class ExactAccountant(Accountant):
         false_positive_rates: Floats,
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> list[Interval]:
-        """Return the interval of the largest true positive rate at each rate; [F].
+        """Returns the interval of the largest true positive rate at each rate; [F].
 
-        Without noise in some steps, the test sees the record itself with the
-        probability that it joins one of them.
+        If some steps have no noise, a test sees the record with the probability that it
+        joins one of these steps.
         """
         if revealed := revealed_probability(phases):
             reached = (revealed + (1 - revealed) * false_positive_rates).tolist()
@@ -136,8 +142,8 @@ class ExactAccountant(Accountant):
             return [Interval(1.0, rate, 1.0, status) for rate in reached]
         total = sum(phase.steps for phase in phases)
         top = float(self.epsilons(phases, [total], DELTAS[0], relation)[0])
-        # δ at many ε costs little more than δ at one.
-        epsilons = min(top, LARGEST_EXPONENT) * SPREAD
+        # δ at 48 ε costs little more than δ at one.
+        epsilons = min(top, MAX_EXPONENT) * EPSILON_SHARES
         curves = self.directed_deltas(phases, epsilons.tolist(), relation)
         lower, upper = enclosed_rates(
             false_positive_rates, epsilons, curves[0], curves[-1]
@@ -151,7 +157,7 @@ class ExactAccountant(Accountant):
         epsilons: Sequence[float],
         relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
     ) -> list[tuple[Floats, Floats]]:
-        """Return bounds on δ of all phases at each ε >= 0, per direction.
+        """Returns bounds on δ of all phases at each ε >= 0, per direction.
 
         Returns:
             Lower and upper bounds, [E] and [E], for each of the relation's DIRECTIONS.
@@ -162,12 +168,12 @@ class ExactAccountant(Accountant):
         is_reached = are_within_reach(run)
         only = single_sampled_step(run)
         if only is not None and is_reached:
-            losses = [step_losses([only], way, relation)[0] for way in directions]
+            losses = [step_losses([only], x, relation)[0] for x in directions]
             curves = [np.maximum(loss.deltas(at), 0.0) for loss in losses]
             return [(curve * (1 - TOLERANCES.closed_form), curve) for curve in curves]
         if not is_reached or not needs_composition(run)[0]:
             lower, upper = self._delta_bounds(run, at)
-            # One step's larger direction says nothing about the other one from below.
+            # The lower bound holds for the larger direction only.
             lower = lower if only is None else np.zeros_like(at)
             return [(lower, upper)] * len(directions)
         logs = [
@@ -185,11 +191,11 @@ class ExactAccountant(Accountant):
         )
 
     def epsilon_bounds(self, run: StepCounts, delta: float) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds on ε of each row; [S], [S]."""
+        """Returns lower and upper bounds on ε of each row; [S], [S]."""
         run = merged(run)
         lower, upper = np.zeros((2, len(run)))
         is_composed = needs_composition(run)
-        for row in np.flatnonzero(~is_composed):
+        for row in np.flatnonzero(~is_composed):  # rows with a closed form
             upper[row] = closed_epsilon(run.rows([row]), delta)
             lower[row] = upper[row] * (1 - TOLERANCES.closed_form)
         rows = np.flatnonzero(is_composed)
@@ -204,7 +210,7 @@ class ExactAccountant(Accountant):
     def _composed_epsilons(
         self, run: StepCounts, delta: float
     ) -> tuple[Floats, Floats]:
-        """Return bounds on ε of rows without a closed form; [S], [S]."""
+        """Returns bounds on ε of rows without a closed form; [S], [S]."""
         if not are_within_reach(run):
             return fallback_bounds(run, delta)
         counts = run.counts
@@ -213,7 +219,9 @@ class ExactAccountant(Accountant):
         for direction in DIRECTIONS[run.relation][: self.max_directions]:
             composition = self._composition(run, direction)
             rows, floors = np.arange(len(counts)), None
-            if direction == "add":  # mostly smaller, which Chernoff's bound may prove
+            if (
+                direction == "add"
+            ):  # nearly always smaller; Chernoff's bound may prove it
                 bounds = composition.chernoff_epsilons(counts, log_delta)
                 rows = np.flatnonzero(bounds > upper)
                 floors = upper[rows]
@@ -225,13 +233,13 @@ class ExactAccountant(Accountant):
             lower[larger] = np.maximum(lower[larger], low[is_larger])
             upper[larger] = high[is_larger]
             chernoff[larger] = composition.chernoff_epsilons(counts[larger], log_delta)
-        open_ = np.flatnonzero(~meet(lower, upper))
+        wide = np.flatnonzero(~meet(lower, upper))
         if not self.two_sided:  # an upper bound below Chernoff's has been refined
-            open_ = open_[upper[open_] >= chernoff[open_]]
-        if len(open_) and self.refinements:
-            low, high = fallback_bounds(run.rows(open_), delta)
-            lower[open_] = np.maximum(lower[open_], low)
-            upper[open_] = np.minimum(upper[open_], high)
+            wide = wide[upper[wide] >= chernoff[wide]]
+        if len(wide) and self.refinements:
+            low, high = fallback_bounds(run.rows(wide), delta)
+            lower[wide] = np.maximum(lower[wide], low)
+            upper[wide] = np.minimum(upper[wide], high)
         if self.refinements == MAX_REFINEMENTS:
             self._compose_by_phase(run, delta, lower, upper)
         # Round-off of a large ε may make the bounds cross.
@@ -242,9 +250,9 @@ class ExactAccountant(Accountant):
     def _compose_by_phase(
         self, run: StepCounts, delta: float, lower: Floats, upper: Floats
     ) -> None:
-        """Narrow bounds that are far apart, of the last such row, in place."""
+        """Narrows the bounds of the last rows with a large gap, in place."""
         with np.errstate(invalid="ignore"):
-            rows = np.flatnonzero(~(upper - lower <= FAR_APART * upper))
+            rows = np.flatnonzero(~(upper - lower <= MAX_RELATIVE_GAP * upper))
         for row in rows[-MAX_ROWS_BY_PHASE:]:
             done = zip(run.phases, run.counts[row], strict=True)
             phases = [replace(phase, steps=int(n)) for phase, n in done if n]
@@ -253,7 +261,7 @@ class ExactAccountant(Accountant):
             lower[row], upper[row] = max(lower[row], low), min(upper[row], high)
 
     def _delta_bounds(self, run: StepCounts, at: Floats) -> tuple[Floats, Floats]:
-        """Return bounds on δ of the only row at each ε >= 0; [E] -> [E], [E]."""
+        """Returns bounds on δ of the only row at each ε >= 0; [E] -> [E], [E]."""
         run = merged(run)
         if not needs_composition(run)[0]:
             deltas = np.array([closed_delta(run, float(x)) for x in at], dtype=float)
@@ -270,11 +278,11 @@ class ExactAccountant(Accountant):
 
 
 class GlwAccountant(ExactAccountant):
-    """The name "glw" of other tools, answered by the exact accountant's upper bound.
+    """The accountant named "glw" in other tools: the exact accountant's upper bound.
 
-    There it is a discretised PLD, composed by Fourier transform, whose upper bound is
-    above the true ε by an error of one's choice, 0.01 to 0.1.  The exact accountant
-    bounds the same quantity from above, more closely and in less time.
+    In other tools it is a discretised PLD, composed by Fourier transforms, whose upper
+    bound exceeds the true ε by a chosen error of 0.01 to 0.1.  The exact accountant
+    bounds ε from above more tightly and in less time.
 
     Source: Gopi, Lee and Wutschitz (2021), "Numerical Composition of Differential
     Privacy", arXiv:2106.02848v3.

@@ -1,9 +1,9 @@
 """Bounds on ε at δ, and on δ at ε, of a composition in one direction.
 
-The contour may lie at any tilt c > 0; c decides how fast its sum converges and how many
-digits cancel.  Rows with near saddle points and like numbers of steps share a contour.
-A second one is tried where the bounds of the first do not meet, and discretised PLDs
-where no contour serves.
+Any tilt c > 0 gives a contour; c decides how fast its sum converges and how many digits
+cancel.  Rows with neighbouring saddle points and similar numbers of steps share a
+contour.  A second contour is tried where the bounds of the first do not meet, and
+discretised PLDs where no contour is usable.
 
 Notation: P phases, T rows (numbers of steps, or ε), J tilts.
 """
@@ -20,8 +20,8 @@ from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.chebyshev import chebyshev_nodes, interpolated
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.contour import (
-    FEW_STEPS,
     MAX_FREQUENCIES,
+    SLOW_DECAY_STEPS,
     Contour,
 )
 from dpsgd_explorer.accounting.exact.pld_bounds import (
@@ -36,29 +36,39 @@ from dpsgd_explorer.accounting.exact.root_enclosure import (
     enclose_roots,
 )
 from dpsgd_explorer.accounting.exact.saddle_points import (
-    MARGIN,
+    MIN_MARGIN,
     Indices,
     SaddlePoints,
     alias_window,
 )
 
-SECOND_CONTOUR = -3  # tilts from the first one
-TILT_SPAN = 9  # neighbouring tilts whose rows share a contour
-DELTA_TILT_SPAN = 4  # the same for several ε after the same steps
-OCTAVES = 2.0  # log2 of the ratio of steps in one batch, from MANY_STEPS steps on
-COMPARISON_OCTAVES = 4.0  # the same where sums are only compared
-MANY_STEPS = 16  # with fewer, a batch is one octave wide
-# A contour is made for a log δ.  If a root lies further from it than NEAR_MOVE and its
-# bounds do not meet, or further than FAR_MOVE, the contour is made again.
-NEAR_MOVE, FAR_MOVE = 0.1, 2.0
-LEAST_LOG_DELTA = -60.0  # of a δ that is worth many frequencies
-SMALL_DELTA_ROWS = 256  # a smaller δ takes as few frequencies as so many rows
-MAX_PLD_ROWS = 64  # rows for which discretised PLDs are composed
-MANY_ROWS = 36  # from which some are solved first, and the others begin between them
-MAX_SPLITS = 3  # of batches that no contour serves
-FEW_ROWS = 3  # of a batch that is not split
-MAX_SUM_ROWS = 512  # of one sum
-MAX_TERMS = 1 << 18  # of all rows of one sum
+#: Index of the second contour's tilt, relative to the first contour's.
+SECOND_CONTOUR_OFFSET = -3
+#: Number of neighbouring tilts whose rows share a contour: for several numbers of
+#: steps, and for several ε after equal steps.
+TILT_SPAN, DELTA_TILT_SPAN = 9, 4
+#: Octaves of steps (powers of 2) in one batch of rows, from MIN_OCTAVES_STEPS steps on,
+#: and for sums that are only compared.  Below MIN_OCTAVES_STEPS, a batch is one octave.
+BATCH_OCTAVES, COMPARISON_OCTAVES = 2.0, 4.0
+MIN_OCTAVES_STEPS = 16
+#: Distance of a root from the point for which its contour was built, in units of log δ.
+#: Above MAX_CLOSE_MOVE the contour is built again if the bounds do not meet, and above
+#: MAX_MOVE in any case.
+MAX_CLOSE_MOVE, MAX_MOVE = 0.1, 2.0
+#: Log of the smallest δ for which a contour may have many frequencies.
+MIN_LOG_DELTA = -60.0
+#: Rows with which a smaller δ shares its frequencies: the more rows, the fewer.
+SMALL_DELTA_ROWS = 256
+#: Largest number of rows for which discretised PLDs are composed.
+MAX_PLD_ROWS = 64
+#: Number of rows above which some are solved first, and interpolated for the others.
+MAX_DIRECT_ROWS = 36
+#: Splits of batches for which no contour is usable.
+MAX_SPLITS = 3
+#: Largest number of rows of a batch that is not split.
+MAX_UNSPLIT_ROWS = 3
+#: Rows of one sum, and its terms over all rows.
+MAX_SUM_ROWS, MAX_TERMS = 512, 1 << 18
 
 
 class Composition:
@@ -81,14 +91,14 @@ class Composition:
         *,
         two_sided: bool = True,
     ) -> None:
-        """Evaluate the cumulants around tilt 1.
+        """Evaluates the cumulants around tilt 1.
 
         Args:
             losses: Privacy loss of one step of each phase.
-            refinements: How often discretised PLDs may be refined.
+            refinements: Largest number of grids of discretised PLDs.
             max_frequencies: Largest number of frequencies of a contour.  Below
-                MAX_FREQUENCIES one contour is tried, and none after few steps.
-            two_sided: Whether discretised PLDs give lower bounds on ε as well.
+                MAX_FREQUENCIES, one contour is tried, and none after few steps.
+            two_sided: If True, discretised PLDs give lower bounds on ε as well.
         """
         self.losses = losses
         self.max_frequencies = max_frequencies
@@ -99,19 +109,19 @@ class Composition:
     def epsilons(
         self, counts: Floats, delta: float, floors: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds on ε at delta after each row of steps.
+        """Returns lower and upper bounds on ε at delta after each row of steps.
 
         Shapes: counts [T, P], at least 2 steps per row; floors [T] -> [T], [T].
 
         Args:
             counts: Steps of each phase.
             delta: In (0, 1).
-            floors: A smaller ε is of no interest.  Rows that are proven to be below
-                their floor get it as both bounds.
+            floors: Smallest ε of interest of each row.  Rows with an ε that is proven
+                to be smaller get the floor as both bounds.
 
         Returns:
-            Real numbers, also negative ones.  The upper bound is at most Chernoff's;
-            the lower one is -infinity where none was found.
+            Real numbers, possibly negative.  The upper bound is at most Chernoff's
+            bound; the lower bound is -infinity where none was proven.
         """
         lower, upper = np.full(len(counts), -np.inf), np.full(len(counts), np.inf)
         log_delta = math.log(delta)
@@ -124,46 +134,47 @@ class Composition:
         batches, splits = self._batches(counts, indices), 0
         while batches:
             batch = rows = batches.pop()
-            is_served = False
+            is_solved = False
             for index in self._contour_indices(int(np.median(indices[rows]))):
                 for part in np.array_split(rows, len(rows) // MAX_SUM_ROWS + 1):
                     enclosure = self._solve(
                         counts[part], index, guesses[part], log_delta
                     )
                     if enclosure is not None:
-                        is_served = True
+                        is_solved = True
                         lower[part] = np.maximum(lower[part], enclosure.lower)
                         upper[part] = np.minimum(upper[part], enclosure.upper)
                 meet = bounds_meet(lower[rows], upper[rows], TOLERANCES.contour_gap)
                 rows = rows[~meet]
                 if not len(rows):
                     break
-            if not is_served and len(batch) > FEW_ROWS and splits < MAX_SPLITS:
+            is_splittable = len(batch) > MAX_UNSPLIT_ROWS and splits < MAX_SPLITS
+            if not is_solved and is_splittable:
                 splits += 1
                 batches += split_in_two(batch, counts.sum(axis=1))
         self._refine(counts, delta, lower, upper)
         return lower, np.minimum(upper, self.chernoff_epsilons(counts, log_delta))
 
     def chernoff_epsilons(self, counts: Floats, log_delta: float) -> Floats:
-        """Return Chernoff's upper bounds on ε at δ; [T, P] -> [T]."""
+        """Returns Chernoff's upper bounds on ε at δ; [T, P] -> [T]."""
         return self._saddles.chernoff_epsilons(counts, log_delta)
 
     def _batches(self, counts: Floats, indices: Indices) -> list[Indices]:
-        """Return the batches of rows that are worth a contour."""
+        """Returns the batches of rows that are worth a contour."""
         steps = counts.sum(axis=1)
-        if self.refinements and not self.is_thorough:  # discretised PLDs are as quick
-            indices = np.where(steps < FEW_STEPS, -1, indices)
+        if self.refinements and not self.is_thorough:  # discretised PLDs are as fast
+            indices = np.where(steps < SLOW_DECAY_STEPS, -1, indices)
         return list(row_batches(indices, steps))
 
     def _contour_indices(self, index: int) -> list[int]:
-        """Return the tilts of the contours to try for a saddle point, as indices."""
-        second = index + SECOND_CONTOUR
-        return [index, second][: 1 + (self.is_thorough and second >= MARGIN // 2)]
+        """Returns the tilts of the contours to try for a saddle point, as indices."""
+        second = index + SECOND_CONTOUR_OFFSET
+        return [index, second][: 1 + (self.is_thorough and second >= MIN_MARGIN // 2)]
 
     def _are_below(
         self, counts: Floats, indices: Indices, epsilons: Floats, log_deltas: Floats
     ) -> npt.NDArray[np.bool_]:
-        """Return which rows are proven to have a smaller δ at ε, by rough sums; [T]."""
+        """Returns True for rows proven to have a smaller δ at ε, by rough sums; [T]."""
         proven = np.zeros(len(counts), dtype=bool)
         for rows in row_batches(indices, counts.sum(axis=1), COMPARISON_OCTAVES):
             for part in np.array_split(rows, len(rows) // MAX_SUM_ROWS + 1):
@@ -182,10 +193,10 @@ class Composition:
     def _refine(
         self, counts: Floats, delta: float, lower: Floats, upper: Floats
     ) -> None:
-        """Narrow the bounds that do not meet, in place, by discretised PLDs.
+        """Narrows the bounds that do not meet, in place, by discretised PLDs.
 
-        Of many such rows only some: ε rises with the steps, so that the bounds of the
-        others follow from theirs (``ExactAccountant``).
+        At most MAX_PLD_ROWS rows are narrowed: ε rises with the steps, so these rows
+        bound the others too (``ExactAccountant``).
         """
         gap = TOLERANCES.exact_gap
         rows = np.flatnonzero(~bounds_meet(np.maximum(lower, 0.0), upper, gap))
@@ -196,8 +207,8 @@ class Composition:
         if len(rows) > MAX_PLD_ROWS:
             steps = np.sort(steps)
             spread = np.geomspace(steps[0], steps[-1], MAX_PLD_ROWS)
-            some = np.searchsorted(steps, spread).clip(max=len(rows) - 1)
-            rows = rows[np.unique(some)]
+            chosen = np.searchsorted(steps, spread).clip(max=len(rows) - 1)
+            rows = rows[np.unique(chosen)]
         cumulants = self._saddles.cumulants(counts[rows])[0]
         low, high = discretized_epsilons(
             self.losses,
@@ -214,14 +225,15 @@ class Composition:
     def _solve(
         self, counts: Floats, index: int, guesses: Floats, log_delta: float
     ) -> RootEnclosure | None:
-        """Return ε of rows that share a contour, None if the contour does not serve.
+        """Returns ε of rows that share a contour, None if the contour is not usable.
 
-        Of many rows, those at Chebyshev nodes of the log of the steps are solved first.
-        The polynomial through them is where the others begin.
+        If there are more than MAX_DIRECT_ROWS rows, the rows at Chebyshev nodes of the
+        log of the steps are solved first.  The polynomial through their ε gives the
+        first guesses for all rows.
         """
         heights = np.log(counts.sum(axis=1))
-        are_many = len(counts) > MANY_ROWS
-        nodes = chebyshev_nodes(heights) if are_many else np.arange(len(counts))
+        is_interpolated = len(counts) > MAX_DIRECT_ROWS
+        nodes = chebyshev_nodes(heights) if is_interpolated else np.arange(len(counts))
         terms = (counts[nodes], index)
         contour = self._contour(
             *terms, guesses[nodes], log_delta, sharing_rows=len(counts)
@@ -231,7 +243,7 @@ class Composition:
         enclosure = enclose_roots(contour, guesses[nodes], log_delta)
         moves = np.abs(enclosure.roots - guesses[nodes]) * contour.tilt
         meet = bounds_meet(enclosure.lower, enclosure.upper, TOLERANCES.contour_gap)
-        is_off = (moves > FAR_MOVE) | (~meet & (moves > NEAR_MOVE))
+        is_off = (moves > MAX_MOVE) | (~meet & (moves > MAX_CLOSE_MOVE))
         if np.any(is_off) and np.all(np.isfinite(enclosure.roots)):
             better = self._contour(
                 *terms, enclosure.roots, log_delta, sharing_rows=len(counts)
@@ -239,7 +251,7 @@ class Composition:
             if better.is_usable:
                 contour = better
                 enclosure = enclose_roots(contour, enclosure.roots, log_delta)
-        if are_many:
+        if is_interpolated:
             if not bounds_meet(
                 enclosure.lower, enclosure.upper, TOLERANCES.exact_gap
             ).any():
@@ -260,13 +272,13 @@ class Composition:
         tolerance: float = TOLERANCES.sum_error,
         sharing_rows: int = 1,
     ) -> Contour:
-        """Return the contour at a tilt, for sums near some ε and δ.
+        """Returns the contour at a tilt, for sums near some ε and δ.
 
         Args:
             counts: Steps of each phase, [T, P].
             index: Index of the tilt.
-            epsilons: ε of each row, about, [T].
-            log_deltas: log δ of each row, about, [T] or ().
+            epsilons: About ε of each row, [T].
+            log_deltas: About log δ of each row, [T] or ().
             tolerance: Error of aliasing, and of the cut-off, relative to δ.
             sharing_rows: Rows that will share the contour and so its MAX_TERMS.
         """
@@ -286,54 +298,54 @@ class Composition:
     def log_deltas(
         self, counts: Floats, epsilons: Floats, floors: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds on log δ of one row of steps at each ε.
+        """Returns lower and upper bounds on log δ of one row of steps at each ε.
 
         Shapes: counts [P], at least 2 steps; epsilons, floors [T] -> [T], [T].
 
         Args:
             counts: Steps of each phase.
-            epsilons: ε at which δ is asked for.
-            floors: A smaller log δ is of no interest.  Rows that are proven to be below
-                their floor get it as both bounds.
+            epsilons: ε at which δ is computed.
+            floors: Smallest log δ of interest at each ε.  Where log δ is proven to be
+                smaller, both bounds are the floor.
         """
         rows = np.broadcast_to(counts, (len(epsilons), len(counts)))
         indices, guesses = self._saddles.at_epsilon(rows, epsilons)
         lower = np.full(len(rows), -np.inf)
         upper = self._saddles.chernoff_log_deltas(rows, epsilons)
         if floors is not None:
-            some = np.where(np.isfinite(floors), indices, -1)
-            below = self._are_below(rows, some, epsilons, floors)
+            compared = np.where(np.isfinite(floors), indices, -1)
+            below = self._are_below(rows, compared, epsilons, floors)
             lower[below] = upper[below] = floors[below]
             indices[below] = -1
         steps = counts.sum() * np.ones(len(rows))
         for batch in row_batches(indices, steps, tilt_span=DELTA_TILT_SPAN):
-            matters = bool(np.any(upper[batch] > LEAST_LOG_DELTA))
+            is_large = bool(np.any(upper[batch] > MIN_LOG_DELTA))
             contours = self._contour_indices(int(np.median(indices[batch])))
-            for index in contours if matters else contours[:1]:
+            for index in contours if is_large else contours[:1]:
                 low, high = self._contour_log_deltas(
                     rows[batch],
                     index,
                     epsilons[batch],
                     guesses[batch],
-                    sharing_rows=1 if matters else SMALL_DELTA_ROWS,
+                    sharing_rows=1 if is_large else SMALL_DELTA_ROWS,
                 )
                 lower[batch] = np.maximum(lower[batch], low)
                 upper[batch] = np.minimum(upper[batch], high)
                 if np.all(upper[batch] - lower[batch] < TOLERANCES.contour_gap):
                     break
-        matter = upper > LEAST_LOG_DELTA
-        open_ = np.flatnonzero((upper - lower > TOLERANCES.exact_gap) & matter)
-        if len(open_):
+        has_gap = upper - lower > TOLERANCES.exact_gap
+        wide = np.flatnonzero(has_gap & (upper > MIN_LOG_DELTA))
+        if len(wide):
             low, high = discretized_log_deltas(
                 self.losses,
                 counts,
-                epsilons[open_],
+                epsilons[wide],
                 self._saddles.tilts,
                 self._saddles.cumulants(counts[None])[0, 0],
                 self.refinements,
             )
-            lower[open_] = np.maximum(lower[open_], low)
-            upper[open_] = np.minimum(upper[open_], high)
+            lower[wide] = np.maximum(lower[wide], low)
+            upper[wide] = np.minimum(upper[wide], high)
         return lower, upper
 
     def _contour_log_deltas(
@@ -345,7 +357,7 @@ class Composition:
         *,
         sharing_rows: int,
     ) -> tuple[Floats, Floats]:
-        """Return bounds on log δ from one contour: -infinity and 0 if it is useless."""
+        """Returns bounds on log δ from a contour: -infinity and 0 if it is unusable."""
         contour = self._contour(
             rows, index, epsilons, guesses, sharing_rows=sharing_rows
         )
@@ -370,19 +382,20 @@ class Composition:
 def row_batches(
     indices: Indices,
     steps: Floats,
-    octaves: float = OCTAVES,
+    octaves: float = BATCH_OCTAVES,
     tilt_span: int = TILT_SPAN,
 ) -> Iterator[Indices]:
-    """Yield batches of rows that share a contour; rows with index -1 are in none.
+    """Yields batches of rows that share a contour; rows with index -1 are left out.
 
-    The row with the fewest steps, whose transform decays most slowly, decides how many
-    frequencies all rows of its batch take.
+    The row with the fewest steps, whose transform decays most slowly, decides the
+    number of frequencies of all rows of a batch.
 
     Shapes: indices (saddle points, in the grid of tilts), steps [T].
     """
     heights = np.log2(steps)
-    few = math.log2(MANY_STEPS)
-    levels = np.where(steps < MANY_STEPS, heights, few + (heights - few) / octaves)
+    first = math.log2(MIN_OCTAVES_STEPS)
+    wide = first + (heights - first) / octaves
+    levels = np.where(steps < MIN_OCTAVES_STEPS, heights, wide)
     levels = np.where(indices >= 0, np.floor(levels), -1)
     for level in np.unique(levels[levels >= 0]):
         rows = np.flatnonzero(levels == level)
@@ -392,5 +405,5 @@ def row_batches(
 
 
 def split_in_two(rows: Indices, steps: Floats) -> list[Indices]:
-    """Return the half of the rows with fewer steps, and the other half."""
+    """Returns the half of the rows with fewer steps, and the other half."""
     return np.array_split(rows[np.argsort(steps[rows], kind="stable")], 2)

@@ -41,18 +41,25 @@ import numpy as np
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.log_space import log_expm1
 from dpsgd_explorer.accounting.core.tolerances import (
-    LARGEST_EXPONENT,
     MACHINE_EPSILON,
+    MAX_EXPONENT,
     TOLERANCES,
 )
 from dpsgd_explorer.accounting.exact.privacy_loss import ContourGrid, PrivacyLoss
 
-FEW_STEPS = 50  # below this number the integrand falls slowly: ``few_steps_error``
-NODES_PER_FREQUENCY = 4096  # on average, where the most frequencies are taken
-MAX_FREQUENCIES = 1 << 13  # of one contour
-LARGEST_LOG_EXCESS = 20.0  # log of cut-off error over its tolerance: beyond, useless
-LEAST_VARIANCE = 1e-300  # K'', so that it has an inverse
-MAX_PERIOD_ROWS = 9  # rows that choose the spacing for all
+#: Number of steps below which the integrand falls slowly, and ``few_steps_error`` is
+#: allowed.
+SLOW_DECAY_STEPS = 50
+#: Average number of nodes per frequency, if a contour has MAX_FREQUENCIES.
+NODES_PER_FREQUENCY = 4096
+#: Largest number of frequencies of one contour.
+MAX_FREQUENCIES = 1 << 13
+#: Log of the cut-off error over its tolerance, above which the sums are useless.
+MAX_LOG_EXCESS = 20.0
+#: Smallest K'', so that it has an inverse.
+MIN_VARIANCE = 1e-300
+#: Number of rows that decide the spacing for all rows.
+MAX_PERIOD_ROWS = 9
 ALL = slice(None)
 
 
@@ -62,8 +69,8 @@ class TrapezoidSum:
 
     Attributes:
         epsilons: ε.
-        total: The sum.  It may come out negative where only round-off is left.
-        derivative: Its derivative by ε, NaN where it was not asked for.
+        total: The sum.  It may be negative where only round-off is left.
+        derivative: Derivative of the sum by ε, NaN if it was not computed.
     """
 
     epsilons: Floats
@@ -73,7 +80,7 @@ class TrapezoidSum:
 
 @dataclass(frozen=True)
 class CutOff:
-    """The frequency above which no term is taken.
+    """The frequency above which terms are left out.
 
     Attributes:
         frequency: U.
@@ -84,11 +91,11 @@ class CutOff:
     log_decays: Floats
 
     def log_decay(self, counts: Floats) -> float:
-        """Return log ρ(U) of the row with the largest one; [T, P] -> ()."""
+        """Returns log ρ(U) of the row with the largest one; [T, P] -> ()."""
         return float((counts @ self.log_decays).max())
 
     def log_error(self, counts: Floats) -> float:
-        """Return log of the bound on the missing terms, ρ(U) / (πU), of all rows."""
+        """Returns log of the bound on the missing terms, ρ(U) / (πU), of all rows."""
         return self.log_decay(counts) - math.log(math.pi * self.frequency)
 
 
@@ -98,8 +105,8 @@ class Contour:
     Attributes:
         tilt: c, the real part of s.
         period: p.
-        is_usable: Whether sums may be asked for.  Otherwise the frequencies do not
-            suffice, or a step has no transform with as many.
+        is_usable: If True, sums can be computed.  If False, there are too few
+            frequencies, or a step has no transform with that number of them.
         curvature_bound: Bound on the second derivative of the sum, [T].
     """
 
@@ -115,7 +122,7 @@ class Contour:
         max_frequencies: int = MAX_FREQUENCIES,
         tolerance: float = TOLERANCES.sum_error,
     ) -> None:
-        """Choose spacing and number of frequencies, and evaluate the transforms.
+        """Chooses spacing and number of frequencies, and evaluates the transforms.
 
         Shapes: counts [T, P], tilts [J], cumulants [3, T, J], epsilons, log_deltas [T].
 
@@ -125,15 +132,15 @@ class Contour:
             tilts: Tilts with known cumulants, ascending.
             cumulants: K, K', K'' of each row at those tilts.
             index: Index of the contour's tilt c.
-            epsilons: Where the rows' sums will be needed, about.
-            log_deltas: log δ there, about.
+            epsilons: About the ε at which the rows' sums will be computed.
+            log_deltas: About log δ at these ε.
             max_frequencies: Largest number of frequencies.
             tolerance: Error of aliasing, and of the cut-off, relative to δ.
         """
         self.counts, self.tilts, self.cumulants = counts, tilts, cumulants[0]
         self.index, self.tilt = index, float(tilts[index])
         self.log_scale = cumulants[0, :, index]
-        is_short = counts.sum(axis=1).min() < FEW_STEPS
+        is_short = counts.sum(axis=1).min() < SLOW_DECAY_STEPS
         least_error = TOLERANCES.few_steps_error if is_short else 0.0
         log_tolerance = math.log(max(tolerance, least_error))
         self.period = self._choose_period(epsilons, log_deltas, log_tolerance)
@@ -142,20 +149,20 @@ class Contour:
         cancellation = self.log_scale - self.tilt * epsilons - log_deltas
         error_budget = float(cancellation.max()) - log_tolerance
         variance = float(cumulants[2, :, index].min())
-        start = math.sqrt(2 * max(error_budget, 1.0) / max(variance, LEAST_VARIANCE))
+        start = math.sqrt(2 * max(error_budget, 1.0) / max(variance, MIN_VARIANCE))
         limit = max_frequencies * self.spacing
         self.cut = self._cut_off(losses, error_budget, min(start, limit), limit)
         number = math.ceil(self.cut.frequency / self.spacing) + 1
         excess = self.cut.log_error(counts) + error_budget
-        self.is_usable = not excess > LARGEST_LOG_EXCESS
+        self.is_usable = not excess > MAX_LOG_EXCESS
         if not self.is_usable:
             return
         steps = max(float(counts.sum(axis=1).max()), 1.0)
-        wanted = math.exp(-max(error_budget, 0.0)) / steps
-        wanted = max(wanted, TOLERANCES.least_transform_error)
-        wanted = min(wanted, TOLERANCES.largest_transform_error)
+        step_error = math.exp(-max(error_budget, 0.0)) / steps
+        step_error = max(step_error, TOLERANCES.min_transform_error)
+        step_error = min(step_error, TOLERANCES.max_transform_error)
         max_products = NODES_PER_FREQUENCY * max_frequencies // len(losses)
-        grid = ContourGrid(self.tilt, self.spacing, number, wanted, max_products)
+        grid = ContourGrid(self.tilt, self.spacing, number, step_error, max_products)
         transforms = [loss.transform(grid) for loss in losses]
         self.transforms = [step for step in transforms if step is not None]
         self.is_usable = len(self.transforms) == len(transforms)
@@ -163,7 +170,7 @@ class Contour:
             self._compose()
 
     def for_rows(self, counts: Floats, cumulants: Floats) -> Contour:
-        """Return the same contour for other rows, whose steps lie between its own.
+        """Returns the contour for other rows, with steps within the range of its rows.
 
         Shapes: counts [T, P], cumulants [3, T, J].
         """
@@ -173,15 +180,15 @@ class Contour:
         return other
 
     def _compose(self) -> None:
-        """Set each row's terms, and the bounds on their errors."""
+        """Sets each row's terms, and the bounds on their errors."""
         counts, transforms = self.counts, self.transforms
         self.means = counts @ np.array([step.mean for step in transforms])  # [T]
         self.log_scale = counts @ np.array([step.log_moment for step in transforms])
         ratios = np.array([step.log_ratios for step in transforms])  # [P, N]
         errors = np.array([step.errors for step in transforms])  # [P, N]
-        relative = errors * np.exp(np.minimum(-ratios.real, LARGEST_EXPONENT))
+        relative = errors * np.exp(np.minimum(-ratios.real, MAX_EXPONENT))
         # |(φ + e)^n - φ^n| / |φ|^n <= (1 + e/|φ|)^n - 1
-        logs = np.minimum(counts @ np.log1p(relative), LARGEST_EXPONENT)
+        logs = np.minimum(counts @ np.log1p(relative), MAX_EXPONENT)
         error_bounds = np.expm1(logs)  # [T, N], relative to each term
         self.frequencies = self.spacing * np.arange(ratios.shape[1])  # [N]
         s = self.tilt + 1j * self.frequencies
@@ -199,7 +206,7 @@ class Contour:
         self.scale_error = scale_error + MACHINE_EPSILON * np.abs(self.log_scale)
 
     def sum(self, epsilons: Floats, *, derivative: bool = True) -> TrapezoidSum:
-        """Return the sum at one ε per row, with its derivative or NaN; [T]."""
+        """Returns the sum at one ε per row, with its derivative or NaN; [T]."""
         with np.errstate(invalid="ignore"):  # an infinite ε gives NaN
             angles = np.outer(self.means - epsilons, self.frequencies)
             angles += self.phases
@@ -212,13 +219,13 @@ class Contour:
             return TrapezoidSum(epsilons, total, slope)
 
     def log_delta(self, point: TrapezoidSum) -> tuple[Floats, Floats]:
-        """Return log S(ε), NaN where S is not positive, and its derivative; [T]."""
+        """Returns log S(ε), NaN where S is not positive, and its derivative; [T]."""
         with np.errstate(all="ignore"):
             logs = self._log_factor(point.epsilons) + np.log(point.total)
             return logs, point.derivative / point.total - self.tilt
 
     def error_bound(self, point: TrapezoidSum, *, aliasing: bool) -> Floats:
-        """Return the bound on the error of S relative to S; [T]."""
+        """Returns the bound on the error of S relative to S; [T]."""
         epsilons = point.epsilons
         with np.errstate(all="ignore"):
             bound = self._sum_error(point, 0.0) / point.total
@@ -229,7 +236,7 @@ class Contour:
             return np.asarray(bound)
 
     def upper_bound(self, point: TrapezoidSum, shift: Floats | float = 0.0) -> Floats:
-        """Return an upper bound on log δ(ε + shift) from the sum at ε; [T].
+        """Returns an upper bound on log δ(ε + shift) from the sum at ε; [T].
 
         Taylor: the sum differs from its tangent by the curvature term at most.
         """
@@ -238,7 +245,7 @@ class Contour:
             return self._log_scaled(point, shift, total, 1)
 
     def lower_bound(self, point: TrapezoidSum, shift: Floats | float = 0.0) -> Floats:
-        """Return a lower bound on log δ(ε + shift), NaN for none; [T]."""
+        """Returns a lower bound on log δ(ε + shift), NaN for none; [T]."""
         with np.errstate(all="ignore"):
             total = self._tangent(point, shift) - self._sum_error(point, shift)
             logs = self._log_scaled(point, shift, total, -1)
@@ -249,7 +256,7 @@ class Contour:
         return point.total + np.where(shift == 0, 0.0, shift * point.derivative)
 
     def _sum_error(self, point: TrapezoidSum, shift: Floats | float) -> Floats:
-        """Return a bound on the errors of the tangent at ε + shift; [T]."""
+        """Returns a bound on the errors of the tangent at ε + shift; [T]."""
         distance = np.abs(
             self.means - point.epsilons
         ) + TOLERANCES.last_places * np.abs(shift)
@@ -259,25 +266,25 @@ class Contour:
     def _log_scaled(
         self, point: TrapezoidSum, shift: Floats | float, total: Floats, sign: int
     ) -> Floats:
-        """Return log of the total times its factor, and the factor's error; [T]."""
+        """Returns log of the total times its factor, and the factor's error; [T]."""
         epsilons = point.epsilons + shift
         error = np.log1p(sign * self._factor_error(epsilons))
         return np.asarray(self._log_factor(epsilons) + np.log(total) + error)
 
     def _log_factor(self, epsilons: Floats) -> Floats:
-        """Return log of e^(K(c) - cε), by which the sums are divided; [T]."""
+        """Returns log of e^(K(c) - cε), the scale of the sums; [T]."""
         return np.asarray(self.log_scale - self.tilt * epsilons)
 
     def _factor_error(self, epsilons: Floats) -> Floats:
-        """Return the relative error of e^(K(c) - cε): its scale's and round-off."""
+        """Returns a bound on the relative error of e^(K(c) - cε); [T]."""
         round_off = MACHINE_EPSILON * np.abs(self.tilt * epsilons)
         return np.asarray(self.scale_error + round_off)
 
     def _log_alias(self, epsilons: Floats, period: float) -> Floats:
-        """Return log of the bound on all terms with m != 0; [T].
+        """Returns log of the bound on all terms with m != 0; [T].
 
-        Both series are geometric.  The best tilt bounds each of them; below c also
-        the tilt 0, where the bound is δ <= 1.
+        The series of positive m and of negative m are geometric, and the best tilt
+        bounds each of them.  Below c the tilt 0, with the bound δ <= 1, is tried too.
         """
         gaps = np.abs(self.tilts - self.tilt) * period
         logs = log_chernoff(self.tilts, self.cumulants, epsilons) - log_expm1(gaps)
@@ -285,7 +292,7 @@ class Contour:
         return np.asarray(np.logaddexp(*self._least_per_side(logs, at_zero)))
 
     def _least_per_side(self, values: Floats, at_zero: Floats) -> tuple[Floats, Floats]:
-        """Return the least values of the tilts below c, and above; [T, J] -> [T], [T].
+        """Returns the least values of tilts below c, and above c; [T, J] -> [T], [T].
 
         Args:
             values: Values at the tilts.
@@ -298,7 +305,7 @@ class Contour:
     def _choose_period(
         self, epsilons: Floats, log_deltas: Floats, log_tolerance: float
     ) -> float:
-        """Return about the least p with an aliasing error within the tolerance."""
+        """Returns about the least p with an aliasing error within the tolerance."""
         rows = np.arange(len(epsilons))
         if len(epsilons) > MAX_PERIOD_ROWS:
             rows = np.linspace(0, len(epsilons) - 1, MAX_PERIOD_ROWS).astype(np.intp)
@@ -319,12 +326,12 @@ class Contour:
         frequency: float,
         limit: float,
     ) -> CutOff:
-        """Return the least U found whose cut-off error is within the error budget.
+        """Returns about the least U whose cut-off error is within the error budget.
 
         Args:
             losses: Privacy loss of one step of each phase.
-            error_budget: -log of the error that is allowed.
-            frequency: U to begin with; it grows until the error is small enough.
+            error_budget: -log of the allowed error.
+            frequency: First U; it grows until the error is small enough.
             limit: Largest U.
         """
         bounds = [loss.log_decay_bound(self.tilt) for loss in losses]
@@ -340,7 +347,7 @@ class Contour:
 
 
 def log_chernoff(tilts: Floats, cumulants: Floats, epsilons: Floats) -> Floats:
-    """Return log of Chernoff's bound on δ at one ε per row, κ(c) e^(K(c) - cε).
+    """Returns log of Chernoff's bound on δ at one ε per row, κ(c) e^(K(c) - cε).
 
     Shapes: tilts [J], cumulants [T, J], epsilons [T] -> [T, J].
     """
@@ -348,7 +355,7 @@ def log_chernoff(tilts: Floats, cumulants: Floats, epsilons: Floats) -> Floats:
 
 
 def log_kappa(tilts: Floats) -> Floats:
-    """Return log κ(c), κ(c) = c^c / (1 + c)^(1 + c); [J] -> [J].
+    """Returns log κ(c), κ(c) = c^c / (1 + c)^(1 + c); [J] -> [J].
 
     κ(c) is the maximum of (1 - e^-y) e^-cy over y > 0, taken at e^-y = c / (1 + c).
     So (1 - e^-y)_+ <= κ(c) e^cy for all y.  At c = 1 it is 1/4:

@@ -1,23 +1,25 @@
 """Connect-the-dots discretisation: privacy curves as probability masses, and back.
 
-δ(x), x = e^ε, of a step is convex and falls.  Between the points x_k of a grid it lies
+The privacy curve δ(x) of a step, x = e^ε, is convex and falls.  Between the points x_k
+of a grid, the curve is
 
-- below its chords: they are a **pessimistic** curve;
-- above the neighbouring chords, continued.  So it lies above its chords lowered by
-  as much as they may be off: they are an **optimistic** curve.
+- below its chords, which form a **pessimistic** curve;
+- above the extensions of the neighbouring chords.  They bound the error of each chord,
+  and the chords lowered by this bound form an **optimistic** curve.
 
-A convex, falling, piecewise linear curve that ends at 0 is that of a discrete privacy
-loss with the values log x_k: the change of slope at x_k is the loss's probability
-under Q, and x_k times as much its probability under P.  A larger curve of each step
-gives a larger curve of the composition (``discretized_pld``), whose tail masses give δ:
+A convex, falling, piecewise linear curve that ends at 0 belongs to a discrete privacy
+loss with the values log x_k.  The change of slope at x_k is the probability of log x_k
+under Q, and x_k times this change is its probability under P.  A larger curve of each
+step gives a larger curve of the composition (``discretized_pld``), whose tail masses
+give δ:
 
     δ(ε) = P(L > ε) - e^ε Q(L > ε).
 
 Source: the pessimistic curve: Doroshenko et al. (2022), "Connect the Dots",
 arXiv:2207.04380.  Differs: the optimistic curve.
 
-Notation: K points of a step's grid, an equal distance of losses apart; N points of a
-composition's.
+Notation: K points of a step's grid, with evenly spaced losses; N points of a
+composition's grid.
 """
 
 from __future__ import annotations
@@ -31,13 +33,16 @@ from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 
-LEAST_SLOPE_CHANGE = 1e-300  # so that it has an inverse
-STEEP = 0.3  # share of a curve's value by which it is not lowered at both ends
-LARGEST_LOG = 340.0  # its exponential, and the inverse, have floats as squares
+#: Smallest change of slope, so that it has an inverse.
+MIN_SLOPE_CHANGE = 1e-300
+#: Largest error of a chord, as a share of the curve, for which both ends are lowered.
+MAX_ERROR_SHARE = 0.3
+#: Largest size of a logarithm: e^340 and e^-340 have floats as squares.
+MAX_LOG = 340.0
 
 
 def pessimistic_masses(loss: PrivacyLoss, grid: Floats) -> tuple[Floats, float]:
-    """Return masses of a discrete loss whose privacy curve is nowhere smaller.
+    """Returns masses of a discrete loss whose privacy curve is nowhere smaller.
 
     One Gaussian step with μ = 1 has δ(0) = 0.3829249; on a grid of spacing 0.1:
 
@@ -62,11 +67,11 @@ def pessimistic_masses(loss: PrivacyLoss, grid: Floats) -> tuple[Floats, float]:
 
 
 def optimistic_masses(loss: PrivacyLoss, grid: Floats) -> Floats:
-    """Return masses of a discrete loss whose privacy curve is nowhere larger.
+    """Returns masses of a discrete loss whose privacy curve is nowhere larger.
 
-    Both ends of a chord are lowered by as much as it may be off.  Where that would
-    leave next to nothing, the left end alone is lowered, to the next chord, continued.
-    The loss is never infinite.
+    Both ends of a chord are lowered by a bound on the chord's error.  If this bound is
+    too large a share of the curve, only the left end is lowered, to the extension of
+    the next chord.  The loss is never infinite.
 
     Shapes: grid [K] -> [K].
     """
@@ -75,14 +80,14 @@ def optimistic_masses(loss: PrivacyLoss, grid: Floats) -> Floats:
     curve = loss.deltas(grid)
     errors = _chord_errors(loss, grid, curve)
     widths = np.diff(np.exp(grid), prepend=0.0)
-    continued = curve[1:] - _slopes(grid, curve)[2:] * widths[1:]
-    steep = errors > STEEP * (curve[1:] - curve[-1])
-    left = np.append(np.where(steep, curve[:-1] - continued, errors), 0.0)
+    extended = curve[1:] - _slopes(grid, curve)[2:] * widths[1:]
+    steep = errors > MAX_ERROR_SHARE * (curve[1:] - curve[-1])
+    left = np.append(np.where(steep, curve[:-1] - extended, errors), 0.0)
     right = np.insert(np.where(steep, 0.0, errors), 0, 0.0)
     lowered = (
         curve - np.maximum(left, right) - TOLERANCES.few_operations * curve - curve[-1]
     )
-    lowered[np.append(lowered[1:] <= 0, True)] = 0.0  # 0 is reached before a point
+    lowered[np.append(lowered[1:] <= 0, True)] = 0.0  # the curve reaches 0 before it
     lowered = np.maximum(lowered, 0.0)
     slopes = _slopes(grid, lowered, 1.0 - TOLERANCES.few_operations - float(curve[-1]))
     # The largest convex curve below the points has the isotonic regression of slopes.
@@ -91,12 +96,12 @@ def optimistic_masses(loss: PrivacyLoss, grid: Floats) -> Floats:
 
 
 def _masses(grid: Floats, slopes: Floats) -> Floats:
-    """Return the masses under P; round-off may be negative; [K], [K + 1] -> [K]."""
+    """Returns masses under P, negative only by round-off; [K], [K + 1] -> [K]."""
     return np.asarray(np.exp(grid) * np.diff(slopes))
 
 
 def _slopes(grid: Floats, curve: Floats, origin: float = 1.0) -> Floats:
-    """Return the slopes before, between and after the points; [K] -> [K + 1].
+    """Returns the slopes before, between and after the points; [K] -> [K + 1].
 
     Args:
         grid: Losses log x_k.
@@ -108,17 +113,17 @@ def _slopes(grid: Floats, curve: Floats, origin: float = 1.0) -> Floats:
 
 
 def _chord_errors(loss: PrivacyLoss, grid: Floats, curve: Floats) -> Floats:
-    """Return bounds on chord minus curve between neighbours; [K] -> [K - 1].
+    """Returns bounds on chord minus curve between neighbours; [K] -> [K - 1].
 
-    In either half of its interval a chord is off by two parts at most: its distance
-    from the curve in the middle, and the error of the chord of the half itself.  The
-    chords next to that one, continued, bound the latter.
+    In either half of its interval, the error of a chord has at most two parts: its
+    distance from the curve in the middle, and the error of the half's chord.  The
+    extensions of the chords next to the half bound the second part.
     """
     fine_grid = np.empty(2 * len(grid) - 1)
     fine_grid[::2], fine_grid[1::2] = grid, 0.5 * (grid[:-1] + grid[1:])
     fine = np.empty_like(fine_grid)
     fine[::2], fine[1::2] = curve, loss.deltas(fine_grid[1::2])
-    changes = np.maximum(np.diff(_slopes(fine_grid, fine)), LEAST_SLOPE_CHANGE)
+    changes = np.maximum(np.diff(_slopes(fine_grid, fine)), MIN_SLOPE_CHANGE)
     widths = np.diff(np.exp(fine_grid))
     halves = widths / (1 / changes[:-1] + 1 / changes[1:])
     share = widths[::2] / (widths[::2] + widths[1::2])
@@ -157,10 +162,10 @@ class CompositionTail:
     infinite: float
 
     def epsilon(self, delta: float) -> float:
-        """Return the bound on ε >= 0 at delta; infinity, or 0, if there is none."""
+        """Returns the bound on ε >= 0 at delta; infinity, or 0, without a bound."""
         nothing = math.inf if self.sign > 0 else 0.0
         finite = delta - self.infinite
-        if finite <= 0 or abs(math.log(finite) - self.log_scale) > LARGEST_LOG:
+        if finite <= 0 or abs(math.log(finite) - self.log_scale) > MAX_LOG:
             return nothing
         target = math.exp(math.log(finite) - self.log_scale)
         errors = self.sign * self.error_bounds
@@ -174,7 +179,12 @@ class CompositionTail:
         return max(self.origin + self._offset(last, target - errors[last]), 0.0)
 
     def _offset(self, last: int, target: float) -> float:
-        """Return where δ, which is linear in e^ε after a point, has this value."""
+        """Returns the offset after a point at which δ, linear in e^ε, has a value.
+
+        Args:
+            last: Index of the point.
+            target: Value of δ, scaled.
+        """
         low, high = self.offsets[last : last + 2]
         gain, q_tail = self.p_tails[last + 1] - target, self.q_tails[last + 1]
         if q_tail <= 0:  # nothing but round-off is left
@@ -183,7 +193,7 @@ class CompositionTail:
         return float(np.clip(offset, low, high))
 
     def log_delta(self, epsilon: float) -> float:
-        """Return the bound on log δ at epsilon; outside the grid 0, or -infinity."""
+        """Returns the bound on log δ at epsilon; outside the grid 0, or -infinity."""
         offset = epsilon - self.origin
         index = int(np.searchsorted(self.offsets, offset))
         if offset < 0 or index == len(self.offsets):
@@ -191,7 +201,7 @@ class CompositionTail:
         delta = self.p_tails[index] - self.q_tails[index] * math.exp(offset)
         delta += self.sign * self.error_bounds[max(index - 1, 0)]
         if self.sign > 0:
-            delta = max(delta, math.exp(-LARGEST_LOG))  # further on, weights are 0
+            delta = max(delta, math.exp(-MAX_LOG))  # smaller weights underflow
         log_delta = math.log(delta) + self.log_scale if delta > 0 else -math.inf
         if not self.infinite:
             return min(log_delta, 0.0)

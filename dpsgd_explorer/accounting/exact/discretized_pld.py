@@ -7,9 +7,9 @@ their distribution is a convolution: one Fourier transform per phase, taken to t
 of its number of steps, and one inverse transform.
 
 - **Tilt.**  A Fourier transform is exact relative to the largest mass.  The masses are
-  weighted with e^(cℓ) first, so that those near ε are among the largest.
+  weighted with e^(cℓ) first, so that the masses near ε are among the largest.
 - **Period.**  The transform folds sums beyond its period of N points onto others.
-  Chernoff's inequality bounds their mass.
+  Chernoff's inequality bounds the mass of these sums.
 
 Source: pessimistic PLDs: Doroshenko et al. (2022), "Connect the Dots",
 arXiv:2207.04380.  Differs: the optimistic PLDs, the tilt, the bound on folding.
@@ -29,23 +29,32 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import Complexes, log_moments
-from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
+from dpsgd_explorer.accounting.core.tolerances import MAX_EXPONENT, TOLERANCES
 from dpsgd_explorer.accounting.exact.discretization import (
-    LARGEST_LOG,
+    MAX_LOG,
     CompositionTail,
     optimistic_masses,
     pessimistic_masses,
 )
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 
-SNAP = 1e-6  # of the spacing: the end of a range this near a point is that point
-LEAST_LOG_MASS = -1e300  # of a step's grid, instead of -infinity
-LEAST_SIZE = 1e-300  # of a transform, so that it has a logarithm
-LARGEST_LOSS = 300.0  # of one step: its exponential, and the square, are floats
-LEAST_SPACING = 1e-13  # neighbouring losses have different exponentials
-CANCELLATION_SHARE = 0.9  # of LARGEST_LOG: log of tilted masses near ε over δ, at most
-MOMENTS_PER_PERIOD = np.array([20.0, 30.0, 45.0, 70.0, 100.0, 150.0])
-MOMENTS_PER_TILT = np.array([0.1, 0.2, 0.35, 0.5, 0.75, 1.0])
+#: Distance from a point, as a share of the spacing, up to which the end of a range
+#: counts as that point.
+SNAP_DISTANCE = 1e-6
+#: Smallest log of a mass of a step's grid, instead of -infinity.
+MIN_LOG_MASS = -1e300
+#: Smallest size of a transform, so that it has a logarithm.
+MIN_SIZE = 1e-300
+#: Largest loss of one step: its exponential, and the square of that, are floats.
+MAX_LOSS = 300.0
+#: Smallest spacing: neighbouring losses still have different exponentials.
+MIN_SPACING = 1e-13
+#: Largest log of the tilted masses near ε over δ, as a share of MAX_LOG.
+CANCELLATION_SHARE = 0.9
+#: Shifts of the tilt at which moments bound the folded mass: times the period, upwards
+#: and downwards, and as shares of the tilt, downwards.
+SHIFTS_PER_PERIOD = np.array([20.0, 30.0, 45.0, 70.0, 100.0, 150.0])
+SHIFTS_PER_TILT = np.array([0.1, 0.2, 0.35, 0.5, 0.75, 1.0])
 
 
 @dataclass(frozen=True)
@@ -54,11 +63,11 @@ class PldWindow:
 
     Attributes:
         tilt: c of the weights e^(cℓ).
-        low: Smaller sums may be folded over.
-        high: Larger sums may be folded over.
+        low: Loss below which sums may be folded over.
+        high: Loss above which sums may be folded over.
         steps: Largest number of steps of a composition.
-        delta: About the δ of the question, or less.
-        ranges: Losses (low, high) of one step but for its tail, [P, 2].
+        delta: About the δ of interest, or less.
+        ranges: Losses (low, high) of one step of each phase, without the tail, [P, 2].
     """
 
     tilt: float
@@ -83,9 +92,9 @@ class TiltedPld:
         grid: Losses, [K].
         masses: Tilted probabilities of the losses; their sum is 1, [K].
         log_transform: Logarithm of the masses' Fourier transform, [N / 2 + 1].
-        log_total: Log of the factor by which the masses were divided.
+        log_total: Log of the sum of the masses before they were divided by it.
         infinite: Probability of an infinite loss.
-        shifts: Tilts, relative to c, at which moments are needed, [J].
+        shifts: Tilts less c at which moments are needed, [J].
     """
 
     first: int
@@ -111,15 +120,15 @@ class DiscretizedPlds:
     """The pessimistic and the optimistic PLD of each phase on one grid.
 
     Attributes:
-        points: N.
-        is_usable: Whether tails may be asked for.  Otherwise the points do not suffice,
+        points: Number N of points of a period.
+        is_usable: If True, tails can be computed.  If False, there are too few points,
             or losses are too large or too near each other for floats.
     """
 
     def __init__(
         self, losses: Sequence[PrivacyLoss], window: PldWindow, points: int
     ) -> None:
-        """Place the grid, and discretise the pessimistic curves.
+        """Places the grid, and discretises the pessimistic curves.
 
         Args:
             losses: Privacy loss of one step of each phase.
@@ -130,37 +139,39 @@ class DiscretizedPlds:
         low, high = float(ranges[:, 0].min()), float(ranges[:, 1].max())
         width = max(window.width, high - low)
         spare = spare_points(window.steps)
-        self.is_usable = width > 0 and high < LARGEST_LOSS and spare < points // 2
+        self.is_usable = width > 0 and high < MAX_LOSS and spare < points // 2
         if not self.is_usable:
             return
         self.tilt, self.points, self.delta = window.tilt, points, window.delta
         self.spacing = width / (points - spare)
-        self.is_usable = LEAST_SPACING < self.spacing < LARGEST_EXPONENT / points
+        self.is_usable = MIN_SPACING < self.spacing < MAX_EXPONENT / points
         if not self.is_usable:
             return
         self.low = math.floor(window.low / self.spacing) - spare // 2
-        up = MOMENTS_PER_PERIOD / (self.spacing * points)
-        down = np.minimum(np.append(up, self.tilt * MOMENTS_PER_TILT), self.tilt)
+        up = SHIFTS_PER_PERIOD / (self.spacing * points)
+        down = np.minimum(np.append(up, self.tilt * SHIFTS_PER_TILT), self.tilt)
         self.shifts = np.append(up, -down)
-        # A curve may have a kink at the end of its range: there lies a grid point.  If
-        # all are symmetric, it lies at 0, where most losses of tiny samples are.
+        # A curve may have a kink at the end of its range, so a grid point is placed
+        # there.  If all ranges are symmetric, a point is at 0, where most losses are at
+        # tiny sample rates.
         ends = (end for span in ranges if span.sum() for end in span)
         kink = min(ends, key=abs, default=0.0)
         self.offset = float(kink) % self.spacing
         self._grids: list[tuple[PrivacyLoss, int, Floats]] = []
         for loss, ends in zip(losses, ranges, strict=True):
             start, stop = (ends - self.offset) / self.spacing
-            first, last = math.floor(start + SNAP) - 1, math.ceil(stop - SNAP) + 1
+            first = math.floor(start + SNAP_DISTANCE) - 1
+            last = math.ceil(stop - SNAP_DISTANCE) + 1
             grid = self.offset + self.spacing * np.arange(first, last + 1)  # [K]
             self._grids.append((loss, first, grid))
         self.is_usable = all(step.masses.any() for step in self._pessimistic)
 
     def upper_tail(self, counts: Floats) -> CompositionTail:
-        """Return upper bounds on δ after counts[i] steps of phase i; counts [P]."""
+        """Returns upper bounds on δ after counts[i] steps of phase i; counts [P]."""
         return self._tail(self._pessimistic, counts, 1)
 
     def lower_tail(self, counts: Floats) -> CompositionTail:
-        """Return lower bounds on δ after counts[i] steps of phase i; counts [P]."""
+        """Returns lower bounds on δ after counts[i] steps of phase i; counts [P]."""
         return self._tail(self._optimistic, counts, -1)
 
     @cached_property
@@ -180,17 +191,17 @@ class DiscretizedPlds:
     def _tilted(
         self, first: int, grid: Floats, probabilities: Floats, infinite: float
     ) -> TiltedPld:
-        """Return one step's PLD with tilted masses; [K], [K]."""
+        """Returns one step's PLD with tilted masses; [K], [K]."""
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs(probabilities)) + self.tilt * grid
-        top = max(float(logs.max()), LEAST_LOG_MASS)
+        top = max(float(logs.max()), MIN_LOG_MASS)
         masses = np.sign(probabilities) * np.exp(logs - top)
         total = float(masses.sum())
         if total <= 0:  # nothing but round-off
             masses, total = np.zeros_like(grid), 1.0
         masses /= total
         transform = np.fft.rfft(masses, self.points)
-        sizes = np.log(np.maximum(np.abs(transform), LEAST_SIZE))
+        sizes = np.log(np.maximum(np.abs(transform), MIN_SIZE))
         return TiltedPld(
             first,
             grid,
@@ -204,9 +215,9 @@ class DiscretizedPlds:
     def _tail(
         self, phases: Sequence[TiltedPld], counts: Floats, sign: int
     ) -> CompositionTail:
-        """Return the tail masses of the composition, from ε = 0 on where they reach it.
+        """Returns the tail masses of the composition at losses of at least 0.
 
-        The tilt is undone relative to the first loss that is kept, so that the weights
+        The tilt is undone relative to the first loss of the tail, so that the weights
         do not underflow before ε.
         """
         steps = int(counts.sum())
@@ -218,10 +229,10 @@ class DiscretizedPlds:
         root = math.sqrt(float(masses @ masses))
         round_off = TOLERANCES.fft_per_step * (steps + 2) * root
         origin = self.spacing * start + steps * self.offset
-        # Points before `first` are dropped: losses below 0, and those so far below
+        # Points before `first` are dropped: losses below 0, and losses so far below
         # Chernoff's bound on ε, (K(c) - log δ) / c, that the weights would underflow.
         log_total = float(counts @ np.array([step.log_total for step in phases]))
-        least_scale = math.log(self.delta) + CANCELLATION_SHARE * LARGEST_LOG
+        least_scale = math.log(self.delta) + CANCELLATION_SHARE * MAX_LOG
         dropped = max((log_total - least_scale) / self.tilt, 0.0) - origin
         first = max(math.floor(dropped / self.spacing), 0)
         first = min(first, self.points - 2)
@@ -249,7 +260,7 @@ class DiscretizedPlds:
         )
 
     def _convolved(self, phases: Sequence[TiltedPld], counts: Floats) -> Floats:
-        """Return the tilted masses of the sums, from the smallest sum on, [N]."""
+        """Returns the tilted masses of the sums, from the smallest sum on, [N]."""
         logs = np.zeros(self.points // 2 + 1, dtype=np.complex128)
         for n, step in zip(counts, phases, strict=True):
             if n:
@@ -263,13 +274,13 @@ class DiscretizedPlds:
         index: int,
         usable: npt.NDArray[np.bool_],
     ) -> float:
-        """Return Chernoff's bound on the tilted mass beyond a point.
+        """Returns Chernoff's bound on the tilted mass beyond a point.
 
         Args:
             phases: PLDs of one step of each phase.
             counts: Steps of each phase.
             index: Point of the composition's grid.
-            usable: Shifts of the sign that the side asks for, [J].
+            usable: True for the shifts whose sign bounds this side, [J].
         """
         loss = self.spacing * index + float(counts.sum()) * self.offset
         moments = counts @ np.array([step.log_moments for step in phases])
@@ -278,8 +289,8 @@ class DiscretizedPlds:
 
 
 def spare_points(steps: float) -> int:
-    """Return the points needed beyond the window.
+    """Returns the number of points needed beyond the window.
 
-    Each step's grid reaches two points beyond its range, on either side.
+    Each step's grid extends two points beyond the step's range, on either side.
     """
     return 4 * int(steps) + 8

@@ -1,13 +1,13 @@
 """Fallback bounds: upper bounds on ε and δ that hold at any setting.
 
-They serve where the integrals of the exact accountant cannot be trusted: very little
-noise, sample rates next to 0 or 1.  The smallest of four is taken:
+They are used where the integrals of the exact accountant cannot be trusted: very little
+noise, sample rates next to 0 or 1.  The result is the smallest of four bounds:
 
 - the same steps on all records: sampling amplifies privacy, it never reduces it;
 - Rényi's divergences, added up over steps and converted;
 - basic composition: ε and δ of single steps, added up;
-- little noise, one phase: the curve for an attacker who is told which steps the record
-  joins, since little noise tells it nearly the same.
+- for one phase with little noise: the privacy curve for an attacker who also sees which
+  steps the record joins, which little noise nearly reveals anyway.
 
 Notation: P phases, S rows of steps, A Rényi orders.
 """
@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
-from dpsgd_explorer.accounting.core.binomial import at_least
+from dpsgd_explorer.accounting.core.binomial import probability_at_least
 from dpsgd_explorer.accounting.core.gaussian import (
     delta_of_mu,
     deltas_of_mu,
@@ -47,30 +47,31 @@ from dpsgd_explorer.accounting.rdp.accountant import (
 from dpsgd_explorer.accounting.rdp.replaced_record import divergence_bounds
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import renyi_divergences
 
-#: Divergences of one step, of (sample rate, noise multiplier), within a millisecond.
+#: Functions from (sample rate, noise multiplier) to the divergences of one step, which
+#: take less than a millisecond.
 DIVERGENCES: dict[str, StepDivergences] = {
     ADD_OR_REMOVE_ONE: renyi_divergences,
     REPLACE_ONE: divergence_bounds,
 }
 
-#: Noise multiplier below which the joined steps are taken as told to the attacker.
-LITTLE_NOISE = 0.4
-#: Groups of numbers of joined steps; each counts as the largest number in it.
-GROUPS = 128
-#: Probability that fewer steps are joined than in the first group.
-FIRST_GROUP = 0.5
-#: Bounds on δ in a row, each by ``RAREST`` of the one before.
+#: Noise multiplier below which the attacker is assumed to see the joined steps.
+MAX_REVEALING_NOISE = 0.4
+#: Groups of numbers of joined steps; each number counts as the largest in its group.
+JOIN_GROUPS = 128
+#: Largest probability of more joined steps than in the first group.
+FIRST_GROUP_TAIL = 0.5
+#: Share of δ for more joined steps than in the last group.
+LAST_GROUP_SHARE = 1e-6
+#: Times that a bound on δ is computed, each with this share of the bound before.
 PASSES = 3
-#: ε below which a smaller one is not searched for.
-NEGLIGIBLE_EPSILON = 1e-9
-#: Share of δ that is left to more joined steps than in the last group.
-RAREST = 1e-6
+#: ε below which the search for a smaller one ends.
+MIN_EPSILON = 1e-9
 
 
 def fallback_bounds(run: StepCounts, delta: float) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds on ε of each row; [S], [S].
+    """Returns lower and upper bounds on ε of each row; [S], [S].
 
-    The lower one is ε of a single step, the largest of the row's phases.
+    The lower bound is ε of a single step, the largest over the row's phases.
     """
     single = [_step_epsilon(phase, delta, run.relation) for phase in run.phases]
     rounding = 1 - TOLERANCES.closed_form
@@ -79,7 +80,7 @@ def fallback_bounds(run: StepCounts, delta: float) -> tuple[Floats, Floats]:
 
 
 def fallback_epsilons(run: StepCounts, delta: float) -> Floats:
-    """Return upper bounds on ε at delta of each row; [S].
+    """Returns upper bounds on ε at delta of each row; [S].
 
     >>> run = StepCounts.whole([Phase(0.01, 0.05, 100)], ADD_OR_REMOVE_ONE)
     >>> fallback_epsilons(run, 1e-5).round(2)
@@ -94,14 +95,14 @@ def fallback_epsilons(run: StepCounts, delta: float) -> Floats:
         ]
     )
     least = np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
-    if _has_told_joins(run):
-        told = [_told_epsilon(run, row, delta) for row in range(len(run))]
-        return np.asarray(np.minimum(least, told))
+    if _nearly_reveals_joins(run):
+        revealed = [_revealed_epsilon(run, row, delta) for row in range(len(run))]
+        return np.asarray(np.minimum(least, revealed))
     return least
 
 
 def fallback_deltas(run: StepCounts, epsilons: Floats) -> Floats:
-    """Return upper bounds on δ of the only row at each ε; [E] -> [E]."""
+    """Returns upper bounds on δ of the only row at each ε; [E] -> [E]."""
     mu = float(_unsampled_mus(run)[0])
     unsampled = [delta_of_mu(float(x), mu) for x in epsilons]
     shares = epsilons / run.counts.sum()  # ε of each step
@@ -115,41 +116,44 @@ def fallback_deltas(run: StepCounts, epsilons: Floats) -> Floats:
     [total] = composed_divergences(run, DIVERGENCES)
     renyi = [delta_from_rdp(total, float(x)) for x in epsilons]
     least = np.asarray(np.minimum(np.minimum(unsampled, added), renyi))
-    if _has_told_joins(run):
+    if _nearly_reveals_joins(run):
         bounds = zip(epsilons, least, strict=True)
-        return np.array([_told_delta(run, float(x), float(most)) for x, most in bounds])
+        return np.array(
+            [_revealed_delta(run, float(x), float(most)) for x, most in bounds]
+        )
     return least
 
 
 def total_variations(run: StepCounts) -> Floats:
-    """Return the total variation distance of one step of each phase, δ at ε = 0; [P].
+    """Returns the total variation distance of one step of each phase, δ at ε = 0; [P].
 
-    They add up over steps at most: if their sum is within δ, then ε = 0.
+    Over steps they add up at most: if their sum is within δ, then ε = 0.
     """
     return np.array([_step_delta(phase, 0.0, run.relation) for phase in run.phases])
 
 
-class _ToldJoins:
-    """One row of a run, for an attacker who is told which steps the record joins.
+class _RevealedJoins:
+    """One row of a run, for an attacker who sees which steps the record joins.
 
-    A run is a mixture over the sets of steps that the record joins, with the same
-    probabilities in both worlds.  δ is jointly convex, so it is at most the mean over
-    the sets of the δ of their Gaussian: k joined steps have μ = √k · moves / σ.
+    A run is a mixture over the sets of steps that the record joins.  The probabilities
+    of the sets do not depend on the record.  δ is jointly convex, so it is at most the
+    mean over the sets of the δ of a Gaussian: k joined steps have
+    μ = √k · sensitivity / σ.
 
     Args:
         run: A run of one phase.
-        row: The row of its step counts.
-        rarest: Largest probability of more joined steps than are looked at; they
-            count as δ = 1.
+        row: Index of the row of step counts.
+        tail: Largest probability of more joined steps than in the last group, for which
+            δ counts as 1.
     """
 
-    def __init__(self, run: StepCounts, row: int, rarest: float) -> None:
+    def __init__(self, run: StepCounts, row: int, tail: float) -> None:
         [phase], steps = run.phases, int(run.counts[row, 0])
         rate = phase.sample_rate
-        last = _first_within(rarest, steps, rate)
-        first = min(_first_within(FIRST_GROUP, steps, rate), last)
-        ends = np.unique(np.rint(np.linspace(first, last, GROUPS + 1)))
-        more = at_least(ends + 1, steps, rate)
+        last = _first_within(tail, steps, rate)
+        first = min(_first_within(FIRST_GROUP_TAIL, steps, rate), last)
+        ends = np.unique(np.rint(np.linspace(first, last, JOIN_GROUPS + 1)))
+        more = probability_at_least(ends + 1, steps, rate)
         shares = -np.diff(more, prepend=1.0)
         joins = ends > 0  # joining no step makes no difference
         self._shares, self._rest = shares[joins], float(more[-1])
@@ -158,54 +162,55 @@ class _ToldJoins:
         )
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on δ at ε >= 0."""
+        """Returns an upper bound on δ at ε >= 0."""
         losses = np.full(len(self._mus), epsilon)
-        own = np.maximum(deltas_of_mu(losses, self._mus), 0.0)
-        total = float(self._shares @ own) + self._rest
+        deltas = np.maximum(deltas_of_mu(losses, self._mus), 0.0)
+        total = float(self._shares @ deltas) + self._rest
         return min(total * (1 + TOLERANCES.closed_form), 1.0)
 
 
 def _first_within(tail: float, steps: int, rate: float) -> int:
-    """Return the least k so that more than k of the steps are joined with ``tail``."""
+    """Returns the least k with P(more than k steps are joined) <= tail."""
     low, high = -1, steps
     while high - low > 1:
         middle = (low + high) // 2
-        if at_least(middle + 1, steps, rate) <= tail:
+        if probability_at_least(middle + 1, steps, rate) <= tail:
             high = middle
         else:
             low = middle
     return high
 
 
-def _has_told_joins(run: StepCounts) -> bool:
-    return len(run.phases) == 1 and run.phases[0].noise_multiplier < LITTLE_NOISE
+def _nearly_reveals_joins(run: StepCounts) -> bool:
+    return len(run.phases) == 1 and run.phases[0].noise_multiplier < MAX_REVEALING_NOISE
 
 
-def _told_epsilon(run: StepCounts, row: int, delta: float) -> float:
-    """Return an upper bound on ε of a row, the joined steps told to the attacker."""
-    told = _ToldJoins(run, row, RAREST * delta)
+def _revealed_epsilon(run: StepCounts, row: int, delta: float) -> float:
+    """Returns an upper bound on ε of a row, if the attacker sees the joined steps."""
+    joins = _RevealedJoins(run, row, LAST_GROUP_SHARE * delta)
     most = epsilon_of_mu(delta / 2, float(_unsampled_mus(run)[row]))
     if not math.isfinite(most):
         return most
-    while told.delta(most / 2) <= delta:
+    while joins.delta(most / 2) <= delta:
         most /= 2
-        if most < NEGLIGIBLE_EPSILON:
+        if most < MIN_EPSILON:
             return most
-    return first_safe(lambda epsilon: told.delta(epsilon) - delta, most / 2, most)
+    return first_safe(lambda epsilon: joins.delta(epsilon) - delta, most / 2, most)
 
 
-def _told_delta(run: StepCounts, epsilon: float, most: float) -> float:
-    """Return the smaller of a bound on δ of the only row and that of told joins."""
-    for _ in range(PASSES):  # what is left to rare joins shrinks with the bound
-        told = _ToldJoins(run, 0, RAREST * most).delta(epsilon)
-        most = min(told, most)
+def _revealed_delta(run: StepCounts, epsilon: float, most: float) -> float:
+    """Returns the smaller of ``most`` and δ if the attacker sees the joined steps."""
+    for _ in range(PASSES):  # the share for the last group shrinks with the bound
+        bound = _RevealedJoins(run, 0, LAST_GROUP_SHARE * most).delta(epsilon)
+        most = min(bound, most)
     return most
 
 
 def _basic_composition(run: StepCounts, delta: float) -> Floats:
-    """Return the sum of the steps' ε, each with an equal share of δ; [S].
+    """Returns the sum of the steps' ε, each with an equal share of δ; [S].
 
-    The share is rounded down to δ over a power of 2, so that few shares are needed.
+    The share is rounded down to δ over a power of 2, so that few different shares have
+    to be evaluated.
     """
     counts = run.counts
     halvings = np.ceil(np.log2(np.maximum(counts.sum(axis=1), 1.0)))
@@ -234,11 +239,11 @@ def _step_delta(phase: Phase, epsilon: float, relation: NeighboringRelation) -> 
 
 
 def _unsampled_mus(run: StepCounts) -> Floats:
-    """Return μ of the Gaussian that the steps on all records are; [S].
+    """Returns μ of the Gaussian that the steps form without sampling; [S].
 
     A sampled step mixes the Gaussian's pair with a pair of equal distributions.  δ is
-    jointly convex, so that the mixture's curve is nowhere larger.
+    jointly convex, so the mixture's curve is nowhere larger.
     """
-    moves = run.relation.sensitivity
-    rates = np.array([moves / phase.noise_multiplier for phase in run.phases])
-    return np.asarray(np.sqrt(run.counts @ rates**2))
+    sensitivity = run.relation.sensitivity
+    mus = np.array([sensitivity / phase.noise_multiplier for phase in run.phases])
+    return np.asarray(np.sqrt(run.counts @ mus**2))

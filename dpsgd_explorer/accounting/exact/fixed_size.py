@@ -1,11 +1,13 @@
 """The privacy loss of a step on a batch of fixed size, one record replaced.
 
-Of all losses whose curve is nowhere below the step's in either direction it is the
-largest (``rdp.fixed_size``): with y(v) the loss of the pair (1 - q) N(0, 1) + q N(μ, 1)
-and N(0, 1), it is y > 0 with the probability under the first, -y with that under the
-second, and 0 otherwise.  It is its own mirror image.
+The loss here has the largest privacy curve that a step can have in either direction
+(``rdp.fixed_size``).  Let y(v) be the loss of the pair P = (1 - q) N(0, 1) + q N(μ, 1)
+and Q = N(0, 1).  The loss takes the values y > 0 with their probability under P, the
+values -y with the probability of y under Q, and 0 otherwise.  It is its own mirror
+image.
 
-It has a jump at 0 and so no transform that decays: only lattices compose it.
+The distribution has a jump at 0, so its transform does not decay: it can be composed
+only on a grid of losses.
 
 Notation: J tilts, M nodes.
 """
@@ -29,9 +31,12 @@ from dpsgd_explorer.accounting.exact.privacy_loss import (
 from dpsgd_explorer.accounting.exact.single_step import STEP_CURVES, single_step_epsilon
 from dpsgd_explorer.accounting.rdp.fixed_size import gauss_nodes
 
-LARGEST_CENTER = 300.0  # standard deviations from 0 to the mode at the largest tilt
-TINY_SCALE = 30.0  # log of the largest term up to which E[e^(cℓ)] - 1 is summed
-REACH = 9.0  # beyond the mode; outside is less than 1e-16
+#: Largest distance of the mode from 0, in standard deviations; it limits the tilt.
+MAX_CENTER = 300.0
+#: Log of the largest term up to which E[e^(cℓ)] is summed as 1 + (E[e^(cℓ)] - 1).
+MAX_LOG_SCALE = 30.0
+#: Standard deviations beyond the mode that are summed: less than 1e-16 is outside.
+REACH = 9.0
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,8 @@ class FixedSizeLoss(PrivacyLoss):
 
     @property
     def largest_tilt(self) -> float:  # type: ignore[override]  # as an attribute
-        """The tilt at which the mode is LARGEST_CENTER from 0."""
-        return max(LARGEST_CENTER * self._noise - 1, 1.0)
+        """The tilt at which the mode is MAX_CENTER from 0."""
+        return max(MAX_CENTER * self._noise - 1, 1.0)
 
     @property
     def _noise(self) -> float:
@@ -57,7 +62,7 @@ class FixedSizeLoss(PrivacyLoss):
         return self.noise_multiplier / 2
 
     def cumulants(self, tilts: Floats) -> Floats:
-        """Return K, K' and K'' by Gauss' rule; K is rounded away from 0."""
+        """Returns K, K' and K'' by Gauss' rule; K is rounded away from 0."""
         noise = self._noise
         end = (float(tilts.max()) + 1) / noise + REACH
         v, log_weights = gauss_nodes(0.5 / noise, end, noise)
@@ -73,8 +78,8 @@ class FixedSizeLoss(PrivacyLoss):
         scale = top[:, 0]
         excess = (gains + losses).sum(axis=1)
         total = np.where(
-            scale < TINY_SCALE,
-            np.log1p(np.exp(np.minimum(scale, TINY_SCALE)) * excess),
+            scale < MAX_LOG_SCALE,
+            np.log1p(np.exp(np.minimum(scale, MAX_LOG_SCALE)) * excess),
             scale + np.log(np.exp(-scale) + np.maximum(excess, 0.0)),
         )
         inverse = np.exp(scale - total)
@@ -84,11 +89,11 @@ class FixedSizeLoss(PrivacyLoss):
         return np.array([total, mean, np.maximum(variance, 0.0)])
 
     def transform(self, grid: ContourGrid) -> Transform | None:
-        """Return None: there is no transform that decays."""
+        """Returns None: the transform does not decay."""
         return None
 
     def deltas(self, epsilons: Floats) -> Floats:
-        """Return δ; δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
+        """Returns δ; δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
         curve = STEP_CURVES["remove"](self.sample_rate, self._noise, np.abs(epsilons))
         fall = np.minimum(epsilons, 0.0)
         return np.asarray(np.exp(fall) * curve - np.expm1(fall))
@@ -99,5 +104,5 @@ class FixedSizeLoss(PrivacyLoss):
         return -high, high
 
     def log_decay_bound(self, tilt: float) -> Callable[[float], float]:
-        """Return the bound 0: the transform does not decay."""
+        """Returns the bound 0: the transform does not decay."""
         return lambda frequency: 0.0

@@ -1,4 +1,4 @@
-"""Initial guesses of the noise, or of the steps, that keep a target ε.
+"""Initial guesses of the noise, or of the steps, that meet a target ε.
 
 Two estimates of ε of a run are mixed:
 
@@ -7,7 +7,7 @@ Two estimates of ε of a run are mixed:
 - from single steps whose δ add up, as if one large loss alone decided: within a
   thousandth where q √T is small.
 
-They are only guesses: a search ends on values of its own accountant.
+They are only guesses: a search ends on values of its accountant.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpsgd_explorer.accounting.core.initial_guesses import noise_guess, steps_gu
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.core.root_finding import least_noise
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
-from dpsgd_explorer.accounting.exact.phases import LEAST_NOISE, LEAST_RATE
+from dpsgd_explorer.accounting.exact.phases import MIN_NOISE, MIN_RATE
 from dpsgd_explorer.accounting.exact.saddle_points import SaddlePoints
 from dpsgd_explorer.accounting.exact.single_step import (
     single_step_delta,
@@ -30,30 +30,39 @@ from dpsgd_explorer.accounting.exact.single_step import (
 from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 
-PRECISION = 1e-3  # of the log of a guess
-SLOPE_RATIO = 1.1  # of the noise multipliers between which the slope is taken
-LARGEST_SLOPE = 20.0  # -d log ε / d log σ; at least 1
-EVEN_CROWDING = 0.1  # q √T at which both estimates have weight 1/2, for a small ε
-LARGE_SQUARE = 20.0  # ε² at which half that q √T has
-SHARPNESS = 4  # of the transition: exponent of q √T
-STEPS_TRIED = 65  # geometrically spaced
-NEGLIGIBLE_WEIGHT = 0.05  # of an estimate that is not made
+#: Tolerance of the logarithm of a guess.
+GUESS_TOLERANCE = 1e-3
+#: Ratio of the noise multipliers between which the slope -d log ε / d log σ is
+#: computed.
+SLOPE_RATIO = 1.1
+#: Largest such slope; the smallest is 1.
+MAX_SLOPE = 20.0
+#: q √T at which both estimates have the weight 1/2, for a small ε.
+EQUAL_WEIGHT_CROWDING = 0.1
+#: ε² at which half of this q √T gives the weight 1/2.
+HALVING_SQUARE = 20.0
+#: Exponent of q √T in the weight: the larger, the sharper the transition.
+CROWDING_EXPONENT = 4
+#: Numbers of steps, geometrically spaced, at which ε is estimated.
+STEPS_POINTS = 65
+#: Estimates with at most this weight are left out.
+MIN_WEIGHT = 0.05
 
 
 def noise_start(
     target: float, rate: float, steps: int, delta: float, relation: NeighboringRelation
 ) -> tuple[float, float]:
-    """Return about the noise multiplier that keeps the target, and -d log ε / d log σ.
+    """Returns about the noise multiplier that meets the target, and -d log ε / d log σ.
 
     Args:
         target: ε of all steps, greater than 0.
         rate: Sample rate, in (0, 1].
         steps: At least 1.
         delta: In (0, 1).
-        relation: What one record may change.
+        relation: The difference between neighbouring data sets.
     """
     start = noise_guess(target, rate, steps, delta)
-    if steps < 2 or not LEAST_RATE <= rate < 1 - LEAST_RATE:
+    if steps < 2 or not MIN_RATE <= rate < 1 - MIN_RATE:
         return start, 1.0
     direction = DIRECTIONS[relation][0]
     counts = np.array([[float(steps)]])
@@ -67,11 +76,9 @@ def noise_start(
 
     weight = _saddle_point_weight(target, rate, steps)
     estimates = ((by_single_steps, 1 - weight), (by_saddle_point, weight))
-    used = [
-        (epsilon, share) for epsilon, share in estimates if share > NEGLIGIBLE_WEIGHT
-    ]
+    used = [(epsilon, share) for epsilon, share in estimates if share > MIN_WEIGHT]
     guesses = [_noise_and_slope(epsilon, target, start) for epsilon, _ in used]
-    if not all(LEAST_NOISE < noise < MAX_NOISE_MULTIPLIER for noise, _ in guesses):
+    if not all(MIN_NOISE < noise < MAX_NOISE_MULTIPLIER for noise, _ in guesses):
         return start, 1.0
     log_noise, slope = np.average(
         [(math.log(noise), slope) for noise, slope in guesses],
@@ -88,9 +95,12 @@ def steps_start(
     delta: float,
     relation: NeighboringRelation,
 ) -> float:
-    """Return about the number of steps that keep the target; arguments as above."""
+    """Returns about the number of steps that meets the target.
+
+    Args: as for ``noise_start``, with the noise multiplier in place of the steps.
+    """
     gaussian = steps_guess(target, rate, noise, delta)
-    if not LEAST_RATE <= rate < 1 - LEAST_RATE or noise < LEAST_NOISE:
+    if not MIN_RATE <= rate < 1 - MIN_RATE or noise < MIN_NOISE:
         return gaussian
     single = single_step_delta(rate, noise, target, relation)
     added = delta / single if single else math.inf
@@ -98,7 +108,7 @@ def steps_start(
         return min(added, gaussian)
     if _saddle_point_weight(target, rate, added) < 0.5:
         return added
-    counts = np.geomspace(1, MAX_STEPS, STEPS_TRIED)
+    counts = np.geomspace(1, MAX_STEPS, STEPS_POINTS)
     loss = SubsampledGaussianLoss(rate, noise, DIRECTIONS[relation][0])
     epsilons = SaddlePoints([loss]).at_delta(counts[:, None], math.log(delta))[1]
     rising = np.maximum.accumulate(epsilons)
@@ -106,24 +116,30 @@ def steps_start(
 
 
 def _saddle_point_weight(target: float, rate: float, steps: float) -> float:
-    """Return the weight of the saddle point's estimate, from 0 to 1."""
-    crowding = rate * math.sqrt(steps) * (1 + target * target / LARGE_SQUARE)
-    return 1 / (1 + (crowding / EVEN_CROWDING) ** -SHARPNESS)
+    """Returns the weight of the saddle point's estimate, from 0 to 1."""
+    crowding = rate * math.sqrt(steps) * (1 + target * target / HALVING_SQUARE)
+    return 1 / (1 + (crowding / EQUAL_WEIGHT_CROWDING) ** -CROWDING_EXPONENT)
 
 
 def _noise_and_slope(
     epsilon: Callable[[float], float], target: float, start: float
 ) -> tuple[float, float]:
-    """Return the noise multiplier at which an estimate is the target, and its slope."""
+    """Returns the noise multiplier at which an estimate meets the target; its slope.
+
+    Args:
+        epsilon: Function from the noise multiplier to the estimate of ε.
+        target: Target ε.
+        start: Noise multiplier with which the search starts.
+    """
 
     def log_excess(noise: float) -> float:
-        value = epsilon(min(max(noise, LEAST_NOISE), MAX_NOISE_MULTIPLIER))
+        value = epsilon(min(max(noise, MIN_NOISE), MAX_NOISE_MULTIPLIER))
         return math.log(value / target) if value > 0 else -math.inf
 
-    root = least_noise(lambda x: math.tanh(log_excess(x)), start, PRECISION)
-    if not LEAST_NOISE < root < MAX_NOISE_MULTIPLIER:
+    root = least_noise(lambda x: math.tanh(log_excess(x)), start, GUESS_TOLERANCE)
+    if not MIN_NOISE < root < MAX_NOISE_MULTIPLIER:
         return root, 1.0
     rise = log_excess(root / SLOPE_RATIO) - log_excess(root)
     slope = rise / math.log(SLOPE_RATIO)
-    bounded = min(max(slope, 1.0), LARGEST_SLOPE) if math.isfinite(slope) else 1.0
+    bounded = min(max(slope, 1.0), MAX_SLOPE) if math.isfinite(slope) else 1.0
     return root, bounded

@@ -1,4 +1,4 @@
-"""The privacy loss of a step whose output tells which of several mechanisms ran.
+"""The privacy loss of a step whose output reveals which of several mechanisms ran.
 
 The i-th mechanism runs with probability w_i, independently of the data.  Then
 
@@ -27,9 +27,12 @@ from dpsgd_explorer.accounting.exact.privacy_loss import (
     Transform,
 )
 
-SMALL_CUMULANT = 0.5  # |K_i| below which Σ w_i (e^K_i - 1) has more digits than e^K
-LARGEST_TAIL = 0.25  # asked of one mechanism, however rarely it runs
-LEAST_SIZE = 1e-300  # of a transform, so that it has a logarithm
+#: |K_i| below which Σ w_i (e^K_i - 1) has more digits than e^K.
+MAX_EXCESS_CUMULANT = 0.5
+#: Largest tail of one mechanism, even if it rarely runs.
+MAX_TAIL = 0.25
+#: Smallest size of a transform, so that it has a logarithm.
+MIN_SIZE = 1e-300
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class MixtureLoss(PrivacyLoss):
         return min(part.largest_tilt for part in self.parts)
 
     def cumulants(self, tilts: Floats) -> Floats:
-        """Return K, K' and K''; the variance is that within and between the parts."""
+        """Returns K, K' and K''; K'' is the variance within plus between the parts."""
         of_parts = np.array([part.cumulants(tilts) for part in self.parts])  # [I, 3, J]
         total, shares = self._mixed(of_parts[:, 0])
         mean = (shares * of_parts[:, 1]).sum(axis=0)
@@ -58,21 +61,21 @@ class MixtureLoss(PrivacyLoss):
         return np.array([total, mean, variance.sum(axis=0)])
 
     def _mixed(self, cumulants: Floats) -> tuple[Floats, Floats]:
-        """Return K, and each part's share of e^K; [I, J] -> [J], [I, J]."""
+        """Returns K, and each part's share of e^K; [I, J] -> [J], [I, J]."""
         logs = np.log(self.weights)[:, None] + cumulants
         top = logs.max(axis=0)
         sums = np.exp(logs - top).sum(axis=0)
         total = top + np.log(sums)
-        small = np.asarray(np.abs(cumulants).max(axis=0) < SMALL_CUMULANT)
+        small = np.asarray(np.abs(cumulants).max(axis=0) < MAX_EXCESS_CUMULANT)
         excess = np.array(self.weights) @ np.expm1(np.where(small, cumulants, 0.0))
         excess += math.fsum(self.weights) - 1  # weights rounded up may exceed 1
         return np.where(small, np.log1p(excess), total), np.exp(logs - top) / sums
 
     def transform(self, grid: ContourGrid) -> Transform | None:
-        """Return the mixture of the parts' transforms, None if one is useless.
+        """Returns the mixture of the parts' transforms, None if one is useless.
 
-        Like theirs, its ratios are summed as differences from 1, so that a sum of many
-        parts near 1 keeps its digits.
+        The ratios are summed as differences from 1, so that a sum of many parts near 1
+        keeps its digits.
         """
         shared = replace(grid, max_products=grid.max_products // len(self.parts))
         transforms = [
@@ -104,10 +107,10 @@ class MixtureLoss(PrivacyLoss):
         return np.asarray(np.array(self.weights) @ of_parts)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Return the union of the parts' ranges, each with an equal share of tail."""
+        """Returns the union of the parts' ranges, each with an equal share of tail."""
         tails = tail / (len(self.parts) * np.array(self.weights))
         ranges = [
-            part.loss_range(float(min(share, LARGEST_TAIL)))
+            part.loss_range(float(min(share, MAX_TAIL)))
             for part, share in zip(self.parts, tails, strict=True)
         ]
         return min(low for low, _ in ranges), max(high for _, high in ranges)
@@ -120,13 +123,13 @@ class MixtureLoss(PrivacyLoss):
 
         def bound(frequency: float) -> float:
             sizes = [math.exp(part(frequency)) for part in bounds]
-            return min(math.log(max(float(shares @ sizes), LEAST_SIZE)), 0.0)
+            return min(math.log(max(float(shares @ sizes), MIN_SIZE)), 0.0)
 
         return bound
 
 
 def mixed_loss(weights: Sequence[float], parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
-    """Return the loss of the mixture; of a single part, the part itself."""
+    """Returns the loss of the mixture; of a single part, the part itself."""
     if len(parts) == 1:
         return parts[0]
     return MixtureLoss(tuple(weights), tuple(parts))

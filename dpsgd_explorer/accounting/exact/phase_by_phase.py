@@ -1,10 +1,11 @@
 """ε of several phases from the loss distribution of each, where one integral fails.
 
-A contour and a lattice serve all phases at once, so that one odd phase, such as a step
-with little noise on a tiny sample, spoils them for all.  Each phase alone has an exact
-curve.  Here the upper bounds of these curves become discrete losses on one grid, which
-are composed by convolution: an upper bound that is above the truth by the square of the
-spacing.  From below, all phases spend no less than one of them alone.
+A contour or a grid of losses covers all phases together, so that one unusual phase,
+such as a step with little noise and a tiny sample rate, makes it useless for all.  Each
+phase alone has an exact curve.  Here the upper bounds on these curves become discrete
+losses on one grid, which are composed by convolution.  The result is an upper bound,
+whose error is proportional to the square of the spacing.  The lower bound is the
+largest ε of a single phase.
 
 Notation: P phases, K losses of a phase's grid.
 """
@@ -21,21 +22,26 @@ import numpy.typing as npt
 
 from dpsgd_explorer.accounting.core.intervals import Floats, Interval
 from dpsgd_explorer.accounting.core.loss_distribution import (
-    LARGEST_LOSS,
+    MAX_LOSS,
     LossDistribution,
 )
 from dpsgd_explorer.accounting.core.neighboring_relation import NeighboringRelation
 from dpsgd_explorer.accounting.core.phase import Phase
 
-POINTS = 500  # losses of the grid from 0 to ε: δ is off by about (log δ / POINTS)² / 8
-MAX_POINTS = 2000  # of all phases together, from 0 on
-CURVE_POINTS = 100  # of a curve evaluated at once: the fewer, the nearer to δ
-TAIL = 1e-4  # share of δ that the ends of all grids, and of compositions, may take
-MAX_PHASES = 8  # each takes a curve of its own
+#: Losses of the grid from 0 to ε: the error of δ is about (log δ / GRID_POINTS)² / 8.
+GRID_POINTS = 500
+#: Largest number of losses from 0 on, over all phases together.
+MAX_POINTS = 2000
+#: Points of a curve that are evaluated together: the fewer, the tighter the bounds.
+CURVE_POINTS = 100
+#: Share of δ for the ends of all grids and compositions.
+TAIL_SHARE = 1e-4
+#: Largest number of phases: each needs a curve.
+MAX_PHASES = 8
 
 
 class CurveAccountant(Protocol):
-    """Bounds ε and δ of a phase alone."""
+    """An accountant that bounds ε and δ of a single phase."""
 
     def bounds(
         self,
@@ -44,7 +50,7 @@ class CurveAccountant(Protocol):
         delta: float,
         relation: NeighboringRelation,
     ) -> list[Interval]:
-        """Return the interval of ε after each number of steps."""
+        """Returns the interval of ε after each number of steps."""
 
     def directed_deltas(
         self,
@@ -52,7 +58,7 @@ class CurveAccountant(Protocol):
         epsilons: Sequence[float],
         relation: NeighboringRelation,
     ) -> list[tuple[Floats, Floats]]:
-        """Return bounds on δ at each ε, per direction."""
+        """Returns bounds on δ at each ε, per direction."""
 
 
 def epsilon_phase_by_phase(
@@ -60,23 +66,23 @@ def epsilon_phase_by_phase(
     phases: Sequence[Phase],
     delta: float,
     relation: NeighboringRelation,
-    known: float,
+    upper: float,
 ) -> tuple[float, float]:
-    """Return a lower and an upper bound on ε of all phases at delta.
+    """Returns a lower and an upper bound on ε of all phases at delta.
 
     Args:
-        accountant: Bounds each phase alone.
-        phases: With steps and noise, two or more.
+        accountant: Accountant that bounds each phase alone.
+        phases: Two or more phases with steps and noise.
         delta: In (0, 1).
         relation: The difference between neighbouring data sets.
-        known: An upper bound on ε, which may be infinite.
+        upper: An upper bound on ε, which may be infinite.
 
     Returns:
-        0 and ``known`` where there are too many phases, or losses too large.
+        0 and ``upper`` if there are too many phases, or the losses are too large.
     """
     if not 1 < len(phases) <= MAX_PHASES:
-        return 0.0, known
-    tail = TAIL * delta / (2 * len(phases))
+        return 0.0, upper
+    tail = TAIL_SHARE * delta / (2 * len(phases))
 
     def alone(phase: Phase, at: float) -> Interval:
         return accountant.bounds([phase], [phase.steps], at, relation)[0]
@@ -84,9 +90,9 @@ def epsilon_phase_by_phase(
     lower = max(alone(phase, delta).lower or 0.0 for phase in phases)
     tops = [alone(phase, tail).value for phase in phases]
     total = math.fsum(tops)
-    width = min(known, total) / POINTS
-    if not 0 < total <= min(LARGEST_LOSS / 2, MAX_POINTS * width):
-        return lower, known
+    width = min(upper, total) / GRID_POINTS
+    if not 0 < total <= min(MAX_LOSS / 2, MAX_POINTS * width):
+        return lower, upper
     parts: list[list[LossDistribution]] = []
     for phase, top in zip(phases, tops, strict=True):
         losses: Floats = np.asarray(width * np.arange(math.ceil(top / width) + 1))
@@ -97,11 +103,11 @@ def epsilon_phase_by_phase(
         pairs = zip(curves, reversed(curves), strict=True)
         parts.append([LossDistribution.two_tailed(width, *pair) for pair in pairs])
 
-    def both(one: LossDistribution, two: LossDistribution) -> LossDistribution:
-        return one.compose(two).trimmed(tail)
+    def both(first: LossDistribution, second: LossDistribution) -> LossDistribution:
+        return first.compose(second).trimmed(tail)
 
-    directions = [reduce(both, way) for way in zip(*parts, strict=True)]
-    return lower, min(known, max(way.epsilon(delta) for way in directions))
+    directions = [reduce(both, losses) for losses in zip(*parts, strict=True)]
+    return lower, min(upper, max(loss.epsilon(delta) for loss in directions))
 
 
 def _curves(
@@ -110,11 +116,12 @@ def _curves(
     losses: Floats,
     relation: NeighboringRelation,
 ) -> list[Floats]:
-    """Return upper bounds of δ of a phase at each loss, per direction; [K] each."""
-    pieces = [
-        accountant.directed_deltas([phase], some.tolist(), relation)
-        for some in np.array_split(losses, len(losses) // CURVE_POINTS + 1)
+    """Returns upper bounds on δ of a phase at each loss, per direction; [K] each."""
+    chunks = [
+        accountant.directed_deltas([phase], chunk.tolist(), relation)
+        for chunk in np.array_split(losses, len(losses) // CURVE_POINTS + 1)
     ]
     return [
-        np.concatenate([upper for _, upper in way]) for way in zip(*pieces, strict=True)
+        np.concatenate([upper for _, upper in bounds])
+        for bounds in zip(*chunks, strict=True)
     ]

@@ -1,7 +1,7 @@
-"""The phases of a run as the exact accountant takes them.
+"""The phases of a run, merged and classified for the exact accountant.
 
-Phases with equal settings are merged; the rest is classified: closed form or not,
-within reach of the integrals or not, cheap or not.
+Phases with equal settings are merged.  The rest is classified by two properties: a
+closed form exists, and the integrals can be trusted.
 
 Notation: P phases, S rows of steps, p merged phases.
 """
@@ -22,13 +22,14 @@ from dpsgd_explorer.accounting.exact.single_step import (
     single_step_epsilon,
 )
 
-# Outside these limits the integrals are not trusted, and fallback bounds serve.
-LEAST_RATE = 1e-9  # sample rate, and its distance from 1
-LEAST_NOISE = 0.1  # noise multiplier
+#: Smallest sample rate, smallest distance of a sample rate from 1, and smallest noise
+#: multiplier for which the integrals are trusted.  Otherwise fallback bounds are used.
+MIN_RATE = 1e-9
+MIN_NOISE = 0.1
 
 
 def merged(run: StepCounts) -> StepCounts:
-    """Return the same rows of the phases that some row reaches, each setting once."""
+    """Returns the rows with one phase per setting, without phases that have no step."""
     reached = [
         (phase.sample_rate, phase.noise_multiplier, done)
         for phase, done in zip(run.phases, run.counts.T, strict=True)
@@ -44,10 +45,10 @@ def merged(run: StepCounts) -> StepCounts:
 
 
 def needs_composition(run: StepCounts) -> npt.NDArray[np.bool_]:
-    """Return which rows have no closed form; [S].
+    """Returns True for rows without a closed form; [S].
 
-    Those with two or more steps, at least one of them on a sample, and all with noise.
-    Without noise ε is infinite.
+    These rows have two or more steps, at least one of them on a sample, and all with
+    noise.  Without noise ε is infinite.
     """
     sampled = np.array([phase.sample_rate < 1 for phase in run.phases], dtype=bool)
     noiseless = np.array([p.noise_multiplier == 0 for p in run.phases], dtype=bool)
@@ -58,18 +59,18 @@ def needs_composition(run: StepCounts) -> npt.NDArray[np.bool_]:
 
 
 def are_within_reach(run: StepCounts) -> bool:
-    """Return whether the integrals can be trusted for the steps of every row."""
+    """Returns True if the integrals can be trusted for the steps of every row."""
     return all(
-        phase.noise_multiplier >= LEAST_NOISE
-        and phase.sample_rate >= LEAST_RATE
-        and (phase.sample_rate == 1 or phase.sample_rate < 1 - LEAST_RATE)
+        phase.noise_multiplier >= MIN_NOISE
+        and phase.sample_rate >= MIN_RATE
+        and (phase.sample_rate == 1 or phase.sample_rate < 1 - MIN_RATE)
         for phase, done in zip(run.phases, run.counts.max(axis=0), strict=True)
         if done
     )
 
 
 def closed_epsilon(run: StepCounts, delta: float) -> float:
-    """Return ε at delta of the only row, which has a closed form."""
+    """Returns ε at delta of the only row, which has a closed form."""
     if (only := single_sampled_step(run)) is not None:
         q, sigma = only.sample_rate, only.noise_multiplier
         return single_step_epsilon(q, sigma, delta, run.relation)
@@ -77,7 +78,7 @@ def closed_epsilon(run: StepCounts, delta: float) -> float:
 
 
 def closed_delta(run: StepCounts, epsilon: float) -> float:
-    """Return δ at epsilon of the only row, which has a closed form."""
+    """Returns δ at epsilon of the only row, which has a closed form."""
     if (only := single_sampled_step(run)) is not None:
         q, sigma = only.sample_rate, only.noise_multiplier
         return single_step_delta(q, sigma, epsilon, run.relation)
@@ -85,7 +86,7 @@ def closed_delta(run: StepCounts, epsilon: float) -> float:
 
 
 def single_sampled_step(run: StepCounts) -> Phase | None:
-    """Return the phase of a row that consists of one step on a sample, with noise."""
+    """Returns the phase of a row that consists of one step on a sample, with noise."""
     if run.counts.sum() != 1:
         return None
     phase = run.phases[int(run.counts.argmax())]
@@ -94,7 +95,7 @@ def single_sampled_step(run: StepCounts) -> Phase | None:
 
 
 def _gaussian_mu(run: StepCounts) -> float:
-    """Return μ of the one Gaussian to which the only row's steps compose."""
+    """Returns μ of the Gaussian that the only row's steps form together."""
     done = [(phase, n) for phase, n in zip(run.phases, run.counts[0], strict=True) if n]
     if any(phase.noise_multiplier == 0 for phase, _ in done):
         return math.inf
@@ -105,9 +106,10 @@ def _gaussian_mu(run: StepCounts) -> float:
 def monotone_bounds(
     counts: Floats, lower: Floats, upper: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the bounds, tightened by those of rows with more, and with fewer, steps.
+    """Returns the bounds of each row, tightened by the bounds of other rows.
 
-    ε rises with the steps; rows can be compared if no phase has fewer of them.
+    ε rises with the steps.  Rows can be compared if one of them has at least as many
+    steps in every phase.
 
     Shapes: counts [S, P], lower, upper [S] -> [S], [S].
     """
@@ -121,6 +123,6 @@ def monotone_bounds(
 
 
 def revealed_probability(phases: Sequence[Phase]) -> float:
-    """Return the probability that a record joins a step without noise."""
+    """Returns the probability that a record joins a step without noise."""
     hidden = [(1 - p.sample_rate) ** p.steps for p in phases if p.noise_multiplier == 0]
     return 1 - math.prod(hidden)

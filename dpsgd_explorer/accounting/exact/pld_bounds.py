@@ -1,8 +1,8 @@
 """Bounds on ε and δ of a composition from discretised PLDs, refined until they meet.
 
-They serve where the contour integral needs too many frequencies: few steps on tiny
-samples.  Both bounds are off by the square of the grid's spacing, so that a fourfold
-refinement leaves a sixteenth of the gap.
+They are used where the contour integral needs too many frequencies: few steps with tiny
+sample rates.  The error of both bounds is proportional to the square of the grid's
+spacing, so that a fourfold refinement leaves a sixteenth of the gap.
 
 Notation: P phases, T rows (numbers of steps, or ε), J tilts.
 """
@@ -20,24 +20,32 @@ from dpsgd_explorer.accounting.core.fourier import log_moments
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.discretization import pessimistic_masses
 from dpsgd_explorer.accounting.exact.discretized_pld import (
-    LARGEST_LOSS,
-    LEAST_SPACING,
+    MAX_LOSS,
+    MIN_SPACING,
     DiscretizedPlds,
     PldWindow,
     spare_points,
 )
 from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 
-FFT_SIZES = (1 << 13, 1 << 15, 1 << 17, 1 << 19)  # points of a period, one by one
+#: Points of a period, one size per refinement.
+FFT_SIZES = (1 << 13, 1 << 15, 1 << 17, 1 << 19)
 MAX_REFINEMENTS = len(FFT_SIZES)
-MAX_POINTS = 1 << 20  # of all rows and phases of one refinement
-LEAST_DELTA = 1e-100  # δ of a single step; a smaller δ is not narrowed
-LOG_CANCELLATIONS = (12.0, 18.0, 24.0)  # log of tilted masses near ε over δ: the first
-# bound that some tilt keeps for all rows chooses the tilts that are tried
-TILTS_TRIED = 16
-TRUNCATED_POINTS = 1 << 10  # of a step's grid for its truncated moments
-LARGEST_WIDTH = 350.0  # of a window: its ends' exponentials are floats
-WIDTH_MARGIN = 1.1  # of a window with a larger tilt, over the narrowest
+#: Points of one refinement, over all rows and phases.
+MAX_POINTS = 1 << 20
+#: δ of a single step below which bounds are not narrowed.
+MIN_DELTA = 1e-100
+#: Limits on the log of the tilted masses near ε over δ.  Tilts are tried that meet, for
+#: all rows, the first limit that some tilt meets.
+LOG_CANCELLATIONS = (12.0, 18.0, 24.0)
+#: Number of tilts that are tried.
+MAX_TILTS = 16
+#: Points of a step's grid for truncated moments.
+TRUNCATED_POINTS = 1 << 10
+#: Largest width of a window: the exponentials of its ends are floats.
+MAX_WIDTH = 350.0
+#: Largest width of a window with a larger tilt, over the width of the narrowest window.
+WIDTH_MARGIN = 1.1
 
 
 def discretized_epsilons(
@@ -50,11 +58,11 @@ def discretized_epsilons(
     *,
     two_sided: bool = True,
 ) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds on ε at delta after each row of steps.
+    """Returns lower and upper bounds on ε at delta after each row of steps.
 
     Rows within an octave of steps share a grid.  A grid is placed where ε is expected
-    (``_epsilon_floors``).  For rows whose gap that left as it was, another one of the
-    same size is placed for the known lower bounds alone.
+    (``_epsilon_floors``).  For rows whose gap it does not narrow, a second grid of the
+    same size is placed by the proven lower bounds alone.
 
     Shapes: counts [T, P], tilts [J], cumulants [T, J] -> [T], [T].
 
@@ -65,14 +73,14 @@ def discretized_epsilons(
         tilts: Tilts with known cumulants.
         cumulants: K of each row.
         refinements: Number of grids, from coarse to fine.
-        two_sided: Whether lower bounds are needed.  Without them the first finite upper
-            bound ends the refinement.
+        two_sided: If True, lower bounds are computed too.  If False, the first finite
+            upper bound ends the refinement.
 
     Returns:
-        At least 0; 0 and infinity where no bound was found.
+        Bounds of at least 0; 0 and infinity where no bound was proven.
     """
     lower, upper = np.zeros(len(counts)), np.full(len(counts), np.inf)
-    goal = lower if two_sided else upper  # that the upper bounds are to meet
+    goal = lower if two_sided else upper  # the values that the upper bounds should meet
     floors = _epsilon_floors(losses, np.sign(counts) if two_sided else counts, delta)
     octaves = np.floor(np.log2(counts.sum(axis=1)))
     for octave in np.unique(octaves):
@@ -109,7 +117,7 @@ def discretized_log_deltas(
     cumulants: Floats,
     refinements: int = MAX_REFINEMENTS,
 ) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds on log δ of one row of steps at each ε.
+    """Returns lower and upper bounds on log δ of one row of steps at each ε.
 
     Shapes: counts [P], epsilons [T], tilts [J], cumulants [J] -> [T], [T].
     """
@@ -117,7 +125,7 @@ def discretized_log_deltas(
     single = np.max([loss.deltas(epsilons) for loss in done], axis=0)  # <= δ
     with np.errstate(divide="ignore"):
         lower, upper = np.log(np.maximum(single, 0.0)), np.zeros(len(epsilons))
-    for row in np.flatnonzero(single > LEAST_DELTA):
+    for row in np.flatnonzero(single > MIN_DELTA):
         curves = len(epsilons) * len(counts)
         for points in _grid_sizes(curves, float(counts.sum()), refinements):
             if upper[row] - lower[row] <= TOLERANCES.discretized_gap:
@@ -143,23 +151,24 @@ def choose_window(
     tilts: Floats,
     cumulants: Floats,
 ) -> PldWindow:
-    """Return about the narrowest window that is wide enough for all rows.
+    """Returns about the narrowest window that is wide enough for all rows.
 
     Under the tilt c the sum S of the losses has, by Chernoff's inequality,
 
         P(S >= b) <= e^(K(c') - K(c) - (c' - c) b)    for c' > c,
 
-    and likewise P(S <= a) for c' < c.  An error in the tilted masses is
-    e^(K(c) - cε) / δ times as much relative to δ.  So a and b follow from the tail that
-    may be folded over, and c from how narrow they are.  K is that of the losses which
-    a grid covers: those beyond, of a probability far below δ, may make it explode.
+    and P(S <= a) has the corresponding bound for c' < c.  An error in the tilted masses
+    is, relative to δ, e^(K(c) - cε) / δ times as large.  So a and b follow from the
+    tail that may be folded over, and c from the width of the window.  K is computed for
+    the losses that a grid covers: losses beyond it, with a probability far below δ, may
+    make K explode.
 
     Shapes: counts [T, P], epsilons [T], tilts [J], cumulants [T, J].
 
     Args:
         losses: Privacy loss of one step of each phase.
         counts: Steps of each phase.
-        delta: About the δ of the question.
+        delta: About the δ of interest.
         epsilons: About the ε of each row, or less.
         tilts: Tilts with known cumulants.
         cumulants: K of each row.
@@ -176,10 +185,10 @@ def choose_window(
         np.flatnonzero((cancellation <= most).all(axis=0)) for most in LOG_CANCELLATIONS
     )
     least = int(np.argmin(cancellation.max(axis=0)))
-    below = np.arange(max(least + 1 - TILTS_TRIED, 0), least + 1)
-    candidates = next((some for some in sets if len(some)), below)
+    below = np.arange(max(least + 1 - MAX_TILTS, 0), least + 1)
+    candidates = next((indices for indices in sets if len(indices)), below)
     windows = []
-    for j in candidates[:: max(len(candidates) // TILTS_TRIED, 1)]:
+    for j in candidates[:: max(len(candidates) // MAX_TILTS, 1)]:
         needed = np.maximum(cancellation[:, [j]], 0.0) - math.log(tail)
         with np.errstate(divide="ignore", invalid="ignore"):
             ends = (cumulants - cumulants[:, [j]] + needed) / (tilts - tilts[j])
@@ -188,22 +197,22 @@ def choose_window(
         span = min(float(start), 0.0), float(end)
         windows.append(PldWindow(float(tilts[j]), *span, steps, delta, ranges))
     widest = WIDTH_MARGIN * min(window.width for window in windows)
-    if candidates is below:  # the less cancels, the better, if a grid can be as wide
-        widest = max(widest, LARGEST_WIDTH)
+    if candidates is below:  # a wide window is accepted for less cancellation
+        widest = max(widest, MAX_WIDTH)
     return [window for window in windows if window.width <= widest][-1]
 
 
 def _truncated_cumulants(
     losses: Sequence[PrivacyLoss], ranges: Floats, tilts: Floats
 ) -> Floats:
-    """Return about K of a step of each phase, but for losses beyond its range; [P, J].
+    """Returns about K of a step of each phase, from losses within its range; [P, J].
 
     0 where the range is too narrow for a grid, or too wide.
     """
     cumulants = np.zeros((len(losses), len(tilts)))
-    narrowest = LEAST_SPACING * TRUNCATED_POINTS
+    narrowest = MIN_SPACING * TRUNCATED_POINTS
     for phase, (loss, (low, high)) in enumerate(zip(losses, ranges, strict=True)):
-        if high < LARGEST_LOSS and high - low > narrowest:
+        if high < MAX_LOSS and high - low > narrowest:
             grid = np.linspace(low, high, TRUNCATED_POINTS)
             masses = np.maximum(pessimistic_masses(loss, grid)[0], 0.0)
             cumulants[phase] = log_moments(grid, masses, tilts)
@@ -213,10 +222,10 @@ def _truncated_cumulants(
 def _epsilon_floors(
     losses: Sequence[PrivacyLoss], counts: Floats, delta: float
 ) -> Floats:
-    """Return the largest ε at which one phase's steps have this δ added up, [T].
+    """Returns the largest ε at which the δ of one phase's steps add up to delta; [T].
 
-    That of a single step is a lower bound.  That of several steps is nearer to ε and
-    may exceed it: it only places a grid.
+    For a single step it is a lower bound on ε.  For several steps it is nearer to ε but
+    may exceed it, so it only places a grid.
     """
     return np.array(
         [
@@ -231,17 +240,21 @@ def _epsilon_floors(
 
 
 def _relative_gap(lower: Floats, upper: Floats) -> Floats:
-    """Return 1 - lower / upper: 1 for an infinite upper bound, 0 for ε = 0; [T]."""
+    """Returns 1 - lower / upper: 1 for an infinite upper bound, 0 for ε = 0; [T]."""
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = 1 - lower / upper
     return np.where(np.isinf(upper), 1.0, np.where(upper <= 0, 0.0, gap))
 
 
 def _worth_refining(gaps: list[Floats], points: int) -> npt.NDArray[np.bool_]:
-    """Return the rows that a grid of so many points may close; narrow gaps to them.
+    """Returns True for rows whose gap a grid of this size may close; keeps their gaps.
 
     The finest grid takes longer than all others together.  It is left out where the
-    gap, falling by the same factor again, would not close.
+    gap, falling by the last factor again, would not close.
+
+    Args:
+        gaps: Gap of each row after each refinement; other rows are removed in place.
+        points: Size of the grid.
     """
     worth = gaps[-1] > TOLERANCES.discretized_gap
     if points == FFT_SIZES[-1] and len(gaps) > 2:
@@ -251,7 +264,7 @@ def _worth_refining(gaps: list[Floats], points: int) -> npt.NDArray[np.bool_]:
 
 
 def _grid_sizes(curves: int, steps: float, refinements: int) -> list[int]:
-    """Return the sizes of grids to try, the first of which holds so many steps.
+    """Returns the sizes of grids to try, from the smallest that is large enough.
 
     Args:
         curves: Number of rows times phases, which limits the largest size.

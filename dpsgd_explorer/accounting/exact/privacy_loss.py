@@ -1,11 +1,11 @@
 """The privacy loss of one step: its cumulants, transform, privacy curve and range.
 
 Let P and Q be the distributions of a step's output for two neighbouring data sets, and
-ℓ = log P/Q the privacy loss of an output.  Composition needs the cumulant generating
-function K(s) = log E_P[e^(sℓ)] alone, for complex s: over independent steps it adds up.
-Two evaluations of it are asked for:
+ℓ = log P/Q the privacy loss of an output.  Composition needs only the cumulant
+generating function K(s) = log E_P[e^(sℓ)] for complex s, which adds up over independent
+steps.  Two methods evaluate it:
 
-- ``cumulants``: K, K' and K'' at real s = c, the tilt.  K' and K'' are mean and
+- ``cumulants``: K, K' and K'' at real s = c, the tilt.  K' and K'' are the mean and
   variance of ℓ under the tilted distribution, whose density is e^(cℓ - K(c)) P.
 - ``transform``: K(c + iu) on the vertical line Re s = c, the contour, for evenly
   spaced frequencies u.
@@ -83,30 +83,30 @@ class PrivacyLoss(ABC):
     """The privacy loss of one step in one direction.
 
     Attributes:
-        largest_tilt: Above this tilt the cumulants take too long.
+        largest_tilt: Tilt above which the cumulants take too long.
     """
 
     largest_tilt: float = math.inf
 
     @abstractmethod
     def cumulants(self, tilts: Floats) -> Floats:
-        """Return K, K' and K'' at each tilt; [J] -> [3, J]."""
+        """Returns K, K' and K'' at each tilt; [J] -> [3, J]."""
 
     @abstractmethod
     def transform(self, grid: ContourGrid) -> Transform | None:
-        """Return the transform on a contour, None if it would be useless."""
+        """Returns the transform on a contour, None if it would be useless."""
 
     @abstractmethod
     def deltas(self, epsilons: Floats) -> Floats:
-        """Return δ of this one step at each ε of either sign; [K] -> [K]."""
+        """Returns δ of the step at each ε of either sign; [K] -> [K]."""
 
     @abstractmethod
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Return losses (low, high) with P(ℓ < low) <= tail and δ(high) <= tail."""
+        """Returns losses (low, high) with P(ℓ < low) <= tail and δ(high) <= tail."""
 
     @abstractmethod
     def log_decay_bound(self, tilt: float) -> Callable[[float], float]:
-        """Return a bound on log |φ(u)| for all u at or above its argument.
+        """Returns a bound on log |φ(u)| for all u at or above its argument.
 
         Here φ(u) = E_P[e^((c + iu)ℓ)] / E_P[e^(cℓ)], c the tilt.
         """
@@ -116,7 +116,8 @@ class PrivacyLoss(ABC):
 class GaussianLoss(PrivacyLoss):
     """The loss of N(μ, 1) against N(0, 1): K(s) = μ² s (s + 1) / 2.
 
-    One step on all records has μ = sensitivity / (noise std), T steps √T times as much.
+    One step on all records has μ = sensitivity / (noise std); T steps have √T times
+    this μ.
 
     >>> GaussianLoss(mu=0.5).cumulants(np.array([2.0])).ravel().tolist()
     [0.75, 0.625, 0.25]

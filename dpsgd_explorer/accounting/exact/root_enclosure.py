@@ -1,8 +1,8 @@
 """Enclosure of the ε at which a contour's sum is δ.
 
-Newton's method gives a root of S(ε) = δ, for all rows of a contour at once.  Then ε is
+Newton's method gives a root of S(ε) = δ, for all rows of a contour together.  Then ε is
 moved by the error bound to either side, until the bounds on log δ there confirm that
-the true root lies between the two.
+the true root is between the two.
 
 Notation: T rows (numbers of steps).
 """
@@ -19,9 +19,12 @@ from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.contour import Contour, TrapezoidSum
 
 MAX_NEWTON_STEPS = 40
-MAX_WIDENINGS = 5  # of the interval, fourfold each
-LONGEST_STEP = 1 / 4  # of the period: S is not δ's shape beyond
-SHIFT_MARGIN = 1.01  # over the error bound, for its own change with ε
+#: Times that an interval is made four times as wide, until it is confirmed.
+MAX_WIDENINGS = 5
+#: Largest Newton step as a share of the period: farther away, S and δ differ in shape.
+MAX_STEP_SHARE = 1 / 4
+#: Factor on the error bound, because the bound itself changes with ε.
+SHIFT_MARGIN = 1.01
 
 
 class RootEnclosure(NamedTuple):
@@ -39,7 +42,7 @@ class RootEnclosure(NamedTuple):
 
 
 def enclose_roots(contour: Contour, guesses: Floats, log_delta: float) -> RootEnclosure:
-    """Return the root of S(ε) = δ of each row, with confirmed bounds.
+    """Returns the root of S(ε) = δ of each row, with confirmed bounds.
 
     Shapes: guesses [T] -> [T] each.
     """
@@ -55,14 +58,14 @@ def enclose_roots(contour: Contour, guesses: Floats, log_delta: float) -> RootEn
 def _newton(
     contour: Contour, guesses: Floats, log_delta: float
 ) -> tuple[TrapezoidSum, Floats]:
-    """Return sums near the roots, and Newton's next step, not yet taken.
+    """Returns sums near the roots, and the Newton step from there.
 
-    A row is settled where the curvature term of that step is negligible.  Steps that
-    leave a bracket are replaced by its bisection.
+    A row is settled if the curvature term of this step is negligible.  Steps that leave
+    a bracket are replaced by a bisection.
     """
     x = guesses.copy()
     low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
-    longest = contour.period * LONGEST_STEP
+    longest = contour.period * MAX_STEP_SHARE
     for _ in range(MAX_NEWTON_STEPS):
         point = contour.sum(x)
         value, slope = contour.log_delta(point)
@@ -95,10 +98,10 @@ def _bound(
     log_delta: float,
     sign: int,
 ) -> Floats:
-    """Return a confirmed bound on each row's ε, from above (sign 1) or below (-1).
+    """Returns a confirmed bound on each row's ε, from above (sign 1) or below (-1).
 
-    The sum's tangent at the known point confirms nearly always; otherwise the sum at
-    the bound itself, with wider and wider shifts.
+    The sum's tangent at the point confirms the bound nearly always.  Otherwise the sum
+    at the bound itself is tried, with wider and wider shifts.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         error = contour.error_bound(point, aliasing=sign < 0)
@@ -122,7 +125,7 @@ def _confirmed(
     log_delta: float,
     sign: int,
 ) -> Floats:
-    """Return ε + shift where it is proven to bound the root, else infinity; [T]."""
+    """Returns ε + shift where it is proven to bound the root, else ±infinity; [T]."""
     if sign > 0:
         proven = contour.upper_bound(point, shift) <= log_delta
     else:
@@ -131,7 +134,7 @@ def _confirmed(
 
 
 def bounds_meet(lower: Floats, upper: Floats, gap: float) -> npt.NDArray[np.bool_]:
-    """Return whether the relative gap is within `gap`, or ε is 0; [T]."""
+    """Returns True where the relative gap is at most ``gap``, or ε is 0; [T]."""
     with np.errstate(invalid="ignore"):
         meet = np.isfinite(upper) & (upper - lower <= gap * np.abs(upper))
         return np.asarray(meet | (upper <= 0))

@@ -1,6 +1,6 @@
 """Saddle points of a composition's contour integral, on a grid of tilts.
 
-A contour serves best at the saddle point of the integrand, the tilt c with
+The best contour passes through the saddle point of the integrand, the tilt c with
 
     K'(c) - ε - 1/c - 1/(c + 1) = 0.
 
@@ -10,7 +10,7 @@ expansion to first order is log δ ≈ K(c) - cε - log(c (c + 1)) - log(2πV) /
 K, K' and K'' are evaluated on one geometric grid of tilts: a tilt within a tenth of the
 saddle point is near enough, and the same values give Chernoff's bounds.  Where rare
 large losses dominate (tiny sample rates), K explodes between two neighbouring tilts,
-and the expansion is wrong by any factor.  There ε is guessed otherwise.
+and the expansion is wrong by any factor.  There ε is guessed by other means.
 
 Source: the expansion: Alghamdi et al. (2023), "The Saddle-Point Method in Differential
 Privacy", ICML.
@@ -34,18 +34,26 @@ from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
 Indices = npt.NDArray[np.intp]
 Truths = npt.NDArray[np.bool_]
 
-TILT_RATIO = 2**0.25  # of neighbouring tilts
-MARGIN = 10  # tilts known on either side of a saddle point, at least
-ALIAS_NEIGHBORS = 16  # tilts on either side that may bound the aliasing
-LEAST_POWER, LARGEST_POWER = -48, 128  # of TILT_RATIO: tilts from 2e-4 to 4e9
-EXTENSION = 12  # tilts evaluated at once
-FIRST_EXTENSION = 30  # the same to begin with, up to tilt 28
-GUESS_POINTS = 65  # values of ε for the guess where large losses are rare
-LARGEST_LOG_DROP = 20.0  # of log δ between neighbours, plus |log δ|: beyond, K explodes
+#: Ratio of neighbouring tilts.
+TILT_RATIO = 2**0.25
+#: Smallest number of evaluated tilts on either side of a saddle point.
+MIN_MARGIN = 10
+#: Tilts on either side of a contour that may bound its aliasing.
+ALIAS_NEIGHBORS = 16
+#: Powers of TILT_RATIO between which tilts are evaluated: from 2e-4 to 4e9.
+MIN_POWER, MAX_POWER = -48, 128
+#: Number of tilts that an extension of the grid adds.
+EXTENSION = 12
+#: Number of tilts at the beginning, up to tilt 28.
+FIRST_EXTENSION = 30
+#: Values of ε for the guess where large losses are rare.
+GUESS_POINTS = 65
+#: Fall of log δ between neighbouring tilts, less |log δ|, above which K explodes.
+MAX_LOG_DROP = 20.0
 
 
 class SaddlePoints:
-    """Cumulants of a composition on a grid of tilts that grows as needed.
+    """Cumulants of a composition on a grid of tilts, extended when needed.
 
     14,062 steps on batches of 256 of 60,000 with σ = 1.1, at δ = 1e-5; the exact ε is
     2.381597:
@@ -62,11 +70,11 @@ class SaddlePoints:
     """
 
     def __init__(self, losses: Sequence[PrivacyLoss]) -> None:
-        """Evaluate the cumulants around tilt 1."""
+        """Evaluates the cumulants around tilt 1."""
         self.losses = losses
         largest = min(loss.largest_tilt for loss in losses)
-        self._last = min(LARGEST_POWER, math.floor(math.log(largest, TILT_RATIO)))
-        self._first = self._end = -MARGIN
+        self._last = min(MAX_POWER, math.floor(math.log(largest, TILT_RATIO)))
+        self._first = self._end = -MIN_MARGIN
         self._of_steps = np.empty((len(losses), 3, 0))  # [P, 3, J]
         self._extend(up=True, count=FIRST_EXTENSION)
 
@@ -76,17 +84,17 @@ class SaddlePoints:
         return np.asarray(TILT_RATIO ** np.arange(self._first, self._end))
 
     def cumulants(self, counts: Floats, part: slice = ALL) -> Floats:
-        """Return K, K', K'' of each row at the tilts; [T, P] -> [3, T, J]."""
+        """Returns K, K', K'' of each row at the tilts; [T, P] -> [3, T, J]."""
         of_rows = np.einsum("tp,pkj->ktj", counts, self._of_steps[:, :, part])
         return np.asarray(of_rows)
 
     def at_delta(self, counts: Floats, log_delta: float) -> tuple[Indices, Floats]:
-        """Return each row's saddle point at δ, and about its ε.
+        """Returns each row's saddle point at δ, and about the row's ε.
 
         Shapes: counts [T, P] -> [T], [T].
 
         Returns:
-            Index of the last tilt whose ε has a larger δ, -1 without one; ε, by linear
+            Index of the last tilt at whose ε the δ is larger, or -1; ε, by linear
             interpolation in log δ.
         """
         total = counts.sum(axis=1)
@@ -106,21 +114,21 @@ class SaddlePoints:
             guesses = epsilons[row, here] + share * (
                 epsilons[row, there] - epsilons[row, here]
             )
-        explodes = drop > LARGEST_LOG_DROP - log_delta
-        indices = np.where(explodes & (indices > MARGIN), indices - 3, indices)
+        explodes = drop > MAX_LOG_DROP - log_delta
+        indices = np.where(explodes & (indices > MIN_MARGIN), indices - 3, indices)
         unknown = explodes | ~np.isfinite(guesses)
         if unknown.any():
             guesses[unknown] = self._rare_loss_epsilons(counts[unknown], log_delta)
         return indices, guesses
 
     def at_epsilon(self, counts: Floats, epsilons: Floats) -> tuple[Indices, Floats]:
-        """Return each row's saddle point at its ε, and about its log δ.
+        """Returns each row's saddle point at ε, and about the row's log δ.
 
         Shapes: counts [T, P], epsilons [T] -> [T], [T].
 
         Returns:
-            Index of the last tilt that is the saddle point of no larger ε, -1 without
-            one; log δ there.
+            Index of the last tilt that is the saddle point of no larger ε, or -1; log δ
+            there.
         """
         while True:
             saddle_epsilons, logs = self._expansion(counts)
@@ -131,7 +139,7 @@ class SaddlePoints:
         return indices, logs[np.arange(len(counts)), indices.clip(0)]
 
     def chernoff_epsilons(self, counts: Floats, log_delta: float) -> Floats:
-        """Return upper bounds on ε at δ from K alone; [T, P] -> [T].
+        """Returns upper bounds on ε at δ from K alone; [T, P] -> [T].
 
         δ <= κ(c) e^(K(c) - cε) for every c: Chernoff's inequality, as in Rényi DP.
         """
@@ -140,16 +148,16 @@ class SaddlePoints:
         return np.asarray((logs / tilts).min(axis=1))
 
     def chernoff_log_deltas(self, counts: Floats, epsilons: Floats) -> Floats:
-        """Return upper bounds on log δ at ε from K alone; [T, P], [T] -> [T]."""
+        """Returns upper bounds on log δ at ε from K alone; [T, P], [T] -> [T]."""
         tilts, (cumulants, _, _) = self.tilts, self.cumulants(counts)
         return np.asarray(log_chernoff(tilts, cumulants, epsilons).min(axis=1))
 
     def _rare_loss_epsilons(self, counts: Floats, log_delta: float) -> Floats:
-        """Return about ε where large losses are rare; [T, P] -> [T].
+        """Returns about ε where large losses are rare; [T, P] -> [T].
 
-        Between Chernoff's bound and the ε at which the steps' own δ add up, as if one
-        large loss alone decided.  The less Chernoff's bound has risen since the first
-        step, the nearer to the latter.
+        The result is between Chernoff's bound and the ε at which the δ of single steps
+        add up to δ, as if one large loss alone decided.  The less Chernoff's bound has
+        risen since the first step, the nearer the result is to this ε.
         """
         chernoff = self.chernoff_epsilons(counts, log_delta)
         one_step = counts / counts.sum(axis=1, keepdims=True)
@@ -162,7 +170,7 @@ class SaddlePoints:
         return np.asarray(chernoff - (first / chernoff) ** 3 * (chernoff - added))
 
     def _expansion(self, counts: Floats) -> tuple[Floats, Floats]:
-        """Return ε of which each tilt is the saddle point, and about log δ there.
+        """Returns the ε whose saddle point is at each tilt, and about log δ at this ε.
 
         Shapes: counts [T, P] -> [T, J], [T, J].
         """
@@ -173,17 +181,17 @@ class SaddlePoints:
         return epsilons, logs - 0.5 * np.log(2 * np.pi * curvature)
 
     def _extend_for(self, holds: Truths) -> bool:
-        """Extend the grid if a row's saddle point may be too near its ends.
+        """Extends the grid if a row's saddle point may be too near an end.
 
         Args:
-            holds: Whether each tilt is below each row's saddle point, [T, J].
+            holds: True for tilts below the row's saddle point, [T, J].
 
         Returns:
-            Whether the grid was extended.
+            True if the grid was extended.
         """
-        if holds[:, -1 - MARGIN].any() and self._end < self._last:
+        if holds[:, -1 - MIN_MARGIN].any() and self._end < self._last:
             self._extend(up=True)
-        elif not holds[:, MARGIN].all() and self._first > LEAST_POWER:
+        elif not holds[:, MIN_MARGIN].all() and self._first > MIN_POWER:
             self._extend(up=False)
         else:
             return False
@@ -198,18 +206,18 @@ class SaddlePoints:
 
 
 def _last_true(holds: Truths) -> Indices:
-    """Return the index before the first tilt at which a row fails; [T, J] -> [T].
+    """Returns the index before the first False of each row; [T, J] -> [T].
 
-    -1 where that is so near an end that too few tilts would bound the aliasing.
+    -1 if the index is so near an end that too few tilts would bound the aliasing.
     """
     indices = np.where(holds.any(axis=1), holds.cumprod(axis=1).sum(axis=1) - 1, -1)
-    last = holds.shape[1] - MARGIN // 2
-    return np.where((indices >= MARGIN // 2) & (indices < last), indices, -1)
+    last = holds.shape[1] - MIN_MARGIN // 2
+    return np.where((indices >= MIN_MARGIN // 2) & (indices < last), indices, -1)
 
 
-@lru_cache(maxsize=1 << 13)  # searches ask for the same steps again
+@lru_cache(maxsize=1 << 13)  # searches evaluate the same steps again
 def _step_cumulants(loss: PrivacyLoss, first: int, count: int) -> Floats:
-    """Return K, K' and K'' of one step at `count` tilts from a power on, [3, J]."""
+    """Returns K, K' and K'' of one step at ``count`` tilts from a power on, [3, J]."""
     cumulants = loss.cumulants(
         np.asarray(TILT_RATIO ** np.arange(first, first + count))
     )
@@ -218,5 +226,5 @@ def _step_cumulants(loss: PrivacyLoss, first: int, count: int) -> Floats:
 
 
 def alias_window(index: int) -> slice:
-    """Return the indices of the tilts that may bound the aliasing of a contour."""
+    """Returns the indices of the tilts that may bound the aliasing of a contour."""
     return slice(max(index - ALIAS_NEIGHBORS, 0), index + ALIAS_NEIGHBORS + 1)

@@ -39,21 +39,23 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.root_finding import first_safe
-from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, MACHINE_EPSILON
+from dpsgd_explorer.accounting.core.tolerances import MACHINE_EPSILON, MAX_EXPONENT
 
-LITTLE_NOISE = 1e-3  # below it ε of a replaced record exceeds 5e5: round-off matters
+#: Noise multiplier below which ε of a replaced record exceeds 5e5, and the round-off
+#: of ε matters.
+MIN_EXACT_NOISE = 1e-3
 
 
 def single_step_delta(
     q: float, sigma: float, epsilon: float, relation: NeighboringRelation
 ) -> float:
-    """Return δ at ε of one step, the larger direction.
+    """Returns δ at ε of one step, in the direction with the larger δ.
 
     Args:
         q: Sample rate, in (0, 1].
         sigma: Noise std over the clipping bound, greater than 0.
         epsilon: At least 0.
-        relation: What one record may change.
+        relation: The difference between neighbouring data sets.
     """
     if q == 1:
         return delta_of_mu(epsilon, relation.sensitivity / sigma)
@@ -69,7 +71,7 @@ def single_step_delta(
 def single_step_epsilon(
     q: float, sigma: float, delta: float, relation: NeighboringRelation
 ) -> float:
-    """Return ε at δ of one step, the larger direction, rounded up.
+    """Returns ε at δ of one step, in the direction with the larger ε, rounded up.
 
     For a batch of 256 of 60,000 with σ = 1.1 at δ = 1e-5; on all records ε = 3.92:
 
@@ -81,14 +83,14 @@ def single_step_epsilon(
         q: Sample rate, in (0, 1].
         sigma: Noise std over the clipping bound, greater than 0.
         delta: In (0, 1).
-        relation: What one record may change.
+        relation: The difference between neighbouring data sets.
     """
     if q == 1:
         return epsilon_of_mu(delta, relation.sensitivity / sigma)
     if relation == REPLACE_ONE:
         return _replace_epsilon(q, sigma, delta)
     inner = epsilon_of_mu(delta / q, 1 / sigma) if delta < q else 0.0
-    if inner > LARGEST_EXPONENT:
+    if inner > MAX_EXPONENT:
         return inner + math.log(q) + math.log1p((1 - q) / q * math.exp(-inner))
     return math.log1p(q * math.expm1(inner))
 
@@ -100,14 +102,16 @@ def _replace_delta(q: float, sigma: float, epsilon: float) -> float:
 def _replace_epsilon(q: float, sigma: float, delta: float) -> float:
     if _replace_delta(q, sigma, 0.0) <= delta:
         return 0.0
-    high = epsilon_of_mu(delta, 2 / sigma)  # on all records: no less
+    high = epsilon_of_mu(delta, 2 / sigma)  # of a step on all records: an upper bound
     if _replace_delta(q, sigma, high) > delta:
         return high
     return first_safe(lambda x: _replace_delta(q, sigma, x) - delta, 0.0, high)
 
 
 def _remove_deltas(q: float, sigma: float, epsilons: Floats) -> Floats:
-    """Return δ with the record against δ without it, at any ε; [K] -> [K].
+    """Returns δ of the output with the record against the output without it.
+
+    Shapes: epsilons [K], of either sign -> [K].
 
     For e^ε <= 1 - q the loss exceeds ε for certain, and δ = 1 - e^ε.
     """
@@ -119,9 +123,11 @@ def _remove_deltas(q: float, sigma: float, epsilons: Floats) -> Floats:
 
 
 def _add_deltas(q: float, sigma: float, epsilons: Floats) -> Floats:
-    """Return δ without the record against δ with it, at any ε; [K] -> [K].
+    """Returns δ of the output without the record against the output with it.
 
-    The loss is less than -log(1 - q): from there on δ = 0.
+    Shapes: epsilons [K], of either sign -> [K].
+
+    The loss is less than -log(1 - q), so δ = 0 for larger ε.
     """
     rest = -np.expm1(np.minimum(epsilons + math.log1p(-q), 0.0))  # 1 - γ (1 - q)
     with np.errstate(divide="ignore"):
@@ -130,15 +136,17 @@ def _add_deltas(q: float, sigma: float, epsilons: Floats) -> Floats:
 
 
 def _replace_deltas(q: float, sigma: float, epsilons: Floats) -> Floats:
-    """Return δ with a replaced record, at any ε; [K] -> [K].
+    """Returns δ with a replaced record.
+
+    Shapes: epsilons [K], of either sign -> [K].
 
     With z in units of σ, δ(ε) = q (Φ(1/σ - z) - r) for ε >= 0, where
 
         q r = γ q Φ(-1/σ - z) + (γ - 1) (1 - q) Φ(-z).
 
-    All in logarithms: e^(-1/σ²) and γ are floats for some noise only.  Where ε is so
-    large that its round-off matters, r is bounded from below by φ(z - 1/σ) M(z + 1/σ):
-    the densities agree at z, and Mills' ratio M falls.
+    The terms are computed as logarithms, since e^(-1/σ²) and γ are floats only for some
+    noise.  Where ε is so large that its round-off matters, r is bounded from below by
+    φ(z - 1/σ) M(z + 1/σ): the densities agree at z, and Mills' ratio M falls.
     """
     size = np.abs(epsilons)
     log_gain = log_expm1(size)  # log(γ - 1)
@@ -148,7 +156,7 @@ def _replace_deltas(q: float, sigma: float, epsilons: Floats) -> Floats:
     z = sigma * log_w + 0.5 / sigma
     distance = z - 1 / sigma
     with np.errstate(under="ignore"):
-        if sigma < LITTLE_NOISE:
+        if sigma < MIN_EXACT_NOISE:
             rest = _density(distance) * mills_ratio(z + 1 / sigma)
         else:
             common = np.exp(log_gain + scipy.special.log_ndtr(-z)) * ((1 - q) / q)

@@ -1,8 +1,8 @@
 """The directions of a neighbouring relation, and the steps' privacy losses in each.
 
-A direction is an ordered pair of distributions, (P, Q): *remove* compares the output
-with the record to that without it, *add* the other way round.  A replaced record gives
-a pair that is its own mirror image: one direction.
+A direction is an ordered pair (P, Q) of distributions of the output.  In *remove*, P is
+the output with the record and Q the output without it; in *add*, they are exchanged.  A
+replaced record gives a pair that is its own mirror image: one direction.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ DIRECTIONS: dict[str, tuple[Direction, ...]] = {
 def step_losses(
     phases: Sequence[Phase], direction: Direction, relation: NeighboringRelation
 ) -> list[PrivacyLoss]:
-    """Return the privacy loss of one step of each phase.
+    """Returns the privacy loss of one step of each phase.
 
     Args:
         phases: Sample rates and noise multipliers, the latter greater than 0.
         direction: One of the relation's DIRECTIONS.
-        relation: What one record may change.
+        relation: The difference between neighbouring data sets.
     """
     return [
         GaussianLoss(relation.sensitivity / phase.noise_multiplier)

@@ -9,21 +9,21 @@ ratio of N(1, σ²) to N(0, σ²), and y(v) = log(1 - q + q w).  Then
 | add | 1 | -y(v) |
 | replace | e^y(v) | y(v) - y(-v) |
 
-**Transform.**  E_P[e^(sℓ)] is a trapezoid sum over v.  Its nodes lie where
+**Transform.**  E_P[e^(sℓ)] is a trapezoid sum over v.  Its nodes are the v at which
 
     t(v) = v / d + U ℓ(v) / 2π
 
-is an integer: with spacing d, and one more node per revolution of e^(iUℓ), which
-oscillates fastest.  The integrand is analytic for |Im v| < πσ; there 1 - q + q w = 0.
-On v + iτ its modulus grows by e^(u Im ℓ) at most.  The factor e^(2π Im t), by which the
-trapezoid rule damps it, grows by as much and by e^(2πτ/d) more.  So for all u <= U the
-error is at most
+is an integer: they have the spacing d, and one more node per revolution of e^(iUℓ),
+which oscillates fastest.  The integrand is analytic for |Im v| < πσ, where
+1 - q + q w = 0.  On v + iτ its modulus grows by a factor of at most e^(u Im ℓ).  The
+trapezoid rule divides its contribution by e^(2π Im t), which grows by the factor
+e^(u Im ℓ) e^(2πτ/d) at least.  So for all u <= U the error is at most
 
     2 B(τ) / (e^(2πτ/d) - 1),    B(τ) = ∫ |integrand of E_P[e^(cℓ)] at v + iτ| dv,
 
-for every τ < πσ.  d is chosen so that this is the tolerance.  Where that takes too many
-nodes, they are evenly spaced in ℓ, and a fast Fourier transform gives all frequencies;
-its error is the transform itself beyond the frequency of the nodes.
+for every τ < πσ.  d is chosen so that this is the tolerance.  If that needs too many
+nodes, they are evenly spaced in ℓ, and a fast Fourier transform gives all frequencies.
+Its error is the size of the transform beyond the frequency of the nodes.
 
 **Decay.**  On a path v + iτ(v) with Im ℓ >= 0 the integrand of E_P[e^((c + iu)ℓ)] has
 the factor e^(-u Im ℓ), which falls with u.  The integral of its modulus at u = U
@@ -47,7 +47,7 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.fourier import (
-    NEGLIGIBLE,
+    MAX_LOG_DROP,
     inverse,
     log1p,
     log_sum,
@@ -68,17 +68,27 @@ from dpsgd_explorer.accounting.exact.privacy_loss import (
 )
 from dpsgd_explorer.accounting.exact.single_step import STEP_CURVES, single_step_epsilon
 
-NODE_REACH = 11.0  # standard deviations beyond the modes; outside lies less than 1e-27
-NODE_LOG_DROP = 150.0  # below its maximum the integrand is dropped, grown by τ or not
-LARGEST_CENTER = 2e4  # standard deviations from 0 to the mode at the largest tilt
-MARGIN_LOG = 10  # added to NEGLIGIBLE where nodes are placed, then normalised
+#: Standard deviations beyond the modes with nodes: less than 1e-27 is outside.
+NODE_REACH = 11.0
+#: Fall of the log integrand below its maximum, with or without τ, that ends the nodes.
+NODE_LOG_DROP = 150.0
+#: Largest distance of the mode from 0, in standard deviations; it limits the tilt.
+MAX_CENTER = 2e4
+#: Added to MAX_LOG_DROP where nodes are placed, before the weights are normalised.
+MARGIN_LOG = 10
 MAX_FFT_POINTS = 1 << 17
-MAX_FOLDS = 3  # periods of the loss grid that nodes may cover
-MAX_NEWTON_STEPS = 8  # per node; from a cubic interpolant two or three are enough
-LOG_ROOT_TWO_PI = math.log(2 * math.pi) / 2  # log of the normal density's denominator
-LARGEST_ANGLE = 1.5  # Im v / σ of the path that bounds the transform, below π
-STRIP_SHARES = np.linspace(0.12, 0.96, 8)  # heights τ tried, over min(πσ, HIGHEST)
-HIGHEST = 12.0  # standard deviations
+#: Periods of the loss grid that nodes may cover.
+MAX_FOLDS = 3
+#: Newton steps per node: from a cubic interpolant, two or three are enough.
+MAX_NEWTON_STEPS = 8
+#: Log of the normal density's denominator.
+LOG_ROOT_TWO_PI = math.log(2 * math.pi) / 2
+#: Largest Im v / σ of the paths that bound the transform; the singularity is at π.
+MAX_ANGLE = 1.5
+#: Heights τ that are tried, as shares of min(πσ, MAX_HEIGHT), and the largest height in
+#: standard deviations.
+HEIGHT_SHARES = np.linspace(0.12, 0.96, 8)
+MAX_HEIGHT = 12.0
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,7 @@ class SubsampledGaussianLoss(PrivacyLoss):
     Attributes:
         sample_rate: q, in (0, 1).
         noise_multiplier: σ, noise std over the sensitivity, greater than 0.
-        direction: Which of P and Q contains the record.
+        direction: "remove", "add" or "replace", as in the table above.
     """
 
     sample_rate: float
@@ -104,12 +114,12 @@ class SubsampledGaussianLoss(PrivacyLoss):
 
     @property
     def largest_tilt(self) -> float:  # type: ignore[override]  # as an attribute
-        """The tilt at which the mode lies LARGEST_CENTER from 0: (1 + tilt) / σ."""
+        """The tilt at which the mode, at (1 + tilt) / σ, is MAX_CENTER from 0."""
         share = self.sample_rate if self.direction == "add" else 1.0
-        return LARGEST_CENTER * self.noise_multiplier / share
+        return MAX_CENTER * self.noise_multiplier / share
 
     def cumulants(self, tilts: Floats) -> Floats:
-        """Return K, K' and K'' by a trapezoid sum with half the coarse spacing."""
+        """Returns K, K' and K'' by a trapezoid sum with half the coarse spacing."""
         v, weight, loss, _ = self.nodes(
             float(tilts.min()), float(tilts.max()), self.coarse_spacing() / 2
         )
@@ -123,9 +133,9 @@ class SubsampledGaussianLoss(PrivacyLoss):
         return np.array([top + np.log(sums * step), mean, np.maximum(variance, 0.0)])
 
     def transform(self, grid: ContourGrid) -> Transform | None:
-        """Return the transform from nodes that are dense where e^(iUℓ) oscillates.
+        """Returns the transform from nodes that are dense where e^(iUℓ) oscillates.
 
-        Where that takes too many of them, from nodes evenly spaced in ℓ.
+        If there are too many such nodes, it uses nodes evenly spaced in ℓ.
         """
         nodes = self._place_nodes(grid)
         if nodes is None:
@@ -149,24 +159,27 @@ class SubsampledGaussianLoss(PrivacyLoss):
         )
 
     def _place_nodes(self, grid: ContourGrid) -> tuple[Floats, Floats] | None:
-        """Return nodes v, where t(v) is an integer, and dt/dv there; [M], [M].
+        """Returns nodes v, where t(v) is an integer, and dt/dv at these v; [M], [M].
 
-        A cubic interpolant of the inverse of t begins; Newton's method ends.  None is
-        returned if there would be too many nodes.
+        A cubic interpolant of the inverse of t gives first values for Newton's method.
+
+        Returns:
+            The nodes and slopes; None if there would be too many nodes.
         """
         base = _tilted_integrand(self, grid.tilt)
-        matter = np.flatnonzero(base.logs > base.logs.max() - NEGLIGIBLE - MARGIN_LOG)
-        span = slice(matter[0], matter[-1] + 1)
+        drop = MAX_LOG_DROP + MARGIN_LOG
+        inside = np.flatnonzero(base.logs > base.logs.max() - drop)
+        span = slice(inside[0], inside[-1] + 1)
         fine = self._spacing(grid.tilt, grid.tolerance)
         frequency = grid.spacing * grid.count  # U
         per_loss = frequency / (2 * math.pi) * (-1 if self.direction == "add" else 1)
         mode = int(np.argmax(base.logs))
         v0, loss0 = float(base.v[mode]), float(base.loss[mode])
-        known = (base.v[span] - v0) / fine + per_loss * (base.loss[span] - loss0)
-        t: Floats = np.arange(math.ceil(known[0]), math.floor(known[-1]) + 1.0)
+        known_t = (base.v[span] - v0) / fine + per_loss * (base.loss[span] - loss0)
+        t: Floats = np.arange(math.ceil(known_t[0]), math.floor(known_t[-1]) + 1.0)
         if len(t) > grid.max_products // grid.count:
             return None
-        v = inverse(t, base.v[span], known, 1 / fine + per_loss * base.slope[span])
+        v = inverse(t, base.v[span], known_t, 1 / fine + per_loss * base.slope[span])
         for _ in range(MAX_NEWTON_STEPS):
             _, loss, slope = self._log_integrand(v)
             step = (v - v0) / fine + per_loss * (loss - loss0) - t
@@ -177,11 +190,11 @@ class SubsampledGaussianLoss(PrivacyLoss):
         return v, 1 / fine + per_loss * self._log_integrand(v)[2]
 
     def _transform_by_fft(self, grid: ContourGrid) -> Transform | None:
-        """Return the transform from nodes evenly spaced in ℓ; None if it is useless.
+        """Returns the transform from nodes evenly spaced in ℓ; None if it is useless.
 
-        The grid of losses folds over periodically: e^(ihkℓ) has the period 2π/h.  The
-        error of this trapezoid rule is the transform itself beyond the frequency of the
-        nodes, which ``log_decay_bound`` bounds.
+        The grid of losses is periodic: e^(ihkℓ) has the period 2π/h.  The error of this
+        trapezoid rule is the size of the transform beyond the frequency of the nodes,
+        which ``log_decay_bound`` bounds.
         """
         if self.direction == "replace":  # its loss is not explicit in v
             return None
@@ -189,14 +202,12 @@ class SubsampledGaussianLoss(PrivacyLoss):
         period = 2 * math.pi / grid.spacing
         edge = math.log1p(-self.sample_rate)  # y > log(1 - q)
         base = _tilted_integrand(self, grid.tilt)
-        matters = base.logs > base.logs.max() - NEGLIGIBLE
-        reach = float(np.abs(base.loss[matters]).max()) - edge
+        inside = base.logs > base.logs.max() - MAX_LOG_DROP
+        reach = float(np.abs(base.loss[inside]).max()) - edge
         folds = math.ceil(reach / period)
         error += TOLERANCES.exponential
-        useless = min(
-            TOLERANCES.useless_ratio * grid.tolerance, TOLERANCES.useless_error
-        )
-        if error >= useless or folds > MAX_FOLDS:
+        limit = TOLERANCES.max_fft_error_ratio * grid.tolerance
+        if error >= min(limit, TOLERANCES.max_fft_error) or folds > MAX_FOLDS:
             return None
         points = min(folds * size, math.ceil(reach / period * size))
         height: Floats = np.asarray(np.arange(0.5, points) * (period / size))
@@ -231,9 +242,9 @@ class SubsampledGaussianLoss(PrivacyLoss):
         return (edge, high) if self.direction == "remove" else (-high, -edge)
 
     def _fft_size(self, grid: ContourGrid) -> tuple[int, float]:
-        """Return the number of nodes per period, and the error that remains."""
+        """Returns the number of nodes per period, and the error that remains."""
         log_decay = self.log_decay_bound(grid.tilt)
-        least = max(grid.tolerance, TOLERANCES.fft_error)
+        least = max(grid.tolerance, TOLERANCES.min_fft_error)
         size = 1 << (4 * grid.count - 1).bit_length()
         while True:
             error = 4 * math.exp(log_decay(grid.spacing * (size - grid.count)))
@@ -242,7 +253,7 @@ class SubsampledGaussianLoss(PrivacyLoss):
             size *= 2
 
     def _log_density(self, height: Floats, tilt: float, sign: float) -> Floats:
-        """Return log of the tilted density of y at log(1 - q) + height, times √2π."""
+        """Returns log of the tilted density of y at log(1 - q) + height, times √2π."""
         q, sigma = self.sample_rate, self.noise_multiplier
         ratio = np.expm1(height) * (1 - q) / q  # w
         v = sigma * np.log(ratio) + 0.5 / sigma
@@ -251,14 +262,14 @@ class SubsampledGaussianLoss(PrivacyLoss):
         return weight + tilt * loss - 0.5 * v * v - np.log(log_mixture(v, q, sigma)[1])
 
     def log_decay_bound(self, tilt: float) -> Callable[[float], float]:
-        """Return the bound from two paths v + iτ(v), of which the better one counts.
+        """Returns the smaller of the bounds from two paths v + iτ(v).
 
-        τ is proportional to u ℓ'(v), the direction of steepest descent, while that is
-        small, and levels off at LARGEST_ANGLE σ, before the singularity at πσ.
+        τ is proportional to u ℓ'(v), the direction of steepest descent, for small
+        values, and levels off at MAX_ANGLE σ, before the singularity at πσ.
         """
         base = _tilted_integrand(self, tilt)
         sigma = self.noise_multiplier
-        highest = LARGEST_ANGLE * sigma
+        highest = MAX_ANGLE * sigma
         strengths = np.array([[0.5], [1.0]]) / (1 + 1 / sigma**2)
         size, curvature = np.abs(base.slope), self._curvature(base.v)
 
@@ -275,13 +286,14 @@ class SubsampledGaussianLoss(PrivacyLoss):
         return bound
 
     def _spacing(self, tilt: float, tolerance: float) -> float:
-        """Return the spacing d of nodes at frequency 0 for this relative error.
+        """Returns the spacing d of nodes at frequency 0 for this relative error.
 
-        Of the heights τ tried, the one that allows the largest d.
+        Several heights τ are tried; the largest d that one of them allows is returned.
         """
         base = _tilted_integrand(self, tilt)
         v, log_total = base.v[::2], base.log_total - math.log(2)
-        heights = min(math.pi * self.noise_multiplier, HIGHEST) * STRIP_SHARES  # [H]
+        highest = min(math.pi * self.noise_multiplier, MAX_HEIGHT)
+        heights = highest * HEIGHT_SHARES  # [H]
         weight, loss, _ = self._shifted(v, heights[:, None])  # [H, M]
         logs = weight + tilt * loss
         top = logs.max(axis=1)
@@ -291,16 +303,16 @@ class SubsampledGaussianLoss(PrivacyLoss):
         return min(largest, self.coarse_spacing())
 
     def coarse_spacing(self) -> float:
-        """Return a spacing that resolves the integrand, finer for little noise."""
+        """Returns a spacing that resolves the integrand, finer for little noise."""
         return 0.5 * min(max(self.noise_multiplier, 0.02), 1.0)
 
     def nodes(
         self, low: float, high: float, spacing: float
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the nodes at which the integrand is not negligible for some tilt.
+        """Returns the nodes at which the integrand is not negligible for some tilt.
 
-        The slope of y lies in [0, 1/σ], left of 0 in [0, q/σ]: beyond the ends the
-        integrand falls at least as fast as a normal density.
+        The slope of y is from 0 to 1/σ, and left of 0 from 0 to q/σ: beyond the ends,
+        the integrand falls at least as fast as a normal density.
 
         Args:
             low: Smallest tilt.
@@ -321,13 +333,13 @@ class SubsampledGaussianLoss(PrivacyLoss):
         v: Floats = np.asarray(spacing * np.arange(first, last + 1))
         weight, loss, slope = self._log_integrand(v)
         ends = [weight + low * loss, weight + high * loss]
-        matters = [logs > logs.max() - NODE_LOG_DROP for logs in ends]
-        some = np.flatnonzero(np.any(matters, axis=0))
-        span = slice(some[0], some[-1] + 1)
+        is_inside = [logs > logs.max() - NODE_LOG_DROP for logs in ends]
+        inside = np.flatnonzero(np.any(is_inside, axis=0))
+        span = slice(inside[0], inside[-1] + 1)
         return v[span], weight[span], loss[span], slope[span]
 
     def _log_integrand(self, v: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the log density of P, times √2π, the privacy loss, and its slope."""
+        """Returns the log density of P, times √2π, the privacy loss, and its slope."""
         q, sigma = self.sample_rate, self.noise_multiplier
         weight, loss, size = self._directed(
             v, -0.5 * v * v, lambda x: log_mixture(x, q, sigma)
@@ -335,10 +347,12 @@ class SubsampledGaussianLoss(PrivacyLoss):
         return weight, loss, -size if self.direction == "add" else size
 
     def _shifted(self, v: Floats, height: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the real parts of both at v ± i height, and |Im ℓ|; [..., M].
+        """Returns the real parts of log density and loss at v ± i height, and |Im ℓ|.
 
-        The loss falls with v if a record is added: the path is then the lower one,
-        on which Im ℓ is positive as well.
+        Shapes: v [M], height [..., M] -> [..., M] each.
+
+        The loss falls with v if a record is added.  The path is then v - i height, on
+        which Im ℓ is positive as well.
         """
         q, sigma = self.sample_rate, self.noise_multiplier
         normal = 0.5 * (height * height - v * v)
@@ -350,7 +364,7 @@ class SubsampledGaussianLoss(PrivacyLoss):
         normal: Floats,
         mixture: Callable[[Floats], tuple[Floats, Floats]],
     ) -> tuple[Floats, Floats, Floats]:
-        """Return log density of P, ℓ, and |ℓ'| or |Im ℓ|, from y and |y'| or |Im y|."""
+        """Returns log density of P, ℓ, and |ℓ'| or |Im ℓ|; y gives |y'| or |Im y|."""
         y, size = mixture(v)
         if self.direction == "add":
             return normal, -y, size
@@ -360,7 +374,7 @@ class SubsampledGaussianLoss(PrivacyLoss):
         return normal + y, y - mirrored, size + mirrored_size
 
     def _curvature(self, v: Floats) -> Floats:
-        """Return d|ℓ'|/dv; y' is a logistic function, so that y'' = y' (1/σ - y')."""
+        """Returns d|ℓ'|/dv; y' is a logistic function, so that y'' = y' (1/σ - y')."""
         q, sigma = self.sample_rate, self.noise_multiplier
 
         def curvature(v: Floats) -> Floats:
@@ -385,7 +399,7 @@ class _TiltedIntegrand:
 
 @lru_cache(maxsize=256)
 def _tilted_integrand(step: SubsampledGaussianLoss, tilt: float) -> _TiltedIntegrand:
-    """Return the nodes that every evaluation at a tilt starts from."""
+    """Returns the integrand at the nodes from which evaluations at a tilt start."""
     v, weight, loss, slope = step.nodes(tilt, tilt, step.coarse_spacing() / 2)
     logs = weight + tilt * loss
     return _TiltedIntegrand(v, logs, loss, slope, log_sum(logs))

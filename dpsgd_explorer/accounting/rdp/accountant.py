@@ -1,10 +1,10 @@
-"""The Rényi accountant: divergences of all steps are added up and converted to ε.
+"""The Rényi accountant adds up the divergences of all steps and converts them to ε.
 
 If R(α) is the sum of the divergences of all steps, then for every order α > 1
 
     ε(δ) <= R(α) + log(1 - 1/α) - log(αδ) / (α - 1),
 
-and, as total variation is at most √(1 - e^-R(α)), ε = 0 holds once that is below δ.
+and ε = 0 if √(1 - e^-R(α)), a bound on the total variation, is at most δ.
 
 Source: composition: Mironov (2017), arXiv:1702.07476v3, Proposition 1; conversion:
 Canonne, Kamath and Steinke (2020), arXiv:2004.00010v4, Proposition 12; total
@@ -30,7 +30,8 @@ from dpsgd_explorer.accounting.core.phase import StepCounts
 from dpsgd_explorer.accounting.rdp.replaced_record import replaced_divergences
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS, renyi_divergences
 
-StepDivergences = Callable[[float, float], Floats]  # of q and σ; [A]
+#: Function from q and σ to the divergences of one step, [A].
+StepDivergences = Callable[[float, float], Floats]
 STEP_DIVERGENCES: Mapping[str, StepDivergences] = {
     ADD_OR_REMOVE_ONE: renyi_divergences,
     REPLACE_ONE: replaced_divergences,
@@ -38,7 +39,7 @@ STEP_DIVERGENCES: Mapping[str, StepDivergences] = {
 
 
 class RdpAccountant(Accountant):
-    """Adds up Rényi divergences and converts the order that gives the least ε."""
+    """Adds up Rényi divergences and converts them at the order with the least ε."""
 
     name = "rdp"
     status: ClassVar[Status] = "bound"
@@ -51,18 +52,18 @@ class RdpAccountant(Accountant):
         return self.to_delta(rdp, epsilon)
 
     def to_epsilons(self, rdp: Floats, delta: float) -> Floats:
-        """Return ε at delta of each row of divergences; [S, A] -> [S]."""
+        """Returns ε at delta of each row of divergences; [S, A] -> [S]."""
         return epsilon_from_rdp(rdp, delta)
 
     def to_delta(self, rdp: Floats, epsilon: float) -> float:
-        """Return δ at epsilon of divergences; [A] -> ()."""
+        """Returns δ at epsilon of divergences; [A] -> ()."""
         return delta_from_rdp(rdp, epsilon)
 
 
 def composed_divergences(
     run: StepCounts, step_divergences: Mapping[str, StepDivergences] = STEP_DIVERGENCES
 ) -> Floats:
-    """Return the divergences of each row; [S, A]."""
+    """Returns the divergences of each row; [S, A]."""
     of_step, counts = step_divergences[run.relation], run.counts
     rdp = np.array([of_step(p.sample_rate, p.noise_multiplier) for p in run.phases])
     infinite = np.isinf(rdp)
@@ -72,7 +73,7 @@ def composed_divergences(
 
 
 def epsilon_from_rdp(rdp: Floats, delta: float, orders: Floats = ORDERS) -> Floats:
-    """Return the least ε over all orders.
+    """Returns the least ε over all orders.
 
     One full-batch step with σ = 5, whose exact ε at δ = 1e-5 is 0.7255:
 
@@ -89,13 +90,13 @@ def epsilon_from_rdp(rdp: Floats, delta: float, orders: Floats = ORDERS) -> Floa
 
 
 def delta_from_rdp(rdp: Floats, epsilon: float, orders: Floats = ORDERS) -> float:
-    """Return the least δ over all orders; rdp and orders are [A]."""
+    """Returns the least δ over all orders; rdp and orders are [A]."""
     logs = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
     return min(math.exp(min(logs.min(), 0.0)), float(total_variation(rdp)))
 
 
 def total_variation(rdp: Floats) -> Floats:
-    """Return a bound on the total variation, δ at ε = 0; [..., A] -> [...].
+    """Returns a bound on the total variation, δ at ε = 0; [..., A] -> [...].
 
     The divergence rises with its order, so the smallest order bounds best.
     """

@@ -1,7 +1,7 @@
-"""Rényi divergences as data: stored, composed with those of others, converted to ε.
+"""Rényi divergences as data, which can be stored, composed and converted to ε.
 
-A curve holds upper bounds R(α) at some orders.  (α - 1) R(α) of the true divergences is
-convex in α and 0 at α = 1, so that between two known orders it is below the chord of
+A curve contains upper bounds R(α) at some orders.  (α - 1) R(α) of the true divergences
+is convex in α and 0 at α = 1, so that between two known orders it is below the chord of
 the bounds.  So curves with different orders add up at the orders of both.  Beyond the
 smaller of their largest orders no bound is known.
 
@@ -44,7 +44,7 @@ KIND = "rdp_curve"
 
 @dataclass(frozen=True, eq=False)
 class RdpCurve:
-    """Bounds on Rényi divergences; an instance that exists is valid.
+    """Upper bounds on Rényi divergences, checked on creation.
 
     >>> curve = RdpCurve.of([Phase(0.01, 1.1, 1000)])
     >>> round(curve.epsilon(1e-5), 4)
@@ -55,7 +55,7 @@ class RdpCurve:
     Attributes:
         orders: α, ascending, each greater than 1, [A].
         divergences: R(α), at least 0, may be infinite, [A].
-        neighboring_relation: What one record may change.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Raises:
         AccountingError: names the attribute that is outside its domain.
@@ -83,7 +83,7 @@ class RdpCurve:
         object.__setattr__(self, "divergences", values)
 
     def __repr__(self) -> str:
-        """Return how many orders it has, and the relation."""
+        """Returns the number and range of the orders, and the relation."""
         first, last = self.orders[[0, -1]]
         return (
             f"RdpCurve({len(self.orders)} orders from {first:g} to {last:g}, "
@@ -94,17 +94,17 @@ class RdpCurve:
     def of(
         cls, phases: Sequence[Phase], neighboring_relation: str = ADD_OR_REMOVE_ONE
     ) -> Self:
-        """Return the curve of all phases, at the orders of the Rényi accountant."""
+        """Returns the curve of all phases, at the orders of the Rényi accountant."""
         relation = NeighboringRelation.of(neighboring_relation)
         total = sum(phase.steps for phase in phases)
         ascending = np.argsort(ORDERS)
         values = np.zeros(len(ORDERS))
-        if total:  # there may be no phase at all
+        if total:  # the list of phases may be empty
             [values] = composed_divergences(StepCounts.whole(phases, relation))
         return cls(ORDERS[ascending], values[ascending], relation)
 
     def at(self, orders: npt.ArrayLike) -> Floats:
-        """Return R at other orders greater than 1, infinite beyond the largest known.
+        """Returns R at other orders greater than 1, infinite beyond the largest known.
 
         Shapes: orders [K] -> [K].
         """
@@ -113,17 +113,19 @@ class RdpCurve:
             domains.refuse("orders", "greater than 1", orders)
         orders = np.concatenate([[1.0], self.orders])
         moments = np.concatenate([[0.0], (self.orders - 1) * self.divergences])
-        place = np.clip(np.searchsorted(orders, wanted), 1, len(orders) - 1)
-        share = (wanted - orders[place - 1]) / (orders[place] - orders[place - 1])
+        right = np.clip(np.searchsorted(orders, wanted), 1, len(orders) - 1)
+        left = right - 1
+        share = (wanted - orders[left]) / (orders[right] - orders[left])
         with np.errstate(invalid="ignore"):  # 0 times infinity, at a known order
-            chords = (1 - share) * moments[place - 1] + share * moments[place]
+            chords = (1 - share) * moments[left] + share * moments[right]
         values = np.where(np.isnan(chords), math.inf, chords) / (wanted - 1)
-        exact = self.orders[place - 1] == wanted
-        values = np.where(exact, self.divergences[place - 1], values)
+        # orders starts with 1.0: orders[right] is self.orders[left].
+        exact = self.orders[left] == wanted
+        values = np.where(exact, self.divergences[left], values)
         return np.where(wanted > self.orders[-1], math.inf, values)
 
     def compose(self, other: RdpCurve) -> RdpCurve:
-        """Return the curve of both mechanisms together, at the orders of both.
+        """Returns the curve of both mechanisms together, at the orders of both.
 
         Raises:
             AccountingError: their neighbouring relations differ.
@@ -137,23 +139,23 @@ class RdpCurve:
         return RdpCurve(orders, total, self.neighboring_relation)
 
     def self_compose(self, count: int) -> RdpCurve:
-        """Return the curve of `count` repetitions, at least one."""
+        """Returns the curve of ``count`` repetitions, at least one."""
         times = domains.steps(count, least=1)
         values = times * self.divergences
         return RdpCurve(self.orders, values, self.neighboring_relation)
 
     def epsilon(self, delta: float) -> float:
-        """Return an upper bound on ε at delta in (0, 1); infinite if every order is."""
+        """Returns an upper bound on ε at delta in (0, 1), which may be infinite."""
         return float(
             epsilon_from_rdp(self.divergences, domains.delta(delta), self.orders)
         )
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on δ at epsilon >= 0."""
+        """Returns an upper bound on δ at epsilon >= 0."""
         return delta_from_rdp(self.divergences, domains.epsilon(epsilon), self.orders)
 
     def to_json(self) -> str:
-        """Return the curve as JSON; infinite divergences are null."""
+        """Returns the curve as JSON; infinite divergences are null."""
         values = [x if math.isfinite(x) else None for x in self.divergences.tolist()]
         data = {
             "version": VERSION,
@@ -166,10 +168,10 @@ class RdpCurve:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the curve that ``to_json`` wrote.
+        """Returns the curve that ``to_json`` wrote.
 
         Raises:
-            AccountingError: the text is anything else.
+            AccountingError: the text is no such curve.
         """
         names = ("neighboring_relation", "orders", "divergences")
         relation, orders, values = read_json(text, KIND, VERSION, names)
@@ -178,17 +180,17 @@ class RdpCurve:
 
 
 def read_json(text: str, kind: str, version: int, names: Sequence[str]) -> list[Any]:
-    """Return the values of `names` from JSON of this kind and version.
+    """Returns the values of ``names`` from JSON of this kind and version.
 
     Raises:
-        AccountingError: the text is anything else.
+        AccountingError: the text has another kind, version or layout.
     """
     try:
         data = json.loads(text)
-        known = data["version"] == version and data["version"] is not True
-        if not known or data["kind"] != kind or set(data) != {*names, *HEAD}:
+        fits = data["version"] == version and data["version"] is not True
+        if not fits or data["kind"] != kind or set(data) != {*names, *HEADER}:
             raise KeyError(kind)
-        if not all(isinstance(data[name], LISTS.get(name, list)) for name in names):
+        if not all(isinstance(data[name], TYPES.get(name, list)) for name in names):
             raise TypeError(kind)
         return [data[name] for name in names]
     except (KeyError, TypeError, ValueError) as error:
@@ -197,12 +199,14 @@ def read_json(text: str, kind: str, version: int, names: Sequence[str]) -> list[
         ) from error
 
 
-HEAD = ("version", "kind")
-LISTS: dict[str, type] = {"neighboring_relation": str}
+#: Names that precede the values in every stored text.
+HEADER = ("version", "kind")
+#: Types of the values that are no lists.
+TYPES: dict[str, type] = {"neighboring_relation": str}
 
 
 def _row(name: str, values: npt.ArrayLike) -> Floats:
-    """Return real numbers as a read-only array, [A]."""
+    """Returns real numbers as a read-only array, [A]."""
     row = domains.numbers(name, values)
     if not row.size:
         domains.refuse(name, "a list of numbers, one or more", values)

@@ -1,9 +1,9 @@
-"""A run whose noise, rate and length are chosen while it trains, within a budget.
+"""A run whose noise, sample rate and length may change while it trains, in a budget.
 
-The budget (ε, δ) and the order α are fixed before the first step; α is the one at which
-the planned steps fit best.  Whatever is chosen later by what was released, all steps
-together are (ε, δ)-private, if none is taken that a ``RenyiFilter`` refuses.  What the
-steps so far count for, at α, is no promise: only the whole budget is.
+The budget (ε, δ) and the order α are fixed before the first step; α is the order at
+which the planned steps fit best.  Later choices may depend on all earlier releases.  If
+a ``RenyiFilter`` allows every step, all steps together are (ε, δ)-private.  The part of
+the budget that the steps have used so far is no guarantee: only the whole budget is.
 
 Source: as ``privacy_filter``.
 """
@@ -28,7 +28,7 @@ from dpsgd_explorer.errors import AccountingError
 
 @dataclass(frozen=True)
 class FilteredRun:
-    """A budget and how the steps of a run are counted against it.
+    """A budget against which the steps of a run are counted.
 
     >>> run = FilteredRun.planned(2.0, 1e-5, Phase(0.01, 1.1, 1))
     >>> run
@@ -56,7 +56,7 @@ class FilteredRun:
 
     @classmethod
     def planned(cls, epsilon: float, delta: float, step: Phase) -> Self:
-        """Return the budget with the order that allows the most of such steps.
+        """Returns the budget with the order that allows the most repetitions of a step.
 
         Raises:
             AccountingError: no order leaves a budget of this ε and δ.
@@ -75,7 +75,7 @@ class FilteredRun:
         return self._filter([]).budget
 
     def spent(self, done: Sequence[Phase]) -> float:
-        """Return the divergence of these steps."""
+        """Returns the sum of the divergences of some steps at α."""
         return math.fsum(
             phase.steps * _divergence(phase.sample_rate, phase.noise_multiplier, self)
             for phase in done
@@ -83,18 +83,27 @@ class FilteredRun:
         )
 
     def steps_within(self, done: Sequence[Phase], further: Phase) -> int:
-        """Return how many of some further steps the budget allows after others."""
+        """Returns the number of further steps that the budget allows.
+
+        Args:
+            done: Steps done so far.
+            further: Further steps, of one phase.
+        """
         try:
-            counting = self._filter(done)
+            budget_filter = self._filter(done)
         except AccountingError:  # spent to the last digit
             return 0
         rate, noise = further.sample_rate, further.noise_multiplier
-        return min(counting.steps_left(rate, noise), further.steps)
+        return min(budget_filter.steps_left(rate, noise), further.steps)
 
     def counted(self, phases: Sequence[Phase], steps: Sequence[int]) -> list[float]:
-        """Return the ε that the first steps of the phases count for, at α.
+        """Returns the part of ε that is used after each number of steps, at α.
 
-        0 before the first step; at most the budget as far as it allows the steps.
+        0 before the first step; at most ε of the budget while it allows the steps.
+
+        Args:
+            phases: Phases in order.
+            steps: Numbers of steps, counted from the first phase.
         """
         conversion = self.epsilon - self.budget
         return [
@@ -103,15 +112,15 @@ class FilteredRun:
         ]
 
     def _filter(self, done: Sequence[Phase]) -> RenyiFilter:
-        """Return a filter that has counted these steps.
+        """Returns a filter that has counted the steps.
 
         Raises:
-            AccountingError: the budget does not allow them.
+            AccountingError: the budget does not allow the steps.
         """
-        counting = RenyiFilter(self.epsilon, self.delta, order=self.order)
+        budget_filter = RenyiFilter(self.epsilon, self.delta, order=self.order)
         for phase in done:
-            counting.spend(phase.sample_rate, phase.noise_multiplier, phase.steps)
-        return counting
+            budget_filter.spend(phase.sample_rate, phase.noise_multiplier, phase.steps)
+        return budget_filter
 
 
 @lru_cache(maxsize=1024)

@@ -1,14 +1,16 @@
-"""Batches of fixed size: m of N records, drawn without replacement for each step.
+"""Rényi divergences of batches of fixed size: m of N records without replacement.
 
-Neighbours differ by one replaced record, q = m/N.  In a batch that holds the record it
-moves the sum by up to two clipping bounds: μ = 2/σ.  For every ε >= 0 and in either
-direction, a step's privacy curve is at most that of P = (1 - q) N(0, 1) + q N(μ, 1) and
-Q = N(0, 1).  Some data reach it: all other gradients opposite to the record's.
+Neighbouring data sets differ by one replaced record, and q = m/N.  If a batch contains
+the record, replacing it moves the sum by up to two clipping bounds: μ = 2/σ.  For every
+ε >= 0 and in either direction, a step's privacy curve is at most the curve of the pair
+P = (1 - q) N(0, 1) + q N(μ, 1) and Q = N(0, 1).  Some data reach this curve: all other
+gradients are opposite to the record's gradient.
 
-The largest curve with that property is its own mirror image.  Let y(v) be the privacy
-loss of P over Q (``core.log_space``), of noise multiplier σ/2.  The largest
-curve is that of a loss y where y > 0, with the probability under P; of the loss -y with
-the probability under Q; and of 0 otherwise.  Its moment of order α is 1 + E[g],
+The largest curve with this property is its own mirror image.  Let y(v) be the privacy
+loss of P over Q (``core.log_space``, with noise multiplier σ/2).  The largest curve
+belongs to a loss that takes the values y > 0 with their probability under P, the values
+-y with the probability of y under Q, and 0 otherwise.  Its moment of order α is
+1 + E[g],
 
     E[g] = ∫ over y(v) > 0 of (g(y) + e^y g(-y)) φ(v) dv,
     g(ℓ) = e^(αℓ) - 1 - α (e^ℓ - 1) >= 0,
@@ -18,8 +20,8 @@ orders, little noise), joint convexity of the moments gives a bound: R(α) is at
 log(1 - q + q e^(2α (α - 1) / σ²)) / (α - 1).
 
 Source: the curve: Balle, Barthe and Gaboardi (2018), arXiv:1807.01647v2, Theorem 9.
-Differs: Wang, Balle and Kasiviswanathan (2019), arXiv:1808.00087v2, bound divergences
-by those of the mechanism at other orders, which is up to several times looser here.
+Differs: Wang, Balle and Kasiviswanathan (2019), arXiv:1808.00087v2, bound a divergence
+by the mechanism's divergences at other orders, which is up to several times looser.
 
 Notation: A orders, M nodes.
 """
@@ -42,21 +44,23 @@ from dpsgd_explorer.accounting.rdp.replaced_record import (
     shared_nodes,
 )
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import (
-    LEAST_RATE,
+    MIN_RATE,
     ORDERS,
     REACH,
     log_excess,
 )
 
-PANEL = 12  # Gauss' nodes of one panel
-GAUSS = np.polynomial.legendre.leggauss(PANEL)
-LEAST_NOISE = 0.1  # noise multiplier below which the convexity bound is taken
+#: Gauss' nodes of one panel.
+PANEL_NODES = 12
+GAUSS_RULE = np.polynomial.legendre.leggauss(PANEL_NODES)
+#: Noise multiplier below which the convexity bound is used.
+MIN_NOISE = 0.1
 
 
 def fixed_size_rdp_epsilon(
     sample_rate: float, noise_multiplier: float, steps: int, delta: float
 ) -> float:
-    """Return Rényi's bound on ε on batches of fixed size, for a replaced record.
+    """Returns Rényi's bound on ε on batches of fixed size, for a replaced record.
 
     Args:
         sample_rate: Batch size over N, in (0, 1].
@@ -77,7 +81,7 @@ def fixed_size_rdp_epsilon(
 
 @lru_cache(maxsize=1024)
 def fixed_size_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
-    """Return R(α) of one step for each of ORDERS, [A]; infinite without noise.
+    """Returns R(α) of one step for each of ORDERS, [A]; infinite without noise.
 
     Args:
         sample_rate: Batch size over N, in (0, 1].
@@ -87,9 +91,9 @@ def fixed_size_divergences(sample_rate: float, noise_multiplier: float) -> Float
         A read-only array: it is cached.
     """
     values = convexity_bound(sample_rate, noise_multiplier)
-    if noise_multiplier >= LEAST_NOISE:
-        rate = max(sample_rate, LEAST_RATE)
-        for part in shared_nodes(noise_multiplier, PANEL):
+    if noise_multiplier >= MIN_NOISE:
+        rate = max(sample_rate, MIN_RATE)
+        for part in shared_nodes(noise_multiplier, PANEL_NODES):
             integrated = _integrated(rate, noise_multiplier / 2, ORDERS[part])
             values[part] = np.minimum(
                 values[part], integrated * (1 + TOLERANCES.rdp_integral)
@@ -99,7 +103,7 @@ def fixed_size_divergences(sample_rate: float, noise_multiplier: float) -> Float
 
 
 def _integrated(q: float, noise: float, orders: Floats) -> Floats:
-    """Return R(α) at some orders; noise std over the sensitivity, 2 clipping bounds."""
+    """Returns R(α) at some orders; noise is the noise std over 2 clipping bounds."""
     end = float(orders.max()) / noise + REACH
     v, log_weights = gauss_nodes(0.5 / noise, end, noise)
     y = log_mixture(v, q, noise)[0]
@@ -110,9 +114,10 @@ def _integrated(q: float, noise: float, orders: Floats) -> Floats:
 
 
 def gauss_nodes(start: float, end: float, noise: float) -> tuple[Floats, Floats]:
-    """Return Gauss' nodes on short panels from `start`, and logs of their weights."""
+    """Returns Gauss' nodes on short panels from `start`, and logs of their weights."""
     width = 0.5 * min(max(noise, 0.05), 1.0)
     panels = math.ceil((max(end, start) - start + 2 * REACH) / width)
     middles = start + width * (np.arange(panels) + 0.5)
-    v: npt.NDArray[np.float64] = np.add.outer(middles, 0.5 * width * GAUSS[0]).ravel()
-    return v, np.tile(np.log(0.5 * width * GAUSS[1]), panels)
+    nodes, weights = GAUSS_RULE
+    v: npt.NDArray[np.float64] = np.add.outer(middles, 0.5 * width * nodes).ravel()
+    return v, np.tile(np.log(0.5 * width * weights), panels)

@@ -1,7 +1,7 @@
 """The moments accountant, with which DP-SGD was first published.
 
-The log moment of order λ is λ R(1 + λ), R the Rényi divergence.  Only integer orders up
-to λ = 32 are taken, and the older conversion
+The log moment of order λ is λ R(1 + λ), with R the Rényi divergence.  As in the source,
+λ is an integer up to 32, and the conversion is
 
     ε = R(α) + log(1/δ) / (α - 1).
 
@@ -20,9 +20,11 @@ from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.rdp.accountant import RdpAccountant
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
 
-LARGEST_MOMENT = 32
-USED = np.flatnonzero((np.round(ORDERS) == ORDERS) & (ORDERS <= LARGEST_MOMENT + 1))
-MOMENTS = ORDERS[USED] - 1  # λ
+#: Largest λ, from section 5 of the source.
+MAX_MOMENT = 32
+#: Indices of the orders 1 + λ in ORDERS.
+INDICES = np.flatnonzero((np.round(ORDERS) == ORDERS) & (ORDERS <= MAX_MOMENT + 1))
+MOMENTS = ORDERS[INDICES] - 1  # λ
 
 
 class MomentsAccountant(RdpAccountant):
@@ -31,9 +33,9 @@ class MomentsAccountant(RdpAccountant):
     name = "moments"
 
     def to_epsilons(self, rdp: Floats, delta: float) -> Floats:
-        epsilons = (rdp[:, USED] - math.log(delta) / MOMENTS).min(axis=1)
+        epsilons = (rdp[:, INDICES] - math.log(delta) / MOMENTS).min(axis=1)
         return np.where(rdp.any(axis=1), epsilons, 0.0)  # 0 after no step
 
     def to_delta(self, rdp: Floats, epsilon: float) -> float:
-        log_delta = float((MOMENTS * (rdp[USED] - epsilon)).min())
+        log_delta = float((MOMENTS * (rdp[INDICES] - epsilon)).min())
         return math.exp(min(log_delta, 0.0)) if rdp.any() else 0.0

@@ -1,13 +1,14 @@
 """The best of a Poisson number of trials, cut so that a fixed number of them is run.
 
-A program that selects among K trials takes a time that tells K, unless it always runs
-the same number of them, M, and throws away the ones beyond K.  It can do so for K up to
-M only.  Let τ = P(K > M).  The program with min(K, M) trials and the one with K trials
-differ in an event of probability τ that does not depend on the records, so if the
-latter is (ε, δ')-private, the former is (ε, δ' + (1 + e^ε) τ)-private.
+The run time of a program that selects among K trials reveals K, unless the program
+always runs a fixed number M of trials and discards all beyond the first K.  That is
+possible only for K up to M.  Let τ = P(K > M).  The selections among min(K, M) and
+among K trials differ in an event of probability τ that does not depend on the records.
+So if the selection among K trials is (ε, δ')-private, the one among min(K, M) trials is
+(ε, δ' + (1 + e^ε) τ)-private.
 
-M is the least number for which the second term takes at most ``SHARE`` of δ.  Example:
-ten trials on average at ε = 2.4 and δ = 1e-5 need 33 trainings.
+M is the least number for which the second term takes at most ``TAIL_SHARE`` of δ.
+Example: ten trials on average at ε = 2.4 and δ = 1e-5 need 33 trainings.
 
 Source of ε: ``selection``, Theorem 6.  P(K > M) is a regularised incomplete gamma
 function: DLMF 8.4.10 with 8.2.4.
@@ -26,9 +27,12 @@ from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.selection import best_of_trials, checked_mean
 from dpsgd_explorer.errors import AccountingError
 
-SHARE = 0.01  # of δ, for more trials than are run
-SMALLEST_TAIL = 1e-280  # below it a float no longer carries P(K > M)
-ROUNDING = 1e-9  # relative, of the computed tail; it is rounded up by that
+#: Share of δ for the event K > M.
+TAIL_SHARE = 0.01
+#: Smallest P(K > M) that a float represents well.
+MIN_TAIL = 1e-280
+#: Relative round-off of the computed tail, by which it is rounded up.
+TAIL_ROUND_OFF = 1e-9
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class PaddedSelection:
 
     Attributes:
         epsilon: Upper bound on ε at ``delta``.
-        delta: With P(K > M) in it.
+        delta: δ of the whole selection, with the part for K > M.
         mean_trials: E[K].
         trainings: M, the number that is always run.
         tail: P(K > M), rounded up.
@@ -66,7 +70,7 @@ class PaddedSelection:
 def padded_selection(
     trial: RdpCurve, *, mean_trials: float, delta: float
 ) -> PaddedSelection:
-    """Return the price of the best of a Poisson number of trials, cut at M.
+    """Returns the price of the best of a Poisson number of trials, cut at M.
 
     >>> from dpsgd_explorer.accounting.core.phase import Phase
     >>> trial = RdpCurve.of([Phase(0.01, 2.0, 1000)])
@@ -80,15 +84,16 @@ def padded_selection(
         delta: δ of the whole selection, in (0, 1).
 
     Raises:
-        AccountingError: an argument is outside its domain, or no M will do.
+        AccountingError: an argument is outside its domain, or ε of the trials is so
+            large that no M is large enough.
 
     Source: Papernot and Steinke (2022), arXiv:2110.03620v2, Theorem 6.
     """
     whole, mean = domains.delta(delta), checked_mean(mean_trials)
     best = best_of_trials(trial, mean_trials=mean, shape=math.inf)
-    epsilon = best.epsilon((1 - SHARE) * whole)
-    log_allowed = math.log(SHARE * whole) - float(np.logaddexp(0, epsilon))
-    if log_allowed < math.log(SMALLEST_TAIL):
+    epsilon = best.epsilon((1 - TAIL_SHARE) * whole)
+    log_allowed = math.log(TAIL_SHARE * whole) - float(np.logaddexp(0, epsilon))
+    if log_allowed < math.log(MIN_TAIL):
         raise AccountingError(
             f"the best of {mean:g} trials must cost less, because delta must also "
             f"cover trials that are not run, got epsilon = {epsilon:.4g} at delta = "
@@ -100,12 +105,12 @@ def padded_selection(
 
 
 def tail(mean_trials: float, most: int) -> float:
-    """Return P(K > most) of a Poisson number with this mean, rounded up."""
-    return float(scipy.special.pdtrc(most, mean_trials)) * (1 + ROUNDING)
+    """Returns P(K > most) of a Poisson number with this mean, rounded up."""
+    return float(scipy.special.pdtrc(most, mean_trials)) * (1 + TAIL_ROUND_OFF)
 
 
 def number_of_trials(uniform: float, mean_trials: float, most: int) -> int:
-    """Return min(K, most) for a number drawn uniformly from [0, 1).
+    """Returns min(K, most) for a number drawn uniformly from [0, 1).
 
     K is the least number with P(K' <= K) > uniform.
     """
@@ -115,7 +120,7 @@ def number_of_trials(uniform: float, mean_trials: float, most: int) -> int:
 
 
 def _least_number(mean: float, allowed: float) -> int:
-    """Return the least M with a tail that is allowed."""
+    """Returns the least M with a tail of at most ``allowed``."""
     low, high = 0, 1
     while tail(mean, high) > allowed:
         low, high = high, 2 * high

@@ -7,16 +7,17 @@ exceed
 
     B = ε - log(1 - 1/α) + log(αδ) / (α - 1)
 
-are refused.  All releases together are then (α, B)-Rényi private, and so (ε, δ).
+are rejected.  All releases together are then (α, B)-Rényi private, and hence
+(ε, δ)-private.
 
 A filter does not cover:
 
 - an order chosen at the end, such as the best of several;
 - an ε read before the budget is spent: only the whole budget holds;
 - choices that depend on the records other than through releases;
-- budgets of single records, which the source also treats.
+- separate budgets for single records, which the source also covers.
 
-At the same δ the exact accountant allows more steps, of phases fixed beforehand.
+For phases fixed beforehand, the exact accountant allows more steps at the same ε and δ.
 
 Source: Feldman and Zrnic (2021), arXiv:2008.11193, on fully adaptive composition and
 Rényi filters; conversion: as ``rdp``.
@@ -57,7 +58,7 @@ class RenyiFilter:
         order: α, at which divergences are added up.
         budget: B, the largest sum of divergences.
         spent: The sum of divergences so far.
-        neighboring_relation: What one record may change.
+        neighboring_relation: "add_or_remove_one" or "replace_one".
 
     Source: Feldman and Zrnic (2021), arXiv:2008.11193.
     """
@@ -72,14 +73,14 @@ class RenyiFilter:
         order: float | None = None,
         neighboring_relation: str = ADD_OR_REMOVE_ONE,
     ) -> None:
-        """Fix the budget.
+        """Fixes the budget.
 
         Args:
             epsilon: Greater than 0.
             delta: In (0, 1).
-            order: Greater than 1; by default the one that allows the most steps on all
-                records.
-            neighboring_relation: What one record may change.
+            order: α, greater than 1; None means the order that allows the most steps on
+                all records.
+            neighboring_relation: "add_or_remove_one" or "replace_one".
 
         Raises:
             AccountingError: an argument is outside its domain, or the order leaves no
@@ -111,7 +112,12 @@ class RenyiFilter:
         return max(self.budget - self.spent, 0.0)
 
     def steps_left(self, sample_rate: float, noise_multiplier: float) -> int:
-        """Return the number of such steps that the budget allows, up to MAX_STEPS."""
+        """Returns the number of steps that the budget allows, up to MAX_STEPS.
+
+        Args:
+            sample_rate: Sample rate of the steps.
+            noise_multiplier: Noise multiplier of the steps.
+        """
         single = self._divergence(Phase(sample_rate, noise_multiplier, 1))
         if single * MAX_STEPS <= self.left:
             return MAX_STEPS
@@ -122,25 +128,25 @@ class RenyiFilter:
     def affords(
         self, sample_rate: float, noise_multiplier: float, steps: int = 1
     ) -> bool:
-        """Return whether the budget allows these steps, without spending it."""
+        """Returns True if the budget allows the steps; spends nothing."""
         return self._fits(Phase(sample_rate, noise_multiplier, steps))
 
     def spend(
         self, sample_rate: float, noise_multiplier: float, steps: int = 1
     ) -> None:
-        """Add the divergence of DP-SGD steps; call it before the steps are made.
+        """Adds the divergence of DP-SGD steps; call it before the steps.
 
         Raises:
-            AccountingError: the budget does not allow them; nothing is spent, and
+            AccountingError: the budget does not allow the steps; nothing is spent, and
                 nothing may be released.
         """
         self._count(self._divergence(Phase(sample_rate, noise_multiplier, steps)))
 
     def spend_curve(self, curve: RdpCurve) -> None:
-        """Add the divergence of another mechanism, given by its curve.
+        """Adds the divergence of another mechanism, given by its curve.
 
         Raises:
-            AccountingError: as ``spend``, or it has another neighbouring relation.
+            AccountingError: as ``spend``, or the neighbouring relations differ.
         """
         if curve.neighboring_relation != self.neighboring_relation:
             rule = f"{self.neighboring_relation!r}, as the filter's"
@@ -170,14 +176,14 @@ class RenyiFilter:
         return float(curve.at([self.order])[0])
 
     def budget_at(self, order: float) -> float:
-        """Return B of an order; where it is negative, the conversion takes all."""
+        """Returns B of an order; negative if the conversion to ε alone costs more."""
         order = _order(order)
         conversion = math.log1p(-1 / order)
         conversion -= math.log(order * self.delta) / (order - 1)
         return self.epsilon - conversion
 
     def _best_order(self) -> float:
-        """Return the order that allows the most Gaussian steps: R(α) is linear in α."""
+        """Returns the order that allows the most Gaussian steps, as R(α) is linear."""
         budgets = np.array([self.budget_at(float(order)) for order in ORDERS])
         return float(ORDERS[int(np.argmax(budgets / ORDERS))])
 

@@ -7,14 +7,14 @@ are mirror images, so that both directions are equal.  The moment of order α is
 
     g = e^(αℓ) - 1 - α (e^ℓ - 1) >= 0,    ℓ = y(v) - y(-v),    v ~ e^y(-v) N(0, 1),
 
-summed like that of an added record.  Where too many nodes are needed (large orders,
-little noise) the smaller of two bounds is taken.  Let P and Q be the two outputs, and S
-the one without the record.  By Q >= (1 - q) S, and by joint convexity of the moments,
+summed as for an added record.  Where too many nodes are needed (large orders, little
+noise), the smaller of two bounds is used.  Let P and Q be the two outputs, and S the
+output without the record.  By Q >= (1 - q) S, and by joint convexity of the moments,
 
     R(α) <= R_removed(α) - log(1 - q),
-    R(α) <= log(1 - q + q e^(2α (α - 1) / σ²)) / (α - 1),
+    R(α) <= log(1 - q + q e^(2α (α - 1) / σ²)) / (α - 1).
 
-The latter is exact without sampling: a Gaussian with twice the sensitivity.
+Without sampling, the second bound is exact: a Gaussian with twice the sensitivity.
 
 Source: the pair: as in ``exact.subsampled_gaussian``.
 
@@ -33,21 +33,23 @@ from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.log_space import log_mixture
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import (
-    LEAST_NOISE,
-    LEAST_RATE,
+    MIN_NOISE,
+    MIN_RATE,
     ORDERS,
     REACH,
     log_excess,
     renyi_divergences,
 )
 
-EDGES = (11.0, 64.0, 300.0, 1024.0)  # orders between two of them share their nodes
+#: Limits of ranges of orders: the orders of one range share their nodes.
+ORDER_LIMITS = (11.0, 64.0, 300.0, 1024.0)
+#: Largest number of nodes: orders that need more are bounded instead.
 MAX_NODES = 20_000
 
 
 @lru_cache(maxsize=4096)
 def replaced_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
-    """Return R(α) of one step for each of ORDERS, [A]; infinite without noise.
+    """Returns R(α) of one step for each of ORDERS, [A]; infinite without noise.
 
     Args:
         sample_rate: In (0, 1].
@@ -57,8 +59,8 @@ def replaced_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
         A read-only array: it is cached.
     """
     values = divergence_bounds(sample_rate, noise_multiplier)
-    if sample_rate < 1 and noise_multiplier >= LEAST_NOISE:
-        rate = max(sample_rate, LEAST_RATE)
+    if sample_rate < 1 and noise_multiplier >= MIN_NOISE:
+        rate = max(sample_rate, MIN_RATE)
         for part in shared_nodes(noise_multiplier):
             integrated = _integrated(rate, noise_multiplier, part)
             values[part] = np.minimum(
@@ -69,7 +71,7 @@ def replaced_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
 
 
 def convexity_bound(q: float, sigma: float) -> Floats:
-    """Return the bound by joint convexity, [A]; q and σ as above."""
+    """Returns the bound by joint convexity, [A]; q and σ as above."""
     if sigma == 0:
         return np.full_like(ORDERS, math.inf)
     log_moments = 2 * ORDERS * (ORDERS - 1) / sigma / sigma
@@ -81,7 +83,7 @@ def convexity_bound(q: float, sigma: float) -> Floats:
 
 
 def divergence_bounds(q: float, sigma: float) -> Floats:
-    """Return the smaller of the two bounds, [A]."""
+    """Returns the smaller of the two bounds, [A]."""
     mixed = convexity_bound(q, sigma)
     if q == 1 or sigma == 0:
         return mixed
@@ -90,7 +92,7 @@ def divergence_bounds(q: float, sigma: float) -> Floats:
 
 
 def shared_nodes(sigma: float, density: int = 1) -> list[npt.NDArray[np.intp]]:
-    """Return indices of the orders that are integrated, one array per set of nodes.
+    """Returns indices of the orders that are integrated, one array per set of nodes.
 
     Args:
         sigma: Noise multiplier.
@@ -99,13 +101,13 @@ def shared_nodes(sigma: float, density: int = 1) -> list[npt.NDArray[np.intp]]:
     most = 0.5 * sigma * (MAX_NODES / density * _spacing(sigma) - 2 * REACH)
     parts = [
         np.flatnonzero((low < ORDERS) & (high >= ORDERS) & (most >= ORDERS))
-        for low, high in zip((1.0, *EDGES), EDGES, strict=False)
+        for low, high in zip((1.0, *ORDER_LIMITS), ORDER_LIMITS, strict=False)
     ]
     return [part for part in parts if len(part)]
 
 
 def _integrated(q: float, sigma: float, part: npt.NDArray[np.intp]) -> Floats:
-    """Return R(α) at the orders with these indices, by the trapezoid rule."""
+    """Returns R(α) at the orders with these indices, by the trapezoid rule."""
     orders = ORDERS[part]
     spacing = _spacing(sigma)
     top = max(2 * float(orders.max()), 2.0) / sigma + REACH

@@ -10,8 +10,8 @@ settings.
 | logarithmic, geometric, … | 0, 1, any | R(λ) + c + log(E[K]) / (λ - 1) |
 | Poisson | infinite | R(λ) + E[K] δ + log(E[K]) / (λ - 1) |
 
-Here c is the least (1 + η) ((1 - 1/λ') R(λ') + log(1/γ) / λ') over all orders λ', γ the
-parameter of the truncated negative binomial, and δ is that of one trial at
+Here c is the least (1 + η) ((1 - 1/λ') R(λ') + log(1/γ) / λ') over all orders λ', with
+γ the parameter of the truncated negative binomial; δ is the δ of one trial at
 ε = log(1 + 1 / (λ - 1)).  If one trial is purely ε-private, the selection is
 (2 + η) ε-private: 3ε for a geometric K.
 
@@ -35,16 +35,18 @@ from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.validation import plain_number
 
-MOST_TRIALS = 1e9
-MOST_SHAPE = 1e3  # of a finite shape
-HALVINGS = 200  # of the bracket of log γ
-NEAR_ZERO = 1e-8  # shape below which the logarithmic distribution is taken
+#: Largest mean number of trials, and largest finite shape, that are accepted.
+MAX_TRIALS, MAX_SHAPE = 1e9, 1e3
+#: Bisection steps for log γ.
+HALVINGS = 200
+#: Shape below which the distribution is computed as the logarithmic one.
+MAX_LOGARITHMIC_SHAPE = 1e-8
 
 
 def best_of_trials(
     trial: RdpCurve, *, mean_trials: float, shape: float = 1.0
 ) -> RdpCurve:
-    """Return the divergences of the best of a random number of trials, a bound.
+    """Returns the divergences of the best of a random number of trials, a bound.
 
     >>> from dpsgd_explorer.accounting.core.phase import Phase
     >>> trial = RdpCurve.of([Phase(0.01, 2.0, 1000)])
@@ -74,13 +76,13 @@ def best_of_trials(
         selected = selected + mean * np.array(deltas)
     else:
         selected = selected + _constant(trial, mean, eta)
-    # A divergence rises with its order, so that of a larger order bounds it.
+    # A divergence rises with its order, so the divergence of a larger order bounds it.
     least = np.minimum.accumulate(selected[::-1])[::-1]
     return RdpCurve(orders, least, trial.neighboring_relation)
 
 
 def best_of_pure_trials(*, epsilon: float, shape: float = 1.0) -> float:
-    """Return ε of the best of a random number of trials that are ε-private, δ = 0.
+    """Returns ε of the best of a random number of trials that are ε-private, δ = 0.
 
     >>> best_of_pure_trials(epsilon=0.5)
     1.5
@@ -102,7 +104,7 @@ def best_of_pure_trials(*, epsilon: float, shape: float = 1.0) -> float:
 
 
 def trial_parameter(mean_trials: float, shape: float = 1.0) -> float:
-    """Return γ of the truncated negative binomial with this mean and finite shape.
+    """Returns γ of the truncated negative binomial with this mean and finite shape.
 
     P(K = k) is proportional to (1 - γ)^k Γ(k + η) / k!, k >= 1; γ = 1 is one trial.
     γ is rounded down, which rounds the divergence up.
@@ -124,7 +126,7 @@ def trial_parameter(mean_trials: float, shape: float = 1.0) -> float:
 
 
 def _constant(trial: RdpCurve, mean: float, eta: float) -> float:
-    """Return c; at the order λ' = 1 the factor of R(λ') is 0, so it counts as well."""
+    """Returns c; the order λ' = 1 counts too, since there the factor of R(λ') is 0."""
     log_rate = -math.log(trial_parameter(mean, eta))
     with np.errstate(invalid="ignore"):
         terms: Floats = (1 - 1 / trial.orders) * trial.divergences
@@ -132,20 +134,23 @@ def _constant(trial: RdpCurve, mean: float, eta: float) -> float:
 
 
 def _log_mean(log_gamma: float, eta: float) -> float:
-    """Return log E[K] = log(η (1 - γ) / (γ (1 - γ^η))), η log(1/γ) below for η = 0."""
+    """Returns the logarithm of E[K] = η (1 - γ) / (γ (1 - γ^η)).
+
+    In the limit η = 0, E[K] = (1 - γ) / (γ log(1/γ)).
+    """
     if log_gamma == 0:
         return 0.0
     top = math.log(-math.expm1(log_gamma)) - log_gamma
-    if eta < NEAR_ZERO:
+    if eta < MAX_LOGARITHMIC_SHAPE:
         return top - math.log(-log_gamma)
     return top + math.log(eta) - math.log(-math.expm1(eta * log_gamma))
 
 
 def checked_mean(value: object) -> float:
-    """Return E[K], from 1 to MOST_TRIALS."""
+    """Returns E[K], from 1 to MAX_TRIALS."""
     mean = domains.finite("mean_trials", value)
-    if not 1 <= mean <= MOST_TRIALS:
-        domains.refuse("mean_trials", f"from 1 to {MOST_TRIALS:g}", value)
+    if not 1 <= mean <= MAX_TRIALS:
+        domains.refuse("mean_trials", f"from 1 to {MAX_TRIALS:g}", value)
     return mean
 
 
@@ -153,6 +158,6 @@ def _shape(value: object) -> float:
     if plain_number(value) == math.inf:
         return math.inf
     shape = domains.finite("shape", value)
-    if not 0 <= shape <= MOST_SHAPE:
-        domains.refuse("shape", f"from 0 to {MOST_SHAPE:g}, or infinity", value)
+    if not 0 <= shape <= MAX_SHAPE:
+        domains.refuse("shape", f"from 0 to {MAX_SHAPE:g}, or infinity", value)
     return shape

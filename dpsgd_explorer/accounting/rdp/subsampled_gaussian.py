@@ -8,11 +8,11 @@ Then the divergence of order α > 1, in the larger of the two directions, is
 
 As E[x] = 0, the moment is 1 + E[g] with g = (1 + x)^α - 1 - αx >= 0.  The sum is
 over g, never over the moment: all terms are positive and nothing cancels, so that a
-divergence of 1e-30 has as many true digits as one of 10.
+divergence of 1e-30 is as accurate as a divergence of 10.
 
 Three evaluations of log E[g], each where it is exact and cheap:
 
-| orders | how |
+| orders | method |
 |---|---|
 | integer | the binomial series from degree 2 on |
 | fractional | trapezoid rule in u = z / σ |
@@ -41,17 +41,20 @@ from dpsgd_explorer.accounting.core.log_space import (
     log_sum_segments,
 )
 
-_NEAR_ONE = [1.01, 1.02, 1.03, 1.05, 1.07]
-_TENTHS = [i / 10 for i in range(11, 110) if i % 10]
-_SPREAD = [*dict.fromkeys(np.geomspace(64, 1024, 49).round())]
-FRACTIONAL_ORDERS = np.array([*_NEAR_ONE, *_TENTHS])
-INTEGER_ORDERS = np.array([*range(2, 64), *_SPREAD])
-ORDERS = np.concatenate([FRACTIONAL_ORDERS, INTEGER_ORDERS])  # [A]
+_ORDERS_NEAR_ONE = [1.01, 1.02, 1.03, 1.05, 1.07]
+_ORDERS_BY_TENTHS = [i / 10 for i in range(11, 110) if i % 10]
+_LARGE_ORDERS = [*dict.fromkeys(np.geomspace(64, 1024, 49).round())]
+FRACTIONAL_ORDERS = np.array([*_ORDERS_NEAR_ONE, *_ORDERS_BY_TENTHS])
+INTEGER_ORDERS = np.array([*range(2, 64), *_LARGE_ORDERS])
+#: Orders of the Rényi accountant, [A].
+ORDERS = np.concatenate([FRACTIONAL_ORDERS, INTEGER_ORDERS])
 
-LEAST_NOISE = 0.05  # noise multiplier below which the norm bound is taken
-LEAST_RATE = 1e-100  # squares of smaller ones underflow; R(α) rises with the rate
+#: Noise multiplier below which the norm bound is used.
+MIN_NOISE = 0.05
+#: Smaller sample rates count as this: their squares underflow, and R(α) rises with q.
+MIN_RATE = 1e-100
 
-# The binomial series of all integer orders, one after the other: terms 2 ... α of each.
+# The binomial series of all integer orders in one array: terms 2 ... α of each order.
 _LENGTHS = INTEGER_ORDERS.astype(np.intp) - 1
 _STARTS = np.cumsum(_LENGTHS) - _LENGTHS
 _TERM_ORDERS = np.repeat(INTEGER_ORDERS, _LENGTHS)
@@ -59,15 +62,19 @@ _TERMS = np.concatenate(
     [np.arange(2, order + 1) for order in INTEGER_ORDERS.astype(int)]
 )
 
-REACH = 9.0  # standard deviations on either side; beyond lies less than 1e-16
-SMALL = 0.05  # |log(1 + x)| below which g is a power series, of orders up to
-MAX_SERIES_ORDER = 11.0  # (of a larger order, a smaller |log(1 + x)|)
-DEGREES = np.arange(2, 16)  # of the power series
+#: Standard deviations that are summed on either side: less than 1e-16 is beyond.
+REACH = 9.0
+#: Largest |log(1 + x)| for which g is computed by a power series, for orders up to
+#: MAX_SERIES_ORDER; for a larger order α, the limit is smaller by α / MAX_SERIES_ORDER.
+MAX_SERIES_LOG = 0.05
+MAX_SERIES_ORDER = 11.0
+#: Degrees of the power series.
+SERIES_DEGREES = np.arange(2, 16)
 
 
 @lru_cache(maxsize=4096)
 def renyi_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
-    """Return R(α) of one step for each of ORDERS, [A]; infinite without noise.
+    """Returns R(α) of one step for each of ORDERS, [A]; infinite without noise.
 
     Args:
         sample_rate: In (0, 1].
@@ -76,10 +83,10 @@ def renyi_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
     Returns:
         A read-only array: it is cached.
     """
-    if sample_rate == 1 or noise_multiplier < LEAST_NOISE:
+    if sample_rate == 1 or noise_multiplier < MIN_NOISE:
         values = _norm_bound(sample_rate, noise_multiplier)
     else:
-        rate = max(sample_rate, LEAST_RATE)
+        rate = max(sample_rate, MIN_RATE)
         logs = np.concatenate(
             [
                 log_excess_fractional(rate, noise_multiplier, FRACTIONAL_ORDERS),
@@ -92,7 +99,7 @@ def renyi_divergences(sample_rate: float, noise_multiplier: float) -> Floats:
 
 
 def _norm_bound(sample_rate: float, noise_multiplier: float) -> Floats:
-    """Return the divergences' upper bound by the triangle inequality, [A]."""
+    """Returns the divergences' upper bound by the triangle inequality, [A]."""
     if noise_multiplier == 0:
         return np.full_like(ORDERS, math.inf)
     log_norms = (ORDERS - 1) * (0.5 / noise_multiplier / noise_multiplier)  # of w
@@ -104,7 +111,7 @@ def _norm_bound(sample_rate: float, noise_multiplier: float) -> Floats:
 
 
 def log_excess_integer(sample_rate: float, noise_multiplier: float) -> Floats:
-    """Return log E[g] for INTEGER_ORDERS.
+    """Returns log E[g] for INTEGER_ORDERS.
 
     E[g] = sum over k = 2 ... α of C(α, k) (1-q)^(α-k) q^k (e^(k(k-1)/2σ²) - 1).
     """
@@ -118,7 +125,7 @@ def log_excess_integer(sample_rate: float, noise_multiplier: float) -> Floats:
 
 @cache
 def _log_binomials() -> Floats:
-    """Return the logarithms of the series' binomial coefficients."""
+    """Returns the logarithms of the series' binomial coefficients."""
     gammaln = scipy.special.gammaln
     chosen = gammaln(_TERMS + 1) + gammaln(_TERM_ORDERS - _TERMS + 1)
     return np.asarray(gammaln(_TERM_ORDERS + 1) - chosen)
@@ -127,7 +134,7 @@ def _log_binomials() -> Floats:
 def log_excess_fractional(
     sample_rate: float, noise_multiplier: float, orders: Floats
 ) -> Floats:
-    """Return log E[g] for any orders > 1 by the trapezoid rule.
+    """Returns log E[g] for any orders > 1 by the trapezoid rule.
 
     Shapes: orders [A] -> [A]; M nodes.
     """
@@ -139,24 +146,25 @@ def log_excess_fractional(
 
 
 def log_excess(y: Floats, weight: Floats, spacing: float, orders: Floats) -> Floats:
-    """Return log E[e^(αy) - 1 - α(e^y - 1)] by the trapezoid rule.
+    """Returns log E[e^(αy) - 1 - α(e^y - 1)] by the trapezoid rule.
 
     Shapes: y, weight [M], orders [A] -> [A].
 
     Args:
-        y: At evenly spaced nodes.
-        weight: Log of the density there, times √2π.
-        spacing: Of the nodes.
+        y: log(1 + x) at evenly spaced nodes.
+        weight: Log of √2π times the density at the nodes.
+        spacing: Distance of the nodes.
         orders: Greater than 1.
     """
-    small = np.abs(y) < SMALL / max(float(orders.max()) / MAX_SERIES_ORDER, 1.0)
+    limit = MAX_SERIES_LOG / max(float(orders.max()) / MAX_SERIES_ORDER, 1.0)
+    small = np.abs(y) < limit
     shift, scaled = _excess_sum(y[~small], weight[~small], orders)
     scaled += _excess_series(y[small], weight[small], orders) * np.exp(-shift)
     return np.asarray(shift + np.log(scaled * (spacing / math.sqrt(2 * math.pi))))
 
 
 def _excess_sum(y: Floats, weight: Floats, orders: Floats) -> tuple[Floats, Floats]:
-    """Return s and the sum of e^(weight - s) g over nodes that are not small.
+    """Returns s and the sum of e^(weight - s) g over nodes with a large |y|.
 
     Shapes: y, weight [M], orders [A] -> [A], [A].  g = e^(αy) - 1 - α (e^y - 1).
     """
@@ -171,11 +179,12 @@ def _excess_sum(y: Floats, weight: Floats, orders: Floats) -> tuple[Floats, Floa
 
 
 def _excess_series(y: Floats, weight: Floats, orders: Floats) -> Floats:
-    """Return the sum of e^weight g over nodes with |y| < SMALL, [A].
+    """Returns the sum of e^weight g over nodes with a small |y|, [A].
 
     g = sum over k >= 2 of (α^k - α) y^k / k!, for α|y| up to 0.55 here.
     """
-    factors = (orders[:, None] ** DEGREES - orders[:, None]) / np.exp(
-        scipy.special.gammaln(DEGREES + 1)
+    degrees = SERIES_DEGREES  # [K]
+    factors = (orders[:, None] ** degrees - orders[:, None]) / np.exp(
+        scipy.special.gammaln(degrees + 1)
     )  # [A, K]
-    return np.asarray(factors @ (y ** DEGREES[:, None] @ np.exp(weight)))
+    return np.asarray(factors @ (y ** degrees[:, None] @ np.exp(weight)))

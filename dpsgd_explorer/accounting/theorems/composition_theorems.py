@@ -1,9 +1,9 @@
 """Accountants by composition theorems: ε of single steps, composed.
 
-A share of δ is spent on the theorem, the rest is split evenly over the steps.  Each
-step is (ε₀, δ₀) private, amplified by sampling (``per_step_epsilon``).  The share with
-the smallest ε is taken.  Shares are fixed, and at each of them the bound rises with
-sample rate and steps and falls with noise and δ; so does the smallest.
+A share of δ is spent on the theorem, and the rest is split evenly over the steps.  Each
+step is (ε₀, δ₀) private, amplified by sampling (``per_step_epsilon``).  The smallest ε
+of all shares is returned.  The shares are fixed.  At each share the bound rises with
+sample rate and steps and falls with noise and δ; so does the smallest bound.
 
 k steps that are (ε₀, δ₀) private are (ε', kδ₀ + δ') private together, with
 
@@ -11,16 +11,16 @@ k steps that are (ε₀, δ₀) private are (ε', kδ₀ + δ') private together
 |---|---|---|
 | basic | k ε₀ | 0 |
 | advanced | ε₀ √(2k log(1/δ')) + k ε₀ (e^ε₀ - 1) | any |
-| optimal, equal steps | that of k randomized responses, exactly | any |
+| optimal, equal steps | exact ε of k randomized responses | any |
 | optimal, unequal steps | Σ ε₀ tanh(ε₀/2) + √(2 Σ ε₀² log(e + √(Σ ε₀²) / δ')) | any |
 
-For unequal steps k ε₀² and the like become sums over the steps, by the same proofs.
-Optimal composition of unequal steps is #P-hard: each step counts as the one with the
-largest ε₀, or the last row of the table holds, whichever is smaller.
+For unequal steps, k ε₀ and k ε₀² become sums over the steps, by the same proofs.
+Optimal composition of unequal steps is #P-hard.  The smaller of two bounds is used: the
+last row of the table, or equal steps with the largest ε₀.
 
-A replaced record moves the sum by two clipping bounds.  On a sample both neighbours are
-mixtures with the same third distribution, the batch without the record, which is nearer
-to either: amplification holds with the doubled sensitivity, as a bound.
+A replaced record moves the sum by two clipping bounds.  With sampling, both neighbours
+are mixtures with a common third distribution, the output without the record, which is
+nearer to either.  Amplification with the doubled sensitivity is therefore a bound.
 
 Source: basic: Dwork, Kenthapadi, McSherry, Mironov and Naor (2006), Theorem 1;
 advanced: Dwork, Rothblum and Vadhan (2010), Theorem III.3; optimal: Kairouz, Oh and
@@ -44,15 +44,17 @@ from dpsgd_explorer.accounting.core.root_finding import first_safe
 from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
 from dpsgd_explorer.accounting.theorems.randomized_response import composed_epsilons
 
+#: Shares of δ that a theorem may spend.
 SHARES = np.concatenate([np.geomspace(1e-4, 0.02, 8), np.arange(0.04, 0.99, 0.02)])
-LEAST_LOG_DELTA, LARGEST_LOG_DELTA = -700.0, math.log1p(-1e-15)  # of a search for δ
+#: Ends of a search for log δ.
+MIN_LOG_DELTA, MAX_LOG_DELTA = -700.0, math.log1p(-1e-15)
 
 
 class CompositionAccountant(Accountant):
-    """Splits δ between the steps and a theorem, and takes the best split.
+    """Splits δ between the steps and a theorem, and returns the best split's ε.
 
     Attributes:
-        shares: Parts of δ that the theorem may spend, [H].
+        shares: Shares of δ that the theorem may spend, [H].
     """
 
     status: ClassVar[Status] = "bound"
@@ -61,7 +63,7 @@ class CompositionAccountant(Accountant):
 
     @abstractmethod
     def composed(self, counts: Floats, losses: Floats, deltas: Floats) -> Floats:
-        """Return ε of all steps by the theorem.
+        """Returns ε of all steps by the theorem.
 
         Shapes: counts [S, 1, P], losses [S, H, P], deltas [H] -> [S, H].
 
@@ -92,11 +94,11 @@ class CompositionAccountant(Accountant):
 
         if not run.counts.any():
             return 0.0
-        if excess(LARGEST_LOG_DELTA) > 0:
+        if excess(MAX_LOG_DELTA) > 0:
             return 1.0
-        if excess(LEAST_LOG_DELTA) <= 0:
-            return math.exp(LEAST_LOG_DELTA)
-        return math.exp(first_safe(excess, LEAST_LOG_DELTA, LARGEST_LOG_DELTA))
+        if excess(MIN_LOG_DELTA) <= 0:
+            return math.exp(MIN_LOG_DELTA)
+        return math.exp(first_safe(excess, MIN_LOG_DELTA, MAX_LOG_DELTA))
 
 
 class BasicAccountant(CompositionAccountant):
@@ -110,7 +112,7 @@ class BasicAccountant(CompositionAccountant):
 
 
 class AdvancedAccountant(CompositionAccountant):
-    """Applies the theorem of Dwork, Rothblum and Vadhan: the first with √T."""
+    """Applies the theorem of Dwork, Rothblum and Vadhan: ε grows with √T."""
 
     name = "advanced"
 
@@ -121,7 +123,7 @@ class AdvancedAccountant(CompositionAccountant):
 
 
 class OptimalAccountant(CompositionAccountant):
-    """Composes steps like randomized responses with their ε₀, the worst case."""
+    """Composes steps as randomized responses with ε₀ each, which are the worst case."""
 
     name = "optimal"
     shares: ClassVar[Floats] = np.append(0.0, SHARES[8::2])  # 0: basic composition
@@ -135,7 +137,7 @@ class OptimalAccountant(CompositionAccountant):
 
 
 def unequal_steps_epsilon(counts: Floats, losses: Floats, deltas: Floats) -> Floats:
-    """Return the closed form for unequal steps, or basic composition if smaller.
+    """Returns the closed form for unequal steps, or basic composition if smaller.
 
     Shapes: counts [..., P], losses [..., P], deltas [...] -> [...].
     """

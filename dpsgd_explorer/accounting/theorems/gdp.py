@@ -6,9 +6,9 @@ For T -> infinity with q √T constant, T steps tend to a Gaussian with
 
 and μ² adds up over phases.  For a replaced record the variance of the difference of two
 losses takes the place of e^(1/σ²) - 1: μ = 2q √(T sinh(1/σ²)).  A step's μ is at most
-that of the same step on all records, 1/σ or 2/σ, which is exact.  Real runs are not at
-the limit: the answer may be above or below the true ε, and far from it after few steps
-or with little noise.
+1/σ, or 2/σ for a replaced record: the exact μ of a step on all records.  Real runs are
+not at the limit: the answer may be above or below the true ε, and far from it after few
+steps or with little noise.
 
 Source: Bu, Dong, Long and Su (2019), arXiv:1911.11607v3, Corollary 3.
 
@@ -29,11 +29,11 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
-from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT
+from dpsgd_explorer.accounting.core.tolerances import MAX_EXPONENT
 
 
 class GdpAccountant(Accountant):
-    """Takes ε of the Gaussian to which the steps tend."""
+    """Computes ε of the Gaussian that the steps converge to."""
 
     name = "gdp"
     status: ClassVar[Status] = "approximation"
@@ -48,19 +48,19 @@ class GdpAccountant(Accountant):
 
 
 def _mu(run: StepCounts, row: int) -> float:
-    """Return μ of a row."""
+    """Returns μ of a row."""
     pairs = zip(run.phases, run.counts[row], strict=True)
     mus = (math.sqrt(n) * _step_mu(phase, run.relation) for phase, n in pairs if n)
     return math.hypot(*mus)
 
 
 def _step_mu(phase: Phase, relation: NeighboringRelation) -> float:
-    """Return μ of one step in the limit, infinite without noise."""
+    """Returns μ of one step in the limit, infinite without noise."""
     q, sigma = phase.sample_rate, phase.noise_multiplier
     if sigma == 0:
         return math.inf
     unsampled = relation.sensitivity / sigma
-    if q == 1 or sigma**-2 > LARGEST_EXPONENT:
+    if q == 1 or sigma**-2 > MAX_EXPONENT:
         return unsampled
     is_replaced = relation == REPLACE_ONE
     variance = 4 * math.sinh(sigma**-2) if is_replaced else math.expm1(sigma**-2)

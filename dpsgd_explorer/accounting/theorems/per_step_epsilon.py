@@ -1,4 +1,4 @@
-"""ε of one step at many δ at once: the input of the composition theorems.
+"""ε of one step at several δ: the input of the composition theorems.
 
 With ε = μ (x + μ/2), log δ of one Gaussian is concave and decreasing in x.  Its
 tangents are therefore above it: Newton's method, started right of the root, approaches
@@ -16,15 +16,16 @@ import math
 import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats, Phase
-from dpsgd_explorer.accounting.core.gaussian import SMALL_MU, mills_ratio
-from dpsgd_explorer.accounting.core.tolerances import LARGEST_EXPONENT, TOLERANCES
+from dpsgd_explorer.accounting.core.gaussian import MAX_DERIVATIVE_MU, mills_ratio
+from dpsgd_explorer.accounting.core.tolerances import MAX_EXPONENT, TOLERANCES
 
 MAX_NEWTON_STEPS = 60
-LEFT_END = -10.0  # δ(-10) differs from its largest value by less than 1e-23
+#: Smallest x of the search: δ there differs from its largest value by less than 1e-23.
+MIN_X = -10.0
 
 
 def step_epsilons(phase: Phase, deltas: Floats) -> Floats:
-    """Return ε of one step of a phase at each δ in [0, 1); any shape.
+    """Returns ε of one step of a phase at each δ in [0, 1); any shape.
 
     >>> step_epsilons(Phase(0.01, 1.0, 1), np.array([1e-5, 1e-8])).round(4)
     array([0.1995, 0.8394])
@@ -39,18 +40,18 @@ def step_epsilons(phase: Phase, deltas: Floats) -> Floats:
     if q == 1:
         return inner
     with np.errstate(over="ignore", invalid="ignore"):
-        near = np.log1p(q * np.expm1(np.minimum(inner, LARGEST_EXPONENT)))
+        near = np.log1p(q * np.expm1(np.minimum(inner, MAX_EXPONENT)))
         far = inner + math.log(q) + np.log1p((1 - q) / q * np.exp(-inner))
-    return np.where(inner > LARGEST_EXPONENT, far, near)
+    return np.where(inner > MAX_EXPONENT, far, near)
 
 
 def _gaussian(deltas: Floats, mu: float) -> Floats:
-    """Return ε >= 0 of N(0, 1) against N(μ, 1) at each δ in [0, 1]."""
+    """Returns ε >= 0 of N(0, 1) against N(μ, 1) at each δ in [0, 1]."""
     with np.errstate(divide="ignore", invalid="ignore"):
         targets = np.log(deltas)
         x = np.sqrt(-2 * targets)  # Chernoff's bound
     is_finite = np.isfinite(x)
-    left = max(-mu / 2, LEFT_END)
+    left = max(-mu / 2, MIN_X)
     for _ in range(MAX_NEWTON_STEPS):
         values, slopes = _log_delta(x[is_finite], mu)
         moves = (values - targets[is_finite]) / slopes
@@ -62,9 +63,9 @@ def _gaussian(deltas: Floats, mu: float) -> Floats:
 
 
 def _log_delta(x: Floats, mu: float) -> tuple[Floats, Floats]:
-    """Return log δ at ε = μ (x + μ/2), and its derivative by x."""
+    """Returns log δ at ε = μ (x + μ/2), and its derivative by x."""
     far = mills_ratio(x + mu)
     middle = x + mu / 2
-    is_small = mu < SMALL_MU  # the difference of two ratios would lose digits
+    is_small = mu < MAX_DERIVATIVE_MU  # the difference of two ratios would lose digits
     gap = mu * (1 - middle * mills_ratio(middle)) if is_small else mills_ratio(x) - far
     return -0.5 * x * x - 0.5 * math.log(2 * math.pi) + np.log(gap), -mu * far / gap

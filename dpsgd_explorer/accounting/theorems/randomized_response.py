@@ -5,11 +5,12 @@ mirror image for a neighbour.  With m the least N whose loss exceeds ε,
 
     δ(ε) = P(N >= m) - e^ε Q(N >= m),    Q = Bin(k, 1 - p).
 
-Both are incomplete beta functions.  For small ε₀ √k they are nearly equal; then
+Both are incomplete beta functions.  For small ε₀ √k they are nearly equal, and
 
     δ(ε) = ∫ (m/t) Bin(k, t)(m) dt - (e^ε - 1) Q(N >= m),    t from 1 - p to p,
 
-keeps the digits.  Where a float is too small for Q, δ is taken as P: never too small.
+keeps the digits.  If Q is too small for a float, δ is computed as P, which is an upper
+bound.
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ import scipy
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 
-SMALL_LOSS = 0.1  # ε₀ √k below which P - Q is integrated
+#: ε₀ √k below which P - Q is integrated, since their difference would lose digits.
+MAX_INTEGRATED_LOSS = 0.1
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
-STIRLING_FROM = 16  # the smallest n of the series of log n!
-LARGEST_LOSS = 300.0  # ε₀; above it basic composition serves
+#: Smallest n for which log n! is computed by Stirling's series.
+MIN_STIRLING_NUMBER = 16
+#: ε₀ above which basic composition is used.
+MAX_LOSS = 300.0
 MAX_NEWTON_STEPS = 100
 
 
 def composed_epsilons(steps: Floats, losses: Floats, deltas: Floats) -> Floats:
-    """Return ε of k randomized responses at δ, rounded up.
+    """Returns ε of k randomized responses at δ, rounded up.
 
     100 responses with ε₀ = 0.1, at δ = 1e-5; basic composition gives 10:
 
@@ -49,7 +53,7 @@ def composed_epsilons(steps: Floats, losses: Floats, deltas: Floats) -> Floats:
     k, loss, target = (np.ravel(x).astype(float) for x in (steps, losses, deltas))
     result = k * loss  # ε at δ = 0
     result[loss == 0] = 0.0
-    inside = np.flatnonzero((loss > 0) & (loss < LARGEST_LOSS) & (k > 0) & (target > 0))
+    inside = np.flatnonzero((loss > 0) & (loss < MAX_LOSS) & (k > 0) & (target > 0))
     k, loss, target = (
         k[inside],
         loss[inside],
@@ -60,7 +64,7 @@ def composed_epsilons(steps: Floats, losses: Floats, deltas: Floats) -> Floats:
 
 
 def _solve(k: Floats, loss: Floats, log_target: Floats) -> Floats:
-    """Return the upper end of the bracket to which Newton's method narrows the root."""
+    """Returns the upper end of the bracket around the root, after Newton's method."""
     low, high = np.zeros_like(k), k * loss
     at_zero, _ = log_delta(k, loss, low)
     high = np.where(at_zero <= log_target, 0.0, high)
@@ -89,13 +93,13 @@ def _solve(k: Floats, loss: Floats, log_target: Floats) -> Floats:
 
 
 def log_delta(k: Floats, loss: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
-    """Return log δ at ε from 0 to kε₀, and its derivative; all [n]."""
+    """Returns log δ at ε from 0 to kε₀, and its derivative; all [n]."""
     m = np.minimum(np.floor((epsilon / loss + k) / 2) + 1, k)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         beyond = scipy.special.betainc(m, k - m + 1, scipy.special.expit(-loss))  # Q
         scaled = np.exp(epsilon + np.log(beyond))  # e^ε Q
         value = scipy.special.betainc(m, k - m + 1, scipy.special.expit(loss)) - scaled
-        small = np.flatnonzero(loss * np.sqrt(k) < SMALL_LOSS)
+        small = np.flatnonzero(loss * np.sqrt(k) < MAX_INTEGRATED_LOSS)
         gap = _gap(k[small], loss[small], m[small])
         value[small] = gap - np.expm1(epsilon[small]) * beyond[small]
         value = np.maximum(value, 0.0)
@@ -103,7 +107,7 @@ def log_delta(k: Floats, loss: Floats, epsilon: Floats) -> tuple[Floats, Floats]
 
 
 def _gap(k: Floats, loss: Floats, m: Floats) -> Floats:
-    """Return P(N >= m) - Q(N >= m) for a narrow range of probabilities; all [n]."""
+    """Returns P(N >= m) - Q(N >= m) for a narrow range of probabilities; all [n]."""
     half = np.tanh(loss / 2)[:, None] / 2
     t = 0.5 + half * NODES  # [n, nodes]
     logs = _log_binomial(k[:, None], m[:, None], t)
@@ -111,11 +115,11 @@ def _gap(k: Floats, loss: Floats, m: Floats) -> Floats:
 
 
 def _log_binomial(k: Floats, m: Floats, t: Floats) -> Floats:
-    """Return log of the probability of m among k.
+    """Returns log of the probability of m among k.
 
     Source: Loader (2000), Fast and accurate computation of binomial probabilities.
     """
-    small = np.minimum(m, k - m) < STIRLING_FROM
+    small = np.minimum(m, k - m) < MIN_STIRLING_NUMBER
     gammaln = scipy.special.gammaln
     direct = gammaln(k + 1) - gammaln(m + 1) - gammaln(k - m + 1)
     direct = direct + m * np.log(t) + (k - m) * np.log1p(-t)
@@ -127,12 +131,12 @@ def _log_binomial(k: Floats, m: Floats, t: Floats) -> Floats:
 
 
 def _stirling(n: Floats) -> Floats:
-    """Return log n! less Stirling's formula, for large n."""
+    """Returns log n! less Stirling's formula, for large n."""
     square = 1 / (n * n)
     return (1 / 12 - (1 / 360 - (1 / 1260 - square / 1680) * square) * square) / n
 
 
 def _deviance(x: Floats, mean: Floats) -> Floats:
-    """Return x log(x / mean) + mean - x."""
+    """Returns x log(x / mean) + mean - x."""
     share = (x - mean) / mean
     return mean * ((1 + share) * np.log1p(share) - share)

@@ -5,8 +5,8 @@ std over the sensitivity, which is twice as large for a replaced record.  ε is 
 
     αρ + log(1 - 1/α) - log(αδ) / (α - 1)
 
-of all orders, that at ρ (α - 1)² = log(1/αδ).  Sampling does not reduce a ρ that holds
-for all α, so sampled steps are refused.
+over all orders, attained where ρ (α - 1)² = log(1/αδ).  Sampling does not reduce a ρ
+that holds for all α, so sampled steps are rejected.
 
 Source: Bun and Steinke (2016), arXiv:1605.02065v1, Propositions 1.3 and 1.6;
 conversion: Canonne, Kamath and Steinke (2020), arXiv:2004.00010v4, Proposition 12.
@@ -24,8 +24,10 @@ from dpsgd_explorer.accounting.core.accountant import Accountant, Floats, Status
 from dpsgd_explorer.accounting.core.phase import Phase, StepCounts
 from dpsgd_explorer.errors import AccountingError
 
-HALVINGS = 80  # of the bracket of α - 1
-LARGEST_ORDER = 1e150  # whose square is a float; any order gives a bound
+#: Bisection steps for α - 1.
+HALVINGS = 80
+#: Largest α - 1 of a search for δ: its square is a float, and any order gives a bound.
+MAX_ORDER = 1e150
 
 
 class ZcdpAccountant(Accountant):
@@ -62,7 +64,7 @@ class ZcdpAccountant(Accountant):
 
 
 def improved_epsilon(rho: Floats, delta: float) -> Floats:
-    """Return ε at delta of each ρ by the conversion, [S] -> [S]."""
+    """Returns ε at delta of each ρ by the conversion, [S] -> [S]."""
     inside = (rho > 0) & np.isfinite(rho)
     finite = rho[inside]
     low, high = np.zeros_like(finite), np.sqrt(-math.log(delta) / finite)  # α - 1
@@ -78,10 +80,10 @@ def improved_epsilon(rho: Floats, delta: float) -> Floats:
 
 
 def improved_delta(rho: float, epsilon: float) -> float:
-    """Return δ of ρ at ε >= 0: its log is (α - 1)(αρ - ε + log(1 - 1/α)) - log α."""
+    """Returns δ of ρ at ε >= 0: its log is (α - 1)(αρ - ε + log(1 - 1/α)) - log α."""
     if rho == 0 or math.isinf(rho):
         return float(rho > 0)
-    low, high = 0.0, min(2.0 + epsilon / rho + 1 / rho, LARGEST_ORDER)  # α - 1
+    low, high = 0.0, min(2.0 + epsilon / rho + 1 / rho, MAX_ORDER)  # α - 1
     for _ in range(2 * HALVINGS):
         middle = 0.5 * (low + high)
         slope = (2 * middle + 1) * rho - epsilon + math.log(middle / (1 + middle))

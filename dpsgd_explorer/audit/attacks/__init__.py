@@ -1,4 +1,4 @@
-"""Membership inference: was this record in the training?
+"""Membership inference: attacks that decide if a record was in the training data.
 
 | attack | needs | source |
 |---|---|---|
@@ -6,5 +6,5 @@
 | ``likelihood_ratio_scores`` | shadow models | LiRA: Carlini et al. (2022) |
 | ``relative_likelihood_scores`` | other records too | RMIA: Zarifzadeh et al. (2024) |
 
-Pure functions: what models say of records in, scores out, larger for members.
+The attacks are pure functions from the outputs of models to scores, larger for members.
 """

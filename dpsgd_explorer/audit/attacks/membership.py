@@ -1,8 +1,8 @@
-"""Scores of membership: how much more a record looks like a member than like another.
+"""Membership scores: the larger the score, the more a record looks like a member.
 
-The attacker sees one number per record: the logit of the probability that it gives
-to the record's label, log(p / (1 - p)).  Shadow models are trained by the attacker, in
-the same way as the target, on halves that it draws itself.
+The attacker sees one number per record: log(p / (1 - p)), the logit of the probability
+p that the model assigns to the record's label.  The attacker trains shadow models with
+the method of the attacked model, on random halves of the records.
 
 Notation: R records, S shadow models, Z records of the population that no model was
 trained on.
@@ -25,10 +25,13 @@ from dpsgd_explorer.errors import ConfigError
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-LEAST_SPREAD = 1e-6  # of logits: shadows that agree to the last bit say no more
-FEWEST = 2  # shadows with a record, and without it
+#: Smallest standard deviation of logits, for shadow models that agree to the last bit.
+MIN_SPREAD = 1e-6
+#: Smallest number of shadow models with a record, and of shadow models without it.
+MIN_SHADOWS = 2
 LOG_ROOT_TWO_PI = np.log(np.sqrt(2 * np.pi))
-GAMMA = 1.0  # how many times as likely as another record a member must have become
+#: Default factor by which a record must exceed a record of the population.
+DEFAULT_GAMMA = 1.0
 
 
 @dataclass(frozen=True)
@@ -80,20 +83,20 @@ class Signals:
             "population_shadows": (count, len(self.population)),
         }
         for name, shape in expected.items():
-            found = getattr(self, name)
-            if found.shape != shape:
+            values = getattr(self, name)
+            if values.shape != shape:
                 raise ConfigError(
-                    name, f"{name} must have shape {shape}, got {found.shape}."
+                    name, f"{name} must have shape {shape}, got {values.shape}."
                 )
-            if np.isnan(found).any():
+            if np.isnan(values).any():
                 raise ConfigError(name, f"{name} must contain numbers, got nan.")
         inside = self.joined.sum(axis=0)
-        if min(inside.min(), (count - inside).min()) < FEWEST:
+        if min(inside.min(), (count - inside).min()) < MIN_SHADOWS:
             raise ConfigError(
                 "joined",
-                f"joined: every record must be in at least {FEWEST} shadow models and "
-                f"left out of at least {FEWEST}, got {inside.min()} to {inside.max()} "
-                f"of {count}.",
+                f"joined: every record must be in at least {MIN_SHADOWS} shadow models "
+                f"and left out of at least {MIN_SHADOWS}, got {inside.min()} to "
+                f"{inside.max()} of {count}.",
             )
 
 
@@ -161,7 +164,9 @@ def likelihood_ratio_scores(signals: Signals) -> Floats:
     )
 
 
-def relative_likelihood_scores(signals: Signals, gamma: float = GAMMA) -> Floats:
+def relative_likelihood_scores(
+    signals: Signals, gamma: float = DEFAULT_GAMMA
+) -> Floats:
     """Returns the share of the population that each record beats by gamma (RMIA).
 
     The compared quantity is the probability of the label under the attacked model,
@@ -171,8 +176,8 @@ def relative_likelihood_scores(signals: Signals, gamma: float = GAMMA) -> Floats
 
     Args:
         signals: Measurements; ``joined`` is not read.
-        gamma: Factor, above 0, by which a record must exceed a record of the
-            population.
+        gamma: Smallest ratio, above 0, of a record's quantity to the quantity of a
+            record of the population that it beats.
 
     Returns:
         Scores ``(R,)`` from 0 to 1; larger for members.
@@ -205,29 +210,29 @@ ATTACKS: dict[str, Callable[[Signals], Floats]] = {
 
 
 def log_probability(logits: Floats) -> Floats:
-    """Return log p of log(p / (1 - p)), in an array of equal shape."""
+    """Returns log p of log(p / (1 - p)), in an array of equal shape."""
     return np.asarray(-np.logaddexp(0.0, -logits))
 
 
 def _log_density(values: Floats, mean: Floats, std: float) -> Floats:
-    """Return the log density of a normal distribution, to the bit as SciPy's.
+    """Returns the log density of a normal distribution.
 
-    Importing ``scipy.stats`` would take a second.
+    ``scipy.stats.norm`` returns the same bits, but its import takes a second.
     """
     scaled = (values - mean) / std
     return np.asarray(-(scaled**2) / 2.0 - LOG_ROOT_TWO_PI - np.log(std))
 
 
 def _law(logits: Floats, among: Bools) -> tuple[Floats, float]:
-    """Return the mean of each record, (R,), and the spread that all share."""
+    """Returns the mean of each record, (R,), and their common standard deviation."""
     counts = among.sum(axis=0)
     means = np.where(among, logits, 0.0).sum(axis=0) / counts
     squares = (np.where(among, logits - means, 0.0) ** 2).sum()
     spread = float(np.sqrt(squares / (counts - 1).sum()))
-    return means, max(spread, LEAST_SPREAD)
+    return means, max(spread, MIN_SPREAD)
 
 
 def _gain(target: Floats, shadows: Floats) -> Floats:
-    """Return the log of the target's probability over the mean of the shadows'."""
+    """Returns the log of the target's probability over the mean of the shadows'."""
     usual = np.logaddexp.reduce(log_probability(shadows), axis=0) - np.log(len(shadows))
     return np.asarray(log_probability(target) - usual)

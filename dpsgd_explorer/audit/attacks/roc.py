@@ -17,7 +17,8 @@ from dpsgd_explorer.accounting.auditing.error_rates import Scores, largest_rate
 from dpsgd_explorer.audit.attacks.membership import Bools, Floats
 from dpsgd_explorer.errors import ConfigError
 
-ERROR = 0.05  # of an interval, half on either side
+#: Error probability of an interval, half of it on either side.
+INTERVAL_ERROR = 0.05
 
 NDArrayInt = NDArray[np.int64]
 Ceiling = Callable[[Floats], Floats]  # largest true positive rates, (F,) -> (F,)
@@ -113,8 +114,8 @@ class Roc:
     @property
     def area(self) -> float:
         """Area below the curve: how often a member outscores another; 1/2 by chance."""
-        found = np.trapezoid(self.true_positive_rates, self.false_positive_rates)
-        return float(found)
+        area = np.trapezoid(self.true_positive_rates, self.false_positive_rates)
+        return float(area)
 
     def at(self, rate: float) -> int:
         """Returns the index of the last threshold with a given false positive rate.
@@ -126,7 +127,7 @@ class Roc:
         return int(index) - 1
 
     def interval(self, index: int) -> tuple[float, float]:
-        """Returns the 95 % interval of the true positive rate at a threshold.
+        """Returns the 95% interval of the true positive rate at a threshold.
 
         Args:
             index: Index of the threshold, from 0 to K - 1.
@@ -157,13 +158,13 @@ class Roc:
 
 
 def interval(count: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of a rate, from its successes among the trials."""
-    low = 1 - largest_rate(trials - count, trials, ERROR / 2)
-    return low, largest_rate(count, trials, ERROR / 2)
+    """Returns the 95% interval of a rate, from the number of successes and trials."""
+    low = 1 - largest_rate(trials - count, trials, INTERVAL_ERROR / 2)
+    return low, largest_rate(count, trials, INTERVAL_ERROR / 2)
 
 
 def _at_least(scores: Floats, thresholds: Floats) -> NDArrayInt:
-    """Return how many scores reach each threshold, and 0 first; (K,)."""
+    """Returns 0, then the number of scores that reach each threshold, ``(K,)``."""
     ordered = np.sort(scores)
     reached = len(ordered) - np.searchsorted(ordered, thresholds, side="left")
     return np.concatenate([[0], reached])

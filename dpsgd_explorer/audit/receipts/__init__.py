@@ -1,4 +1,4 @@
-"""The check of a receipt against itself: every figure that follows from others.
+"""Verification of receipts: every figure that follows from others is recomputed.
 
-``verification.verify_receipt`` is the check; no torch, no data, no network is needed.
+``verification.verify_receipt`` needs neither torch nor the data nor a network.
 """

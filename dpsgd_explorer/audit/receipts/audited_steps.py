@@ -1,4 +1,4 @@
-"""The steps that canaries went through, against those that the receipt says were done.
+"""The check of the steps with canaries against the steps in the ledger of a receipt.
 
 The canaries of a run continue from one engine to the next.  A receipt contains the
 lines of the last engine's ledger.  If one run had several engines, ``before`` contains
@@ -13,10 +13,10 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
 
-from dpsgd_explorer.accounting.auditing.changed_run import MOST_PLANS
+from dpsgd_explorer.accounting.auditing.changed_run import MAX_PLANS
 from dpsgd_explorer.accounting.core.phase import Phase
 from dpsgd_explorer.accounting.released_counts import joint_noise
-from dpsgd_explorer.audit.receipts.findings import Findings, same
+from dpsgd_explorer.audit.receipts.findings import Findings, are_equal
 from dpsgd_explorer.audit.receipts.spent import phases_of
 
 SETTINGS = ("sample_rate", "noise_multiplier", "steps")
@@ -29,10 +29,10 @@ SAID = "the run itself gave the reason why steps had no canaries"
 
 
 class AuditedSteps:
-    """The steps that canaries went through.
+    """The steps with canaries.
 
     Args:
-        stated: The part of the canaries.
+        stated: The audit in the receipt.
         receipt: The whole receipt of the engine.
     """
 
@@ -50,54 +50,54 @@ class AuditedSteps:
 
     @property
     def plans(self) -> list[list[Phase]]:
-        """The same steps, one list per plan."""
-        rest, found = self.phases, []
+        """The steps with canaries, one list per plan."""
+        rest, plans = self.phases, []
         for steps in self._stated.get("plans", []):
-            own, rest = _split(rest, steps)
-            found.append(own)
-        return found
+            plan, rest = _split(rest, steps)
+            plans.append(plan)
+        return plans
 
     def promised(self) -> list[Phase]:
-        """Return the same steps as the accountant counts them.
+        """Returns the steps with canaries as the accountant counts them.
 
         Raises:
             AccountingError: a number is outside its domain.
         """
         done = self._receipt["done"]
         counted = max((x.get("count_noise_multiplier", 0.0) for x in done), default=0.0)
-        before, own = _split(self.phases, self._of_earlier)
+        before, last = _split(self.phases, self._earlier_steps)
         earlier = phases_of(self._receipt["earlier"])
         if _steps(earlier) >= _steps(before):
             before = _last(earlier, _steps(before))
         joint = (
             replace(x, noise_multiplier=joint_noise(x.noise_multiplier, counted))
-            for x in own
+            for x in last
         )
         return [*before, *joint]
 
     def check(self, findings: Findings) -> None:
-        """Compare the steps with those done."""
+        """Compares the steps with canaries with the steps that were done."""
         unscored = self._stated.get("unscored")
         if unscored is not None:
-            total = self._own + _steps(phases_of(self._receipt["earlier"]))
+            total = self._last_steps + _steps(phases_of(self._receipt["earlier"]))
             left_out = sum(entry["steps"] for entry in unscored)
             findings.compare("audit.unscored", left_out, total - self._scored)
             for i in range(len(unscored)):
                 findings.leave(f"audit.unscored[{i}].reason", SAID)
         self._check_plans(findings)
         if self._receipt["lost_steps"]:
-            own = self._scored - self._of_earlier
-            expected = self._own - self._receipt["lost_steps"]
-            findings.compare("audit.phases", own, expected)
+            scored = self._scored - self._earlier_steps
+            expected = self._last_steps - self._receipt["lost_steps"]
+            findings.compare("audit.phases", scored, expected)
             findings.leave("audit.phases", WHICH_LOST)
             return
         findings.recompute("audit.phases", _plain(self.phases), self._expected)
-        if self._of_earlier and "before" not in self._receipt:
+        if self._earlier_steps and "before" not in self._receipt:
             findings.recompute("audit.phases", *self._rates_of_earlier())
             findings.leave("audit.phases", UNKNOWN_COUNTS)
 
     def _check_plans(self, findings: Findings) -> None:
-        """Compare the steps of each plan with the engines' steps, where known."""
+        """Compares the steps of each plan with the engines' steps, where known."""
         plans = self._stated.get("plans")
         if plans is None:
             return
@@ -106,30 +106,31 @@ class AuditedSteps:
         if len(engines) == 1 and self._receipt["earlier"]:
             findings.leave("audit.plans", WHICH_PLAN)
         elif len(engines) == 1:
-            one = [self._scored] if self._scored else []
-            findings.compare("audit.plans", plans, one)
+            expected = [self._scored] if self._scored else []
+            findings.compare("audit.plans", plans, expected)
         else:
-            made = [sum(line["steps"] for line in x["done"]) for x in engines]
-            made = [steps for steps in made if steps]
-            last = sum(made[MOST_PLANS - 1 :])
-            expected = [*made[: MOST_PLANS - 1], *([last] if last else [])]
+            counts = [sum(line["steps"] for line in x["done"]) for x in engines]
+            counts = [steps for steps in counts if steps]
+            last = sum(counts[MAX_PLANS - 1 :])
+            expected = [*counts[: MAX_PLANS - 1], *([last] if last else [])]
             findings.compare("audit.plans", plans, expected)
 
     def _expected(self) -> list[dict[str, Any]]:
-        """Return the last steps that were done, one for each scored step."""
+        """Returns the last steps that were done, one for each scored step."""
         before = self._receipt.get("before", [])
         earlier = [line for engine in before for line in engine["done"]]
-        own, first = _of_lines(self._receipt["done"]), _of_lines(earlier)
+        last, first = _of_lines(self._receipt["done"]), _of_lines(earlier)
         if not before:
-            # Counts made the accountant's noise smaller than the canaries' own.
-            first, _ = _split(self.phases, self._of_earlier)
-        return _plain(_last([*first, *own], self._scored))
+            # Released counts make the accountant's noise smaller than the noise along
+            # the canaries, so the stated phases are used for earlier engines.
+            first, _ = _split(self.phases, self._earlier_steps)
+        return _plain(_last([*first, *last], self._scored))
 
     def _rates_of_earlier(
         self,
     ) -> tuple[list[dict[str, Any]], Callable[[], list[dict[str, Any]]]]:
-        """Return rates and steps of earlier engines as stated, and as counted."""
-        count = self._of_earlier
+        """Returns rates and steps of earlier engines as stated, and as counted."""
+        count = self._earlier_steps
         stated, _ = _split(self.phases, count)
 
         def counted() -> list[dict[str, Any]]:
@@ -142,14 +143,15 @@ class AuditedSteps:
         return _steps(self.phases)
 
     @property
-    def _own(self) -> int:
-        """Steps of the last engine, lost ones among them."""
+    def _last_steps(self) -> int:
+        """Number of steps of the last engine, with lost steps."""
         return sum(int(line["steps"]) for line in self._receipt["done"])
 
     @property
-    def _of_earlier(self) -> int:
-        """Steps of earlier engines that the canaries went through."""
-        return max(0, self._scored - self._own + int(self._receipt["lost_steps"]))
+    def _earlier_steps(self) -> int:
+        """Number of steps of earlier engines with canaries."""
+        lost = int(self._receipt["lost_steps"])
+        return max(0, self._scored - self._last_steps + lost)
 
 
 def _of_lines(lines: Iterable[Mapping[str, Any]]) -> list[Phase]:
@@ -161,38 +163,38 @@ def _steps(phases: Iterable[Phase]) -> int:
 
 
 def _split(phases: Sequence[Phase], first: int) -> tuple[list[Phase], list[Phase]]:
-    """Return the first ``first`` steps, and the steps after them."""
+    """Returns the first ``first`` steps, and the steps after them."""
     before: list[Phase] = []
     after: list[Phase] = []
     for phase in phases:
-        here = min(phase.steps, first)
-        first -= here
-        before += [replace(phase, steps=here)] if here else []
-        rest = phase.steps - here
+        steps = min(phase.steps, first)
+        first -= steps
+        before += [replace(phase, steps=steps)] if steps else []
+        rest = phase.steps - steps
         after += [replace(phase, steps=rest)] if rest else []
     return before, after
 
 
 def _last(phases: Sequence[Phase], steps: int) -> list[Phase]:
-    """Return the last ``steps`` steps; all if there are fewer."""
+    """Returns the last ``steps`` steps; all if there are fewer."""
     return _split(phases, max(0, _steps(phases) - steps))[1]
 
 
 def _rates(phases: Iterable[Phase]) -> list[dict[str, Any]]:
-    """Return the phases as ``_plain``, whatever their noise."""
+    """Returns the phases as ``_plain`` does, without regard to their noise."""
     return _plain(replace(phase, noise_multiplier=1.0) for phase in phases)
 
 
 def _plain(phases: Iterable[Phase]) -> list[dict[str, Any]]:
-    """Return the phases as JSON values, those in a row with the same settings as one.
+    """Returns the phases as JSON values, consecutive ones with equal settings merged.
 
     The values measured at each step differ from the plan by rounding.
     """
-    found: list[Phase] = []
+    merged: list[Phase] = []
     for phase in phases:
         settings = asdict(phase)
-        if found and same(asdict(found[-1]) | {"steps": phase.steps}, settings):
-            found[-1] = replace(found[-1], steps=found[-1].steps + phase.steps)
+        if merged and are_equal(asdict(merged[-1]) | {"steps": phase.steps}, settings):
+            merged[-1] = replace(merged[-1], steps=merged[-1].steps + phase.steps)
         else:
-            found.append(phase)
-    return [asdict(phase) for phase in found]
+            merged.append(phase)
+    return [asdict(phase) for phase in merged]

@@ -21,11 +21,11 @@ BOUNDS = ("epsilon_lower", "epsilon_promised", "steps", "method", "others")
 def check_audit(
     findings: Findings, stated: Mapping[str, Any], receipt: Mapping[str, Any]
 ) -> None:
-    """Compute all bounds again, and compare the canaries' steps with the run's.
+    """Recomputes all bounds, and compares the canaries' steps with the run's steps.
 
     Args:
-        findings: Where the figures go.
-        stated: The part of the canaries.
+        findings: Result of the check, to which the figures are added.
+        stated: The audit in the receipt.
         receipt: The whole receipt of the engine.
     """
     findings.compare("audit.delta", stated["delta"], receipt["told"]["delta"])
@@ -37,7 +37,7 @@ def check_audit(
             stated["scores"], stated["joined"], stated["canaries"], max(1, len(plans))
         )
         pairs = zip(evidence.plan_scores, plans, strict=False)
-        found = audit(
+        result = audit(
             evidence.scores,
             steps.phases,
             stated["delta"],
@@ -52,7 +52,7 @@ def check_audit(
         return
     findings.compare("audit.canaries", stated["canaries"], evidence.values.shape[1])
     for name in BOUNDS:
-        findings.compare(f"audit.{name}", stated[name], asdict(found)[name])
+        findings.compare(f"audit.{name}", stated[name], asdict(result)[name])
     findings.leave("audit.scores", "whether they are this run’s, only the run knows")
     findings.leave("audit.joined", "whether they are this run’s, only the run knows")
     findings.leave(

@@ -1,4 +1,4 @@
-"""Receipts as files: strict JSON, alone, in a run's export or in a file of weights."""
+"""Receipts in files: as strict JSON, in a run's export or in a file of weights."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 from dpsgd_explorer.errors import ReceiptError
 
 MIB = 2**20
-#: A receipt with a million canaries takes 6 MiB.
-MOST_BYTES = 64 * MIB
-#: Larger numbers are no seed and no count.
-MOST_WHOLE = 2**64
-LENGTH_BYTES = 8  # of the header, at the start of a safetensors file
+#: Largest size of a file in bytes: a receipt with a million canaries takes 6 MiB.
+MAX_BYTES = 64 * MIB
+#: Largest whole number: no seed and no count is larger.
+MAX_WHOLE = 2**64
+#: Bytes at the start of a safetensors file that contain the length of its header.
+LENGTH_BYTES = 8
 
 
 def read_receipt(path: Path) -> dict[str, Any]:
@@ -52,12 +53,16 @@ def read_receipt(path: Path) -> dict[str, Any]:
         start = file.read(LENGTH_BYTES)
         header = int.from_bytes(start, "little")
         if path.suffix == ".safetensors":
-            return of_weights(file.read(min(header, MOST_BYTES + 1)), header)
-        return of_json(start + file.read(MOST_BYTES + 1 - len(start)))
+            return receipt_of_weights(file.read(min(header, MAX_BYTES + 1)), header)
+        return receipt_of_json(start + file.read(MAX_BYTES + 1 - len(start)))
 
 
-def of_weights(header: bytes, length: int) -> dict[str, Any]:
-    """Return the receipt in the header of a safetensors file.
+def receipt_of_weights(header: bytes, length: int) -> dict[str, Any]:
+    """Returns the receipt in the header of a safetensors file.
+
+    Args:
+        header: Header of the file.
+        length: Number of bytes that the header must have.
 
     Raises:
         ReceiptError: as ``read_receipt``.
@@ -73,8 +78,8 @@ def of_weights(header: bytes, length: int) -> dict[str, Any]:
     return _receipt(_parsed(text.encode()))
 
 
-def of_json(data: bytes) -> dict[str, Any]:
-    """Return the receipt in a JSON text: the text, or its part of a run's export.
+def receipt_of_json(data: bytes) -> dict[str, Any]:
+    """Returns the receipt in a JSON text: the whole text, or a part of a run's export.
 
     Raises:
         ReceiptError: as ``read_receipt``.
@@ -111,9 +116,9 @@ def _object(name: str, value: object) -> dict[str, Any]:
 
 
 def _parsed(data: bytes) -> Any:
-    """Return the value of a JSON text without duplicate names, NaN and infinity."""
-    if len(data) > MOST_BYTES:
-        raise ReceiptError("file", f"may have at most {MOST_BYTES // MIB} MiB.")
+    """Returns the value of a JSON text without duplicate names, NaN and infinity."""
+    if len(data) > MAX_BYTES:
+        raise ReceiptError("file", f"may have at most {MAX_BYTES // MIB} MiB.")
     if not data.strip():
         raise ReceiptError("file", "is empty.")
     try:
@@ -151,7 +156,7 @@ def _finite(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    if len(text) > len(str(MOST_WHOLE)) or abs(int(text)) > MOST_WHOLE:
+    if len(text) > len(str(MAX_WHOLE)) or abs(int(text)) > MAX_WHOLE:
         raise ReceiptError("file", f"must contain smaller numbers, got {text[:20]}…")
     return int(text)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from dpsgd_explorer.errors import ExplorerError
 
-#: Largest relative difference of two equal numbers that two machines rounded.
-TOLERANCE = 1e-6
+#: Largest relative difference of two numbers that rounding on two machines explains.
+MAX_RELATIVE_DIFFERENCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -72,26 +72,26 @@ class Findings:
         return [figure for figure in self.figures if not figure.fits]
 
     def compare(self, path: str, stated: Any, recomputed: Any) -> None:
-        """Add a figure, or each of a table of them, whose value follows from others."""
+        """Adds a figure, or a table of figures, whose value follows from others."""
         if _are_tables(stated, recomputed):
             for name, value in stated.items():
                 self.compare(f"{path}.{name}", value, recomputed[name])
             return
-        self._add(path, stated, recomputed, same(stated, recomputed))
+        self._add(path, stated, recomputed, are_equal(stated, recomputed))
 
     def require(self, path: str, stated: Any, rule: str, fits: bool) -> None:
-        """Add a figure for which the others leave several values."""
+        """Adds a figure for which the other figures allow several values."""
         self._add(path, stated, rule, fits)
 
     def recompute(self, path: str, stated: Any, compute: Callable[[], Any]) -> None:
-        """Add a figure by a computation, which other figures may make impossible."""
+        """Adds a figure by a computation, which may fail because of other figures."""
         try:
             self.compare(path, stated, compute())
         except (ExplorerError, ArithmeticError, ValueError) as error:
             self._add(path, stated, f"cannot be computed: {error}", False)
 
     def leave(self, path: str, why: str) -> None:
-        """Add a place that follows from nothing else in the receipt."""
+        """Adds a place that follows from no other figure of the receipt."""
         self.unchecked[path] = why
 
     def _add(self, path: str, stated: Any, recomputed: Any, fits: bool) -> None:
@@ -103,15 +103,17 @@ def _are_tables(stated: Any, recomputed: Any) -> bool:
     return both and stated.keys() == recomputed.keys()
 
 
-def same(stated: Any, recomputed: Any) -> bool:
-    """Whether two values are equal; numbers, up to another machine's rounding."""
+def are_equal(stated: Any, recomputed: Any) -> bool:
+    """Returns True if two values are equal; floats, up to rounding on two machines."""
     if isinstance(stated, dict) and isinstance(recomputed, dict):
         return stated.keys() == recomputed.keys() and all(
-            same(stated[name], recomputed[name]) for name in stated
+            are_equal(stated[name], recomputed[name]) for name in stated
         )
     if isinstance(stated, list) and isinstance(recomputed, list):
         pairs = zip(stated, recomputed, strict=False)
-        return len(stated) == len(recomputed) and all(same(*pair) for pair in pairs)
+        return len(stated) == len(recomputed) and all(
+            are_equal(*pair) for pair in pairs
+        )
     if isinstance(stated, float) or isinstance(recomputed, float):
         return _close(stated, recomputed)
     return bool(stated == recomputed)
@@ -120,4 +122,4 @@ def same(stated: Any, recomputed: Any) -> bool:
 def _close(stated: Any, recomputed: Any) -> bool:
     if not isinstance(stated, int | float) or not isinstance(recomputed, int | float):
         return False
-    return math.isclose(stated, recomputed, rel_tol=TOLERANCE)
+    return math.isclose(stated, recomputed, rel_tol=MAX_RELATIVE_DIFFERENCE)

@@ -1,4 +1,4 @@
-"""The layout of a receipt of this version: the names, and the kind of each value."""
+"""The layout of a receipt of this version: all names, and the kinds of their values."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WORDS = {
     dict: OBJECT,
     type(None): NULL,
 }
-#: The only name in the layout of an object that may have any names.
+#: Only name in the layout of an object that may have any names.
 ANY_NAME = "*"
 
-#: A kind is one of the words above, the layout of an object, or a list of the kinds of
-#: an item. A layout gives the possible kinds of the value of each name.
+#: A kind is one of the words above, the layout of an object, or a list with the kinds
+#: of an item.  A layout has the possible kinds of the value of each name.
 Kind = str | Mapping[str, Any] | list[Any]
 Layout = Mapping[str, tuple[Kind, ...]]
 
@@ -132,17 +132,17 @@ SEARCH: Layout = {"selection": (SELECTION,), "trial": (OBJECT, NULL)}
 
 
 def check_receipt(receipt: Mapping[str, Any]) -> None:
-    """Check the names and kinds of a receipt's values, whatever they are.
+    """Checks the names and kinds of a receipt's values, not the values.
 
     Raises:
-        ReceiptError: names the first value at fault.
+        ReceiptError: names the first wrong value.
     """
     _check_version(receipt)
     _check("", receipt, (RECEIPT,))
 
 
 def check_search(receipt: Mapping[str, Any]) -> None:
-    """Check the receipt of a search, without the receipt of its best trial."""
+    """Checks the receipt of a search, without the receipt of its best trial."""
     _check("", receipt, (SEARCH,))
 
 
@@ -159,11 +159,11 @@ def _check_version(receipt: Mapping[str, Any]) -> None:
 
 
 def _check(path: str, value: object, kinds: Sequence[Kind]) -> None:
-    known = [_word(kind) for kind in kinds if kind != OPTIONAL]
+    allowed = [_word(kind) for kind in kinds if kind != OPTIONAL]
     word = _word_of(value)
-    if word not in known and not (word == WHOLE and NUMBER in known):
+    if word not in allowed and not (word == WHOLE and NUMBER in allowed):
         raise ReceiptError(
-            path or "receipt", f"must be {' or '.join(known)}, got {word}."
+            path or "receipt", f"must be {' or '.join(allowed)}, got {word}."
         )
     if isinstance(value, int | float) and value < 0:
         raise ReceiptError(path, f"must be 0 or more, got {value}.")

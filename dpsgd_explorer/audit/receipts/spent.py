@@ -20,33 +20,33 @@ from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.audit.receipts.findings import Findings
 from dpsgd_explorer.audit.receipts.steps import Steps
 
-#: How the notes of a receipt end where there is no guarantee.
+#: End of a receipt's note on sampling or loss that has no guarantee.
 UNCOVERED = "no epsilon"
-IDLE = "ε does not depend on it, because the receipt has no ε or no steps"
+NO_EFFECT = "ε does not depend on it, because the receipt has no ε or no steps"
 
 
 def check_epsilon(findings: Findings, receipt: Mapping[str, Any], steps: Steps) -> None:
-    """Compute ε from the steps, or the filter's order and sum.
+    """Computes ε from the steps, or the filter's order and sum.
 
     Args:
-        findings: Where the figures go.
+        findings: Result of the check, to which the figures are added.
         receipt: The whole receipt of an engine.
-        steps: The steps of its last plan.
+        steps: The steps of the last plan.
     """
     told = receipt["told"]
     if "filter" in receipt:
         _check_filter(findings, receipt, steps)
         return
-    known = told["accountant"] in NAMES
-    findings.require("told.accountant", told["accountant"], "an accountant", known)
+    exists = told["accountant"] in NAMES
+    findings.require("told.accountant", told["accountant"], "an accountant", exists)
     if not _is_covered(receipt):
         findings.compare("epsilon", receipt["epsilon"], None)
         findings.compare("epsilons", receipt["epsilons"], None)
-        findings.leave("told.delta", IDLE)
+        findings.leave("told.delta", NO_EFFECT)
         return
     if receipt["epsilon"] in (None, 0):
-        findings.leave("told.delta", IDLE)
-        findings.leave("told.noise_multiplier", IDLE)
+        findings.leave("told.delta", NO_EFFECT)
+        findings.leave("told.noise_multiplier", NO_EFFECT)
     findings.recompute(
         "epsilon",
         receipt["epsilon"],
@@ -71,7 +71,7 @@ def check_epsilon(findings: Findings, receipt: Mapping[str, Any], steps: Steps) 
 def check_earlier(
     findings: Findings, receipt: Mapping[str, Any], before: Sequence[Steps]
 ) -> None:
-    """Compare the steps of earlier engines with their lines, where there are any."""
+    """Compares the steps of earlier engines with their lines, if there are any."""
     if "before" in receipt:
         findings.recompute(
             "earlier",
@@ -85,12 +85,12 @@ def check_earlier(
 def check_selection(
     findings: Findings, selection: Mapping[str, Any], trial: Sequence[Phase] | None
 ) -> None:
-    """Compute the price of a search from the steps of its best trial.
+    """Computes the price of a search from the steps of its best trial.
 
     Args:
-        findings: Where the figures go.
-        selection: As the receipt has it.
-        trial: Steps of each trial; None where no trial won.
+        findings: Result of the check, to which the figures are added.
+        selection: The selection in the receipt.
+        trial: Steps of a trial; None if no trial won.
     """
     for name, words in (
         ("law", "poisson"),
@@ -108,15 +108,15 @@ def check_selection(
 
     def price() -> dict[str, float]:
         mean, delta = selection["mean_trials"], selection["delta"]
-        paid = padded_selection(RdpCurve.of(trial), mean_trials=mean, delta=delta)
-        return {"epsilon": paid.epsilon, "trainings": paid.trainings}
+        total = padded_selection(RdpCurve.of(trial), mean_trials=mean, delta=delta)
+        return {"epsilon": total.epsilon, "trainings": total.trainings}
 
     stated = {name: selection[name] for name in ("epsilon", "trainings")}
     findings.recompute("selection", stated, price)
 
 
 def phases_of(values: Sequence[Mapping[str, Any]]) -> list[Phase]:
-    """Return the phases of JSON values.
+    """Returns the phases of JSON values.
 
     Raises:
         AccountingError: a number is outside its domain.
@@ -152,10 +152,10 @@ def _check_filter(findings: Findings, receipt: Mapping[str, Any], steps: Steps) 
 
 
 def _is_covered(receipt: Mapping[str, Any]) -> bool:
-    """Whether sampling and loss were checked or vouched for, where that matters."""
+    """Returns True if sampling and loss have a guarantee, or need none."""
     told = receipt["told"]
-    irrelevant = not told["noise_multiplier"] or not told["steps"]
-    loss = irrelevant or not receipt["loss"].endswith(UNCOVERED)
+    is_unused = not told["noise_multiplier"] or not told["steps"]
+    loss = is_unused or not receipt["loss"].endswith(UNCOVERED)
     return loss and not receipt["sampling"].endswith(UNCOVERED)
 
 

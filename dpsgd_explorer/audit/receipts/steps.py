@@ -21,12 +21,12 @@ from dpsgd_explorer.accounting.schedules import (
     Schedule,
     scheduled_phases,
 )
-from dpsgd_explorer.audit.receipts.findings import Findings, same
+from dpsgd_explorer.audit.receipts.findings import Findings, are_equal
 from dpsgd_explorer.errors import ConfigError, ReceiptError
 
 ADAPTIVE = "adaptive"
-#: Steps whose noise or bound changes by a schedule are compared one by one.
-MOST_SCHEDULED = 1_000_000
+#: Largest number of steps with a schedule: their values are compared one by one.
+MAX_SCHEDULED_STEPS = 1_000_000
 CHOSEN_BY_RUN = (
     "the bound follows counts of gradients, which the receipt does not contain"
 )
@@ -40,10 +40,10 @@ class Steps:
 
     Attributes:
         path: Place in the receipt, "" or "before[0].".
-        told: Settings and number of steps as given to the accountant.
+        told: Settings and number of steps that the accountant received.
         done: Lines of the ledger.
-        options: Options of the engine; {} where the receipt does not repeat them.
-        chosen: First step and factor of each bound that was chosen between steps.
+        options: Options of the engine; {} where the receipt does not contain them.
+        chosen: First step and factor of each clipping bound chosen between steps.
     """
 
     path: str
@@ -54,11 +54,11 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """Steps that the lines hold."""
+        """Number of steps in all lines."""
         return sum(line["steps"] for line in self.done)
 
     def phases(self) -> list[Phase]:
-        """Return the steps as the accountant counts them.
+        """Returns the steps as the accountant counts them.
 
         Raises:
             ReceiptError: a schedule is unknown to this program.
@@ -75,7 +75,7 @@ class Steps:
         return scheduled_phases(rate, noise, factors)
 
     def check(self, findings: Findings) -> None:
-        """Compare all lines with what was told."""
+        """Compares all lines with the settings that the accountant received."""
         self._check_told(findings)
         noise, bound = self._noise(findings), self._bound(findings)
         first = 0
@@ -157,7 +157,7 @@ class Steps:
             findings.leave(f"{place}parameters", NO_NOISE)
 
     def _noise(self, findings: Findings) -> Callable[[int], float] | None:
-        """Return the planned noise multiplier of each step; None: not known."""
+        """Returns the planned noise multiplier of each step; None if it is unknown."""
         told = self.told
         try:
             schedule, counts = self._schedule("noise_schedule"), self._count_noise()
@@ -178,7 +178,7 @@ class Steps:
         )
 
     def _bound(self, findings: Findings) -> Callable[[int], float] | None:
-        """Return the planned clipping bound of each step; None: not known."""
+        """Returns the planned clipping bound of each step; None if it is unknown."""
         told, name = self.told, "clipping_schedule"
         if _is_adaptive(self.options.get(name)):
             for option in ("quantile", "learning_rate"):
@@ -201,13 +201,13 @@ class Steps:
         return bound
 
     def _count_noise(self) -> float:
-        """Return the planned noise multiplier of released counts; 0 without counts."""
+        """Returns the planned noise multiplier of released counts; 0 without counts."""
         clipping = self.options.get("clipping_schedule")
         if not _is_adaptive(clipping) or not self.told["noise_multiplier"]:
             return 0.0
-        own = clipping["count_noise"]
-        if own is not None:
-            return float(own / COUNT_SENSITIVITY)
+        count_noise = clipping["count_noise"]
+        if count_noise is not None:
+            return float(count_noise / COUNT_SENSITIVITY)
         told = self.told
         plan = Plan(
             sample_size=told["sample_size"],
@@ -228,9 +228,9 @@ class Steps:
 
     def _limit_steps(self) -> None:
         most = max(self.told["planned_steps"] or 0, self.told["steps"], self.count)
-        if most > MOST_SCHEDULED:
+        if most > MAX_SCHEDULED_STEPS:
             raise ReceiptError(
-                "told.steps", f"must be at most {MOST_SCHEDULED} with a schedule."
+                "told.steps", f"must be at most {MAX_SCHEDULED_STEPS} with a schedule."
             )
 
 
@@ -242,10 +242,10 @@ def _compare_steps(
     first: int,
     last: int,
 ) -> None:
-    """Compare the value of a line with the planned value of each of its steps."""
-    ends = [first, last] if last - first >= MOST_SCHEDULED else range(first, last + 1)
-    values = (planned(step) for step in ends)
-    different = next((x for x in values if not same(stated, x)), stated)
+    """Compares the value of a line with the planned value of each of its steps."""
+    is_long = last - first >= MAX_SCHEDULED_STEPS
+    values = map(planned, [first, last] if is_long else range(first, last + 1))
+    different = next((x for x in values if not are_equal(stated, x)), stated)
     findings.compare(path, stated, different)
 
 
@@ -264,7 +264,7 @@ def _choices(pairs: Sequence[Any]) -> list[tuple[int, float]]:
 
 
 def _schedule_of(path: str, data: object) -> Schedule:
-    """Return the schedule of JSON values.
+    """Returns the schedule of JSON values.
 
     Raises:
         ReceiptError: no schedule has this name, or the values do not fit it.
@@ -285,13 +285,13 @@ def _schedule_of(path: str, data: object) -> Schedule:
 def check_batch_sizes(
     findings: Findings, sizes: Mapping[str, Any], told: Mapping[str, Any], drawn: int
 ) -> None:
-    """Compare the sizes of batches with each other and with Poisson sampling.
+    """Compares the sizes of batches with each other and with Poisson sampling.
 
     Args:
-        findings: Where the figures go.
-        sizes: As the receipt has them.
-        told: Settings as given to the accountant.
-        drawn: Batches that were drawn.
+        findings: Result of the check, to which the figures are added.
+        sizes: Sizes in the receipt.
+        told: Settings that the accountant received.
+        drawn: Number of batches that were drawn.
     """
     path = "not_private.batch_sizes."
     findings.compare(f"{path}batches", sizes["batches"], drawn)

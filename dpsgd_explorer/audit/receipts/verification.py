@@ -1,4 +1,4 @@
-"""The check of a whole receipt: arithmetic, not honesty."""
+"""The check of a whole receipt: it proves arithmetic, not honesty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpsgd_explorer.audit.receipts.spent import (
 from dpsgd_explorer.audit.receipts.steps import Steps, check_batch_sizes
 
 SEEDED = "seeded"
-#: Limits of every check, for any figures.
+#: Limits of every check.
 LIMITS = (
     "This check proves arithmetic, not honesty: receipts are not signed, and anyone "
     "can invent figures that fit each other.",
@@ -105,12 +105,12 @@ def verify_receipt(receipt: Mapping[str, Any]) -> Findings:
 
 
 def limits(receipt: Mapping[str, Any]) -> list[str]:
-    """Return what a check of this receipt cannot show, in sentences."""
+    """Returns what a check of this receipt cannot show, in sentences."""
     return [*LIMITS, *(LIMITS_OF_AUDIT if receipt.get("audit") else ())]
 
 
 def _check(findings: Findings, receipt: Mapping[str, Any]) -> Steps:
-    """Check the receipt of an engine; return the steps of its last plan."""
+    """Checks the receipt of an engine; return the steps of its last plan."""
     before = [
         Steps(f"before[{i}].", plan["told"], plan["done"], {}, plan["chosen_bounds"])
         for i, plan in enumerate(receipt.get("before", []))
@@ -122,8 +122,8 @@ def _check(findings: Findings, receipt: Mapping[str, Any]) -> Steps:
         receipt["options"],
         receipt["chosen_bounds"],
     )
-    for each in [*before, steps]:
-        each.check(findings)
+    for plan_steps in [*before, steps]:
+        plan_steps.check(findings)
     _check_counts(findings, receipt)
     _check_options(findings, receipt)
     check_earlier(findings, receipt, before)
@@ -138,7 +138,7 @@ def _check(findings: Findings, receipt: Mapping[str, Any]) -> Steps:
 
 
 def _check_counts(findings: Findings, receipt: Mapping[str, Any]) -> None:
-    """Compare lost steps, resumes, seed and batches with the kind of noise."""
+    """Compares lost steps, resumes, seed and batches with the kind of noise."""
     lost, resumes, steps = (
         receipt["lost_steps"],
         receipt["fresh_resumes"],
@@ -171,8 +171,7 @@ def _check_counts(findings: Findings, receipt: Mapping[str, Any]) -> None:
 def _check_options(findings: Findings, receipt: Mapping[str, Any]) -> None:
     options = receipt["options"]
     for name, value in options.items():
-        known = name in (*FREE_OPTIONS, *COUNTED_OPTIONS)
-        if not known:
+        if name not in (*FREE_OPTIONS, *COUNTED_OPTIONS):
             findings.require(f"options.{name}", value, "an option", False)
         if name in FREE_OPTIONS:
             findings.leave(f"options.{name}", SAID)

@@ -44,12 +44,12 @@ from torch import nn
 
 from dpsgd_explorer.accounting import Phase, Plan
 from dpsgd_explorer.accounting.auditing.audit import (
-    CONFIDENCE,
+    DEFAULT_CONFIDENCE,
     AuditResult,
     Unscored,
     audit,
 )
-from dpsgd_explorer.accounting.auditing.changed_run import MOST_PLANS, PlanScores
+from dpsgd_explorer.accounting.auditing.changed_run import MAX_PLANS, PlanScores
 from dpsgd_explorer.accounting.auditing.evidence import Evidence
 from dpsgd_explorer.accounting.auditing.log_likelihood import log_likelihood_ratio
 from dpsgd_explorer.accounting.core.intervals import Floats
@@ -150,12 +150,12 @@ class Canaries:
     def plans(self) -> list[tuple[list[Phase], Floats]]:
         """Steps and scores, float64 [m], of each engine that made steps.
 
-        Engines after the first ``MOST_PLANS`` are merged into the last of these.
+        Engines after the first ``MAX_PLANS`` are merged into the last of these.
         """
         before = [] if self.earlier is None else self.earlier.plans
         if not self._phases:
             return before
-        if len(before) < MOST_PLANS:
+        if len(before) < MAX_PLANS:
             return [*before, (self._phases, self._scores)]
         phases, scores = before.pop()
         return [*before, (joined([*phases, *self._phases]), scores + self._scores)]
@@ -254,7 +254,7 @@ class Canaries:
         phases = self.phases
         key = sum(phase.steps for phase in phases), delta, *unscored
         if self._audited is None or self._audited[0] != key:
-            self._audited = key, self.audit(delta, CONFIDENCE, unscored)
+            self._audited = key, self.audit(delta, DEFAULT_CONFIDENCE, unscored)
         stated = asdict(self._audited[1])
         # Follows from the number of canaries.
         del stated["too_few_canaries"]

@@ -27,7 +27,7 @@ from dpsgd_explorer.accounting.queries import (
     epsilon_intervals,
     exceeds,
 )
-from dpsgd_explorer.accounting.registry import deciding
+from dpsgd_explorer.accounting.registry import deciding_name
 from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.experiments.config import check_cost
 from dpsgd_explorer.experiments.search_config import SearchConfig
@@ -147,7 +147,7 @@ def trade_off(query: TradeOffQuestion) -> TradeOffAnswer:
     intervals = trade_off_intervals([query.run], alarms, **query.asked_of)
     asked = query.model_dump(exclude={"points"})
     return TradeOffAnswer(
-        **asked | {"accountant": deciding(query.accountant)},
+        **asked | {"accountant": deciding_name(query.accountant)},
         status=common_status(intervals),
         false_positive_rate=alarms,
         true_positive_rate=[x.value for x in intervals],

@@ -9,7 +9,10 @@ from __future__ import annotations
 import statistics
 from functools import cache, partial
 
-from dpsgd_explorer.accounting.released_counts import MIN_COUNT_NOISE, gradient_noise
+from dpsgd_explorer.accounting.released_counts import (
+    MIN_COUNT_NOISE_RATIO,
+    gradient_noise,
+)
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.schedules import NOISE_STAGES
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -73,7 +76,7 @@ SCHEDULE_WORDS: dict[str, dict[str, str]] = {
         ),
         "adaptive": "Each step also releases a noisy count of the gradients within "
         "C. To keep ε unchanged, the noise of the gradient grows by at "
-        f"most {percent_limit(gradient_noise(1.0, MIN_COUNT_NOISE) - 1)} "
+        f"most {percent_limit(gradient_noise(1.0, MIN_COUNT_NOISE_RATIO) - 1)} "
         "%.",
     },
     "learning_rate_schedule": {

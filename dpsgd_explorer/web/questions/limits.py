@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 
 from dpsgd_explorer.accounting import NeighboringRelation, Phase
-from dpsgd_explorer.accounting.core.phase import different
-from dpsgd_explorer.accounting.registry import deciding
+from dpsgd_explorer.accounting.core.phase import count_settings
+from dpsgd_explorer.accounting.registry import deciding_name
 from dpsgd_explorer.errors import AccountingError
 
 MOST_PHASES = 3000
@@ -66,7 +66,7 @@ def check_size(
     Raises:
         AccountingError: the limit is exceeded.
     """
-    count = different(phases)
+    count = count_settings(phases)
     spent = work(accountant, phases, answers, neighboring_relation)
     if answers > MOST_ANSWERS or (count == 1 < answers and spent > MOST_WORK):
         most = min(MOST_ANSWERS, int(answers * MOST_WORK / max(spent, 1.0)))
@@ -94,7 +94,7 @@ def work(
     neighboring_relation: NeighboringRelation,
 ) -> float:
     """Return about the CPU time of the answers, in fifths of a millisecond."""
-    name, count = deciding(accountant), different(phases)
+    name, count = deciding_name(accountant), count_settings(phases)
     if name in EXACT:
         question, answer = _exact_work(phases)
         roots = min(answers, MAX_ROOTS) + answers / MAX_ROOTS

@@ -18,7 +18,7 @@ from typing import Any
 from dpsgd_explorer.accounting import FilteredRun, PaddedSelection, Phase
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.queries import epsilon_interval
-from dpsgd_explorer.accounting.rdp.together import Bounded, beside_steps
+from dpsgd_explorer.accounting.rdp.together import BoundedRelease, joint_epsilon
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.events import Changes, changes_of
@@ -212,8 +212,8 @@ def _spent(covered: Sequence[LookedAt], delta: float) -> Epsilon | None:
         for phase in () if run.filtered else run.phases:
             steps[phase.sample_rate, phase.noise_multiplier] += phase.steps
     searches = [run.search for run in covered if run.search is not None]
-    bounded = [Bounded.search(price) for price in searches]
-    bounded += [Bounded.budget(budget) for budget in budgets]
+    bounded = [BoundedRelease.search(price) for price in searches]
+    bounded += [BoundedRelease.budget(budget) for budget in budgets]
     interval = _together(bounded, frozenset(steps.items()), delta)
     if interval is None:
         return None
@@ -225,7 +225,7 @@ def _spent(covered: Sequence[LookedAt], delta: float) -> Epsilon | None:
 
 
 def _together(
-    bounded: Sequence[Bounded], steps: Steps, delta: float
+    bounded: Sequence[BoundedRelease], steps: Steps, delta: float
 ) -> Interval | None:
     """Return the interval of ε of winners, whole budgets and steps; None: unknown."""
     if not bounded:
@@ -237,7 +237,7 @@ def _together(
 
     planned = [Phase(*rates, count) for rates, count in steps]
     check_size(RENYI, planned)
-    value = beside_steps(bounded, planned, delta, of_steps)
+    value = joint_epsilon(bounded, planned, delta, of_steps)
     return None if math.isinf(value) else Interval(value, None, value, "bound")
 
 

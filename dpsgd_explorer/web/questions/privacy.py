@@ -14,7 +14,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS, Phase, RenyiFilter
 from dpsgd_explorer.accounting.batches import POISSON, Batches, batches_answers
 from dpsgd_explorer.accounting.core.intervals import Interval
 from dpsgd_explorer.accounting.queries import Answer, all_answers
-from dpsgd_explorer.accounting.registry import ALL, deciding
+from dpsgd_explorer.accounting.registry import ALL, deciding_name
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS
@@ -47,9 +47,9 @@ class PrivacyTerms(BaseModel):
         """
         return PrivacyTerms(
             delta=delta,
-            accountant=deciding(accountant),
+            accountant=deciding_name(accountant),
             neighboring_relation=neighboring_relation,
-            status=status or ACCOUNTANTS[deciding(accountant)].status,
+            status=status or ACCOUNTANTS[deciding_name(accountant)].status,
         )
 
     @classmethod
@@ -293,7 +293,7 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
 
 def counter_label(name: str) -> str:
     """Return the name of an accountant, or of the filter, for people."""
-    return FILTER_LABEL if name == FILTER else LABELS[deciding(name)]
+    return FILTER_LABEL if name == FILTER else LABELS[deciding_name(name)]
 
 
 def claim_words(accountant: str, status: str) -> str:

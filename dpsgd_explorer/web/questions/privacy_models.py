@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 
 from dpsgd_explorer.accounting import NAMES, SAMPLINGS, NeighboringRelation, Phase
 from dpsgd_explorer.accounting.batches import Batches
-from dpsgd_explorer.accounting.rdp.selection import MOST_SHAPE, MOST_TRIALS
-from dpsgd_explorer.accounting.truncated_poisson import MOST_RECORDS
+from dpsgd_explorer.accounting.rdp.selection import MAX_SHAPE, MAX_TRIALS
+from dpsgd_explorer.accounting.truncated_poisson import MAX_RECORDS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import parameter
 from dpsgd_explorer.validation import one_of
@@ -72,7 +72,7 @@ Sampling = Annotated[
         "sample_size and max_batch_size.",
     ),
 ]
-Records = Annotated[int, Field(ge=1, le=MOST_RECORDS)]
+Records = Annotated[int, Field(ge=1, le=MAX_RECORDS)]
 
 
 class PrivacyQuestion(Question):
@@ -200,12 +200,12 @@ class SelectionQuestion(Question):
     delta: Delta = 1e-5
     neighboring_relation: Relation = RELATIONS[0]
     mean_trials: float = Field(
-        10, ge=1, le=MOST_TRIALS, description="Mean of the random number of runs."
+        10, ge=1, le=MAX_TRIALS, description="Mean of the random number of runs."
     )
     shape: float = Field(
         1,
         ge=0,
-        le=MOST_SHAPE,
+        le=MAX_SHAPE,
         description="Shape of the distribution of the number of runs. 0: logarithmic, "
         "1: geometric.",
     )

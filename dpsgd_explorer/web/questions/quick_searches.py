@@ -18,9 +18,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     NeighboringRelation,
 )
 from dpsgd_explorer.accounting.core.root_finding import (
-    HELD_UP,
-    LEAST_STEEPNESS,
-    MAX_VALUES,
+    MAX_EVALUATIONS,
     Function,
     Point,
     endless,
@@ -37,6 +35,10 @@ QUICK_PRECISION = 1e-4  # of the logarithm of a noise multiplier
 CLOSE = 4e-4  # log of what is spent to what is aimed at
 FARTHEST = 3.0  # the same, that counts
 CACHED = 256
+#: Smallest -d log ε / d log σ that a search assumes.
+MIN_STEEPNESS = 0.5
+#: Ratio of an excess to the last one above which a jump slows the search.
+MAX_EXCESS_RATIO = 0.8
 
 
 def quick_accountant(
@@ -131,7 +133,7 @@ def near_noise(excess: Function, start: float, steepness: float) -> float:
     end = math.log(MAX_NOISE_MULTIPLIER)
     low, high, x = -end, end, math.log(start)
     before: Point | None = None
-    for _ in range(MAX_VALUES):
+    for _ in range(MAX_EVALUATIONS):
         if high - low <= QUICK_PRECISION:
             break
         over = excess(math.exp(x))
@@ -141,9 +143,9 @@ def near_noise(excess: Function, start: float, steepness: float) -> float:
         low, high = (x, high) if value > 0 else (low, x)
         held_up = False
         if before:
-            held_up = abs(value) > HELD_UP * abs(before[1])
+            held_up = abs(value) > MAX_EXCESS_RATIO * abs(before[1])
             slope = (before[1] - value) / (x - before[0])
-            steepness = max(slope, LEAST_STEEPNESS) if slope else steepness
+            steepness = max(slope, MIN_STEEPNESS) if slope else steepness
         before, x = (x, value), x + value / steepness
         if (held_up and -end < low and high < end) or not low < x < high:
             x = 0.5 * (low + high)

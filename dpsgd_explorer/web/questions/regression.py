@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from dpsgd_explorer.accounting.core.validation import LEAST_DELTA
+from dpsgd_explorer.accounting.core.validation import MIN_DELTA
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.experiments.california_housing.descents import (
@@ -77,7 +77,7 @@ class RegressionQuestion(Question):
         group=PRIVACY,
         slider=False,
         help=f"Below 1 / {housing.SIZE:,}.",
-        ge=LEAST_DELTA,
+        ge=MIN_DELTA,
         lt=1 / housing.SIZE,
     )
     neighboring_relation: str = setting(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpsgd_explorer.accounting import Phase
-from dpsgd_explorer.accounting.registry import deciding
+from dpsgd_explorer.accounting.registry import deciding_name
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER, is_counted
@@ -156,7 +156,7 @@ def sources(run: Run, spent: Epsilon | None) -> list[str]:
     if config.is_filtered:
         keys += ["feldman", "mironov2017", *SAMPLED]
     elif spent is not None and spent.epsilon is not None:
-        keys += [*COUNTED_WITH.get(deciding(config.accountant), ()), *SAMPLED]
+        keys += [*COUNTED_WITH.get(deciding_name(config.accountant), ()), *SAMPLED]
     return keys + list(AUTOMATIC if config.clipping_fn == "automatic" else ())
 
 

@@ -35,8 +35,10 @@ def by_halving(counts, weight, error):
         excess.RATE_PIECES + 1,
     )
     wrong = stats.binom(counts.others, rates[:-1, None])
-    first = wrong.ppf(excess.NEGLECTED)
-    numbers = first + np.arange(int((wrong.isf(excess.NEGLECTED) - first).max()) + 1)
+    first = wrong.ppf(excess.NEGLECTED_PROBABILITY)
+    numbers = first + np.arange(
+        int((wrong.isf(excess.NEGLECTED_PROBABILITY) - first).max()) + 1
+    )
     needed = np.ceil(counts.members * (seen + weight * numbers / counts.others) - 1e-9)
     chances_of_wrong = wrong.pmf(numbers)
     low, high = -weight, seen
@@ -45,7 +47,7 @@ def by_halving(counts, weight, error):
         hits = np.clip(middle + weight * rates[1:, None], 0.0, 1.0)
         tails = stats.binom.sf(needed - 1, counts.members, hits)
         chances = (chances_of_wrong * tails).sum(axis=1)
-        chance = float(chances.max()) + 2 * excess.NEGLECTED + unknown
+        chance = float(chances.max()) + 2 * excess.NEGLECTED_PROBABILITY + unknown
         low, high = (middle, high) if chance <= error else (low, middle)
     return low
 
@@ -66,13 +68,13 @@ def test_without_canaries_on_both_sides_nothing_is_known():
 def test_the_bound_takes_few_probabilities(monkeypatch):
     """Halving takes those of all pieces 24 times: 0.1 s at the end of each run."""
     sizes = []
-    tail = excess.at_least
+    tail = excess.probability_at_least
 
     def counting(successes, *rest):
         sizes.append(np.size(successes))
         return tail(successes, *rest)
 
-    monkeypatch.setattr(excess, "at_least", counting)
+    monkeypatch.setattr(excess, "probability_at_least", counting)
     least_excess(RUN, 1.1, 0.0133)
     assert sizes[0] == max(sizes)
     assert sum(sizes) < 3 * sizes[0]

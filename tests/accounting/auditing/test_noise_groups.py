@@ -4,7 +4,7 @@ import pytest
 
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.auditing.noise_groups import grouped
-from dpsgd_explorer.accounting.core.phase import different
+from dpsgd_explorer.accounting.core.phase import count_settings
 from dpsgd_explorer.accounting.registry import ACCOUNTANTS
 
 PHASES = [Phase(0.1, 1.0 + i / 30, 2) for i in range(60)]
@@ -18,7 +18,7 @@ def delta(phases):
 def test_groups_hold_all_steps_and_bound_delta_from_both_sides():
     low, high = (grouped(PHASES, 10, choice) for choice in (min, max))
     for groups in (low, high):
-        assert different(groups) <= 10
+        assert count_settings(groups) <= 10
         assert sum(phase.steps for phase in groups) == 120
     assert delta(high) < delta(PHASES) < delta(low)
     assert delta(low) < 2 * delta(high)
@@ -34,7 +34,7 @@ def test_each_sample_rate_has_groups_of_its_own(most):
     found = grouped(mixed, most, min)
     steps = {q: sum(p.steps for p in found if p.sample_rate == q) for q in (0.1, 0.2)}
     assert steps == {0.1: 120, 0.2: 60}
-    assert different(found) == 2 * most
+    assert count_settings(found) == 2 * most
 
 
 def test_one_noise_at_many_rates_is_one_group_a_rate():

@@ -1,7 +1,7 @@
 import numpy as np
 
 from dpsgd_explorer.accounting.core.chebyshev import (
-    POINTS,
+    MAX_NODES,
     chebyshev_nodes,
     interpolated,
 )
@@ -11,7 +11,7 @@ def test_a_smooth_curve_is_found_from_few_of_its_points():
     places = np.log(np.arange(100.0, 401.0))
     known = chebyshev_nodes(places)
     assert {0, len(places) - 1} <= set(known)
-    assert len(known) == POINTS
+    assert len(known) == MAX_NODES
     truth = np.sqrt(np.exp(places)) + 3 / places
     found = interpolated(places, known, truth[known])
     assert np.abs(found / truth - 1).max() < 1e-9

@@ -14,11 +14,11 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
 )
 from dpsgd_explorer.accounting.core.phase import StepCounts
 from dpsgd_explorer.accounting.exact.fallback_bounds import (
-    LITTLE_NOISE,
+    MAX_REVEALING_NOISE,
     fallback_deltas,
     fallback_epsilons,
 )
-from dpsgd_explorer.accounting.exact.phases import LEAST_NOISE
+from dpsgd_explorer.accounting.exact.phases import MIN_NOISE
 from dpsgd_explorer.accounting.queries import epsilon_interval
 
 DELTA = 1e-5
@@ -54,7 +54,7 @@ def most_jump(rate, steps):
     """Return the ratio that knowing the joins can make: each costs up to log(1 / q)."""
     joins = max(1, stats.binom.isf(DELTA, steps, rate))
     gain = joins * math.log(1 / rate)
-    spent = joins / (2 * LEAST_NOISE**2)
+    spent = joins / (2 * MIN_NOISE**2)
     return 1.01 * spent / (spent - gain)
 
 
@@ -62,7 +62,7 @@ def most_jump(rate, steps):
 def test_epsilon_does_not_jump_where_the_integrals_end(rate, steps):
     """It jumped by 17.5 % for 100 steps at rate 0.01; told joins cost log 1/q each."""
     above, below = (
-        epsilon_interval([Phase(rate, LEAST_NOISE * share, steps)], DELTA)
+        epsilon_interval([Phase(rate, MIN_NOISE * share, steps)], DELTA)
         for share in (1, 0.999)
     )
     assert above.value <= below.value <= above.value * most_jump(rate, steps)
@@ -83,7 +83,7 @@ def test_the_bound_of_told_joins_is_its_sum_term_by_term(rate, steps, noise):
 
 @RUN
 def test_more_noise_never_has_a_larger_bound(rate, steps):
-    noises = [1e-90, 0.001, 0.01, 0.05, 0.0999, 0.2, 0.399, LITTLE_NOISE, 0.5]
+    noises = [1e-90, 0.001, 0.01, 0.05, 0.0999, 0.2, 0.399, MAX_REVEALING_NOISE, 0.5]
     bounds = [bound(rate, noise, steps) for noise in noises]
     assert bounds == sorted(bounds, reverse=True)
 

@@ -7,7 +7,7 @@ import pytest
 
 from dpsgd_explorer.accounting import Phase, RdpCurve, best_of_trials, padded_selection
 from dpsgd_explorer.accounting.rdp.padded_selection import (
-    SHARE,
+    TAIL_SHARE,
     number_of_trials,
     tail,
 )
@@ -58,10 +58,10 @@ def test_the_tail_is_that_of_the_formula_and_not_below(mean, most):
 def test_no_fewer_trainings_would_keep_within_delta(mean, delta):
     price = padded_selection(TRIAL, mean_trials=mean, delta=delta)
     whole = best_of_trials(TRIAL, mean_trials=mean, shape=math.inf)
-    assert price.epsilon == whole.epsilon((1 - SHARE) * delta)
+    assert price.epsilon == whole.epsilon((1 - TAIL_SHARE) * delta)
     weight = 1 + math.exp(price.epsilon)
-    spent = (1 - SHARE) * delta + weight * tail(mean, price.trainings)
-    fewer = (1 - SHARE) * delta + weight * tail(mean, price.trainings - 1)
+    spent = (1 - TAIL_SHARE) * delta + weight * tail(mean, price.trainings)
+    fewer = (1 - TAIL_SHARE) * delta + weight * tail(mean, price.trainings - 1)
     assert spent <= delta < fewer
     assert price.tail == tail(mean, price.trainings)
     assert price.none == pytest.approx(float(chances(mean, 0)[0]), rel=1e-12)

@@ -15,7 +15,7 @@ from dpsgd_explorer.accounting.rdp.replaced_record import (
     divergence_bounds,
     replaced_divergences,
 )
-from dpsgd_explorer.accounting.rdp.subsampled_gaussian import LEAST_NOISE, ORDERS
+from dpsgd_explorer.accounting.rdp.subsampled_gaussian import MIN_NOISE, ORDERS
 from dpsgd_explorer.accounting.theorems.per_step_epsilon import step_epsilons
 from tests.accounting.curves import arrays
 from tests.in_order import in_order
@@ -127,8 +127,8 @@ def test_a_divergence_is_its_integral(q, sigma, order):
 def test_the_cheap_bounds_are_none_too_small(q, sigma):
     assert np.all(replaced_divergences(q, sigma) <= divergence_bounds(q, sigma))
     assert np.all(np.diff(replaced_divergences(q, sigma)[np.argsort(ORDERS)]) >= 0)
-    just_below = replaced_divergences(q, math.nextafter(LEAST_NOISE, 0))
-    assert np.all(just_below >= replaced_divergences(q, LEAST_NOISE))
+    just_below = replaced_divergences(q, math.nextafter(MIN_NOISE, 0))
+    assert np.all(just_below >= replaced_divergences(q, MIN_NOISE))
 
 
 def test_the_amplified_step_is_a_bound_on_the_exact_one():

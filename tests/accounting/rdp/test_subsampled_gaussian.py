@@ -7,7 +7,7 @@ import pytest
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import (
     FRACTIONAL_ORDERS,
     INTEGER_ORDERS,
-    LEAST_NOISE,
+    MIN_NOISE,
     ORDERS,
     log_excess_fractional,
     log_excess_integer,
@@ -86,8 +86,8 @@ def test_without_subsampling_the_divergence_is_that_of_two_gaussians():
 
 @pytest.mark.parametrize("q", [1e-6, 0.01, 0.5, 0.99])
 def test_the_norm_bound_for_little_noise_is_never_below_the_divergence(q):
-    just_below = renyi_divergences(q, math.nextafter(LEAST_NOISE, 0))
-    assert np.all(just_below >= renyi_divergences(q, LEAST_NOISE) * (1 - 1e-12))
+    just_below = renyi_divergences(q, math.nextafter(MIN_NOISE, 0))
+    assert np.all(just_below >= renyi_divergences(q, MIN_NOISE) * (1 - 1e-12))
 
 
 def test_a_tiny_divergence_keeps_its_digits():

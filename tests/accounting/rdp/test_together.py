@@ -6,16 +6,16 @@ import pytest
 
 from dpsgd_explorer.accounting import Phase, RdpCurve, epsilon, padded_selection
 from dpsgd_explorer.accounting.rdp.filtered_run import FilteredRun
-from dpsgd_explorer.accounting.rdp.together import Bounded, beside_steps
+from dpsgd_explorer.accounting.rdp.together import BoundedRelease, joint_epsilon
 
 DELTA = 1e-5
 STEP = Phase(0.03, 3.0, 40)
 STEPS = Phase(0.03, 1.5, 100)
 MANY = Phase(0.03, 0.6, 3000)
 PRICE = padded_selection(RdpCurve.of([STEP]), mean_trials=10.0, delta=DELTA)
-SEARCH = Bounded.search(PRICE)
+SEARCH = BoundedRelease.search(PRICE)
 FILTER = FilteredRun.planned(3.0, DELTA, Phase(0.07, 3.0, 500))
-BUDGET = Bounded.budget(FILTER)
+BUDGET = BoundedRelease.budget(FILTER)
 
 
 def together(bounded, *planned, delta=DELTA, of_steps=None):
@@ -28,7 +28,7 @@ def together(bounded, *planned, delta=DELTA, of_steps=None):
             delta=part,
         )
 
-    return beside_steps(bounded, planned, delta, of_steps or exact)
+    return joint_epsilon(bounded, planned, delta, of_steps or exact)
 
 
 def unknown(_delta):
@@ -53,7 +53,7 @@ def test_the_bound_leaves_room_in_delta_for_numbers_that_are_cut(searches):
 
 
 def test_more_on_the_same_records_costs_more():
-    other = Bounded.budget(FilteredRun.planned(1.0, DELTA, Phase(0.01, 1.0, 50)))
+    other = BoundedRelease.budget(FilteredRun.planned(1.0, DELTA, Phase(0.01, 1.0, 50)))
     for growing in (
         [[SEARCH], [SEARCH, SEARCH], [SEARCH, SEARCH, BUDGET]],
         [[BUDGET], [BUDGET, other], [BUDGET, other, SEARCH]],

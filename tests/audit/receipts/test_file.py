@@ -93,7 +93,7 @@ def test_weights_without_a_whole_receipt_are_refused(data, words, tmp_path):
 
 
 def test_a_huge_file_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(file, "MOST_BYTES", 1000)
+    monkeypatch.setattr(file, "MAX_BYTES", 1000)
     path = tmp_path / "receipt.json"
     path.write_bytes(b" " * 2000 + b"{}")
     with pytest.raises(ReceiptError, match="at most"):

@@ -98,7 +98,7 @@ def test_exports_hold_the_audit_and_the_receipt(client, audited):
     run_id = audited()
     whole = client.get(f"{RUNS}/{run_id}/export.json").json
     assert whole["summary"]["audit"] == AUDIT
-    assert file.of_json(json.dumps(whole).encode()) == RECEIPT
+    assert file.receipt_of_json(json.dumps(whole).encode()) == RECEIPT
     given = client.get(f"{RUNS}/{run_id}/receipt.json")
     assert given.json == RECEIPT
     assert given.headers["Content-Disposition"].endswith('.receipt.json"')

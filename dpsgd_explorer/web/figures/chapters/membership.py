@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.auditing.error_rates import largest_rate
-from dpsgd_explorer.accounting.core.binomial import at_least
+from dpsgd_explorer.accounting.core.binomial import probability_at_least
 from dpsgd_explorer.experiments.attack_config import POOL, STEPS, AttackConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
 from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
@@ -91,7 +91,8 @@ def data() -> dict[str, Any]:
         "labels": found["labels"],
         "joined": found["joined"],
         "coin": [
-            percent(float(at_least(count, ROUNDS, 0.5))) for count in range(ROUNDS + 1)
+            percent(float(probability_at_least(count, ROUNDS, 0.5)))
+            for count in range(ROUNDS + 1)
         ],
         "models": [_model(place) for place in range(len(found["models"]))],
     }
