@@ -1,6 +1,7 @@
 """Private linear regression: from noisy statistics, or by noisy gradient descent.
 
-numpy and our accounting only.  Every budget is one exact Gaussian.
+The package needs numpy and ``dpsgd_explorer.accounting`` only.  Every budget is
+accounted as one Gaussian mechanism, exactly.
 """
 
 from dpsgd_explorer.regression.bounds import Bounds

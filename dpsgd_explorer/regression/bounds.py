@@ -10,8 +10,9 @@ product of a row, the sensitivities are
 | any eigenvalue      | absolute  | B^2               | B^2         |
 | gradient at theta   | L2        | B (B t + Y)       | 2 B (B t + Y), t = ‖theta‖ |
 
-The gradient is that of f(theta) = 1/2 sum (y - x'theta)^2.  Without the half both the
-gradient and its sensitivity double; to mix the two would halve the noise.
+The gradient belongs to f(theta) = 1/2 sum (y - x'theta)^2.  Without the factor 1/2,
+both the gradient and its sensitivity double.  Mixing the two conventions would halve
+the noise.
 
 Source: Wang (2018), arXiv:1803.02596, on SSP and AdaSSP, for the first three under
 add or remove one.  Replace one: ‖x x' - z z'‖_F^2 <= ‖x‖^4 + ‖z‖^4, and an eigenvalue
@@ -29,7 +30,8 @@ from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.validation import one_of
 
-ROUNDING = 1e-12  # a row that was scaled to length B may be longer by this share
+#: Relative excess over a bound that rounding may cause in a row scaled to norm B.
+MAX_ROUND_OFF = 1e-12
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Bounds:
 
     @property
     def replaces(self) -> bool:
-        """Whether a neighbour has another record in one record's place."""
+        """If True, neighbouring data sets differ by one replaced record."""
         return self.neighboring_relation == "replace_one"
 
     @property
@@ -94,17 +96,18 @@ class Bounds:
         return self.x_bound**2
 
     def gradient_sensitivity(self, theta_norm: Array) -> Array:
-        """Return the sensitivity of sum x (x'theta - y), per norm of theta."""
+        """Returns the sensitivity of sum x (x'theta - y), per norm of theta."""
         largest = self.x_bound * (self.x_bound * theta_norm + self.y_bound)
         return 2.0 * largest if self.replaces else largest
 
     def check(self, x: Array, y: Array) -> None:
-        """Refuse a record beyond the bounds.
+        """Checks that all records are within the bounds.
 
         Shapes: x [n, d], y [n].
 
         Raises:
-            ConfigError: names the first row beyond a bound, and how many there are.
+            ConfigError: names the first row beyond a bound, and the number of such
+                rows.
         """
         norms, sizes = np.linalg.norm(x, axis=1), np.abs(y)
         _within("x_bound", "norm", norms, self.x_bound)
@@ -112,7 +115,7 @@ class Bounds:
 
 
 def _within(name: str, what: str, sizes: Array, bound: float) -> None:
-    beyond = sizes > bound * (1 + ROUNDING)
+    beyond = sizes > bound * (1 + MAX_ROUND_OFF)
     if not beyond.any():
         return
     row, count = int(np.argmax(beyond)), int(beyond.sum())
@@ -126,6 +129,6 @@ def _within(name: str, what: str, sizes: Array, bound: float) -> None:
 
 
 def _above(bound: float, size: float) -> str:
-    """Return the size in as few digits as still show it to be above the bound."""
+    """Returns the size with the fewest digits that show it to be above the bound."""
     texts = (f"{size:.{digits}g}" for digits in range(6, 18))
     return next(text for text in texts if float(text) > bound)

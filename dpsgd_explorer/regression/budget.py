@@ -1,8 +1,8 @@
-"""How one (epsilon, delta) is split over several Gaussian releases, exactly.
+"""The exact split of one (epsilon, delta) over several Gaussian releases.
 
 Releases with noise multipliers s_1, s_2, ... together are one Gaussian with multiplier
 s, 1/s^2 = sum 1/s_i^2.  With s_i = k r_i the scale is k = s sqrt(sum 1/r_i^2): a closed
-form, no search, no tolerance that could be spent.
+form without a search, so that no part of the budget is lost to a tolerance.
 
 Source: Dong, Roth and Su (2019), arXiv:1905.02383, Section 3 (composition of
 Gaussians); s from Balle and Wang (2018), arXiv:1805.06530v2, Theorem 8.
@@ -19,8 +19,8 @@ from dpsgd_explorer.accounting import gaussian_epsilon, gaussian_noise_multiplie
 from dpsgd_explorer.accounting.core import validation as domains
 from dpsgd_explorer.errors import AccountingError
 
-# Relative growth of the noise until epsilon, which is rounded up, fits the target.
-GROWTH = 1e-13
+#: First relative growth of the noise until ε, which is rounded up, fits the target.
+NOISE_GROWTH = 1e-13
 
 exact_noise_multiplier = lru_cache(maxsize=4096)(gaussian_noise_multiplier)
 
@@ -75,7 +75,7 @@ class Budget:
 
 
 def split(epsilon: float, delta: float, parts: Sequence[Part]) -> Budget:
-    """Return the budget whose parts together spend epsilon, rounded to the safe side.
+    """Returns the budget whose parts together spend at most epsilon.
 
     Args:
         epsilon: Target, greater than 0.
@@ -99,7 +99,7 @@ def split(epsilon: float, delta: float, parts: Sequence[Part]) -> Budget:
 def _scaled(
     epsilon: float, delta: float, ratios: tuple[float, ...]
 ) -> tuple[float, float]:
-    """Return the ε spent, and the least safe scale of the ratios."""
+    """Returns the ε spent, and the least safe scale of the ratios."""
 
     def spent(scale: float) -> float:
         precision = math.fsum((scale * ratio) ** -2 for ratio in ratios)
@@ -112,7 +112,7 @@ def _scaled(
 
 
 def noise_for(target_epsilon: float, delta: float, steps: int) -> float:
-    """Return the noise multiplier with which ``steps`` steps stay within the target.
+    """Returns the noise multiplier with which ``steps`` steps stay within the target.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -126,8 +126,8 @@ def noise_for(target_epsilon: float, delta: float, steps: int) -> float:
 
 
 def grown(noise: float, spent: Callable[[float], float], target: float) -> float:
-    """Return the noise, raised until the ε that it spends is at most the target."""
-    growth = GROWTH
+    """Returns the noise, raised until the ε that it spends is at most the target."""
+    growth = NOISE_GROWTH
     while spent(noise) > target:
         noise *= 1 + growth
         growth *= 2

@@ -1,7 +1,7 @@
 """Domains of the arguments of this package, checked in one place.
 
-Every refusal is a ConfigError that names the argument, the rule, what came and what to
-do; rows are counted from 1.
+Every failed check raises a ConfigError that names the argument, the rule, the value and
+the remedy; rows are counted from 1.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Array = NDArray[np.float64]
 RELATIONS = tuple(NeighboringRelation)
 VARIANTS = ("tight", "notebook")
 MAX_REPETITIONS = 100_000
-#: Largest bound or factor: products of four of them are finite.
+#: Largest bound or factor: the product of four such numbers is finite.
 MAX_NUMBER = 1e50
 
 
 def table(features: object, labels: object) -> tuple[Array, Array]:
-    """Return the features [n, d] and the labels [n] as finite float64.
+    """Returns the features [n, d] and the labels [n] as finite float64.
 
     Raises:
         ConfigError: wrong shapes, no rows, no columns, or a value that is missing or
@@ -50,7 +50,7 @@ def table(features: object, labels: object) -> tuple[Array, Array]:
 
 
 def positive(name: str, value: object) -> float:
-    """Return a number above 0 whose products are finite."""
+    """Returns a number above 0 and at most MAX_NUMBER."""
     number = validation.finite(name, value)
     if number <= 0:
         refuse(name, f"{name} must be greater than 0, got {validation.shown(value)}.")
@@ -58,7 +58,7 @@ def positive(name: str, value: object) -> float:
 
 
 def at_least_zero(name: str, value: object) -> float:
-    """Return a number, 0 or more, whose products are finite."""
+    """Returns a number from 0 to MAX_NUMBER."""
     number = validation.finite(name, value)
     if number < 0:
         refuse(
@@ -79,11 +79,11 @@ def _with_products(name: str, number: float) -> float:
 
 
 def delta(value: object, records: int) -> float:
-    """Return a delta below 1/n, for n records.
+    """Returns a delta below 1/n, for n records.
 
     Raises:
-        AccountingError: it is outside (0, 1).
-        ConfigError: it is 1/n or more: publishing one whole record would keep it.
+        AccountingError: delta is outside (0, 1).
+        ConfigError: delta is 1/n or more, which would allow publishing a whole record.
     """
     number = domains.delta(value)
     if number >= 1 / records:
@@ -97,24 +97,24 @@ def delta(value: object, records: int) -> float:
 
 
 def rate(value: object) -> float | str | None:
-    """Return a learning rate as a number above 0; a name or None as it is."""
+    """Returns a learning rate as a number above 0; a name or None unchanged."""
     if value is None or isinstance(value, str):
         return value
     return positive("learning_rate", value)
 
 
 def whole(name: str, value: object, most: int) -> int:
-    """Return a whole number from 1 to ``most``."""
+    """Returns a whole number from 1 to ``most``."""
     return validation.whole(name, value, 1, most)
 
 
 def repetitions(value: object) -> int:
-    """Return the number of releases to draw; None: one."""
+    """Returns the number of releases; None means one."""
     return 1 if value is None else whole("repetitions", value, MAX_REPETITIONS)
 
 
 def generator(rng: Any) -> Any:
-    """Return a generator of normal numbers; None: a new one."""
+    """Returns a generator of normal numbers; None means a new one."""
     if rng is None:
         return np.random.default_rng()
     if not callable(getattr(rng, "standard_normal", None)):
@@ -127,7 +127,7 @@ def generator(rng: Any) -> Any:
 
 
 def refuse(name: str, message: str) -> NoReturn:
-    """Raise ConfigError about an argument."""
+    """Raises ConfigError about an argument."""
     raise ConfigError(name, message)
 
 

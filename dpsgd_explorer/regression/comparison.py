@@ -1,8 +1,8 @@
-"""All methods side by side: error against epsilon, many repetitions at once.
+"""A comparison of all methods: error against epsilon, with repetitions.
 
 The errors are computed from the data and are not private; a comparison is an
-experiment about the methods, not a release.  Medians and quantiles, never means: the
-error of SSP has no useful mean, since now and then a noisy X'X is nearly singular.
+experiment about the methods, not a release.  It reports medians and quantiles: the
+error of SSP has no useful mean, because a noisy X'X is nearly singular now and then.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from dpsgd_explorer.regression.spending import steps_within
 from dpsgd_explorer.regression.statistics import Statistics
 
 EPSILONS = tuple(float(e) for e in np.linspace(0.1, 2.0, 50))
+#: Noise multipliers of the two descents of the notebook.
 LARGE_NOISE, SMALL_NOISE = 500.0, 50.0
-WIGGLED_STEPS = 50_000
+#: Largest number of steps of the descents with other learning rates.
+MAX_RATE_STEPS = 50_000
+#: Quantiles that end the band of repetitions.
 BAND = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Median and 5 to 95 % band of repetitions."""
+    """Median and 5% to 95% band of repetitions."""
 
     median: float
     low: float
@@ -42,12 +45,12 @@ class Spread:
 
     @classmethod
     def of(cls, values: Array) -> Spread:
-        """Return the spread of [R] values; infinite ones count as large."""
+        """Returns the spread of [R] values; infinite values count as the largest."""
         return cls.of_each(values[None])[0]
 
     @classmethod
     def of_each(cls, values: Array) -> tuple[Spread, ...]:
-        """Return the spread of each row of [E, R] values."""
+        """Returns the spread of each row of [E, R] values."""
         ordered = np.sort(values, axis=1)
         count = values.shape[1]
         low, high = (ordered[:, math.ceil(share * count) - 1] for share in BAND)
@@ -58,7 +61,7 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """One method at many budgets.
+    """One method at several budgets.
 
     Shapes: mse [E, R].
     """
@@ -75,14 +78,14 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Errors of all methods on one table, many repetitions of each.
+    """Errors of all methods on one table, with repetitions.
 
     Attributes:
-        statistics: Of the data; its mse and trivial_mse are the two baselines.
+        statistics: Statistics of the data; mse and trivial_mse are the two baselines.
         sweeps: SSP and AdaSSP by name.
-        paths: Noisy gradient descent: "large_noise" and "small_noise" up to the
-            largest epsilon, and the first with ten times and a tenth of its learning
-            rate, "rate_x10" and "rate_div10".
+        paths: Noisy gradient descents: "large_noise" and "small_noise" up to the
+            largest epsilon, and "large_noise" with ten times and with a tenth of its
+            learning rate, "rate_x10" and "rate_div10".
     """
 
     statistics: Statistics
@@ -195,7 +198,7 @@ def sweep(
     *,
     evaluate_on: Statistics | None = None,
 ) -> Sweep:
-    """Return the errors of independent releases at each budget.
+    """Returns the errors of independent releases at each budget.
 
     Args:
         method: Released method.
@@ -221,7 +224,7 @@ def _descents(
     rate: float | str | None,
     price: tuple[float, float],
 ) -> dict[str, Descent]:
-    """Return the notebook's four descents."""
+    """Returns the notebook's four descents."""
     epsilon, delta = price
 
     def descent(noise: float, steps: int, factor: float = 1.0) -> Descent:
@@ -242,6 +245,6 @@ def _descents(
     return {
         "large_noise": descent(LARGE_NOISE, large),
         "small_noise": descent(SMALL_NOISE, small),
-        "rate_x10": descent(LARGE_NOISE, min(large, WIGGLED_STEPS), 10.0),
-        "rate_div10": descent(LARGE_NOISE, min(large, WIGGLED_STEPS), 0.1),
+        "rate_x10": descent(LARGE_NOISE, min(large, MAX_RATE_STEPS), 10.0),
+        "rate_div10": descent(LARGE_NOISE, min(large, MAX_RATE_STEPS), 0.1),
     }

@@ -4,12 +4,12 @@ The objective is f(theta) = 1/2 sum (y - x'theta)^2 and one step is
 
     theta <- theta - eta (X'X theta - X'y + s GS(theta) z),   z ~ N(0, I_d),
 
-GS(theta) = B (B ‖theta‖ + Y) being the sensitivity of this gradient (see bounds).  It
-depends on theta, which is released, so each step is one Gaussian with noise multiplier
-s whatever theta is, and T steps are exactly one Gaussian with s / sqrt(T).
+GS(theta) = B (B ‖theta‖ + Y) being the sensitivity of this gradient (see ``bounds``).
+It depends on theta, which is released.  So each step is one Gaussian with noise
+multiplier s for every theta, and T steps are exactly one Gaussian with s / sqrt(T).
 
-The learning rate is public, from the data, or released first (see rates); what all of
-it spends, and which noise or steps fit a target, is in spending.
+The learning rate is public, from the data, or released first (see ``rates``).
+``spending`` computes ε, and the noise or steps for a target.
 
 Source: Song, Chaudhuri and Sarwate (2013).
 """
@@ -30,9 +30,11 @@ from dpsgd_explorer.regression.rates import RELEASED, released_rates, resolve_ra
 from dpsgd_explorer.regression.spending import MAX_STEPS, rate_noise, schedule, spent
 from dpsgd_explorer.regression.statistics import Statistics
 
-POINTS = 100  # approximate number of saved points of a path
-BLOCK = 4096  # largest number of steps whose noise is drawn at once
-BLOCK_VALUES = 1 << 19  # largest number of noise values drawn at once
+#: Approximate number of saved points of a path.
+DEFAULT_POINTS = 100
+#: Largest number of steps, and of noise values, that are drawn in one block.
+MAX_BLOCK_STEPS = 4096
+MAX_BLOCK_VALUES = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,11 +206,11 @@ class Descent:
 
     Attributes:
         bounds: Public bounds of the records.
-        noise_multiplier: Of each step.
-        steps: T.
+        noise_multiplier: Noise multiplier of each step.
+        steps: Number T of steps.
         learning_rate: A number, or "released".
         delta: In (0, 1).
-        rate_factor: Multiplies the learning rate.
+        rate_factor: Factor on the learning rate.
     """
 
     bounds: Bounds
@@ -228,9 +230,9 @@ class Descent:
     def draw_rates(
         self, statistics: Statistics, rng: Any, repetitions: int
     ) -> float | Array:
-        """Return the learning rate; if it is released, each repetition its own, [R].
+        """Returns the learning rate; released rates are one per repetition, [R].
 
-        A release comes before the first step, from the same generator.
+        A release is drawn before the first step, from the generator of the steps.
         """
         if not isinstance(self.learning_rate, str):
             return self.rate_factor * self.learning_rate
@@ -249,10 +251,10 @@ class Descent:
         evaluate_on: Statistics | None = None,
         rate_is_private: bool = True,
     ) -> Path:
-        """Descend ``repetitions`` times at once.
+        """Runs ``repetitions`` independent descents together.
 
-        Shapes: theta [R, d]; the noise of a block of steps [b, R, d], drawn in one
-        piece, step by step.
+        Shapes: theta [R, d]; noise of a block of steps [b, R, d], drawn in the order of
+        the steps.
         """
         evaluation_set = evaluate_on or statistics
         kept = kept_steps(self.steps, keep_every)
@@ -276,7 +278,7 @@ class Descent:
         )
 
     def epsilons(self, steps: Sequence[int]) -> tuple[float, ...]:
-        """Return the exact ε after each number of steps, a released rate included."""
+        """Returns the exact ε after each number of steps, a released rate included."""
         noise, rate = self.noise_multiplier, self.rate_noise_multiplier
         return tuple(spent(noise, count, self.delta, rate) for count in steps)
 
@@ -288,23 +290,23 @@ class Descent:
         steps: int,
         rng: Any,
     ) -> Array:
-        """Return theta after more steps; a diverged descent stays infinite.
+        """Returns theta after more steps; a diverged descent stays infinite.
 
         Shapes: theta [R, d] -> [R, d].
 
         Args:
-            statistics: Of the records.
-            theta: Where the steps begin.
+            statistics: Statistics of the records.
+            theta: Coefficients before the steps.
             rates: From ``draw_rates``.
-            steps: How many.
+            steps: Number of steps.
             rng: A numpy Generator.
         """
-        block = max(1, min(BLOCK, BLOCK_VALUES // theta.size))
-        each = np.reshape(rates, (-1, 1))  # [R, 1] or [1, 1]
-        shrink = np.eye(statistics.dim) - each[:, :, None] * statistics.xtx
+        block = max(1, min(MAX_BLOCK_STEPS, MAX_BLOCK_VALUES // theta.size))
+        column = np.reshape(rates, (-1, 1))  # [R, 1] or [1, 1]
+        shrink = np.eye(statistics.dim) - column[:, :, None] * statistics.xtx
         shrink = shrink[0] if len(shrink) == 1 else shrink  # one product for all
-        pull = each * statistics.xty
-        scale = each * self.noise_multiplier
+        pull = column * statistics.xty
+        scale = column * self.noise_multiplier
         with np.errstate(over="ignore", invalid="ignore"):
             for begin in range(0, steps, block):
                 count = min(block, steps - begin)
@@ -318,7 +320,7 @@ class Descent:
 
 
 def _times(theta: Array, matrices: Array) -> Array:
-    """Return each row times the matrix, or times its own.
+    """Returns each row times the common matrix, or times the row's matrix.
 
     Shapes: theta [R, d], matrices [d, d] or [R, d, d] -> [R, d].
     """
@@ -328,14 +330,14 @@ def _times(theta: Array, matrices: Array) -> Array:
 
 
 def kept_steps(steps: int, every: int | None = None) -> tuple[int, ...]:
-    """Return the numbers of steps of the saved points.
+    """Returns the numbers of steps of the saved points.
 
-    Unless ``every`` is given they are evenly spread over ε, which grows roughly with
-    the root of the steps.
+    Unless ``every`` is given, the points are evenly spread over ε, which grows roughly
+    with the root of the steps.
     """
     if every is None:
-        spread = (math.ceil(steps * (i / POINTS) ** 2) for i in range(1, POINTS + 1))
-        return tuple(sorted({1, *spread}))
+        shares = (i / DEFAULT_POINTS for i in range(1, DEFAULT_POINTS + 1))
+        return tuple(sorted({1, *(math.ceil(steps * share**2) for share in shares)}))
     every = checks.whole("keep_every", every, MAX_STEPS)
     kept = list(range(1, steps + 1, every))
     return tuple(kept if kept[-1] == steps else [*kept, steps])

@@ -4,19 +4,20 @@ Both release X'X + E and X'y + e with Gaussian noise and solve
 
     theta = (X'X + E + lambda I)^-1 (X'y + e).
 
-SSP takes the ridge lambda as given.  AdaSSP sets it to what drowns the noise.  With s
-the noise std of X'X, and two ways to spend the same (epsilon, delta):
+SSP has a fixed ridge lambda.  AdaSSP sets lambda to about the size of the noise of X'X.
+Two variants spend the budget (epsilon, delta) in different shares.  With s the noise
+std of X'X:
 
 | variant    | noise of X'X       | released          | ridge                      |
 |------------|--------------------|-------------------|----------------------------|
 | "notebook" | s in each entry    | X'X, X'y; AdaSSP: | max(0, c sqrt(d) s - low), |
 |            |                    | l_min too, at s3  | low = max(0, l_min - c s3) |
 | "tight"    | s on the diagonal, | X'X, X'y          | c sqrt(d) s / sqrt(2)      |
-|            | s / sqrt(2) beside |                   |                            |
+|            | s / sqrt(2) off it |                   |                            |
 
-An entry beside the diagonal appears twice in the Frobenius norm, so s / sqrt(2) is
-enough there.  The least eigenvalue is useful only where it exceeds its own noise;
-"tight" gives its budget to the other two.  c = 1.96 is a choice, no confidence bound.
+An entry off the diagonal appears twice in the Frobenius norm, so s / sqrt(2) is enough
+there.  The least eigenvalue is useful only where it exceeds its noise; "tight" spends
+its budget on the other two.  c = 1.96 is a choice, not a confidence bound.
 
 Source: Wang (2018), arXiv:1803.02596, on SSP and AdaSSP; noise of a symmetric matrix
 after Dwork, Talwar, Thakurta and Zhang (2014), "Analyze Gauss".
@@ -39,7 +40,9 @@ from dpsgd_explorer.regression.statistics import Statistics
 from dpsgd_explorer.validation import one_of
 
 METHODS = ("ssp", "adassp")
+#: Noise multiplier of each released quantity, relative to the others.
 RATIOS = {"xtx": 2.0, "xty": 3.0, "lambda_min": 5.0}
+#: Default of c.
 RIDGE_FACTOR = 1.96
 LABELS = {"xtx": "XᵀX", "xty": "Xᵀy", "lambda_min": "λ_min"}
 
@@ -51,7 +54,7 @@ class Perturbation:
     Attributes:
         method: "ssp" or "adassp".
         bounds: Public bounds of the records.
-        variant: "tight" or "notebook"; equal privacy, see the head of the file.
+        variant: "tight" or "notebook": equal privacy, see the module's table.
         ridge: lambda of SSP, in the units of X'X, at least 0.
         ridge_factor: c of AdaSSP, at least 0.
 
@@ -73,12 +76,12 @@ class Perturbation:
             object.__setattr__(self, name, value)
 
     @property
-    def asks_lambda_min(self) -> bool:
-        """Whether the least eigenvalue is released too."""
+    def releases_lambda_min(self) -> bool:
+        """If True, the least eigenvalue is released too."""
         return self.method == "adassp" and self.variant == "notebook"
 
     def budget(self, epsilon: float, delta: float) -> Budget:
-        """Return how the releases share epsilon.
+        """Returns the budget, split over the releases.
 
         Raises:
             AccountingError: epsilon or delta is outside its domain.
@@ -88,7 +91,7 @@ class Perturbation:
             "xty": self.bounds.xty_sensitivity,
             "lambda_min": self.bounds.lambda_min_sensitivity,
         }
-        if not self.asks_lambda_min:
+        if not self.releases_lambda_min:
             del sensitivities["lambda_min"]
         parts = [Part(name, s, RATIOS[name]) for name, s in sensitivities.items()]
         return split(epsilon, delta, parts)
@@ -96,21 +99,22 @@ class Perturbation:
     def release(
         self, statistics: Statistics, budget: Budget, rng: Any, repetitions: int = 1
     ) -> Array:
-        """Return independent releases; each of them spends the budget.
+        """Returns independent releases; each of them spends the budget.
 
         Shapes: -> [R, d].
 
         Args:
-            statistics: Of records that keep the bounds.
+            statistics: Statistics of records within the bounds.
             budget: From ``budget``.
-            rng: Has ``standard_normal(shape)``; filled release by release.
-            repetitions: R.
+            rng: Generator with ``standard_normal(shape)``; draws are in the order of
+                the releases.
+            repetitions: Number R of releases.
 
         Raises:
             DivergedError: a noisy matrix cannot be inverted.
         """
         d, stds = statistics.dim, budget.noise_stds
-        draws = rng.standard_normal((repetitions, d * d + d + self.asks_lambda_min))
+        draws = rng.standard_normal((repetitions, d * d + d + self.releases_lambda_min))
         square = draws[:, : d * d].reshape(-1, d, d)  # [R, d, d]
         noisy_xtx = statistics.xtx + stds["xtx"] * self._symmetric(square)
         noisy_xty = statistics.xty + stds["xty"] * draws[:, d * d : d * d + d]
@@ -126,25 +130,23 @@ class Perturbation:
             ) from None
 
     def _symmetric(self, square: Array) -> Array:
-        """Return symmetric noise, std 1 on the diagonal."""
-        if self.variant == "tight":
-            return (
-                square + square.swapaxes(1, 2)
-            ) / 2  # off the diagonal: std sqrt(1/2)
+        """Returns symmetric noise, std 1 on the diagonal."""
+        if self.variant == "tight":  # std sqrt(1/2) off the diagonal
+            return (square + square.swapaxes(1, 2)) / 2
         return np.triu(square) + np.triu(square, k=1).swapaxes(1, 2)
 
     def _ridge(
         self, statistics: Statistics, stds: dict[str, float], draw: Array
     ) -> Array:
-        """Return the ridge per release, [R]."""
+        """Returns the ridge per release, [R]."""
         if self.method == "ssp":
             return np.full(len(draw), self.ridge)
-        drowns = self.ridge_factor * math.sqrt(statistics.dim) * stds["xtx"]
-        if not self.asks_lambda_min:
-            return np.full(len(draw), drowns / math.sqrt(2))
+        ridge = self.ridge_factor * math.sqrt(statistics.dim) * stds["xtx"]
+        if not self.releases_lambda_min:
+            return np.full(len(draw), ridge / math.sqrt(2))
         noise = stds["lambda_min"]
         low = statistics.lambda_min + noise * (draw - self.ridge_factor)
-        return np.maximum(0.0, drowns - np.maximum(0.0, low))
+        return np.maximum(0.0, ridge - np.maximum(0.0, low))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
-"""From a table of natural units to rows and labels that keep public bounds.
+"""Preprocessing of a table in natural units to rows and labels within public bounds.
 
-Each feature is divided by its range, stated and never measured; then each row is
-brought to norm at most B and each label into [-Y, Y].  A row's new value depends on
-that row alone, so preprocessing costs no privacy.
+Each feature is divided by its range, which is stated and never measured.  Then each row
+is brought to norm at most B and each label into [-Y, Y].  A new row depends on the old
+row alone, so preprocessing costs no privacy.
 
 | rows        | a row of norm r becomes                                   |
 |-------------|-----------------------------------------------------------|
@@ -29,7 +29,7 @@ ROWS = ("normalize", "clip", "refuse")
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A table that keeps the bounds.
+    """A table within the bounds.
 
     Shapes: n rows, d features.
 
@@ -132,7 +132,7 @@ class Preprocessing:
         )
 
     def _factors(self, norms: Array) -> Array:
-        """Return the factor per row, [n]."""
+        """Returns the factor per row, [n]."""
         if self.rows == "refuse":
             return np.ones_like(norms)
         least = self.x_bound if self.rows == "clip" else np.finfo(float).tiny

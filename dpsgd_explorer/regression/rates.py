@@ -1,15 +1,16 @@
 """Learning rates of noisy gradient descent: from bounds, from the data, or released.
 
-Stochastic descent on an L-smooth f takes eta = min(1/L, sqrt(2 (f_0 - f*) /
+Stochastic descent on an L-smooth f has the rate eta = min(1/L, sqrt(2 (f_0 - f*) /
 (L T d v))), v the noise variance of a coordinate.
 
-* "public" puts in what is known without the data: L <= n B^2, f_0 - f* <= n Y^2 / 2
-  and GS at ‖theta‖ = 1.  Then n cancels in the second term: Y / (B s GS sqrt(d T)).
+* "public" uses bounds that do not depend on the data: L <= n B^2,
+  f_0 - f* <= n Y^2 / 2, and GS at ‖theta‖ = 1.  Then n cancels in the second term:
+  Y / (B s GS sqrt(d T)).
 * "notebook" is min(1/l, 4 / sqrt(d s GS l T)) with l the largest eigenvalue of X'X.
-  Not private: l comes from the data and is not paid for.
-* "released" is the same with an upper bound of l that is itself released:
-  l + B^2 r (z + c), z ~ N(0, 1), from the budget of the descent (see spending).  With
-  c = 1.96 it falls below l in one release of 40; the guarantee holds whatever it is.
+  It is not private: l comes from the data, and no budget is spent on it.
+* "released" replaces l in "notebook" by a released upper bound, l + B^2 r (z + c) with
+  z ~ N(0, 1), from the budget of the descent (see ``spending``).  With c = 1.96 the
+  bound is below l in one release of 40; the privacy guarantee holds for any bound.
 
 Sensitivity of l, as of every eigenvalue: a record adds x x', which is positive
 semidefinite with largest eigenvalue ‖x‖^2 <= B^2, so by Weyl's inequality no eigenvalue
@@ -38,9 +39,11 @@ from dpsgd_explorer.validation import one_of
 
 RELEASED = "released"
 RATES = ("public", "notebook", RELEASED)
-TYPICAL_NORM = np.array(1.0)  # of theta, where a rate has to assume one
+#: Norm of theta that a learning rate assumes.
+TYPICAL_NORM = np.array(1.0)
 NOTEBOOK_NUMERATOR = 4.0
-UPPER = 1.96  # standard deviations of its noise added to a released eigenvalue
+#: Standard deviations of noise that are added to a released eigenvalue, c.
+UPPER_DEVIATIONS = 1.96
 
 
 def resolve_rate(
@@ -50,11 +53,11 @@ def resolve_rate(
     schedule: tuple[float, int],
     public_size: int | None,
 ) -> float | str:
-    """Return the learning rate as a number; "released", which needs noise, as it is.
+    """Returns the learning rate as a number; "released", which needs noise, as it is.
 
     Raises:
-        ConfigError: it is neither a positive number nor a known name, or "public" is
-            asked for and no public size is stated.
+        ConfigError: the rate is neither a positive number nor a known name, or the rate
+            is "public" without a public size.
     """
     rate = checks.rate(rate)
     if rate is None or rate == "public":
@@ -69,10 +72,10 @@ def resolve_rate(
 def public_rate(
     dim: int, bounds: Bounds, schedule: tuple[float, int], public_size: int | None
 ) -> float:
-    """Return the rate that theory gives from public bounds only.
+    """Returns the rate that theory gives from public bounds only.
 
     Raises:
-        ConfigError: no public size is stated, or not a whole one.
+        ConfigError: the public size is missing, or is no whole number.
     """
     if public_size is None:
         raise ConfigError(
@@ -92,7 +95,7 @@ def public_rate(
 def notebook_rate(
     statistics: Statistics, bounds: Bounds, schedule: tuple[float, int]
 ) -> float:
-    """Return the notebook's rate; it uses the data and is not private."""
+    """Returns the notebook's rate; it uses the data and is not private."""
     smoothness = np.array(statistics.lambda_max)
     return float(_rate_at(smoothness, statistics.dim, bounds, schedule))
 
@@ -104,28 +107,29 @@ def released_rates(
     rng: Any,
     repetitions: int,
 ) -> Array:
-    """Return the rate of each descent from its own release of the largest eigenvalue.
+    """Returns the rate of each descent from its own release of the largest eigenvalue.
 
     Shapes: -> [R].
 
     Args:
-        statistics: Of records that keep the bounds.
-        bounds: Of the records.
-        schedule: Noise multiplier and number of the steps that follow.
-        rng: Has ``standard_normal(shape)``.
-        repetitions: R.
+        statistics: Statistics of records within the bounds.
+        bounds: Public bounds of the records.
+        schedule: Noise multiplier and number of the steps.
+        rng: Generator with ``standard_normal(shape)``.
+        repetitions: Number R of releases.
     """
     sensitivity = bounds.lambda_max_sensitivity
     std = sensitivity * rate_noise(*schedule)
-    upper = statistics.lambda_max + std * (rng.standard_normal(repetitions) + UPPER)
-    # One row of full length has B^2: a smaller bound says nothing, and may be negative.
+    noise = std * (rng.standard_normal(repetitions) + UPPER_DEVIATIONS)
+    upper = statistics.lambda_max + noise
+    # A single row of norm B has l = B^2: a smaller bound is useless, or negative.
     return _rate_at(np.maximum(upper, sensitivity), statistics.dim, bounds, schedule)
 
 
 def _rate_at(
     smoothness: Array, dim: int, bounds: Bounds, schedule: tuple[float, int]
 ) -> Array:
-    """Return the notebook's rate at an eigenvalue.
+    """Returns the notebook's rate at an eigenvalue.
 
     Shapes: smoothness [...] -> [...].
     """

@@ -1,12 +1,13 @@
-"""What a noisy gradient descent spends, and its noise or steps from a target.
+"""ε of a noisy gradient descent, and its noise or steps from a target.
 
-T steps with noise multiplier s are one Gaussian, 1/S^2 = T/s^2.  A learning rate that
-is released first (see rates) is one Gaussian more, with noise multiplier r:
+T steps with noise multiplier s are one Gaussian with multiplier S, 1/S^2 = T/s^2.  A
+learning rate that is released first (see ``rates``) is another Gaussian, with noise
+multiplier r:
 
     1/S^2 = T/s^2 + 1/r^2,   r = s sqrt((1 - p) / (p T)),
 
-so that it takes the share p of the whole, whatever T and s are.  Steps may depend on
-everything released before them: the composition of Gaussians is adaptive.
+so that the learning rate takes the share p of 1/S^2 for all T and s.  Steps may depend
+on everything released before them: the composition of Gaussians is adaptive.
 
 Source: Dong, Roth and Su (2019), arXiv:1905.02383, Corollary 3.3.
 """
@@ -22,9 +23,10 @@ from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.budget import exact_noise_multiplier, grown, noise_for
 
 MAX_STEPS = 1_000_000
+#: Share p of the budget for a released learning rate: each step's noise grows by 0.5%.
 RELEASE_SHARE = 0.01
-"""Of the budget, for a released learning rate: each step's noise grows by 0.5 %."""
-ROUNDING = 1e-15  # relative, more than the rounding errors of the sum
+#: Upper bound on the relative rounding errors of the sum.
+ROUND_OFF = 1e-15
 
 
 def schedule(
@@ -35,18 +37,20 @@ def schedule(
     *,
     releases_rate: bool = False,
 ) -> tuple[float, int]:
-    """Return noise multiplier and steps from two of the three, on the safe side.
+    """Returns noise multiplier and steps from two of the first three arguments.
+
+    ε of the result is at most the target.
 
     Args:
-        noise_multiplier: Of each step.
-        steps: T.
-        target_epsilon: Of the steps and, if released, the learning rate.
+        noise_multiplier: Noise multiplier of each step.
+        steps: Number T of steps.
+        target_epsilon: ε of the steps and, if it is released, the learning rate.
         delta: In (0, 1).
-        releases_rate: Whether the learning rate is released from the same budget.
+        releases_rate: If True, the learning rate is released from this budget too.
 
     Raises:
-        ConfigError: not two of them are given, or the target has no room for a step.
-        AccountingError: one is outside its domain.
+        ConfigError: not exactly two arguments are given, or the target allows no step.
+        AccountingError: an argument is outside its domain.
     """
     given = (noise_multiplier, steps, target_epsilon)
     if sum(value is not None for value in given) != 2:
@@ -77,18 +81,18 @@ def steps_within(
     delta: float,
     releases_rate: bool = False,
 ) -> int:
-    """Return the most steps that stay within the target.
+    """Returns the largest number of steps that stays within the target.
 
     Raises:
-        ConfigError: not even one does, or more than 1,000,000 would.
+        ConfigError: no step stays within the target, or more than 1,000,000 would.
         AccountingError: the target or delta is outside its domain.
     """
     single = exact_noise_multiplier(epsilon=target_epsilon, delta=delta)
     room = (noise_multiplier / single) ** 2
     room *= _share_of_steps(releases_rate)
     steps = math.floor(min(room, MAX_STEPS + 1)) + 1
-    while steps and _all(noise_multiplier, steps, delta, releases_rate) > (
-        target_epsilon
+    while (
+        steps and _total(noise_multiplier, steps, delta, releases_rate) > target_epsilon
     ):
         steps -= 1
     if not 1 <= steps <= MAX_STEPS:
@@ -104,7 +108,7 @@ def steps_within(
 def noise_within(
     target_epsilon: float, steps: int, delta: float, releases_rate: bool = False
 ) -> float:
-    """Return the least noise multiplier whose steps stay within the target.
+    """Returns the least noise multiplier whose steps stay within the target.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -114,13 +118,13 @@ def noise_within(
         return noise
     return grown(
         noise / math.sqrt(_share_of_steps(releases_rate)),
-        lambda x: _all(x, steps, delta, releases_rate),
+        lambda x: _total(x, steps, delta, releases_rate),
         target_epsilon,
     )
 
 
 def rate_noise(noise_multiplier: float, steps: int) -> float:
-    """Return the noise multiplier of a learning rate released before the steps."""
+    """Returns the noise multiplier of a learning rate released before the steps."""
     share = RELEASE_SHARE
     return noise_multiplier * math.sqrt((1 - share) / (share * steps))
 
@@ -131,13 +135,14 @@ def spent(
     delta: float,
     rate_noise_multiplier: float | None = None,
 ) -> float:
-    """Return the exact ε after so many steps, rounded up.
+    """Returns the exact ε after a number of steps, rounded up.
 
     Args:
-        noise_multiplier: Of each step.
-        steps: Steps done, 0 or more.
+        noise_multiplier: Noise multiplier of each step.
+        steps: Number of steps done, 0 or more.
         delta: In (0, 1).
-        rate_noise_multiplier: Of the learning rate released before them; None: none is.
+        rate_noise_multiplier: Noise multiplier of the learning rate released before the
+            steps; None if no rate is released.
 
     Raises:
         AccountingError: an argument is outside its domain.
@@ -147,11 +152,11 @@ def spent(
             delta=delta, noise_multiplier=noise_multiplier, steps=steps
         )
     mu = math.hypot(math.sqrt(steps) / noise_multiplier, 1 / rate_noise_multiplier)
-    return gaussian_epsilon(delta=delta, noise_multiplier=(1 - ROUNDING) / mu)
+    return gaussian_epsilon(delta=delta, noise_multiplier=(1 - ROUND_OFF) / mu)
 
 
-def _all(noise: float, steps: int, delta: float, releases_rate: bool) -> float:
-    """Return ε of all steps, with the released rate."""
+def _total(noise: float, steps: int, delta: float, releases_rate: bool) -> float:
+    """Returns ε of all steps and, if it is released, the learning rate."""
     rate = rate_noise(noise, steps) if releases_rate and steps else None
     return spent(noise, steps, delta, rate)
 

@@ -2,9 +2,9 @@
 
 With theta* the least-squares solution, n MSE(theta) = n MSE(theta*) +
 (theta - theta*)' X'X (theta - theta*): one small product for any number of thetas, and
-no digits lost to a difference of large numbers.
+no difference of large numbers that would lose digits.
 
-None of this is private: it is what the private methods are compared with.
+None of this is private: the private methods are compared with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Statistics:
         n: Number of rows.
         xtx: X'X.
         xty: X'y.
-        theta: The least-squares solution; the shortest if there are several.
+        theta: The least-squares solution, of least norm if there are several.
         rank: Rank of X; below d there are several solutions.
         mse: Mean squared error of theta.
         trivial_mse: Mean squared error of predicting the mean label.
@@ -43,7 +43,7 @@ class Statistics:
 
     @classmethod
     def of(cls, x: Array, y: Array) -> Statistics:
-        """Return the statistics of a table.
+        """Returns the statistics of a table.
 
         Shapes: x [n, d], y [n].
         """
@@ -80,7 +80,7 @@ class Statistics:
         return float(self.eigenvalues[-1])
 
     def mse_of(self, theta: Array) -> Array:
-        """Return the mean squared error of each theta; infinite where it diverged.
+        """Returns the mean squared error of each theta; infinite where it diverged.
 
         Shapes: theta [..., d] -> [...].
         """

@@ -10,7 +10,7 @@ from dpsgd_explorer.regression import noisy_gradient_descent
 from dpsgd_explorer.regression.bounds import Bounds
 from dpsgd_explorer.regression.noisy_gd import Descent
 from dpsgd_explorer.regression.rates import (
-    UPPER,
+    UPPER_DEVIATIONS,
     notebook_rate,
     released_rates,
     resolve_rate,
@@ -57,11 +57,12 @@ def test_the_bound_of_the_largest_eigenvalue_is_reached():
 
 def test_a_released_rate_is_the_notebooks_at_a_noisy_upper_bound(statistics):
     std = rate_noise(*SCHEDULE)
-    at = fixed(-UPPER, 0.5)
+    at = fixed(-UPPER_DEVIATIONS, 0.5)
     exact, noisy = released_rates(statistics, BOUNDS, SCHEDULE, at, 2)
     assert exact == pytest.approx(notebook_rate(statistics, BOUNDS, SCHEDULE))
     larger = SimpleNamespace(
-        lambda_max=statistics.lambda_max + std * (UPPER + 0.5), dim=statistics.dim
+        lambda_max=statistics.lambda_max + std * (UPPER_DEVIATIONS + 0.5),
+        dim=statistics.dim,
     )
     assert noisy == pytest.approx(notebook_rate(larger, BOUNDS, SCHEDULE))
     assert noisy < exact
