@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp import choices
+from dpsgd_explorer.dp.attachments import is_held
 from dpsgd_explorer.dp.checks.passes import LossFunction
 from dpsgd_explorer.dp.checks.repairs import make_private_ready
 from dpsgd_explorer.dp.config import ENGINES, check_example, check_module
@@ -21,7 +22,6 @@ from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.modules.refused import reasons_by_kind
 from dpsgd_explorer.dp.modules.state import ModuleState
-from dpsgd_explorer.dp.taken import is_held
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 from dpsgd_explorer.validation import one_of
 
