@@ -36,24 +36,24 @@ _HOLDERS: WeakKeyDictionary[nn.Module | Optimizer, ReferenceType[Holder]] = (
 )
 
 
-def take(holder: Holder, things: Iterable[nn.Module | Optimizer]) -> None:
+def add(holder: Holder, things: Iterable[nn.Module | Optimizer]) -> None:
     """Records that a session holds modules and optimizers."""
     for thing in things:
         _HOLDERS[thing] = ref(holder)
 
 
-def give_back(things: Iterable[nn.Module | Optimizer]) -> None:
+def remove(things: Iterable[nn.Module | Optimizer]) -> None:
     """Records that no session holds these modules and optimizers any more."""
     for thing in things:
         _HOLDERS.pop(thing, None)
 
 
-def is_held(module: nn.Module) -> bool:
+def is_attached(module: nn.Module) -> bool:
     """Returns True if an engine is attached to the module or a module inside."""
     return any(True for _ in _held(module, ()))
 
 
-def release_dropped(module: nn.Module, optimizers: Sequence[Optimizer]) -> list[Ledger]:
+def detach_dropped(module: nn.Module, optimizers: Sequence[Optimizer]) -> list[Ledger]:
     """Detaches dropped engines from a module and optimizers, and returns their ledgers.
 
     An engine without references stays attached, so that training remains private.  For

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp import choices
-from dpsgd_explorer.dp.attachments import is_held
+from dpsgd_explorer.dp.attachments import is_attached
 from dpsgd_explorer.dp.checks.passes import LossFunction
 from dpsgd_explorer.dp.checks.repairs import make_private_ready
 from dpsgd_explorer.dp.config import ENGINES, check_example, check_module
@@ -95,7 +95,7 @@ def examine(
     check_module(model)
     check_example(example_inputs, loss_fn)
     one_of("engine", engine, ENGINES)
-    if is_held(model):
+    if is_attached(model):
         return [ATTACHED]
     reasons = [*_reasons_by_kind(model, engine)]
     trial = _repaired(model, engine) if reasons else model

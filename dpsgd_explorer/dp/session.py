@@ -117,7 +117,7 @@ class Session:
     ) -> None:
         options = state.options
         self._engine = ref(engine)
-        self.dropped = attachments.release_dropped(module, optimizers)
+        self.dropped = attachments.detach_dropped(module, optimizers)
         reshard(module)
         refuse_by_kind(module)
         check_sharding(module, state.ranks, options.engine)
@@ -170,8 +170,8 @@ class Session:
         undo.callback(self._gradient_engine.stop)
         self._gradient_engine.start()
         held: list[nn.Module | Optimizer] = [*module.modules(), *optimizers]
-        undo.callback(attachments.give_back, held)
-        attachments.take(self, held)
+        undo.callback(attachments.remove, held)
+        attachments.add(self, held)
         undo.callback(setattr, self._state, "on_draw", None)
         self._state.on_draw = self.batch.draw
         self._bind(optimizers, undo)
