@@ -57,7 +57,7 @@ from dpsgd_explorer.dp.checks.passes import (
     CheckPasses,
     compare_sizes,
     explained_errors,
-    widened,
+    in_float32,
 )
 from dpsgd_explorer.dp.distributed.sharding import (
     gradients_of,
@@ -66,7 +66,7 @@ from dpsgd_explorer.dp.distributed.sharding import (
     stored_part,
 )
 from dpsgd_explorer.dp.modules import probe_inputs
-from dpsgd_explorer.dp.modules.input_rows import called
+from dpsgd_explorer.dp.modules.input_rows import call_module
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.state import Changes, refuse_different
@@ -282,24 +282,24 @@ class SafetyCheck(CheckPasses):
             if self._tolerance > TOLERANCE and not is_sharded(self._module):
                 # A module whose forward converts to a fixed dtype may fail in float32.
                 with suppress(*MODULE_ERRORS):
-                    return self._wide_reference(call, targets, named)
+                    return self._float32_reference(call, targets, named)
             with self._pass(call):
-                loss = self._loss(called(self._module, call), call, targets)
+                loss = self._loss(call_module(self._module, call), call, targets)
                 gradients = gradients_of(loss, [*named.values()])
         return dict(zip(named, gradients, strict=True))
 
-    def _wide_reference(
+    def _float32_reference(
         self, call: Any, targets: Any, named: dict[str, nn.Parameter]
     ) -> dict[str, Tensor | None]:
-        values = widened(
+        values = in_float32(
             dict(self._module.named_buffers()) | dict(self._module.named_parameters())
         )
         trained = {name: values[name].detach().requires_grad_() for name in named}
         device = next(iter(named.values())).device.type
-        call, targets = widened(call), widened(targets)
+        call, targets = in_float32(call), in_float32(targets)
         with self._draws.of_pass(SAMPLES), torch.autocast(device, enabled=False):
             run = partial(functional_call, self._module, values | trained)
-            outputs = called(run, call)
+            outputs = call_module(run, call)
             loss = self._loss(outputs, call, targets)
             gradients = gradients_of(loss, [*trained.values()])
         return dict(zip(named, gradients, strict=True))

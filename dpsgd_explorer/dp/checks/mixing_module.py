@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from dpsgd_explorer.dp.checks.controlled_draws import ControlledDraws
 from dpsgd_explorer.dp.checks.draw_patterns import Pattern
 from dpsgd_explorer.dp.engines.base import batch_size_of
-from dpsgd_explorer.dp.modules.input_rows import called
+from dpsgd_explorer.dp.modules.input_rows import call_module
 
 #: (name, inputs, outputs) of each module; a module follows the modules inside it.
 Trace = list[tuple[str, list[Tensor], list[Tensor]]]
@@ -100,7 +100,7 @@ def _trace(module: nn.Module, call: Any, draws: ControlledDraws) -> Trace:
     ]
     try:
         with torch.no_grad(), draws.of_pass(batch_size_of(*call)):
-            called(module, call)
+            call_module(module, call)
     finally:
         for handle in handles:
             handle.remove()

@@ -28,7 +28,7 @@ from dpsgd_explorer.dp.engines.base import (
     unit_loss_scale,
 )
 from dpsgd_explorer.dp.modules import probe_inputs
-from dpsgd_explorer.dp.modules.input_rows import SharedInput, called
+from dpsgd_explorer.dp.modules.input_rows import SharedInput, call_module
 from dpsgd_explorer.dp.modules.probe_inputs import SEED
 from dpsgd_explorer.dp.modules.state import ModuleState
 from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
@@ -83,7 +83,9 @@ class CheckPasses:
             self._draws = ControlledDraws(self._module, SEED)
             at_end.callback(self._draws.restore)
             with explained_errors(gradient_engine):
-                self._call = gradient_engine.input_rows.marked(self._call, self._size)
+                self._call = gradient_engine.input_rows.wrap_shared(
+                    self._call, self._size
+                )
             yield
 
     def _run(self, call: Any, targets: Any, on_gradients: GradientsCallback) -> None:
@@ -91,7 +93,7 @@ class CheckPasses:
         self._state.restore()
         self._gradient_engine.on_gradients = on_gradients
         with self._pass(call):
-            loss = self._loss(called(self._module, call), call, targets)
+            loss = self._loss(call_module(self._module, call), call, targets)
             if not loss.requires_grad:
                 raise UnsupportedModuleError(
                     "at least one trained parameter must reach the loss through the "
@@ -178,7 +180,7 @@ class CheckPasses:
     def _outputs(self, call: Any) -> Any:
         """Returns the module's outputs, without gradients."""
         with torch.no_grad(), self._pass(call):
-            return called(self._module, call)
+            return call_module(self._module, call)
 
     def _random_targets(self, call: Any) -> Any:
         outputs = self._outputs(call)
@@ -199,7 +201,7 @@ def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> Non
         # The first size runs again, since the batch dimension of a layer decides the
         # shapes of later layers.
         for inputs in (call, fewer, call):
-            called(gradient_engine.module, inputs)
+            call_module(gradient_engine.module, inputs)
 
 
 def _dtypes(module: nn.Module) -> set[torch.dtype]:
@@ -211,14 +213,14 @@ def _dtypes(module: nn.Module) -> set[torch.dtype]:
     return dtypes
 
 
-def widened(tree: Any) -> Any:
+def in_float32(tree: Any) -> Any:
     """Returns the tree with all bfloat16 and float16 tensors converted to float32."""
-    return tree_map(_widened, tree)
+    return tree_map(_leaf_in_float32, tree)
 
 
-def _widened(leaf: Any) -> Any:
+def _leaf_in_float32(leaf: Any) -> Any:
     if isinstance(leaf, SharedInput):
-        return SharedInput(_widened(leaf.value))
+        return SharedInput(_leaf_in_float32(leaf.value))
     is_half = isinstance(leaf, Tensor) and leaf.dtype in HALF_DTYPES
     return leaf.float() if is_half else leaf
 

@@ -83,7 +83,7 @@ class InputRows:
             for path, may in zip(paths, may_have_rows, strict=True)
         ]
 
-    def marked(self, call: Any, size: int) -> Any:
+    def wrap_shared(self, call: Any, size: int) -> Any:
         """Returns the call with all tensors without rows wrapped as ``SharedInput``."""
         return _wrapped(call, self.of(call, size))
 
@@ -137,7 +137,7 @@ class InputRows:
             lambda x: x[indices.to(x.device)] if isinstance(x, Tensor) else x, drawn
         )
         try:
-            outputs = called(self._module, drawn)
+            outputs = call_module(self._module, drawn)
         except (ArithmeticError, AttributeError, AssertionError, LookupError,
                 RuntimeError, TypeError, ValueError):  # fmt: skip
             return False
@@ -145,7 +145,7 @@ class InputRows:
         return all(len(x) == count for x in tensors if x.dim())
 
 
-def called(module: Callable[..., Any], call: Any) -> Any:
+def call_module(module: Callable[..., Any], call: Any) -> Any:
     """Returns the outputs of a call, whose shared inputs may be wrapped."""
     args, kwargs = tree_map(
         lambda x: x.value if isinstance(x, SharedInput) else x, call

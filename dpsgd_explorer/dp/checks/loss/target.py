@@ -21,7 +21,7 @@ from dpsgd_explorer.dp.checks.loss.autograd_nodes import likelihood_targets
 from dpsgd_explorer.dp.checks.loss.graph import outline, read
 from dpsgd_explorer.dp.checks.loss.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.modules import probe_inputs
-from dpsgd_explorer.dp.modules.input_rows import called
+from dpsgd_explorer.dp.modules.input_rows import call_module
 from dpsgd_explorer.dp.modules.probe_inputs import (
     NUMBER_KINDS,
     SAMPLES,
@@ -268,7 +268,7 @@ def _may_be_labels(leaf: Any) -> bool:
 def _targets(module: nn.Module, call: Any) -> list[tuple[int, Tensor]]:
     """Returns (number of classes, targets) of each likelihood near a scalar output."""
     try:
-        outputs = called(module, call)
+        outputs = call_module(module, call)
     except (RuntimeError, LookupError, ValueError, TypeError, AssertionError):
         return []  # for example lengths of 0; the safety check reports other errors
     likelihoods: list[tuple[int, Tensor]] = []
