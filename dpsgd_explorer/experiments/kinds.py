@@ -38,6 +38,8 @@ class Kind:
         noun: What a run of it is, with its article.
         running: What a run of it does while it goes on, as its state.
         spends: Whether a run spends any of a budget.
+        compared: Whether its runs are drawn over each other: in a comparison, in a
+            class and beside the trainer's run.
         reached: Returns for people what an ``evaluation`` or ``end`` event's data say.
         terms: Returns the terms of the run's ε, from its settings and its steps done.
     """
@@ -50,6 +52,7 @@ class Kind:
     noun: str
     running: str
     spends: bool
+    compared: bool
     reached: Callable[[dict[str, Any]], str]
     terms: Callable[[Any, int], str]
 
@@ -76,6 +79,7 @@ KINDS = {
             noun="a training",
             running="Training",
             spends=True,
+            compared=True,
             reached=kind_words.accuracy,
             terms=kind_words.training_terms,
         ),
@@ -88,6 +92,7 @@ KINDS = {
             noun="a linear regression",
             running="Descending",
             spends=True,
+            compared=False,
             reached=kind_words.error,
             terms=kind_words.regression_terms,
         ),
@@ -100,6 +105,7 @@ KINDS = {
             noun="a comparison of engines",
             running="Measuring",
             spends=False,
+            compared=False,
             reached=kind_words.cost,
             terms=lambda _config, _steps: kind_words.MADE_UP_DATA,
         ),
@@ -112,6 +118,7 @@ KINDS = {
             noun="an audit of a training loop with a planted bug",
             running="Auditing",
             spends=False,
+            compared=False,
             reached=kind_words.proven,
             terms=lambda _config, _steps: kind_words.MADE_UP_DATA,
         ),
@@ -124,6 +131,7 @@ KINDS = {
             noun="a blind search for settings",
             running="Searching",
             spends=True,
+            compared=False,
             reached=kind_words.accuracy,
             terms=kind_words.search_terms,
         ),
@@ -136,6 +144,7 @@ KINDS = {
             noun="an attack on membership",
             running="Attacking",
             spends=True,
+            compared=False,
             reached=kind_words.guessed,
             terms=kind_words.attack_terms,
         ),

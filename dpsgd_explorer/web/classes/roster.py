@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS
 from dpsgd_explorer.runs.classes.records import Class, RosterRow, names_of
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.forms.fields import FormField
@@ -20,7 +20,6 @@ from dpsgd_explorer.web.run_views.models import privacy_of
 from dpsgd_explorer.web.run_views.naming import short, whole_config
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
-TRAINING = "training"
 FIRST, LAST = "asc", "desc"
 #: The way in which one looks for the best of each.
 ORDERS = {
@@ -137,9 +136,11 @@ def entries_of(found: Class, rows: Sequence[RosterRow]) -> list[Entry]:
 
 def _differing(runs: Sequence[Run]) -> dict[str, dict[str, str]]:
     """Return in words, by run, the settings in which the trainings differ."""
-    view = VIEWS[TRAINING]
+    view = VIEWS[DEFAULT_KIND]
     configs = {
-        run.id: whole_config(view, run.config) for run in runs if run.kind == TRAINING
+        run.id: whole_config(view, run.config)
+        for run in runs
+        if KINDS[run.kind].compared
     }
     fields = {
         name: field
@@ -159,7 +160,7 @@ def _differing(runs: Sequence[Run]) -> dict[str, dict[str, str]]:
 def _words(field: FormField, config: dict[str, Any]) -> str:
     """Return a setting in a few words, "" where it is not set or has no effect."""
     value = config[field.name]
-    if value is None or not VIEWS[TRAINING].counts(field.name, config):
+    if value is None or not VIEWS[DEFAULT_KIND].counts(field.name, config):
         return ""
     if field.name == "private":
         return "" if value else "without privacy"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from flask import render_template, request
@@ -40,7 +40,7 @@ bp.add_app_template_filter(percent, "as_percent")
 def compare() -> str | tuple[str, int]:
     """Lay up to eight trainings over each other; a link to it works for everybody."""
     ids = _ids(comparison.MOST)
-    asked = _asked(ids, (comparison.KIND,))
+    asked = _asked(ids, comparison.is_compared)
     visitor = current_visitor()
     status = 200 if asked.runs or not ids else 404
     store = run_store()
@@ -67,13 +67,13 @@ def front() -> str | tuple[str, int]:
     visitor, store = current_visitor(), run_store()
     query = ListQuery.of(request.args)
     if ids:
-        asked = _asked(ids, pareto.KINDS)
+        asked = _asked(ids, pareto.has_place)
         rows = [row_of(run, None, visitor) for run in asked.runs]
     else:
         asked = Asked(store.runs_of(visitor, MOST) if visitor else [])
         rows = [row for row in rows_of(asked.runs, visitor) if query.takes(row)]
-    known = {row.run.id: row for row in rows if row.run.kind in pareto.KINDS}
-    runs = [run for run in asked.runs if run.id in known]
+    known = {row.run.id: row for row in rows}
+    runs = [run for run in asked.runs if run.id in known and pareto.has_place(run)]
     phases = store.phases_of([run.id for run in runs])
     found = pareto.fronts(runs, known, phases)
     page = render_template(
@@ -103,7 +103,7 @@ def _ids(most: int) -> list[str]:
     return ids
 
 
-def _asked(ids: Sequence[str], kinds: Collection[str]) -> Asked:
+def _asked(ids: Sequence[str], is_taken: Callable[[Run], bool]) -> Asked:
     asked = Asked()
     for run_id in ids:
         try:
@@ -114,7 +114,7 @@ def _asked(ids: Sequence[str], kinds: Collection[str]) -> Asked:
                 "its link is incomplete."
             )
             continue
-        if run.kind in kinds:
+        if is_taken(run):
             asked.runs.append(run)
         else:
             asked.problems.append(

@@ -20,6 +20,7 @@ from dpsgd_explorer.web.http.services import classes, run_store, settings
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
 from dpsgd_explorer.web.pages.groups import group_words
 from dpsgd_explorer.web.questions.looked_at import COVERED
+from dpsgd_explorer.web.run_views.audit_words import AuditWords
 from dpsgd_explorer.web.run_views.continuing import continuation
 from dpsgd_explorer.web.run_views.folded_list import folded
 from dpsgd_explorer.web.run_views.listing import (
@@ -33,7 +34,6 @@ from dpsgd_explorer.web.run_views.listing import (
 from dpsgd_explorer.web.run_views.naming import name_of, names_of
 from dpsgd_explorer.web.run_views.registry import VIEWS
 from dpsgd_explorer.web.run_views.take_along import take_along
-from dpsgd_explorer.web.run_views.training import AuditWords
 
 bp = Blueprint("runs", __name__, url_prefix="/runs")
 

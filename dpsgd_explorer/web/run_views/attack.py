@@ -151,6 +151,7 @@ class AttackView(RunView):
 
     template = "runs/attack.html"
     config = AttackConfig
+    claims = None
     diagnostics = ("shadow", "private", "test_accuracy")
     columns = (
         ("target", "model", "{}"),

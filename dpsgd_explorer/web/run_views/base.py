@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,8 +12,11 @@ from typing import Any, ClassVar
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.kinds import KINDS, Kind
+from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.figures.exports.share_card import Card
 from dpsgd_explorer.web.figures.run_charts.standing import Standing
 from dpsgd_explorer.web.forms.fields import FormField, form_fields
+from dpsgd_explorer.web.questions.looked_at import LookedAt
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 
 Settings = dict[str, Any]  # a configuration as JSON values
@@ -30,6 +33,40 @@ class Section:
     figure: dict[str, Any]
 
 
+class Claims(ABC):
+    """What may be claimed about a released model of a kind of run, and at which cost.
+
+    The ``phases`` are the data of the run's ``phase`` events.
+    """
+
+    @abstractmethod
+    def statement(self, run: Run, spent: Epsilon | None, phases: Points) -> str:
+        """Return the privacy statement to paste; "" before there is one."""
+
+    @abstractmethod
+    def sources(self, run: Run, spent: Epsilon | None) -> Sequence[str]:
+        """Return the keys of the references that the guarantee rests on."""
+
+    @abstractmethod
+    def has_card(self, run: Run) -> bool:
+        """Return whether there is a picture to share."""
+
+    @abstractmethod
+    def card(
+        self,
+        run: Run,
+        spent: Epsilon,
+        title: str,
+        evaluations: Iterable[dict[str, Any]],
+        phases: Points,
+    ) -> Card:
+        """Return the picture to share of a run that has one."""
+
+    @abstractmethod
+    def looked_at(self, run: Run, phases: Points) -> LookedAt:
+        """Return the run as one of several from which the best is chosen."""
+
+
 class RunView(ABC):
     """What the pages and exports of a kind differ in.
 
@@ -38,6 +75,7 @@ class RunView(ABC):
         config: Its settings.
         diagnostics: Names in a ``step`` event's diagnostics that fit into a table.
         columns: Columns of a report's table: name in an evaluation, head, format.
+        claims: What may be claimed about a run; None if it releases no model.
         more: Further names in its events that go into a table.
         missing: How a report prints a value that is not there.
         titled: Settings that the title says, or that need not be said.
@@ -60,6 +98,10 @@ class RunView(ABC):
     @property
     @abstractmethod
     def columns(self) -> tuple[tuple[str, str, str], ...]: ...
+
+    @property
+    @abstractmethod
+    def claims(self) -> Claims | None: ...
 
     @cached_property
     def kind(self) -> Kind:

@@ -11,6 +11,7 @@ from typing import Any
 import scipy
 
 from dpsgd_explorer.experiments.events import changes_of
+from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS
 from dpsgd_explorer.experiments.mid_run import FURTHER
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
@@ -21,7 +22,6 @@ from dpsgd_explorer.web.run_views.listing import RunRow, looked_at, marked, row_
 from dpsgd_explorer.web.run_views.naming import SEED, short, whole_config
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
-KIND = "training"
 MOST = 8
 LETTERS = "ABCDEFGH"
 NOT_SET = "not set"
@@ -99,6 +99,11 @@ class Comparison:
     counted: str = ""
 
 
+def is_compared(run: Run) -> bool:
+    """Return whether a run can be drawn over others."""
+    return KINDS[run.kind].compared
+
+
 def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
     """Compare trainings, at most ``MOST``.
 
@@ -150,7 +155,7 @@ def _budget(run: Run) -> float | None:
 
 
 def _settings(runs: Sequence[Run], phases: Phases) -> list[Setting]:
-    view = VIEWS[KIND]
+    view = VIEWS[DEFAULT_KIND]
     configs = [whole_config(view, run.config) for run in runs]
     lines = [
         Setting(
@@ -177,7 +182,10 @@ def _changed(runs: Sequence[Run], phases: Phases) -> list[Setting]:
 
 def _changes(run: Run, told: Sequence[Mapping[str, Any]]) -> str:
     """Return each change of a run: the step it held from, before and after."""
-    fields, now = VIEWS[KIND].fields, whole_config(VIEWS[KIND], run.config)
+    fields, now = (
+        VIEWS[DEFAULT_KIND].fields,
+        whole_config(VIEWS[DEFAULT_KIND], run.config),
+    )
     written = []
     for step, values in changes_of(told):
         if FURTHER in values:
@@ -194,7 +202,7 @@ def _changes(run: Run, told: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _value(name: str, config: dict[str, Any]) -> str:
-    view = VIEWS[KIND]
+    view = VIEWS[DEFAULT_KIND]
     if not view.counts(name, config):
         return UNUSED
     return view.fields[name].in_words(config[name]) or NOT_SET
@@ -212,7 +220,7 @@ def _shorts(runs: Sequence[Run], phases: Phases) -> list[str]:
 
     A run that was changed in mid-run, or stopped, says so: it is not as the others.
     """
-    view = VIEWS[KIND]
+    view = VIEWS[DEFAULT_KIND]
     configs = [whole_config(view, run.config) for run in runs]
     usual = {
         name: Counter(repr(config[name]) for config in configs).most_common(1)[0]
@@ -235,7 +243,10 @@ def _shorts(runs: Sequence[Run], phases: Phases) -> list[str]:
 
 def _by_hand(run: Run, told: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the changes of a run in mid-run and its stop, in a few words each."""
-    fields, now = VIEWS[KIND].fields, whole_config(VIEWS[KIND], run.config)
+    fields, now = (
+        VIEWS[DEFAULT_KIND].fields,
+        whole_config(VIEWS[DEFAULT_KIND], run.config),
+    )
     words = []
     for _, values in changes_of(told):
         if FURTHER in values:
@@ -252,7 +263,7 @@ def _by_hand(run: Run, told: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _seeds(runs: Sequence[Run], phases: Phases) -> list[str]:
     """Return for each run the letters of those that differ from it in the seed only."""
-    view = VIEWS[KIND]
+    view = VIEWS[DEFAULT_KIND]
     configs = [whole_config(view, run.config) for run in runs]
     keys = [
         ({k: v for k, v in config.items() if k != SEED}, changes_of(phases[run.id]))

@@ -54,6 +54,7 @@ class EnginesView(RunView):
 
     template = "runs/engines.html"
     config = EnginesConfig
+    claims = None
     columns = (
         ("engine", "engine", "{}"),
         ("difference", "largest difference", "{:.0e}"),

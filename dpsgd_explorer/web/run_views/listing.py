@@ -13,7 +13,6 @@ from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.mid_run import words_of
 from dpsgd_explorer.experiments.own_table import label_of
-from dpsgd_explorer.experiments.search_config import SEARCH
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import FINAL_STATES
 from dpsgd_explorer.web.forms.fields import FormField
@@ -79,6 +78,11 @@ class RunRow:
     def is_active(self) -> bool:
         """Whether it waits or trains."""
         return self.run.state not in FINAL_STATES
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it can be drawn over others."""
+        return KINDS[self.run.kind].compared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,18 +252,17 @@ def marked(
     ]
 
 
-def looked_at(run: Run, told: Sequence[dict[str, Any]]) -> LookedAt:
+def looked_at(run: Run, phases: list[dict[str, Any]]) -> LookedAt:
     """Return a run as one that was looked at.
 
     Args:
-        run: Of kind "training" or "search".
-        told: The data of its ``phase`` events.
+        run: One with something to claim.
+        phases: The data of its ``phase`` events.
     """
-    if run.kind == SEARCH:
-        released = bool(run.summary.get("epsilon"))
-        return LookedAt.of_search(run.config, is_released=released)
-    found = LookedAt.of(run.config, told, run.step, run_id=run.id, parent=run.parent)
-    return found.refuted() if run.is_refuted else found
+    claims = VIEWS[run.kind].claims
+    if claims is None:
+        raise TypeError(f"runs must release a model to be looked at, got {run.kind}.")
+    return claims.looked_at(run, phases)
 
 
 def changes(run: Run, before: Run) -> list[Change]:

@@ -9,15 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpsgd_explorer.experiments.kinds import DEFAULT_KIND
-from dpsgd_explorer.experiments.search_config import SEARCH
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.questions.looked_at import Total, totals
 from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.run_views.listing import RunRow, looked_at, marked
+from dpsgd_explorer.web.run_views.registry import VIEWS
 
 DONE = "done"
-KINDS = (DEFAULT_KIND, SEARCH)
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,11 @@ class Front:
         return sorted({privacy.status for privacy in known if privacy is not None})
 
 
+def has_place(run: Run) -> bool:
+    """Return whether a run is of a kind that releases a model with its accuracy."""
+    return VIEWS[run.kind].claims is not None
+
+
 def fronts(
     runs: Sequence[Run],
     rows: Mapping[str, RunRow],
@@ -89,7 +92,7 @@ def fronts(
     """Return the front of each data set, the one with most runs first.
 
     Args:
-        runs: Of ``KINDS``.
+        runs: Each with a place, see ``has_place``.
         rows: Each as a row, by its id.
         phases: The data of each run's ``phase`` events, by its id.
     """

@@ -38,6 +38,7 @@ class PlantedBugView(RunView):
 
     template = "runs/planted_bug.html"
     config = PlantedBugConfig
+    claims = None
     columns = (
         ("epsilon_lower", "proven ε, at least", "{}"),
         ("epsilon_promised", "promised ε", "{}"),

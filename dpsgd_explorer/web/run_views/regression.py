@@ -82,6 +82,7 @@ class RegressionView(RunView):
 
     template = "runs/regression.html"
     config = RegressionConfig
+    claims = None
     diagnostics = ("diverged", "theta_norm", "noise_std")
     columns = (
         ("mse_median", "MSE, median", "{:.4f}"),

@@ -2,25 +2,135 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.search_config import SEARCHED, SearchConfig, values_name
+from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.figures.exports.share_card import Card
+from dpsgd_explorer.web.figures.svg import small
 from dpsgd_explorer.web.forms.form import to_query
+from dpsgd_explorer.web.questions.looked_at import LookedAt
 from dpsgd_explorer.web.questions.plan_preview import catalogue_with, plan_of
-from dpsgd_explorer.web.questions.privacy import PrivacyTerms
+from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms, counter_label
+from dpsgd_explorer.web.questions.rounding import percent
 from dpsgd_explorer.web.questions.search_price import (
     SELECTION_ACCOUNTANT,
     search_price,
 )
 from dpsgd_explorer.web.run_views.base import (
+    Claims,
     Points,
     Section,
     Settings,
     chart,
 )
+from dpsgd_explorer.web.run_views.statement import (
+    RELATIONS,
+    SAMPLED,
+    STATUS,
+    clipping_words,
+    label_words,
+    noise_words,
+    sampling_words,
+)
 from dpsgd_explorer.web.run_views.training import TrainingView
 
 TEST_RECORDS = "Counted on test records, which the guarantee does not cover."
+
+
+class SearchClaims(Claims):
+    """What may be claimed about the winner of a blind search."""
+
+    def statement(self, run: Run, spent: Epsilon | None, _phases: Points) -> str:
+        """Return what may be claimed about the winner, once it is released."""
+        return _statement(run, spent)
+
+    def sources(self, _run: Run, _spent: Epsilon | None) -> list[str]:
+        """Return the keys of what its choice rests on, DP-SGD first."""
+        return ["abadi", "papernot", "mironov2017", "mironov2019", *SAMPLED]
+
+    def has_card(self, run: Run) -> bool:
+        """Return whether there is a winner."""
+        return run.has_ended and run.summary.get("test_accuracy") is not None
+
+    def card(
+        self,
+        run: Run,
+        spent: Epsilon,
+        title: str,
+        evaluations: Iterable[dict[str, Any]],
+        _phases: Points,
+    ) -> Card:
+        """Return the accuracy of the winner."""
+        return Card(
+            title=title,
+            accuracy=f"{percent(run.summary['test_accuracy'])} %",
+            epsilon=spent.epsilon_text,
+            spent=spent.epsilon,
+            delta=spent.delta,
+            status=spent.status,
+            points=[
+                (point["trained"], point["test_accuracy"]) for point in evaluations
+            ],
+            budget=None,
+            axis="step of the winner",
+            choice="including the choice",
+        )
+
+    def looked_at(self, run: Run, _phases: Points) -> LookedAt:
+        """Return its price, once its winner is released."""
+        released = bool(run.summary.get("epsilon"))
+        return LookedAt.of_search(run.config, is_released=released)
+
+
+def _statement(run: Run, spent: Epsilon | None) -> str:
+    """Return what may be claimed about the winner of a blind search.
+
+    "" before it has been released, and if it never is.
+    """
+    if spent is None or not run.has_ended or not spent.epsilon:
+        return ""
+    config = SearchConfig.parse(run.config)
+    done = config.first_trial.plan.phases
+    clipping = clipping_words(config)
+    if "max_grad_norm" in config.searched:
+        clipping = "the gradient of each record has L2 norm at most the bound it drew"
+    return " ".join(
+        (
+            f"{MODELS[config.model].label} was trained on {config.data.label} "
+            f"({config.sample_size:,} records) with DP-SGD, with settings that a blind "
+            "search chose.",
+            "The choice and the winner together are (ε, δ)-differentially private with "
+            f"ε = {spent.epsilon_text} and δ = {small(spent.delta)}.",
+            f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
+            "Search: the number of trials is drawn from the Poisson distribution of "
+            f"mean {config.mean_trials:g}; each draws at random one of "
+            f"{len(config.grid)} combinations ({_lists(config)}); the one with the "
+            "highest test accuracy is released, the others and their number are not.",
+            "Sampling of a trial: Poisson, every record joins each of "
+            f"{sampling_words(done)}, independently of all others.",
+            f"Mechanism of a trial: {clipping}; Gaussian noise is added to their sum, "
+            f"in all {noise_words(done)} times the sensitivity.",
+            f"Accountant: {counter_label(spent.accountant)}; ε is "
+            f"{STATUS[spent.status]}.",
+            "Not covered: the choice of the other settings and any other run on these "
+            f"records; the {config.data.test_size:,} test records.",
+            f"Noise, number of trials and losers follow from seed {config.seed}: "
+            "anyone who knows the seed can repeat them. A model that is released needs "
+            "both drawn in secret.",
+        )
+    )
+
+
+def _lists(config: SearchConfig) -> str:
+    """Return the settings that are searched with their values."""
+    lists = (getattr(config, values_name(name)).split() for name in config.searched)
+    return "; ".join(
+        f"{label_words(name)} {', '.join(values)}"
+        for name, values in zip(config.searched, lists, strict=True)
+    )
 
 
 class SearchView(TrainingView):
@@ -28,6 +138,7 @@ class SearchView(TrainingView):
 
     template = "runs/search.html"
     config = SearchConfig
+    claims = SearchClaims()
     diagnostics = ()
     columns = (
         ("trained", "step of the winner", "{}"),

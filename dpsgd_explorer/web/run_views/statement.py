@@ -1,4 +1,4 @@
-"""What may be claimed about a run: a privacy statement to paste, and what to cite."""
+"""What may be claimed about a training: a statement to paste, and what to cite."""
 
 from __future__ import annotations
 
@@ -13,11 +13,6 @@ from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import changes_of
 from dpsgd_explorer.experiments.mid_run import FURTHER, is_counted
 from dpsgd_explorer.experiments.schedules import CONSTANT
-from dpsgd_explorer.experiments.search_config import (
-    SEARCH,
-    SearchConfig,
-    values_name,
-)
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import SETTINGS
 from dpsgd_explorer.runs.store.records import Run
@@ -89,10 +84,10 @@ def statement(
             f"It is (ε, δ)-differentially private with ε = {spent.epsilon_text} and "
             f"δ = {small(spent.delta)}.",
             f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
-            f"Sampling: Poisson, every record joins each of {_sampling(done)}, "
+            f"Sampling: Poisson, every record joins each of {sampling_words(done)}, "
             "independently of all others.",
-            f"Mechanism: {_clipping(config)}; Gaussian noise is added to their sum, "
-            f"in all {_noise(done)} times the sensitivity.",
+            f"Mechanism: {clipping_words(config)}; Gaussian noise is added to their "
+            f"sum, in all {noise_words(done)} times the sensitivity.",
             *_chosen(run, config, phases),
             f"Accountant: {counter_label(spent.accountant)}; ε is "
             f"{FILTERED if config.is_filtered else STATUS[spent.status]}.",
@@ -106,49 +101,8 @@ def statement(
     )
 
 
-def statement_of_search(run: Run, spent: Epsilon | None) -> str:
-    """Return what may be claimed about the winner of a blind search.
-
-    "" before it has been released, and if it never is.
-    """
-    if spent is None or not run.has_ended or not spent.epsilon:
-        return ""
-    config = SearchConfig.parse(run.config)
-    done = config.first_trial.plan.phases
-    clipping = _clipping(config)
-    if "max_grad_norm" in config.searched:
-        clipping = "the gradient of each record has L2 norm at most the bound it drew"
-    return " ".join(
-        (
-            f"{MODELS[config.model].label} was trained on {config.data.label} "
-            f"({config.sample_size:,} records) with DP-SGD, with settings that a blind "
-            "search chose.",
-            "The choice and the winner together are (ε, δ)-differentially private with "
-            f"ε = {spent.epsilon_text} and δ = {small(spent.delta)}.",
-            f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
-            "Search: the number of trials is drawn from the Poisson distribution of "
-            f"mean {config.mean_trials:g}; each draws at random one of "
-            f"{len(config.grid)} combinations ({_lists(config)}); the one with the "
-            "highest test accuracy is released, the others and their number are not.",
-            "Sampling of a trial: Poisson, every record joins each of "
-            f"{_sampling(done)}, independently of all others.",
-            f"Mechanism of a trial: {clipping}; Gaussian noise is added to their sum, "
-            f"in all {_noise(done)} times the sensitivity.",
-            f"Accountant: {counter_label(spent.accountant)}; ε is "
-            f"{STATUS[spent.status]}.",
-            "Not covered: the choice of the other settings and any other run on these "
-            f"records; the {config.data.test_size:,} test records.",
-            f"Noise, number of trials and losers follow from seed {config.seed}: "
-            "anyone who knows the seed can repeat them. A model that is released needs "
-            "both drawn in secret.",
-        )
-    )
-
-
 def sources(run: Run, spent: Epsilon | None) -> list[str]:
-    """Return the keys of what a training run or a search rests on, DP-SGD first."""
-    if run.kind == SEARCH:
-        return ["abadi", "papernot", "mironov2017", "mironov2019", *SAMPLED]
+    """Return the keys of what a training run rests on, DP-SGD first."""
     config = TrainingConfig.parse(run.config)
     if not config.private:
         return []
@@ -174,7 +128,7 @@ def steps_done(
     return phases_done(planned, run.summary["steps"])
 
 
-def _sampling(done: Sequence[Phase]) -> str:
+def sampling_words(done: Sequence[Phase]) -> str:
     """Return how many steps had which probability."""
     steps: dict[float, int] = {}
     for phase in done:
@@ -195,7 +149,7 @@ def _chosen(
             yield f"After step {step:,} it was continued by choice {further}"
             continue
         words = ", ".join(
-            f"{_label(name)} = {value}" for name, value in changes.items()
+            f"{label_words(name)} = {value}" for name, value in changes.items()
         )
         before = "" if is_counted(changes) else ", and the above is what held before"
         yield (
@@ -206,22 +160,13 @@ def _chosen(
         yield f"It was stopped by choice; {condition}"
 
 
-def _lists(config: SearchConfig) -> str:
-    """Return the settings that are searched with their values."""
-    lists = (getattr(config, values_name(name)).split() for name in config.searched)
-    return "; ".join(
-        f"{_label(name)} {', '.join(values)}"
-        for name, values in zip(config.searched, lists, strict=True)
-    )
-
-
-def _label(name: str) -> str:
+def label_words(name: str) -> str:
     """Return what the form calls a setting, as it stands within a sentence."""
     label = SETTINGS[name].label
     return label[:1].lower() + label[1:]
 
 
-def _clipping(config: TrainingConfig) -> str:
+def clipping_words(config: TrainingConfig) -> str:
     """Return how long the gradient of a record may be."""
     bound = f"the gradient of each record has L2 norm at most {config.max_grad_norm:g}"
     if config.clipping_schedule == CONSTANT:
@@ -229,7 +174,7 @@ def _clipping(config: TrainingConfig) -> str:
     return f"{bound} at the start, and {config.clipping_schedule} bounds later"
 
 
-def _noise(done: Sequence[Phase]) -> str:
+def noise_words(done: Sequence[Phase]) -> str:
     """Return the noise multiplier, or the range of those of the steps."""
     values = [phase.noise_multiplier for phase in done]
     low, high = min(values), max(values)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.experiments.catalogue import MODELS
-from dpsgd_explorer.experiments.events import NOT_PRIVATE
-from dpsgd_explorer.experiments.own_table import label_of
+from dpsgd_explorer.experiments.events import NOT_PRIVATE, changes_of
+from dpsgd_explorer.experiments.own_table import is_own, label_of
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.figures.exports.share_card import Card
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line, epsilon_axis
 from dpsgd_explorer.web.figures.run_charts.standing import Standing, standing
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.forms.form import to_query
+from dpsgd_explorer.web.questions.looked_at import LookedAt
+from dpsgd_explorer.web.questions.odds import Limits
 from dpsgd_explorer.web.questions.plan_preview import (
     VIEWS,
     catalogue_with,
@@ -25,10 +27,12 @@ from dpsgd_explorer.web.questions.plan_preview import (
     plan_texts,
     truth_of,
 )
-from dpsgd_explorer.web.questions.privacy import PrivacyTerms
-from dpsgd_explorer.web.questions.rounding import limit, percent, proven, whole
+from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
+from dpsgd_explorer.web.questions.rounding import limit, percent
+from dpsgd_explorer.web.run_views.audit_words import AuditWords
 from dpsgd_explorer.web.run_views.base import (
     PRINTED,
+    Claims,
     Points,
     RunView,
     Section,
@@ -36,6 +40,7 @@ from dpsgd_explorer.web.run_views.base import (
     Summary,
     chart,
 )
+from dpsgd_explorer.web.run_views.statement import sources, statement, steps_done
 
 
 @cache
@@ -96,9 +101,90 @@ READ_WITH = {
     "bound_rate": ("clipping_schedule", ("adaptive",)),
     "learning_rate_end": ("learning_rate_schedule", CHANGING),
 }
-#: Method of an audit that assumes nothing of the scores, as results name it.
-ASSUMES_NOTHING = "one run"
 OWN_TEST = "Computed on rows of one’s own table and outside the guarantee: not private."
+
+
+class TrainingClaims(Claims):
+    """What may be claimed about a training."""
+
+    def statement(self, run: Run, spent: Epsilon | None, phases: Points) -> str:
+        """Return what may be claimed, "" before it has spent anything."""
+        return statement(run, spent, phases)
+
+    def sources(self, run: Run, spent: Epsilon | None) -> list[str]:
+        """Return the keys of what it rests on, DP-SGD first."""
+        return sources(run, spent)
+
+    def has_card(self, run: Run) -> bool:
+        """Return whether it has ended."""
+        return run.has_ended and bool(run.summary)
+
+    def card(
+        self,
+        run: Run,
+        spent: Epsilon,
+        title: str,
+        evaluations: Iterable[dict[str, Any]],
+        phases: Points,
+    ) -> Card:
+        """Return its accuracy and what an attacker can do."""
+        config = TrainingConfig.parse(run.config)
+        is_private = spent.epsilon is not None
+        axis = "epsilon" if is_private else "step"
+        points = [
+            (point[axis], point["test_accuracy"])
+            for point in evaluations
+            if point[axis] is not None
+        ]
+        accuracy = run.summary.get("test_accuracy")
+        budget = config.wall or spent.epsilon
+        return Card(
+            title=title,
+            accuracy="" if accuracy is None else f"{percent(accuracy)} %",
+            epsilon=spent.epsilon_text,
+            spent=spent.epsilon,
+            delta=spent.delta,
+            status=spent.status,
+            points=points,
+            budget=budget if is_private else None,
+            is_own=is_own(config.dataset),
+            axis=epsilon_axis(config),
+            choice="chosen while looking" if changes_of(phases) else "",
+            audit=_audited(run),
+            limits=_limits(run, config, spent, phases),
+        )
+
+    def looked_at(self, run: Run, phases: Points) -> LookedAt:
+        """Return its steps, and whether its own audit refuted them."""
+        found = LookedAt.of(
+            run.config, phases, run.step, run_id=run.id, parent=run.parent
+        )
+        return found.refuted() if run.is_refuted else found
+
+
+def _limits(
+    run: Run,
+    config: TrainingConfig,
+    spent: Epsilon,
+    phases: Sequence[Mapping[str, Any]],
+) -> str:
+    """Return both limits of an attacker; "" where the run's own is not known.
+
+    That is without noise, and where a budget for changes let the steps be chosen by
+    looking: the curve of the steps that were done then holds for no chooser.
+    """
+    if spent.epsilon is None or config.is_filtered:
+        return ""
+    done = steps_done(run, config, phases)
+    return str(Limits.of(done, spent.epsilon, spent.delta))
+
+
+def _audited(run: Run) -> str:
+    """Return what a run's own audit proves, in a line; "" if nothing."""
+    audit = AuditWords.of(run)
+    if audit is None or not audit.lower:
+        return ""
+    return f"its own audit proves ε ≥ {audit.lower}, at {audit.confidence} % confidence"
 
 
 class TrainingView(RunView):
@@ -106,6 +192,7 @@ class TrainingView(RunView):
 
     template = "runs/training.html"
     config: type[TrainingConfig] = TrainingConfig
+    claims: Claims = TrainingClaims()
     diagnostics: ClassVar[tuple[str, ...]] = (
         "loss",
         "clipped_fraction",
@@ -221,56 +308,3 @@ class TrainingView(RunView):
                 ),
             ),
         ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditWords:
-    """The audit of one run, its numbers as printed.
-
-    Attributes:
-        lower: Proven ε, rounded down; "" if nothing is proven.
-        promised: ε of the run, rounded up.
-        counted: ε of the exact accountant for the canaries' steps, rounded up.
-        steps: Steps that the canaries went through.
-        is_whole: Whether these are all steps of the run.
-        unscored: Which steps they did not go through, and why; "" where the run was
-            recorded before canaries went on after a change of plan.
-        canaries: How many there were.
-        confidence: In percent.
-        exceeds: Whether more is proven than was promised.
-        assumption_free: Proven ε by the bound that assumes nothing of the scores.
-    """
-
-    lower: str
-    promised: str
-    counted: str
-    steps: str
-    is_whole: bool
-    unscored: str
-    canaries: str
-    confidence: str
-    exceeds: bool
-    assumption_free: str
-
-    @classmethod
-    def of(cls, run: Run) -> Self | None:
-        """Return the words of a run that has an audit; None without one."""
-        audit: Mapping[str, Any] | None = run.summary.get("audit")
-        if audit is None:
-            return None
-        lower = proven(audit["epsilon_lower"])
-        return cls(
-            lower=lower if float(lower) else "",
-            promised=limit(run.summary["epsilon"]),
-            counted=limit(audit["epsilon_promised"]),
-            steps=whole(audit["steps"]),
-            is_whole=audit["steps"] == run.summary["steps"],
-            unscored=", ".join(
-                f"{whole(part['steps'])} steps {part['reason']}"
-                for part in audit.get("unscored", ())
-            ),
-            canaries=whole(audit["canaries"]),
-            confidence=percent(audit["confidence"], 0),
-            exceeds=audit["epsilon_lower"] > audit["epsilon_promised"],
-            assumption_free=proven(audit["others"].get(ASSUMES_NOTHING, 0.0)),
-        )

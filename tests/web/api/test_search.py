@@ -157,6 +157,7 @@ def test_its_statement_claims_the_price_of_the_choice_and_cites_its_bound(
     [noise] = re.findall(r"in all ([\d.]+) times", text)
     assert float(noise) >= trial.noise_multiplier
     assert "@misc{papernot2022," in page
+    assert text in client.get(f"{RUNS}/{finished}/export.html").text
 
 
 def test_the_statement_of_a_searched_bound_names_no_bound(client, store, log):

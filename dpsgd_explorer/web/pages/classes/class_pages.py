@@ -8,6 +8,7 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 from werkzeug.wrappers import Response
 
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
+from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.classes.membership import check_goes_on
 from dpsgd_explorer.runs.classes.plan import (
     LARGEST,
@@ -121,6 +122,6 @@ def _for_script(entry: Entry) -> dict[str, Any]:
         "counted": run.config.get("filter_epsilon") is not None,
         "planned": run.steps,
         "budget": run.config.get("filter_epsilon") or run.config.get("target_epsilon"),
-        "drawn": run.kind == "training",
+        "drawn": KINDS[run.kind].compared,
         "dataset": data.label if data else str(run.config.get("dataset", "")),
     }

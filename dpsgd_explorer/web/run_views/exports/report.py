@@ -14,15 +14,14 @@ from markupsafe import Markup
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.experiments.events import changes_of
-from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS, parse
+from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.exports.report_chart import NARROW, WIDE, drawn
 from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.run_views.audit_words import AuditWords
 from dpsgd_explorer.web.run_views.base import RunView, Section
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary
 from dpsgd_explorer.web.run_views.registry import VIEWS
-from dpsgd_explorer.web.run_views.statement import statement
-from dpsgd_explorer.web.run_views.training import AuditWords
 
 HEIGHT_PX = 420
 BOTH = '<div class="only-wide">{}</div><div class="only-narrow">{}</div>'
@@ -56,7 +55,7 @@ def report(
             for i, section in enumerate(sections)
         ],
         styles=_styles(),
-        statement=statement(run, spent, phases) if run.kind == DEFAULT_KIND else "",
+        statement=view.claims.statement(run, spent, phases) if view.claims else "",
         title=run.name or view.subject(run.config),
         spends=view.kind.spends,
         is_changed=bool(changes_of(phases)),
@@ -115,6 +114,6 @@ def _settings(run: Run) -> list[tuple[str, str, Any]]:
     """Return label, name and value of what was asked for."""
     return [
         (field.title or name, name, run.config[name])
-        for name, field in KINDS[run.kind].config.model_fields.items()
+        for name, field in VIEWS[run.kind].config.model_fields.items()
         if name != "kind" and run.config.get(name) is not None
     ]
