@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o666) -> None:
-    """Write the content to a temporary file, then rename it to the path.
+    """Writes the content to a temporary file, then renames the file to the path.
 
     Args:
-        path: Where it is to stand.
-        content: All of it.
-        mode: Who may read and write it, less what the umask takes away.
+        path: Path of the file.
+        content: Whole content of the file.
+        mode: Permissions of the file, before the umask is applied.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -13,7 +13,7 @@ from typing import Any
 class ExplorerError(Exception):
     """Base class of all errors below: catching it never hides a bug.
 
-    Any of them can be sent from one process to another.
+    Every error can be pickled, and so sent from one process to another.
 
     Remedy: Catch this class to handle every error that the project raises on purpose.
     """
@@ -23,7 +23,7 @@ class ExplorerError(Exception):
 
 
 def _restored(kind: type[ExplorerError], args: Any, values: Any) -> ExplorerError:
-    """Return the error again, without its own arguments, which it does not keep."""
+    """Returns the error without a call of ``__init__``, whose arguments are lost."""
     error = kind.__new__(kind, *args)
     error.args = args
     vars(error).update(values)
@@ -36,7 +36,7 @@ class ConfigError(ExplorerError, ValueError):
     Remedy: Change the named setting to a value that the message allows.
 
     Attributes:
-        field: Name of the setting; empty if there is none.
+        field: Name of the setting, or "" if the error concerns no single setting.
         fields: Message about each wrong setting, by its name.
     """
 
@@ -69,7 +69,7 @@ class AccountingError(ExplorerError, ValueError):
     Remedy: Change the named argument, or choose another accountant.
 
     Attributes:
-        field: Name of the argument; empty if there is none.
+        field: Name of the argument, or "" if the error concerns no single argument.
     """
 
     def __init__(self, message: str, *, field: str = "") -> None:
@@ -102,7 +102,7 @@ class UnsupportedModuleError(PrivacyError):
 class MixedLossError(UnsupportedModuleError):
     """The loss of a batch is not a mean or a sum of one term per sample.
 
-    Remedy: Compute a loss for each sample, and join them by ``per_sample_mean``.
+    Remedy: Compute a loss for each sample, and average them with ``per_sample_mean``.
     """
 
 
@@ -166,7 +166,7 @@ class ClassNotFoundError(ExplorerError, LookupError):
 class ClassOverError(ExplorerError, RuntimeError):
     """The class was closed, or its time is over.
 
-    Remedy: Request the link of another class from the teacher.
+    Remedy: Ask the teacher for the link of another class.
     """
 
 
@@ -176,7 +176,7 @@ class QuotaError(ExplorerError, RuntimeError):
     Remedy: Follow the message. For example, stop a run, or wait until one has ended.
 
     Attributes:
-        retry_after: Seconds after which another try may succeed.
+        retry_after: Seconds after which another attempt may succeed.
     """
 
     def __init__(self, message: str, retry_after: int) -> None:

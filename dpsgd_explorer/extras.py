@@ -1,4 +1,4 @@
-"""Packages that the library works without, and that an extra installs."""
+"""Optional packages, which an extra installs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SITE = (
 
 
 def require(use: str, *packages: str) -> None:
-    """Check that packages are installed, without importing them.
+    """Checks that packages are installed, without importing them.
 
     Args:
         use: The feature that needs them, as the subject of the error message.

@@ -6,10 +6,13 @@ import secrets
 
 
 def new_id(size: int = 16) -> str:
-    """Return a name of so many random bytes, for addresses, files and tables.
+    """Returns a random name for addresses, files and tables.
 
-    It does not begin with a hyphen: commands would take it for an option, and a
-    spreadsheet for a formula.
+    It does not start with a hyphen: a command would read it as an option, and a
+    spreadsheet as a formula.
+
+    Args:
+        size: Number of random bytes in the name.
     """
     while True:
         name = secrets.token_urlsafe(size)

@@ -1,8 +1,9 @@
-"""The log of every process: lines of text, or one JSON object a line.
+"""The log of every process: lines of text, or one JSON object per line.
 
-A JSON line has ``time`` (UTC), ``level``, ``logger``, ``message``, ``process``, the
-``run_id`` of what concerns one run, and ``error`` with the traceback of an exception.
-Requests are logged as JSON only.  No line has a query, a body, a cookie or an address.
+A JSON line has ``time`` (UTC), ``level``, ``logger``, ``message`` and ``process``.  If
+it concerns one run, it has ``run_id``; for an exception it has ``error`` with the
+traceback.  Requests are logged as JSON only.  No line has a query, a body, a cookie or
+an address.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 TEXT = "%(levelname)s %(name)s: %(message)s"
-#: Logger of requests; silent in a log of text.
+#: Logger of requests; it is silent if the log is text.
 REQUESTS = "dpsgd_explorer.requests"
-#: What a caller may add to a line by ``extra=``, besides the message.
+#: Names that a caller may add to a line by ``extra=``.
 EXTRA = ("run_id", "method", "path", "status", "ms")
 _run: ContextVar[str] = ContextVar("run", default="")
 _NOTICES = "dpsgd_explorer.notices"
@@ -28,7 +29,7 @@ _NOTICES = "dpsgd_explorer.notices"
 
 @dataclass
 class _Process:
-    """This process: the format of its log, the run that it carries out, if any."""
+    """This process: the format of its log, and the id of its run or ""."""
 
     log_format: str = "text"
     run_id: str = ""
@@ -38,7 +39,7 @@ _process = _Process()
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Formats a log record as one JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -57,11 +58,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(log_format: str, stream: TextIO | None = None) -> None:
-    """Set up the root logger of this process, which all others use.
+    """Sets up the root logger of this process, which all other loggers use.
 
     Args:
         log_format: ``text`` or ``json``, see ``operation.LOG_FORMATS``.
-        stream: Where lines go; None: standard error.
+        stream: Stream for the lines; None means standard error.
     """
     _process.log_format = log_format
     handler = logging.StreamHandler(stream or sys.stderr)
@@ -73,7 +74,7 @@ def configure(log_format: str, stream: TextIO | None = None) -> None:
 
 
 def notice(message: str) -> None:
-    """Report what an operator waits for: on standard output, or as a line of JSON."""
+    """Prints a message for the operator, or logs it as a line of JSON."""
     if _process.log_format == "text":
         print(message, flush=True)
     else:
@@ -81,13 +82,13 @@ def notice(message: str) -> None:
 
 
 def name_process(run_id: str) -> None:
-    """Give every line of this process, whatever its thread, the id of its run."""
+    """Adds the id of a run to every line that any thread of this process logs."""
     _process.run_id = run_id
 
 
 @contextmanager
 def of_run(run_id: str) -> Iterator[None]:
-    """Give every line that this thread logs within the context the run's id."""
+    """Adds the id of a run to every line that this thread logs within the context."""
     token = _run.set(run_id)
     try:
         yield

@@ -1,7 +1,7 @@
-"""What this machine offers: cores and memory, within the limits of our control group.
+"""The cores and the memory of this machine, within the limits of the control group.
 
-A container sees the cores and the memory of its host; its own share is in the files of
-its control group (version 2, then version 1).
+A container sees the cores and the memory of its host; its share is in the files of its
+control group (version 2, then version 1).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 
 CONTROL_GROUP = Path("/sys/fs/cgroup")
 SYSTEM_MEMORY = Path("/proc/meminfo")
-#: Limit, use, and the pattern of the number of bytes in files that can be dropped.
+#: Files of the limit and of the use, and the pattern of the number of bytes of cached
+#: files that the kernel can drop.
 GROUP_MEMORY = (
     ("memory.max", "memory.current", r"^inactive_file (\d+)"),
     (
@@ -26,26 +27,27 @@ OOM_COUNTERS = ("memory.events", "memory/memory.oom_control")
 PROCESSOR_QUOTA = "cpu.max"  # microseconds per period, or "max"
 OLD_PROCESSOR_QUOTA = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
 
-#: Threads of one product: of OpenBLAS, which numpy and scipy have, of torch, of MKL.
+#: Variables for the threads of matrix products: OpenBLAS (numpy, scipy), torch, MKL.
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 #: Memory of a training process, in MiB: measured with the images of MNIST.
 PROCESS_MIB = 900
-#: Memory of everything else: supervisor, web server, worker, system.
+#: Memory of everything else, in MiB: supervisor, web server, worker, system.
 REST_MIB = 800
-#: Runs that share a core on a site for many: each gets a third of it, and none waits
-#: for the end of another before its first point.
+#: Runs that share a core on a public site: each gets a third of the core, and shows a
+#: first point before another run has ended.
 RUNS_PER_CORE = 3
 
 
 def runs_at_a_time(threads: int, *, for_many: bool) -> int:
-    """Return how many runs this machine trains at a time; at least 1.
+    """Returns the number of runs that this machine trains at a time, at least 1.
 
-    Each run has a process of its own and, ideally, a warm one that waits for the next.
+    Each run needs memory for two processes: the process that trains, and a warm process
+    for the next run.
 
     Args:
         threads: Threads of one run.
-        for_many: Whether runs share cores, so that many visitors start at once.
+        for_many: If True, runs share cores, so that more visitors can start together.
     """
     per_core = RUNS_PER_CORE if for_many else 1
     by_cores = int(per_core * cores() / threads)
@@ -57,24 +59,24 @@ def runs_at_a_time(threads: int, *, for_many: bool) -> int:
 
 
 def cores() -> float:
-    """Return the number of cores that this process may keep busy."""
+    """Returns the number of cores that this process may keep busy."""
     affinity = getattr(os, "sched_getaffinity", None)
     number = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
     return min(number, _quota() or number)
 
 
 def memory_mib() -> float | None:
-    """Return the memory in MiB that we may use in all; None if it is unknown."""
+    """Returns the memory in MiB that all processes may use; None if it is unknown."""
     total = _number(SYSTEM_MEMORY, r"^MemTotal: *(\d+) kB")
     limits = [_number(CONTROL_GROUP / name, r"^(\d+)$") for name, _, _ in GROUP_MEMORY]
-    known = [limit for limit in limits if limit is not None]
+    sizes = [limit for limit in limits if limit is not None]
     if total is not None:
-        known.append(total * 1024)
-    return min(known) / 2**20 if known else None
+        sizes.append(total * 1024)
+    return min(sizes) / 2**20 if sizes else None
 
 
 def oom_kills() -> int:
-    """Return how often the kernel killed a process of our control group for memory."""
+    """Returns the number of out-of-memory kills in this process's control group."""
     counts = (
         _number(CONTROL_GROUP / name, r"^oom_kill (\d+)") for name in OOM_COUNTERS
     )
@@ -82,7 +84,7 @@ def oom_kills() -> int:
 
 
 def free_memory_mib() -> float:
-    """Return the free memory in MiB, of the machine or of our control group."""
+    """Returns the free memory in MiB of the machine or of the control group."""
     in_machine = _number(SYSTEM_MEMORY, r"^MemAvailable: *(\d+) kB")
     free = [math.inf if in_machine is None else in_machine * 1024]
     for limit_file, use_file, droppable in GROUP_MEMORY:
@@ -95,7 +97,7 @@ def free_memory_mib() -> float:
 
 
 def _quota() -> float | None:
-    """Return the number of cores that the control group may use; None: no limit."""
+    """Returns the number of cores that the control group may use; None if unlimited."""
     text = _text(CONTROL_GROUP / PROCESSOR_QUOTA)
     if text is None:
         parts = [_text(CONTROL_GROUP / name) for name in OLD_PROCESSOR_QUOTA]

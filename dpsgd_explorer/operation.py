@@ -1,7 +1,8 @@
-"""Settings of those who operate a site: its log, its tokens.
+"""Settings for the operator of a site: log, proxies, tokens.
 
-A secret is given by its variable, or by a file that the variable of the same name with
-``_FILE`` leads to: ``DPSGD_ADMIN_TOKEN_FILE=/run/secrets/admin_token``.
+A secret is the value of a variable, or the content of a file.  The path of the file is
+in the variable with ``_FILE`` added to the name:
+``DPSGD_ADMIN_TOKEN_FILE=/run/secrets/admin_token``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dpsgd_explorer.validation import one_of
 
 HEADER = re.compile("[A-Za-z0-9-]+")
 LOG_FORMATS = ("text", "json")
-#: Variables that may be given by a file.
+#: Variables whose values may be in files.
 SECRETS = (
     "DPSGD_DATABASE_URL",
     "DPSGD_QUEUE_URL",
@@ -26,24 +27,25 @@ SECRETS = (
     "DPSGD_METRICS_TOKEN",
     "DPSGD_SECRET_KEY",
 )
-#: Secrets of the web server alone; workers and nginx need none of them.
+#: Secrets that only the web server needs; workers and nginx do not get them.
 WEB_SECRETS = ("DPSGD_ADMIN_TOKEN", "DPSGD_METRICS_TOKEN", "DPSGD_SECRET_KEY")
-#: A token that is drawn at random has 6 bits a character: 16 are 96 bits.
-LEAST_TOKEN = 16
+#: Smallest number of characters of a token: random ones have 6 bits each, in all 96.
+MIN_TOKEN_CHARACTERS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """How a site is watched and steered.
+    """Settings for monitoring and administration of a site.
 
     Attributes:
         log_format: One of LOG_FORMATS.
-        trusted_proxies: Networks of the proxies that say who asks; () if none is named.
-        user_header: In which these name the user who is logged in; "": they do not.
-        admin_token: Makes who has it the operator; "": there is no operator's page.
-        metrics_token: Opens ``/metrics`` from other machines; "" if nothing does.
-        secret_key: Signs cookies, where several web servers have to know each other's;
-            "": a key is made in the instance folder.
+        trusted_proxies: Networks of the proxies whose forwarded headers are used.
+        user_header: Header in which these proxies name the logged-in user; "" if they
+            name no user.
+        admin_token: Token of the operator; "" disables the operator's page.
+        metrics_token: Token for ``/metrics`` from other machines; "" allows none.
+        secret_key: Key that signs cookies, common to all web servers; "" means a key
+            that is created in the instance folder.
     """
 
     log_format: str = "text"
@@ -55,7 +57,11 @@ class Operation:
 
     @classmethod
     def from_values(cls, values: Mapping[str, str]) -> Self:
-        """Read the variables; ConfigError names the one that is wrong."""
+        """Reads the variables.
+
+        Raises:
+            ConfigError: names the first wrong variable.
+        """
         proxies = _networks(values.get("DPSGD_TRUSTED_PROXIES", ""))
         return cls(
             trusted_proxies=proxies,
@@ -71,7 +77,7 @@ class Operation:
         )
 
     def to_environment(self) -> dict[str, str]:
-        """Return the variables that give these settings to a process of ours."""
+        """Returns the variables with which another process gets these settings."""
         return {
             f"DPSGD_{field.name.upper()}": _text(getattr(self, field.name))
             for field in fields(self)
@@ -79,7 +85,7 @@ class Operation:
 
 
 def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables, with those that are given by files read from there.
+    """Returns the variables, with the values of secrets that are in files.
 
     Raises:
         ConfigError: a file cannot be read.
@@ -128,7 +134,7 @@ def _networks(text: str) -> tuple[str, ...]:
 
 
 def _user_header(name: str, proxies: tuple[str, ...]) -> str:
-    """Check the name of a header; whoever can send it is whom it names."""
+    """Checks the name of the header: a client that can send it can pose as any user."""
     if name and not HEADER.fullmatch(name):
         raise ConfigError(
             "DPSGD_USER_HEADER",
@@ -146,11 +152,11 @@ def _user_header(name: str, proxies: tuple[str, ...]) -> str:
 
 def _token(values: Mapping[str, str], name: str) -> str:
     token = values.get(name, "")
-    if token and (len(token) < LEAST_TOKEN or not token.isascii()):
+    if token and (len(token) < MIN_TOKEN_CHARACTERS or not token.isascii()):
         raise ConfigError(
             name,
-            f"{name} must be at least {LEAST_TOKEN} random ASCII characters, got "
-            f'{len(token)}. Create one with: python -c "import secrets; '
+            f"{name} must be at least {MIN_TOKEN_CHARACTERS} random ASCII characters, "
+            f'got {len(token)}. Create one with: python -c "import secrets; '
             'print(secrets.token_urlsafe(32))"',
         )
     return token

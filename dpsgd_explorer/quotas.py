@@ -1,6 +1,6 @@
-"""Limits of a site: per visitor, per network, and in all.
+"""Limits of a site: per visitor, per network, and for the whole site.
 
-Each value can be set by ``DPSGD_QUOTA_`` and its name, see ``Quotas``.
+The variable of a limit is ``DPSGD_QUOTA_`` and the name in ``Quotas``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def _quota(meaning: str, domain: str = "count", default: Any = None) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Quotas:
-    """The limits of a site; None is no limit.
+    """The limits of a site; None means no limit.
 
-    A network is all addresses that share the first 24 bits (IPv4) or 48 bits (IPv6).
-    A visitor who deletes the cookie is a new one, of the same network.
+    A network is all addresses with the same first 24 bits (IPv4) or 48 bits (IPv6).  A
+    visitor who deletes the cookie counts as a new visitor of the network.
     """
 
     running: int | None = _quota("runs of a visitor that are trained at a time")
@@ -70,13 +70,13 @@ class Quotas:
     )
 
     def changed(self, texts: Mapping[str, str]) -> Quotas:
-        """Return these with others in place of those that are named.
+        """Returns the quotas with some of them changed.
 
         Args:
-            texts: By the name of the environment variable.
+            texts: {environment variable: new value as text}.
 
         Raises:
-            ConfigError: names the variable that is wrong.
+            ConfigError: names the first wrong variable.
         """
         known = {variable(quota.name): quota for quota in fields(self)}
         values: dict[str, Any] = {}
@@ -89,7 +89,7 @@ class Quotas:
 
 
 def variable(name: str) -> str:
-    """Return the environment variable of a quota."""
+    """Returns the environment variable of a quota."""
     return VARIABLE + name.upper()
 
 

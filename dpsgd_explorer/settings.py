@@ -1,39 +1,39 @@
-"""The one place that reads environment variables.
+"""The settings of an installation, read from environment variables.
 
 | variable | default | meaning |
 |---|---|---|
 | ``DPSGD_INSTANCE_DIR`` | ``instance`` | database, queue, caches, cookie key |
 | ``DPSGD_DATABASE_URL`` | SQLite in the instance folder | runs; or PostgreSQL |
-| ``DPSGD_QUEUE_URL`` | beside the runs | doorbell: SQLite, PostgreSQL or Redis |
+| ``DPSGD_QUEUE_URL`` | with the runs | notifies workers: SQLite, PostgreSQL or Redis |
 | ``DPSGD_PROFILE`` | ``local``: see below | or ``public``: quotas |
 | ``DPSGD_WORKERS`` | ``auto``: see below | runs that train at the same time |
 | ``DPSGD_THREADS`` | 1 | threads of one training process |
-| ``DPSGD_KERNELS`` | ``exact`` | faster pieces; ``fast``: other last bits; ``off`` |
+| ``DPSGD_KERNELS`` | ``exact`` | CPU speed-ups; ``fast``: other last bits; or ``off`` |
 | ``DPSGD_WEB_THREADS`` | 96 | threads of the web server |
 | ``DPSGD_RUN_SECONDS`` | 1800 | limit of one run that has a core to itself |
 | ``DPSGD_RUN_MEMORY_MIB`` | 4096 | memory limit of one run; at least 600 |
-| ``DPSGD_RUN_COST`` | 2e13 | multiply-adds that one run may ask for |
+| ``DPSGD_RUN_COST`` | 2e13 | maximum multiply-adds of one run |
 | ``DPSGD_HOSTS`` | none | names of this site besides ``localhost``, by commas |
 | ``DPSGD_PUBLIC_URL`` | none | address of this site, for previews of links to it |
 | ``DPSGD_FRONT`` | ``none`` | ``nginx``: one is started, for slow clients |
 | ``DPSGD_ALLOW_DIRECT`` | 0 | 1: clients in a network need no nginx; see ``HOST`` |
-| ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy says in X-Forwarded-* who asks, and how |
+| ``DPSGD_BEHIND_PROXY`` | 0 | 1: a proxy sets X-Forwarded-* headers |
 | ``DPSGD_TRUSTED_PROXIES`` | none | proxies whose forwarded headers are used |
-| ``DPSGD_USER_HEADER`` | none | header in which these proxies name the user |
-| ``DPSGD_OWN_DATA`` | 1, public: 0 | visitors may bring tables of their own |
+| ``DPSGD_USER_HEADER`` | none | header with the user's name from these proxies |
+| ``DPSGD_OWN_DATA`` | 1, public: 0 | 1: visitors may upload tables |
 | ``DPSGD_DATA_DIR`` | ``data`` in the instance folder | data files not in the package |
 | ``DPSGD_OFFLINE`` | 0 | 1: no data file is downloaded |
 | ``DPSGD_RETENTION_DAYS`` | ``none``, public: 30 | older runs are deleted |
 | ``DPSGD_KEEP_DAYS`` | | former name of ``DPSGD_RETENTION_DAYS`` |
-| ``DPSGD_LOG_FORMAT`` | ``text`` | or ``json``: one object a line, requests too |
+| ``DPSGD_LOG_FORMAT`` | ``text`` | or ``json``: one object per line, with requests |
 | ``DPSGD_ADMIN_TOKEN`` | none | opens the operator's page, ``/admin/`` |
 | ``DPSGD_METRICS_TOKEN`` | none | opens ``/metrics`` to other machines |
-| ``DPSGD_SECRET_KEY`` | a file of its own | signs cookies, of all web servers alike |
+| ``DPSGD_SECRET_KEY`` | a file | key for the cookies of all web servers |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | address of the site; see below |
 
-A name with ``_FILE`` at its end leads to a file that holds the value: of the two
-addresses and of tokens.  ``quotas.Quotas`` has the variables of quotas.
-``DPSGD_WORKERS=auto`` is one run per core, in the public profile three, as far as
+The two addresses and the secrets may be in files: the path is in the variable with
+``_FILE`` added to the name.  ``quotas.Quotas`` has the variables of quotas.
+``DPSGD_WORKERS=auto`` means one run per core, three in the public profile, as far as
 memory allows: see ``machine``.  With ``DPSGD_FRONT=nginx`` and names in ``DPSGD_HOSTS``
 the profile is ``public`` by default.  Other addresses than loopback in ``HOST`` need
 ``DPSGD_FRONT=nginx``, ``DPSGD_BEHIND_PROXY=1`` or ``DPSGD_ALLOW_DIRECT=1``.
@@ -56,24 +56,24 @@ from dpsgd_explorer.operation import Operation, with_secrets
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, VARIABLE, Quotas
 from dpsgd_explorer.validation import one_of
 
-#: Which of training.cpu.kernels a run computes with.
+#: Choices of the kernels of a run, see ``training.cpu.kernels``.
 KERNELS = ("exact", "fast", "off")
 #: Programs that accept connections in front of the web server.
 FRONTS = ("none", "nginx")
-#: Value of DPSGD_WORKERS: as many as the machine has room for.
+#: Value of DPSGD_WORKERS that sizes the number of runs to the machine.
 AUTO = "auto"
-#: Less is refused: torch alone takes some 420 MiB, and processes that load it without
-#: memory end in ways that name no reason.
-LEAST_RUN_MEMORY_MIB = 600
-#: How long a profile keeps runs that have ended.
+#: Smallest memory limit of a run: torch alone takes some 420 MiB, and a process that
+#: loads it with less memory ends without an error message.
+MIN_RUN_MEMORY_MIB = 600
+#: Days after which each profile deletes runs that have ended.
 KEEP_DAYS = {"local": NO_LIMIT, "public": "30"}
 
-#: Whether a profile takes tables of its visitors.
+#: Default of DPSGD_OWN_DATA for each profile.
 OWN_DATA = {"local": "1", "public": "0"}
 
 NO_OPERATION = Operation()
 LAST_PORT = 65_535
-#: How addresses of SQLite files begin.
+#: Beginning of the addresses of SQLite files.
 FILE = "sqlite://"
 #: Names under which this machine reaches itself.
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "[::1]", "localhost"})
@@ -83,11 +83,11 @@ HOST_NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 
 @dataclass(frozen=True, kw_only=True)
 class DataSources:
-    """Where data files may be that are not in the package.
+    """Sources of data files that are not in the package.
 
     Attributes:
-        data_dir: Folder that is chosen for them; None if none is.
-        is_offline: Nothing is downloaded.
+        data_dir: Folder chosen by the user; None if no folder is chosen.
+        is_offline: If True, nothing is downloaded.
     """
 
     data_dir: Path | None = None
@@ -95,7 +95,11 @@ class DataSources:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read the variables; ConfigError names the one that is wrong."""
+        """Reads the variables.
+
+        Raises:
+            ConfigError: names the first wrong variable.
+        """
         values = os.environ if environment is None else environment
         chosen = values.get("DPSGD_DATA_DIR")
         if chosen and Path(chosen).exists() and not Path(chosen).is_dir():
@@ -110,12 +114,12 @@ class DataSources:
 
 
 def choose_data_dir(folder: str) -> None:
-    """Set DPSGD_DATA_DIR for this process and for the processes that it starts."""
+    """Sets DPSGD_DATA_DIR for this process and for the processes that it starts."""
     os.environ["DPSGD_DATA_DIR"] = folder
 
 
 def user_cache() -> Path:
-    """Return the folder for files of this user that can be made or fetched again."""
+    """Returns the user's cache folder, for files that can be created again."""
     chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
     root = chosen if chosen.is_absolute() else Path("~/.cache").expanduser()
     return root / "dpsgd-explorer"
@@ -123,7 +127,7 @@ def user_cache() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of this installation; see the table above."""
+    """The settings of an installation; see the module's table."""
 
     instance_dir: Path
     database_url: str
@@ -157,10 +161,10 @@ class Settings:
 
     @property
     def trusted_hosts(self) -> frozenset[str]:
-        """The names, without port, by which a request may address this site.
+        """The host names, without port, that a request to this site may have.
 
-        Another one is another site's: its pages would pass for ours once their name
-        leads to this machine (DNS rebinding).
+        A request with another name is rejected: it may come from a page of another
+        site whose name was made to point to this machine (DNS rebinding).
         """
         host = f"[{self.host}]" if ":" in self.host else self.host
         return LOOPBACK_HOSTS | {host.lower(), *self.hosts}
@@ -178,7 +182,7 @@ class Settings:
 
     @property
     def quotas(self) -> Quotas:
-        """The limits of the profile, but for those that are set one by one."""
+        """The limits of the profile, with the limits that variables set."""
         return QUOTAS[self.profile].changed(dict(self.own_quotas))
 
     @classmethod
@@ -188,10 +192,10 @@ class Settings:
         *,
         creates_folder: bool = True,
     ) -> Self:
-        """Read the variables.
+        """Reads the variables.
 
         Args:
-            environment: Variables; None reads those of this process.
+            environment: Variables; None means the variables of this process.
             creates_folder: If True, create the instance folder where it is missing.
 
         Raises:
@@ -209,7 +213,7 @@ class Settings:
         own_quotas = {
             name: values[name] for name in values if name.startswith(VARIABLE)
         }
-        QUOTAS[profile].changed(own_quotas)  # reports what is wrong with them now
+        QUOTAS[profile].changed(own_quotas)  # raises if a quota is wrong
         threads = _number(values, "DPSGD_THREADS", cls.threads)
         sources = DataSources.from_environment(values)
         database_url, queue_url = _addresses(values, folder)
@@ -228,7 +232,7 @@ class Settings:
                 values,
                 "DPSGD_RUN_MEMORY_MIB",
                 cls.run_memory_mib,
-                least=LEAST_RUN_MEMORY_MIB,
+                least=MIN_RUN_MEMORY_MIB,
             ),
             run_cost=float(_number(values, "DPSGD_RUN_COST", int(cls.run_cost))),
             hosts=hosts,
@@ -252,7 +256,7 @@ class Settings:
         return settings
 
     def to_environment(self) -> dict[str, str]:
-        """Return the variables that give these settings to a process of ours."""
+        """Returns the variables with which another process gets these settings."""
         return {
             "DPSGD_INSTANCE_DIR": str(self.instance_dir),
             "DPSGD_DATABASE_URL": self.database_url,
@@ -299,20 +303,20 @@ def _one_of(
 
 
 def _workers(values: Mapping[str, str], profile: str, threads: int) -> int:
-    """Read how many runs train at a time; "auto" is sized to the machine."""
+    """Reads the number of runs that train at a time; "auto" fits it to the machine."""
     if values.get("DPSGD_WORKERS", AUTO) == AUTO:
         return machine.runs_at_a_time(threads, for_many=profile == "public")
     return _number(values, "DPSGD_WORKERS", 1)
 
 
 def _count(values: Mapping[str, str], name: str, default: str) -> int | None:
-    """Read a number that may be none."""
+    """Reads a number, or None for "none"."""
     text = values.get(name, default)
     return None if text == NO_LIMIT else _number({name: text}, name, 1)
 
 
 def _retention(values: Mapping[str, str], default: str) -> int | None:
-    """Read for how many days runs are kept; the present name of the variable counts."""
+    """Reads the retention in days; the former name counts if the new one is not set."""
     former = values.get("DPSGD_KEEP_DAYS", default)
     return _count(values, "DPSGD_RETENTION_DAYS", former)
 
@@ -353,11 +357,11 @@ def _host_names(text: str) -> tuple[str, ...]:
 
 
 def public_url(name: str, text: str) -> str:
-    """Read the address of the site, without a slash at its end; "" if none is given.
+    """Reads the address of the site, without a slash at its end; "" if it is not set.
 
     Args:
         name: Variable or option, for the error message.
-        text: Its value.
+        text: Value of the variable or option.
 
     Raises:
         ConfigError: the value is no such address.
@@ -373,7 +377,7 @@ def public_url(name: str, text: str) -> str:
 
 
 def _addresses(values: Mapping[str, str], folder: Path) -> tuple[str, str]:
-    """Read where runs and queue are: both on this machine, or both on servers."""
+    """Reads where runs and queue are: both on this machine, or both on servers."""
     database = values.get("DPSGD_DATABASE_URL") or f"{FILE}/{folder}/runs.sqlite3"
     is_file = database.startswith(FILE)
     beside = f"{FILE}/{folder}/queue.sqlite3" if is_file else database
@@ -397,10 +401,10 @@ def _addresses(values: Mapping[str, str], folder: Path) -> tuple[str, str]:
 
 
 def _check_exposure(settings: Settings) -> None:
-    """Rejects a web server that slow clients of a network can stop, or without a name.
+    """Rejects a web server that is exposed to slow clients, or has no host name.
 
-    A connection that sends its request slowly, or reads its answer slowly, holds a
-    thread of the web server; nginx waits for it instead.
+    A client that sends its request slowly, or reads the response slowly, occupies a
+    thread of the web server.  With nginx in front, it occupies nginx instead.
     """
     if settings.is_direct and not settings.allows_direct:
         raise ConfigError(

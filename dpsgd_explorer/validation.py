@@ -1,4 +1,4 @@
-"""Rules that several layers check alike, each with one wording."""
+"""Checks of arguments and settings that several layers share, with one wording each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpsgd_explorer.errors import ConfigError, ExplorerError
 
 MakeError = Callable[[str, str], ExplorerError]
 
-#: Most characters of a value in a message.
+#: Largest number of characters of a value in a message.
 MAX_SHOWN_CHARACTERS = 200
 
 
@@ -24,16 +24,17 @@ def one_of(
     choices: Collection[str],
     error: MakeError = ConfigError,
 ) -> str:
-    """Return the value if it is one of the choices.
+    """Returns the value if it is one of the choices.
 
     Args:
         name: Subject of the message: an argument, setting or variable.
-        value: What came.
-        choices: What is allowed, in the order in which the message lists it.
-        error: Makes the exception from the name and the message.
+        value: Value to check.
+        choices: Allowed values, in the order of the message.
+        error: Function from the name and the message to the exception.
 
     Raises:
-        ConfigError: or what ``error`` returns: the value is not among the choices.
+        ConfigError: the value is not among the choices.  ``error`` may return another
+            exception.
     """
     if isinstance(value, str) and value in choices:
         return value
@@ -45,7 +46,7 @@ def one_of(
 
 
 def suggestion(value: object, choices: Collection[str]) -> str:
-    """Return a question that names the nearest choice, "" if none is near.
+    """Returns a question that names the nearest choice, "" if no choice is near.
 
     Args:
         value: A value that is not among the choices.
@@ -59,9 +60,10 @@ def suggestion(value: object, choices: Collection[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it, cut after MAX_SHOWN_CHARACTERS.
+    """Returns a value as text for a message, cut after MAX_SHOWN_CHARACTERS.
 
-    Python writes no integer of more than 4,300 digits and raises ValueError instead.
+    For an integer of more than 4,300 digits ``repr`` raises ValueError; then the text
+    states the type and this limit.
     """
     try:
         text = repr(value)
@@ -73,21 +75,20 @@ def shown(value: object) -> str:
 
 
 def plain_number(value: Any) -> int | float | None:
-    """Return a real scalar as a Python int or float with the same value.
+    """Returns a real scalar as a Python int or float with the same value.
 
-    Scalars of numpy compute in few bits, and those of integers wrap around; so every
+    Numpy scalars have limited precision, and numpy integers wrap around, so every
     number is converted before it is stored or used.
 
     Args:
-        value: A number of Python, a scalar or 0-d array of numpy, or a 0-d tensor.
+        value: A Python number, a numpy scalar or 0-d array, or a 0-d tensor.
 
     Returns:
-        An int if the type is that of integers, or a fraction without a denominator;
-        else a float, which may be infinite or NaN.  None if the value is no real
-        number: a boolean, a complex number, a string, a duration, a masked value, an
-        array.
+        An int for an integer type, or for a fraction with denominator 1; else a float,
+        which may be infinite or NaN.  None if the value is no real number: a boolean, a
+        complex number, a string, a duration, a masked value or an array.
     """
-    if type(value) in (float, int):  # as most are, a hundred times in a calibration
+    if type(value) in (float, int):  # fast path: a calibration calls this 100 times
         return cast("int | float", value)
     value = _unwrapped(value)
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):
@@ -100,7 +101,7 @@ def plain_number(value: Any) -> int | float | None:
 
 
 def _as_float(value: Any) -> float:
-    """Return the nearest float to a real number, infinite beyond the largest."""
+    """Returns the nearest float to a real number, infinite beyond the largest float."""
     try:
         return float(value)
     except OverflowError:
@@ -110,10 +111,10 @@ def _as_float(value: Any) -> float:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Return the Python number in a scalar of numpy or a tensor, anything else as is.
+    """Returns the Python number in a numpy scalar or a tensor, other values unchanged.
 
-    Durations of numpy are None: they would count as integers.  So are masked values,
-    which hold a number that their owner declared missing.
+    Numpy durations give None, because they would count as integers.  Masked values give
+    None, because their number was declared missing.
     """
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind and kind in "mM":
@@ -129,20 +130,21 @@ def _unwrapped(value: Any) -> Any:
 
 
 def finite(name: str, value: object, error: MakeError = ConfigError) -> float:
-    """Return a real number that is neither NaN nor infinite, as a plain float.
+    """Returns a real number that is neither NaN nor infinite, as a plain float.
 
     Args:
         name: Subject of the message.
-        value: What came.
-        error: Makes the exception from the name and the message.
+        value: Value to check.
+        error: Function from the name and the message to the exception.
 
     Raises:
-        ConfigError: or what ``error`` returns: the value is no such number.
+        ConfigError: the value is no such number.  ``error`` may return another
+            exception.
     """
     number = plain_number(value)
     if number is None:
-        came = f"{shown(value)}.{advice(value)}"
-        raise error(name, f"{name} must be a number, got {came}")
+        text = f"{shown(value)}.{advice(value)}"
+        raise error(name, f"{name} must be a number, got {text}")
     real = _as_float(number)
     if not math.isfinite(real):
         raise error(name, f"{name} must be a finite number, got {shown(value)}.")
@@ -150,15 +152,16 @@ def finite(name: str, value: object, error: MakeError = ConfigError) -> float:
 
 
 def positive(name: str, value: object, error: MakeError = ConfigError) -> int | float:
-    """Return a finite number above 0, as a plain int or float.
+    """Returns a finite number above 0, as a plain int or float.
 
     Args:
         name: Subject of the message.
-        value: What came.
-        error: Makes the exception from the name and the message.
+        value: Value to check.
+        error: Function from the name and the message to the exception.
 
     Raises:
-        ConfigError: or what ``error`` returns: the value is no such number.
+        ConfigError: the value is no such number.  ``error`` may return another
+            exception.
     """
     number = plain_number(value)
     if number is None or not 0 < _as_float(number) < math.inf:
@@ -177,18 +180,18 @@ def whole(
     most: int,
     error: MakeError = ConfigError,
 ) -> int:
-    """Return a whole number in a range, as a plain int.
+    """Returns a whole number in a range, as a plain int.
 
     Args:
         name: Subject of the message.
-        value: What came; 100.0 is 100.
-        least: Smallest number that is allowed.
-        most: Largest number that is allowed.
-        error: Makes the exception from the name and the message.
+        value: Value to check; 100.0 is 100.
+        least: Smallest allowed number.
+        most: Largest allowed number.
+        error: Function from the name and the message to the exception.
 
     Raises:
-        ConfigError: or what ``error`` returns: the value is no whole number, or
-            outside the range.
+        ConfigError: the value is no whole number, or is outside the range.  ``error``
+            may return another exception.
     """
     number = whole_number(value)
     if number is None:
@@ -201,10 +204,10 @@ def whole(
 
 
 def whole_number(value: object) -> int | None:
-    """Return a whole number as a plain int, 100 for 100.0; None for anything else.
+    """Returns a whole number as a plain int, 100 for 100.0; None for other values.
 
-    A fraction near a whole number has the float of that number, so the two are compared
-    exactly.
+    A fraction near a whole number has the float of that number, so the float is
+    compared exactly with the value.
     """
     number = plain_number(value)
     if isinstance(number, float) and number.is_integer():
@@ -213,6 +216,6 @@ def whole_number(value: object) -> int | None:
 
 
 def advice(value: object) -> str:
-    """Return the remedy for an array or a list in place of a number, else ""."""
+    """Returns a remedy if the value is an array or a list in place of a number."""
     is_row = getattr(value, "shape", ()) != () or isinstance(value, list | tuple)
     return " Pass one number per call." if is_row else ""

@@ -30,7 +30,7 @@ MIN_SPREAD = 1e-6
 #: Smallest number of shadow models with a record, and of shadow models without it.
 MIN_SHADOWS = 2
 LOG_ROOT_TWO_PI = np.log(np.sqrt(2 * np.pi))
-#: Default factor by which a record must exceed a record of the population.
+#: Default of the factor gamma in ``relative_likelihood_scores``.
 DEFAULT_GAMMA = 1.0
 
 

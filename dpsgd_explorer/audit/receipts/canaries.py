@@ -24,7 +24,7 @@ def check_audit(
     """Recomputes all bounds, and compares the canaries' steps with the run's steps.
 
     Args:
-        findings: Result of the check, to which the figures are added.
+        findings: Result of the check; figures are added to it.
         stated: The audit in the receipt.
         receipt: The whole receipt of the engine.
     """

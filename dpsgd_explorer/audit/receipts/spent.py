@@ -29,7 +29,7 @@ def check_epsilon(findings: Findings, receipt: Mapping[str, Any], steps: Steps) 
     """Computes ε from the steps, or the filter's order and sum.
 
     Args:
-        findings: Result of the check, to which the figures are added.
+        findings: Result of the check; figures are added to it.
         receipt: The whole receipt of an engine.
         steps: The steps of the last plan.
     """
@@ -88,7 +88,7 @@ def check_selection(
     """Computes the price of a search from the steps of its best trial.
 
     Args:
-        findings: Result of the check, to which the figures are added.
+        findings: Result of the check; figures are added to it.
         selection: The selection in the receipt.
         trial: Steps of a trial; None if no trial won.
     """

@@ -288,7 +288,7 @@ def check_batch_sizes(
     """Compares the sizes of batches with each other and with Poisson sampling.
 
     Args:
-        findings: Result of the check, to which the figures are added.
+        findings: Result of the check; figures are added to it.
         sizes: Sizes in the receipt.
         told: Settings that the accountant received.
         drawn: Number of batches that were drawn.
