@@ -97,7 +97,7 @@ def fixed_size_interval(
     opposite = Phase(run.sample_rate, run.noise_multiplier / 2, run.steps)
     [attained] = ExactAccountant().bounds([opposite], [run.steps], target)
     if run.steps <= 1 or run.sample_rate == 1 or run.noise_multiplier == 0:
-        return attained  # these data reach the upper bound of a single step too
+        return attained  # in these cases the data also reach the upper bound
     terms = (run.sample_rate, run.noise_multiplier, run.steps, target)
     upper = min(fixed_size_rdp_epsilon(*terms), _composed_epsilon(run, target))
     return interval(min(attained.lower or 0.0, upper), upper)

@@ -3,7 +3,7 @@
 | run | ε after each step |
 |---|---|
 | with one fixed plan | ε of the plan |
-| with a budget for changes | share of the budget used, at the filter's order |
+| with a budget for changes | part of the budget's ε in use, at the filter's order |
 """
 
 from __future__ import annotations
@@ -110,5 +110,5 @@ class Spending:
 
 @lru_cache(maxsize=MAX_CACHED_PLANS)
 def _spent(plan: Plan, steps: tuple[int, ...]) -> list[float]:
-    """Returns ε of a plan after each number of steps; runs of a process share it."""
+    """Returns ε of a plan after each number of steps, cached for runs of a process."""
     return plan.epsilons(list(steps))

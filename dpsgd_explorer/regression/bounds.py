@@ -38,8 +38,8 @@ MAX_ROUND_OFF = 1e-12
 class Bounds:
     """Public bounds of every record, and the sensitivities that follow from them.
 
-    Source: Wang (2018), arXiv:1803.02596, on add_or_remove_one; see the head of the
-    file on replace_one.
+    Source: Wang (2018), arXiv:1803.02596, on add_or_remove_one; for replace_one, see
+    the module's source.
 
     Attributes:
         x_bound: Largest L2 norm of a row, B, in the units of the rows; above 0.

@@ -39,10 +39,11 @@ def gaussian_dp_epsilon(
 
 
 def gaussian_pair_epsilon(scores: Scores, delta: float, error: float) -> float:
-    """Returns ε of the pair of Gaussians that fits the scores, less a standard error.
+    """Returns ε of the Gaussians that fit the scores, at the lower end of μ's interval.
 
     An approximation: the scores must be normal with equal variances.  μ is the
-    difference of the means over the pooled standard deviation; its standard error is
+    difference of the means over the pooled standard deviation, less the quantile of
+    ``error`` in units of its standard error,
 
         sqrt(1 / M1 + 1 / M0 + μ² / (2 (M1 + M0 - 2))).
 

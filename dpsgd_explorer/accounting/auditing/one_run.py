@@ -36,12 +36,12 @@ class Guesses(NamedTuple):
 
     Attributes:
         canaries: Number m of canaries.
-        made: Number r of guesses.
+        total: Number r of guesses.
         right: Number v of right guesses.
     """
 
     canaries: int
-    made: int
+    total: int
     right: int
 
 
@@ -81,25 +81,27 @@ def one_run_epsilon(
     return max(refuted_epsilon(guesses(scores, n), delta, share) for n in counts)
 
 
-def refuted_epsilon(made: Guesses, delta: float, error: float) -> float:
+def refuted_epsilon(counted: Guesses, delta: float, error: float) -> float:
     """Returns the largest ε that the right guesses refute; 0 if they refute no ε."""
     return _largest_refuted(
-        lambda epsilon: _refutes(made, epsilon, delta, error), MAX_EPSILON
+        lambda epsilon: _refutes(counted, epsilon, delta, error), MAX_EPSILON
     )
 
 
-def _refutes(made: Guesses, epsilon: float, delta: float, error: float) -> bool:
+def _refutes(counted: Guesses, epsilon: float, delta: float, error: float) -> bool:
     """Returns True if the number of right guesses is too improbable under (ε, δ).
 
     The probability is smallest at δ = 0: if it exceeds the error there, that decides.
     """
     rate = scipy.special.expit(epsilon)
-    beta = float(probability_at_least(made.right, made.made, rate))
-    if made.right == 0 or beta > error:
+    beta = float(probability_at_least(counted.right, counted.total, rate))
+    if counted.right == 0 or beta > error:
         return False
-    gaps = np.arange(1, made.right + 1)
-    more = (probability_at_least(made.right - gaps, made.made, rate) - beta) / gaps
-    return beta + 2 * made.canaries * delta * float(more.max()) <= error
+    gaps = np.arange(1, counted.right + 1)
+    more = (
+        probability_at_least(counted.right - gaps, counted.total, rate) - beta
+    ) / gaps
+    return beta + 2 * counted.canaries * delta * float(more.max()) <= error
 
 
 def f_dp_one_run_epsilon(
@@ -120,26 +122,26 @@ def f_dp_one_run_epsilon(
     return epsilon_of_mu(delta, mu) if mu > 0 else 0.0
 
 
-def refuted_mu(made: Guesses, error: float) -> float:
+def refuted_mu(counted: Guesses, error: float) -> float:
     """Returns the largest μ that the right guesses refute; 0 if they refute no μ."""
-    return _largest_refuted(lambda mu: _refutes_mu(made, mu, error), MAX_MU)
+    return _largest_refuted(lambda mu: _refutes_mu(counted, mu, error), MAX_MU)
 
 
-def _refutes_mu(made: Guesses, mu: float, error: float) -> bool:
+def _refutes_mu(counted: Guesses, mu: float, error: float) -> bool:
     """Returns True if too many guesses are right for the trade-off curve of μ.
 
     ``right`` and ``wrong`` are the least shares of the canaries that are guessed right
     and wrong when i guesses or more are right.
     """
-    if made.made == 0:
+    if counted.total == 0:
         return False
-    right = error * made.right / made.canaries
-    wrong = error * (made.made - made.right) / made.canaries
-    for i in range(made.right - 1, -1, -1):
+    right = error * counted.right / counted.canaries
+    wrong = error * (counted.total - counted.right) / counted.canaries
+    for i in range(counted.right - 1, -1, -1):
         more = max(wrong, _false_share(right, mu))
-        right += i / (made.made - i) * (more - wrong)
+        right += i / (counted.total - i) * (more - wrong)
         wrong = more
-        if right + wrong > made.made / made.canaries:
+        if right + wrong > counted.total / counted.canaries:
             return True
     return False
 

@@ -38,8 +38,8 @@ class Accountant(ABC):
     Attributes:
         name: Value of the argument ``accountant`` that chooses it.
         status: "exact", "bound" (never too small) or "approximation".
-        counts_truncated_batches: Whether it bounds truncated Poisson batches.
-        max_rows: Largest number of answers of one evaluation: bounds its memory.
+        counts_truncated_batches: If True, it bounds truncated Poisson batches.
+        max_rows: Largest number of answers of one evaluation, which bounds the memory.
     """
 
     name: ClassVar[str]

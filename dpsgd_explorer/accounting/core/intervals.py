@@ -28,8 +28,8 @@ class Interval:
 
     Attributes:
         value: The answer, the upper bound where there is one.
-        lower: Lower bound of the true value, None where none is proven.
-        upper: Upper bound of the true value, None where none is proven.
+        lower: Lower bound of the true value; None if no lower bound is proven.
+        upper: Upper bound of the true value; None if no upper bound is proven.
         status: "exact", "bound" or "approximation", of this answer.
     """
 

@@ -35,7 +35,7 @@ def log_sum_segments(values: Floats, starts: npt.NDArray[np.intp]) -> Floats:
 
 
 def log_mixture(v: Floats, sample_rate: float, noise: float) -> tuple[Floats, Floats]:
-    """Returns the logarithm and its derivative at real v, small values to all digits.
+    """Returns log(1 - q + q w) and its derivative at real v; small values keep digits.
 
     Shapes: v [...] -> [...], [...].
     """
@@ -45,7 +45,7 @@ def log_mixture(v: Floats, sample_rate: float, noise: float) -> tuple[Floats, Fl
         more = sample_rate * np.expm1(log_ratio)
         share = sample_rate * np.exp(log_ratio) / (1 + more)
         return np.log1p(more), share / noise
-    turn = -math.log(sample_rate)  # where q w = 1: beyond, nothing small is left
+    turn = -math.log(sample_rate)  # log w where q w = 1: beyond it, no value is small
     rest = (1 - sample_rate) * np.exp(turn - np.maximum(log_ratio, turn))
     far = log_ratio - turn + np.log1p(rest)
     capped = np.minimum(log_ratio, turn)
@@ -59,7 +59,7 @@ def log_mixture(v: Floats, sample_rate: float, noise: float) -> tuple[Floats, Fl
 def shifted_mixture(
     v: Floats, height: Floats, sample_rate: float, noise: float
 ) -> tuple[Floats, Floats]:
-    """Returns the logarithm's real and imaginary part at v + i height.
+    """Returns the real and imaginary part of log(1 - q + q w) at v + i height.
 
     Shapes: v [M], height [..., M] with 0 <= height < πσ -> [..., M], [..., M].
     """

@@ -221,7 +221,7 @@ class ExactAccountant(Accountant):
             rows, floors = np.arange(len(counts)), None
             if (
                 direction == "add"
-            ):  # nearly always smaller; Chernoff's bound may prove it
+            ):  # nearly always smaller, as Chernoff's bound may prove
                 bounds = composition.chernoff_epsilons(counts, log_delta)
                 rows = np.flatnonzero(bounds > upper)
                 floors = upper[rows]

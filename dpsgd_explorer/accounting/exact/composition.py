@@ -45,7 +45,7 @@ from dpsgd_explorer.accounting.exact.saddle_points import (
 #: Index of the second contour's tilt, relative to the first contour's.
 SECOND_CONTOUR_OFFSET = -3
 #: Number of neighbouring tilts whose rows share a contour: for several numbers of
-#: steps, and for several ε after equal steps.
+#: steps, and for several ε after one number of steps.
 TILT_SPAN, DELTA_TILT_SPAN = 9, 4
 #: Octaves of steps (powers of 2) in one batch of rows, from MIN_OCTAVES_STEPS steps on,
 #: and for sums that are only compared.  Below MIN_OCTAVES_STEPS, a batch is one octave.
@@ -61,7 +61,7 @@ MIN_LOG_DELTA = -60.0
 SMALL_DELTA_ROWS = 256
 #: Largest number of rows for which discretised PLDs are composed.
 MAX_PLD_ROWS = 64
-#: Number of rows above which some are solved first, and interpolated for the others.
+#: Number of rows above which some rows are solved first, to guess ε of the others.
 MAX_DIRECT_ROWS = 36
 #: Splits of batches for which no contour is usable.
 MAX_SPLITS = 3

@@ -91,7 +91,7 @@ class CutOff:
     log_decays: Floats
 
     def log_decay(self, counts: Floats) -> float:
-        """Returns log ρ(U) of the row with the largest one; [T, P] -> ()."""
+        """Returns the largest log ρ(U) of all rows; [T, P] -> ()."""
         return float((counts @ self.log_decays).max())
 
     def log_error(self, counts: Floats) -> float:
@@ -130,7 +130,7 @@ class Contour:
             losses: Privacy loss of one step of each phase, [P].
             counts: Steps of each phase in each row.
             tilts: Tilts with known cumulants, ascending.
-            cumulants: K, K', K'' of each row at those tilts.
+            cumulants: K, K', K'' of each row at the tilts.
             index: Index of the contour's tilt c.
             epsilons: About the ε at which the rows' sums will be computed.
             log_deltas: About log δ at these ε.

@@ -2,10 +2,10 @@
 
 Two estimates of ε of a run are mixed:
 
-- from the saddle point (``SaddlePoints``), in a tenth of a millisecond: mostly within a
-  hundredth; half as much again where large losses are rare;
-- from single steps whose δ add up, as if one large loss alone decided: within a
-  thousandth where q √T is small.
+- from the saddle point (``SaddlePoints``), in a tenth of a millisecond: within a few
+  percent where q √T is large, and far off where it is small;
+- from single steps whose δ add up, as if one large loss alone decided: within 0.1%
+  where q √T is small.
 
 They are only guesses: a search ends on values of its accountant.
 """

@@ -108,8 +108,8 @@ def monotone_bounds(
 ) -> tuple[Floats, Floats]:
     """Returns the bounds of each row, tightened by the bounds of other rows.
 
-    ε rises with the steps.  Rows can be compared if one of them has at least as many
-    steps in every phase.
+    ε rises with the steps.  Two rows can be compared if one of them has, in no phase,
+    fewer steps than the other.
 
     Shapes: counts [S, P], lower, upper [S] -> [S], [S].
     """

@@ -14,10 +14,10 @@ ratio of N(1, σ²) to N(0, σ²), and y(v) = log(1 - q + q w).  Then
     t(v) = v / d + U ℓ(v) / 2π
 
 is an integer: they have the spacing d, and one more node per revolution of e^(iUℓ),
-which oscillates fastest.  The integrand is analytic for |Im v| < πσ, where
-1 - q + q w = 0.  On v + iτ its modulus grows by a factor of at most e^(u Im ℓ).  The
-trapezoid rule divides its contribution by e^(2π Im t), which grows by the factor
-e^(u Im ℓ) e^(2πτ/d) at least.  So for all u <= U the error is at most
+which oscillates fastest.  The integrand is analytic for |Im v| < πσ: the first zero of
+1 - q + q w is at |Im v| = πσ.  On v + iτ the modulus of the integrand grows by a factor
+of at most e^(u Im ℓ).  The trapezoid rule damps it by e^(2π Im t), which is at least
+e^(u Im ℓ) e^(2πτ/d).  So for all u <= U the error is at most
 
     2 B(τ) / (e^(2πτ/d) - 1),    B(τ) = ∫ |integrand of E_P[e^(cℓ)] at v + iτ| dv,
 

@@ -105,12 +105,12 @@ def verify_receipt(receipt: Mapping[str, Any]) -> Findings:
 
 
 def limits(receipt: Mapping[str, Any]) -> list[str]:
-    """Returns what a check of this receipt cannot show, in sentences."""
+    """Returns sentences on the limits of a check of this receipt."""
     return [*LIMITS, *(LIMITS_OF_AUDIT if receipt.get("audit") else ())]
 
 
 def _check(findings: Findings, receipt: Mapping[str, Any]) -> Steps:
-    """Checks the receipt of an engine; return the steps of its last plan."""
+    """Checks the receipt of an engine, and returns the steps of the last plan."""
     before = [
         Steps(f"before[{i}].", plan["told"], plan["done"], {}, plan["chosen_bounds"])
         for i, plan in enumerate(receipt.get("before", []))
