@@ -84,7 +84,7 @@ def _unclipped(model: nn.Module, data: Data) -> Step:
     weights = dict.fromkeys(parameters, torch.ones(size))
 
     def add_up(gradients: PerSampleGradients) -> None:
-        gradients.add_weighted_gradients(weights, sums)
+        gradients.add_weighted(weights, sums)
         for unit, own in parameters.items():
             for name, parameter in own.items():
                 parameter.grad = sums[unit][name].div_(size)

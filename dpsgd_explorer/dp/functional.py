@@ -22,7 +22,12 @@ from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.checks.loss.marks import mark_mean
 from dpsgd_explorer.dp.checks.passes import LossFunction, compare_sizes, undisturbed
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
-from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients, full_name
+from dpsgd_explorer.dp.engines.base import (
+    GradientSums,
+    NormTerm,
+    PerSampleGradients,
+    full_name,
+)
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
@@ -219,19 +224,17 @@ class AveragedViews(PerSampleGradients):
     def __len__(self) -> int:
         return len(self._rows) // self._views
 
-    def squared_norms(self) -> dict[str, Tensor]:
+    def norm_terms(self) -> list[NormTerm]:
         means = self._means = self.materialize()
-        norms = {}
+        norms = []
         for unit, parameters in self._parameters.items():
             names = [full_name(unit, local) for local in parameters]
             gradients = {name: means[name] for name in names if name in means}
             if gradients:  # the layer ran
-                norms[unit] = gradient_squared_norms(gradients)
+                norms.append((unit, gradient_squared_norms(gradients)))
         return norms
 
-    def add_weighted_gradients(
-        self, weights: Mapping[str, Tensor], sums: GradientSums
-    ) -> None:
+    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         """Add the means over views, the same tensors that the norms were taken of."""
         means = self._means or self.materialize()
         added = [
@@ -257,7 +260,7 @@ class AveragedViews(PerSampleGradients):
         views._means = {name: g[index] for name, g in self._means.items()}
         return views
 
-    def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
+    def split(self) -> tuple[Self | None, Iterator[Self]]:
         return None, self._pieces()
 
     def _pieces(self) -> Iterator[Self]:

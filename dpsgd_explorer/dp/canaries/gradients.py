@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.engines.base import GradientSums, PerSampleGradients
+from dpsgd_explorer.dp.engines.base import GradientSums, NormTerm, PerSampleGradients
 
 #: Names of the only unit and of its only parameter.
 UNIT, PARAMETER = "canaries", "directions"
@@ -29,14 +29,12 @@ class CanaryGradients(PerSampleGradients):
     def __len__(self) -> int:
         return len(self._drawn)
 
-    def squared_norms(self) -> dict[str, Tensor]:
-        """Return {unit: squared lengths, [B]}."""
+    def norm_terms(self) -> list[NormTerm]:
+        """Return the squared lengths, [B]."""
         squared = self._length**2
-        return {UNIT: torch.full((len(self),), squared, dtype=torch.float64)}
+        return [(UNIT, torch.full((len(self),), squared, dtype=torch.float64))]
 
-    def add_weighted_gradients(
-        self, weights: Mapping[str, Tensor], sums: GradientSums
-    ) -> None:
+    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         """Add each clipped gradient at its canary's place."""
         total = sums[UNIT][PARAMETER]
         signed = self._signs[self._drawn] * self._length

@@ -129,7 +129,7 @@ def squared_norms_of(samples: PerSampleGradients) -> Rows:
     As in an ordinary step, and nothing is stored for a sum that does not come.
     """
     with full_precision():
-        whole, pieces = samples.split_by_memory()
+        whole, pieces = samples.split()
         squared = joined(piece.squared_norms() for piece in pieces)
         for unit, norms in ({} if whole is None else whole.squared_norms()).items():
             squared[unit] = squared[unit] + norms if unit in squared else norms
@@ -195,7 +195,7 @@ def _add(
                 if unit in weights
             }
             with full_precision():
-                part.add_weighted_gradients(cut, totals)
+                part.add_weighted(cut, totals)
 
 
 def _largest(totals: dict[str, Rows]) -> float:

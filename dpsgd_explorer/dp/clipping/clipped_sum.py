@@ -144,7 +144,7 @@ class ClippedSum:
             self._add(samples)
 
     def _add(self, samples: PerSampleGradients) -> None:
-        whole, pieces = samples.split_by_memory()
+        whole, pieces = samples.split()
         whole_norms = {} if whole is None else whole.squared_norms()
         clipped, start = [], 0
         for piece in pieces:
@@ -153,12 +153,12 @@ class ClippedSum:
             finite, factors = self._clip(squared, leaves_out=samples.leaves_out)
             if finite is not None:
                 piece, finite = piece.take(finite), finite + rows.start
-            piece.add_weighted_gradients(factors, self.sums)
+            piece.add_weighted(factors, self.sums)
             clipped.append((finite, factors, rows))
         if whole is not None:
             index, factors = _joined(clipped)
             whole = whole if index is None else whole.take(index)
-            whole.add_weighted_gradients(factors, self.sums)
+            whole.add_weighted(factors, self.sums)
 
     def _clip(
         self, squared: dict[str, Tensor], *, leaves_out: bool

@@ -19,8 +19,11 @@ from dpsgd_explorer.dp.backends.precision import accumulation_dtype
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum, Factors, allocate
 from dpsgd_explorer.dp.distributed.ranks import ALONE
 from dpsgd_explorer.dp.distributed.sharding import local, rows_of
-from dpsgd_explorer.dp.engines.base import ParameterKey, PerSampleGradients
-from dpsgd_explorer.dp.engines.call_groups import added_by_unit
+from dpsgd_explorer.dp.engines.base import (
+    ParameterKey,
+    PerSampleGradients,
+    added_by_unit,
+)
 
 
 class ShardedSum(ClippedSum):
@@ -136,7 +139,7 @@ class _Layers:
             rows = slice(start, start := start + len(piece))
             cut = {id(f): f[rows] for f in factors.values()}  # one for a whole group
             weights = {unit: cut[id(f)] for unit, f in factors.items() if unit in sums}
-            piece.add_weighted_gradients(weights, sums)
+            piece.add_weighted(weights, sums)
 
     def _zeros(self, key: ParameterKey) -> Tensor:
         parameter = self._parameters[key[0]][key[1]]
@@ -146,7 +149,7 @@ class _Layers:
 
 def _pieces(part: PerSampleGradients) -> list[PerSampleGradients]:
     """Return the samples in pieces whose gradients fit in memory, if it can be."""
-    whole, pieces = part.split_by_memory()
+    whole, pieces = part.split()
     return [part] if whole is not None else list(pieces)
 
 

@@ -4,9 +4,9 @@ A step has two sides.  The engine runs along with the module's forward and backw
 delivers one :class:`PerSampleGradients` when backward ends.  Clipping asks that object
 for norms [B], turns them into factors w [B], and asks it to add sum_i w_i g_i:
 
-    squared = gradients.squared_norms()                   # {unit: [B]}
-    weights = {unit: factors(norms) ...}                  # {unit: [B]}
-    gradients.add_weighted_gradients(weights, sums)       # into {unit: {name: shape}}
+    squared = gradients.squared_norms()       # {unit: [B]}
+    weights = {unit: factors(norms) ...}      # {unit: [B]}
+    gradients.add_weighted(weights, sums)     # into {unit: {name: shape}}
 
 No step needs the gradients themselves, [B, *shape] per parameter, to exist.
 
@@ -16,13 +16,14 @@ Source: Abadi et al. (2016), arXiv:1607.00133, algorithm 1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.checks.loss.marks import ModulePass, mark_outputs
 from dpsgd_explorer.dp.checks.loss.reading import LossReading
 from dpsgd_explorer.dp.engines.norm_choice import (
@@ -42,6 +43,8 @@ ParameterKey = tuple[str, str]
 ParameterPart = tuple[frozenset[ParameterKey], "PerSampleGradients"]
 #: {unit: {local name of a parameter: tensor of its shape}}; see ``unit_of``.
 GradientSums = Mapping[str, Mapping[str, Tensor]]
+#: A unit, and squared norms [B] of some of its gradients.
+NormTerm = tuple[str, Tensor]
 
 
 class PerSampleGradients(ABC):
@@ -62,17 +65,19 @@ class PerSampleGradients(ABC):
         """Return B."""
 
     @abstractmethod
-    def squared_norms(self) -> dict[str, Tensor]:
-        """Return {unit: squared L2 norms over its trainable parameters, [B]}.
+    def norm_terms(self) -> list[NormTerm]:
+        """Return (unit, squared L2 norms [B]) of disjoint parts of the gradients.
 
-        Each is at least the squared length that ``add_weighted_gradients`` adds for the
-        sample at weight 1, rounding included: the norm must never be short.
+        Each is at least the squared length that ``add_weighted`` adds for the sample at
+        weight 1, rounding included: the norm must never be short.
         """
 
+    def squared_norms(self) -> dict[str, Tensor]:
+        """Return {unit: squared L2 norms over its trainable parameters, [B]}."""
+        return added_by_unit(self.norm_terms())
+
     @abstractmethod
-    def add_weighted_gradients(
-        self, weights: Mapping[str, Tensor], sums: GradientSums
-    ) -> None:
+    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         """Add sum_i weights[unit][i] * g_i to ``sums``, in place.
 
         Args:
@@ -88,7 +93,7 @@ class PerSampleGradients(ABC):
     def take(self, index: Tensor) -> Self:
         """Return the gradients of the samples at these positions, in this order."""
 
-    def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
+    def split(self) -> tuple[Self | None, Iterator[Self]]:
         """Return parameters whose gradients fit in memory at once, and the rest.
 
         Returns:
@@ -104,6 +109,14 @@ class PerSampleGradients(ABC):
             every: (unit, local name) of all trainable parameters.
         """
         return [(frozenset(every), self)]
+
+
+def added_by_unit(terms: Iterable[NormTerm]) -> dict[str, Tensor]:
+    """Return {unit: sum of its squared norms, [B]}, added in float64."""
+    parts: dict[str, list[Tensor]] = {}
+    for unit, values in terms:
+        parts.setdefault(unit, []).append(values)
+    return {unit: backend_of(own[0]).sum_of(own) for unit, own in parts.items()}
 
 
 def full_name(layer: str, parameter: str) -> str:

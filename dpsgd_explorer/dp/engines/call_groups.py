@@ -1,4 +1,4 @@
-"""Layer calls in groups that share parameters, and the norms of their sums.
+"""Layer calls in parts, each measured and summed as one.
 
 A parameter with several calls (tied weights, a layer called twice) has as its gradient
 the sum over its calls, and the norm of a sum is not the sum of the norms:
@@ -6,8 +6,9 @@ the sum over its calls, and the norm of a sum is not the sum of the norms:
     ||a + b||^2 = ||a||^2 + ||b||^2 + 2 <a, b>
 
 For a = (1, 0) and b = (-1, 1) that is 1 + 2 - 2 = 1, not 3.  Calls of one parameter are
-therefore one group, :class:`SharedLayerCalls`, which adds the cross terms <a, b> of
-each pair.  A call that shares nothing, the usual case, is a :class:`SingleLayerCall`.
+therefore one part, :class:`SharedCalls`, which adds the cross terms <a, b> of each
+pair.  A call that shares nothing, the usual case, is a :class:`SingleCall`, and the
+calls of linear layers without positions are :class:`OuterProducts`.
 
 Source: derived in ``layers.outer_products``, from the ghost norm of Li et al. (2022),
 arXiv:2110.05679, section 4.
@@ -16,20 +17,22 @@ arXiv:2110.05679, section 4.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends import backend_of
-from dpsgd_explorer.dp.backends.linear import (
-    LinearMap,
-    OuterProductCall,
-    WeightedCall,
+from dpsgd_explorer.dp.backends.linear import WeightedCall
+from dpsgd_explorer.dp.engines.base import (
+    GradientSums,
+    NormTerm,
+    PerSampleGradients,
+    full_name,
 )
-from dpsgd_explorer.dp.engines.base import GradientSums
 from dpsgd_explorer.dp.engines.layer_calls import (
     GradientTarget,
     LayerCall,
@@ -40,86 +43,157 @@ from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_
 from dpsgd_explorer.dp.layers.round_off import UNSEEN
 
 
-class LayerCallGroup(Protocol):
-    """One layer call, or several that share parameters."""
+class CallGradients(PerSampleGradients):
+    """The gradients of some layer calls of a pass.
 
-    def squared_norms(self) -> list[tuple[str, Tensor]]:
-        """Return squared norms [B], each with its unit, which may have several."""
+    Args:
+        calls: The calls, at least one.
+        scale: Factor from the gradients of the user's loss to those of one sample; see
+            ``GradientEngine.gradient_scale``.
+    """
 
-    def single_position(self) -> tuple[str, OuterProductCall] | None:
-        """Return the unit and its one call, if that can be measured with others."""
+    leaves_out: ClassVar[bool] = True
 
-    def materialize(self) -> dict[ParameterKey, Tensor]:
-        """Return {parameter: gradients, [B, *shape]}."""
+    def __init__(self, calls: list[LayerCall], scale: float = 1.0) -> None:
+        self._calls, self._scale = calls, scale
 
-    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        """Add sum_i weights[unit][i] * g_i to the sums."""
+    def __len__(self) -> int:
+        return len(self._calls[0].backprops)
+
+    def norm_terms(self) -> list[NormTerm]:
+        terms = self._unscaled_terms()
+        if self._scale == 1.0 or not terms:
+            return terms
+        # ||s g||^2 = s^2 ||g||^2: B numbers are scaled, not the backprops.
+        units, norms = zip(*terms, strict=True)
+        scaled = torch._foreach_mul(norms, self._scale**2)
+        return list(zip(units, scaled, strict=True))
+
+    @abstractmethod
+    def _unscaled_terms(self) -> list[NormTerm]:
+        """Return ``norm_terms`` of the user's loss."""
+
+    def materialize(self) -> dict[str, Tensor]:
+        return {
+            full_name(*key): gradient if self._scale == 1.0 else gradient * self._scale
+            for key, gradient in self.whole_gradients().items()
+        }
+
+    def whole_gradients(self) -> dict[ParameterKey, Tensor]:
+        """Return {parameter: gradients of the user's loss, [B, *shape]}."""
+        return summed_gradients(self._calls)
 
     def take(self, index: Tensor | slice) -> Self:
-        """Return the group for some of the samples."""
+        return type(self)([call.take(index) for call in self._calls], self._scale)
 
-    def gradient_bytes(self) -> int:
+    def sample_bytes(self) -> int:
         """Return the bytes of one sample's instantiated gradients."""
+        return sum(call.gradient_bytes() for call in self._calls)
 
     def keys(self) -> frozenset[ParameterKey]:
         """Return the parameters of the calls."""
+        return frozenset(t.key for call in self._calls for t in call.targets.values())
+
+    def alone(self) -> list[CallGradients]:
+        """Return parts of which each has all gradients of its parameters."""
+        return [self]
+
+    def joins_layers(self) -> bool:
+        """Return True if its gradients are kept, and joined with other layers'."""
+        making = [call for call in self._calls if not call.ghost]
+        return bool(making) and all(call.joins_layers() for call in making)
+
+    def targeted_gradients(self) -> list[tuple[GradientTarget, Tensor]]:
+        """Return the gradients of the user's loss, and the rows that they belong to."""
+        made = self.whole_gradients()
+        return [(GradientTarget(*key), gradient) for key, gradient in made.items()]
+
+    def _scaled(
+        self, weights: Mapping[str, Tensor], sums: GradientSums
+    ) -> dict[str, Tensor]:
+        """Return the weights of the part's units, scaled, in the dtype of their sums.
+
+        The same vector for several units stays one object, which the calls recognize.
+        """
+        factors: dict[tuple[int, torch.dtype], Tensor] = {}
+        scaled: dict[str, Tensor] = {}
+        for unit in {unit for unit, _ in self.keys()}:
+            own = weights[unit]
+            dtype = next((total.dtype for total in sums[unit].values()), own.dtype)
+            key = id(own), dtype
+            if key not in factors:
+                factors[key] = (own * self._scale).to(dtype)
+            scaled[unit] = factors[key]
+        return scaled
 
 
-class SingleLayerCall:
+class SingleCall(CallGradients):
     """The only call of its parameters, which belong to one unit."""
 
-    def __init__(self, call: LayerCall) -> None:
-        single = call.single_position()
-        if single is None and call.excess() > UNSEEN:
-            call = replace(call, wide=True)
-        self._call = call
-        self._single_position = None if single is None else (self.unit, single)
+    def __init__(self, calls: list[LayerCall], scale: float = 1.0) -> None:
+        (call,) = calls
+        if call.excess() > UNSEEN:
+            calls = [replace(call, wide=True)]
+        super().__init__(calls, scale)
+
+    @property
+    def call(self) -> LayerCall:
+        """The call."""
+        return self._calls[0]
 
     @property
     def unit(self) -> str:
-        """What its parameters belong to."""
-        return next(iter(self._call.targets.values())).unit
+        """Clipping unit of the call's parameters."""
+        return next(iter(self.call.targets.values())).unit
 
-    def squared_norms(self) -> list[tuple[str, Tensor]]:
-        return [(self.unit, self._call.squared_norms())]
+    def targeted_gradients(self) -> list[tuple[GradientTarget, Tensor]]:
+        made = self.call.materialize()
+        return [(self.call.targets[name], gradient) for name, gradient in made.items()]
 
-    def single_position(self) -> tuple[str, OuterProductCall] | None:
-        return self._single_position
-
-    def linear_maps(self) -> Mapping[str, LinearMap]:
-        """Return its maps, if their gradients may be made together with others'."""
-        return self._call.linear_maps()
-
-    def totals_of(self, suffix: str, sums: GradientSums) -> list[Tensor]:
-        """Return what belongs to a map's weight, and to its bias if it is trained."""
-        return self._call.totals_of(suffix, sums)
-
-    def joins_layers(self) -> bool:
-        """Whether its gradients may be measured and summed with others' on a device."""
-        return self._call.joins_layers()
-
-    def make_gradients(self) -> list[tuple[GradientTarget, Tensor]]:
-        """Return the gradients, [B, *shape], and where they belong."""
-        made = self._call.materialize()
-        return [(self._call.targets[name], gradient) for name, gradient in made.items()]
-
-    def materialize(self) -> dict[ParameterKey, Tensor]:
-        return summed_gradients([self._call])
+    def _unscaled_terms(self) -> list[NormTerm]:
+        return [(self.unit, self.call.squared_norms())]
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        self._call.add_weighted_to_one(weights, sums)
-
-    def take(self, index: Tensor | slice) -> Self:
-        return type(self)(self._call.take(index))
-
-    def gradient_bytes(self) -> int:
-        return self._call.gradient_bytes()
-
-    def keys(self) -> frozenset[ParameterKey]:
-        return frozenset(target.key for target in self._call.targets.values())
+        self.call.add_weighted_to_one(self._scaled(weights, sums), sums)
 
 
-class SharedLayerCalls:
+class OuterProducts(CallGradients):
+    """Calls of linear layers without positions, with ghost norms, of one kind.
+
+    Small layers cost more in calls from Python than in arithmetic, so one call of the
+    backend measures all of them, and one adds them.
+    """
+
+    def __init__(self, calls: list[LayerCall], scale: float = 1.0) -> None:
+        super().__init__(calls, scale)
+        products = [call.single_position() for call in calls]
+        self._products = [product for product in products if product is not None]
+        self._units = [next(iter(c.targets.values())).unit for c in calls]
+
+    def _unscaled_terms(self) -> list[NormTerm]:
+        return self._terms(1.0)
+
+    def norm_terms(self) -> list[NormTerm]:
+        return self._terms(self._scale)
+
+    def _terms(self, scale: float) -> list[NormTerm]:
+        backend = backend_of(self._products[0].backprops)
+        norms = backend.outer_product_norms(self._products, scale)
+        return list(zip(self._units, norms, strict=True))
+
+    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
+        every = zip(self._products, self._units, self._calls, strict=True)
+        added = [
+            WeightedCall(product, weights[unit], *call.totals_of("", sums))
+            for product, unit, call in every
+        ]
+        backend_of(added[0].weights).add_outer_products(added, self._scale)
+
+    def alone(self) -> list[CallGradients]:
+        return [SingleCall([call], self._scale) for call in self._calls]
+
+
+class SharedCalls(CallGradients):
     """Calls that share parameters, or one call with parameters of several units.
 
     Norms are computed without gradients only where every call is a sum of outer
@@ -127,12 +201,12 @@ class SharedLayerCalls:
     weighted sum then adds the same gradients that the norm was computed of.
     """
 
-    def __init__(self, calls: list[LayerCall]) -> None:
-        self._calls = _widened(calls)
+    def __init__(self, calls: list[LayerCall], scale: float = 1.0) -> None:
+        super().__init__(_widened(calls), scale)
         self._instantiates = not all(call.ghost for call in calls)
         self._gradients: dict[ParameterKey, Tensor] = {}
 
-    def squared_norms(self) -> list[tuple[str, Tensor]]:
+    def _unscaled_terms(self) -> list[NormTerm]:
         """Return them by cross terms, where every call is a sum of outer products."""
         if not self._instantiates:
             factors = [call.factors() for call in self._calls]
@@ -150,12 +224,9 @@ class SharedLayerCalls:
             for (unit, parameter), gradient in gradients.items()
         ]
 
-    def single_position(self) -> None:
-        """Return None: what is shared is measured by its cross terms."""
-
     def _norms_by_cross_terms(
         self, factors: list[dict[str, OuterProduct]]
-    ) -> Iterable[tuple[str, Tensor]]:
+    ) -> Iterable[NormTerm]:
         gathered: dict[ParameterKey, list[OuterProduct]] = {}
         for call, products in zip(self._calls, factors, strict=True):
             for local, product in products.items():
@@ -168,20 +239,8 @@ class SharedLayerCalls:
             norms = squared_norms_of_sum(products_of_one)
             yield unit, norms.to(self._calls[0].dtype)
 
-    def joins_layers(self) -> bool:
-        """Whether its gradients may be measured and summed with others' on a device."""
-        making = [call for call in self._calls if not call.ghost]
-        return bool(making) and all(call.joins_layers() for call in making)
-
-    def make_gradients(self) -> list[tuple[GradientTarget, Tensor]]:
-        """Return the gradients, [B, *shape], and where they belong."""
-        made = self.materialize()
-        return [(GradientTarget(*key), gradient) for key, gradient in made.items()]
-
-    def materialize(self) -> dict[ParameterKey, Tensor]:
-        return summed_gradients(self._calls)
-
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
+        weights = self._scaled(weights, sums)
         if not self._instantiates:
             for call in self._calls:
                 call.add_weighted(weights, sums)
@@ -195,28 +254,26 @@ class SharedLayerCalls:
         )
 
     def take(self, index: Tensor | slice) -> Self:
-        taken = type(self)([call.take(index) for call in self._calls])
+        taken = super().take(index)
         taken._instantiates = self._instantiates
         taken._gradients = {name: g[index] for name, g in self._gradients.items()}
         return taken
 
-    def gradient_bytes(self) -> int:
-        return sum(call.gradient_bytes() for call in self._calls)
 
-    def keys(self) -> frozenset[ParameterKey]:
-        return frozenset(t.key for call in self._calls for t in call.targets.values())
-
-
-def grouped(calls: Iterable[LayerCall]) -> list[LayerCallGroup]:
-    """Return the calls in groups: two calls that share a parameter are in one group.
+def grouped(calls: Iterable[LayerCall], scale: float = 1.0) -> list[CallGradients]:
+    """Return the calls in parts: two calls that share a parameter are in one part.
 
     Sharing is transitive: if calls 1 and 2 share a weight, and 2 and 3 a bias, all
-    three are one group.
+    three are one part.
+
+    Args:
+        calls: The calls of a pass.
+        scale: Factor from the gradients of the user's loss to those of one sample.
     """
     calls = list(calls)
     keys = [target.key for call in calls for target in call.targets.values()]
     if len(set(keys)) == len(keys):  # the usual case: nothing is shared
-        return [_group([call]) for call in calls]
+        return _parts([[call] for call in calls], scale)
     group_of: dict[LayerCall, list[LayerCall]] = {}
     users: dict[ParameterKey, list[tuple[GradientTarget, LayerCall]]] = {}
     for call in calls:
@@ -228,7 +285,7 @@ def grouped(calls: Iterable[LayerCall]) -> list[LayerCallGroup]:
                     _join(group_of, user, call)
             earlier.append((target, call))
     groups = {id(group): group for group in group_of.values()}
-    return [_group(group) for group in groups.values()]
+    return _parts(groups.values(), scale)
 
 
 def _join(
@@ -248,11 +305,21 @@ def _overlap(a: GradientTarget, b: GradientTarget) -> bool:
     return max(a.start, b.start) < min(a.stop, b.stop)
 
 
-def _group(calls: list[LayerCall]) -> LayerCallGroup:
-    units = {target.unit for call in calls for target in call.targets.values()}
-    if len(calls) == len(units) == 1:
-        return SingleLayerCall(calls[0])
-    return SharedLayerCalls(calls)
+def _parts(groups: Iterable[list[LayerCall]], scale: float) -> list[CallGradients]:
+    """Return a part for each group, and one for all outer products of a kind."""
+    parts: list[CallGradients] = []
+    products: dict[Hashable, list[LayerCall]] = {}
+    for calls in groups:
+        units = {target.unit for call in calls for target in call.targets.values()}
+        if not len(calls) == len(units) == 1:
+            parts.append(SharedCalls(calls, scale))
+            continue
+        product = calls[0].single_position()
+        if product is None:
+            parts.append(SingleCall(calls, scale))
+        else:
+            products.setdefault(product.kind, []).extend(calls)
+    return parts + [OuterProducts(calls, scale) for calls in products.values()]
 
 
 def summed_gradients(calls: Iterable[LayerCall]) -> dict[ParameterKey, Tensor]:
@@ -293,88 +360,3 @@ def _widened(calls: list[LayerCall]) -> list[LayerCall]:
     if excess * math.sqrt(len(calls)) <= UNSEEN:
         return calls
     return [replace(call, wide=call.ghost) for call in calls]
-
-
-def squared_norms_of(
-    groups: Iterable[LayerCallGroup], scale: float
-) -> dict[str, Tensor]:
-    """Return {unit: squared norms, [B]} of gradients times ``scale``, of one pass.
-
-    ||s g||^2 = s^2 ||g||^2: B numbers are scaled, not the backprops.
-    """
-    norms: list[tuple[str, Tensor]] = []
-    together: dict[Hashable, list[tuple[str, OuterProductCall]]] = {}
-    for group in groups:
-        single = group.single_position()
-        if single is not None:
-            together.setdefault(single[1].kind, []).append(single)
-        else:
-            norms += group.squared_norms()
-    if scale != 1.0 and norms:
-        units, own = zip(*norms, strict=True)
-        norms = list(zip(units, torch._foreach_mul(own, scale**2), strict=True))
-    for singles in together.values():
-        units, calls = zip(*singles, strict=True)
-        found = backend_of(calls[0].backprops).outer_product_norms(calls, scale)
-        norms += zip(units, found, strict=True)
-    return added_by_unit(norms)
-
-
-def add_weighted_of(
-    groups: Iterable[LayerCallGroup],
-    weights: Mapping[str, Tensor],
-    sums: GradientSums,
-    scale: float,
-) -> None:
-    """Add sum_i scale * weights[unit][i] * g_i of all groups to the sums."""
-    singles: list[WeightedCall] = []
-    others: list[LayerCallGroup] = []
-    for group in groups:
-        weighted = _weighted_call(group, weights, sums)
-        if weighted is None:
-            others.append(group)
-        else:
-            singles.append(weighted)
-    if singles:
-        backend_of(singles[0].weights).add_outer_products(singles, scale)
-    if others:
-        scaled = _scaled(weights, sums, scale)
-        for group in others:
-            group.add_weighted(scaled, sums)
-
-
-def _scaled(
-    weights: Mapping[str, Tensor], sums: GradientSums, scale: float
-) -> dict[str, Tensor]:
-    """Return weights times scale, in the dtype of each unit's sums.
-
-    The same vector for several units stays one object, which the calls recognise.
-    """
-    factors: dict[tuple[int, torch.dtype], Tensor] = {}
-    scaled: dict[str, Tensor] = {}
-    for unit, own in weights.items():
-        dtype = next((total.dtype for total in sums[unit].values()), own.dtype)
-        key = id(own), dtype
-        if key not in factors:
-            factors[key] = (own * scale).to(dtype)
-        scaled[unit] = factors[key]
-    return scaled
-
-
-def _weighted_call(
-    group: LayerCallGroup, weights: Mapping[str, Tensor], sums: GradientSums
-) -> WeightedCall | None:
-    """Return a group's one call, if it can be summed with others."""
-    single = group.single_position()
-    if single is None or not isinstance(group, SingleLayerCall):
-        return None
-    unit, call = single
-    return WeightedCall(call, weights[unit], *group.totals_of("", sums))
-
-
-def added_by_unit(norms: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    """Return {unit: sum of its squared norms, [B]}, added in float64."""
-    parts: dict[str, list[Tensor]] = {}
-    for unit, values in norms:
-        parts.setdefault(unit, []).append(values)
-    return {unit: backend_of(own[0]).sum_of(own) for unit, own in parts.items()}

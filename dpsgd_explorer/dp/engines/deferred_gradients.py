@@ -20,16 +20,12 @@ from torch import Tensor
 from dpsgd_explorer.dp.backends import backend_on
 from dpsgd_explorer.dp.engines.base import (
     GradientSums,
+    NormTerm,
     ParameterKey,
     ParameterPart,
     PerSampleGradients,
-    full_name,
 )
-from dpsgd_explorer.dp.engines.call_groups import (
-    LayerCallGroup,
-    add_weighted_of,
-    squared_norms_of,
-)
+from dpsgd_explorer.dp.engines.call_groups import CallGradients
 from dpsgd_explorer.dp.engines.device_calls import joined_on_device
 from dpsgd_explorer.dp.engines.linear_calls import together
 
@@ -38,10 +34,10 @@ LARGER = 1.25
 
 
 class DeferredGradients(PerSampleGradients):
-    """The gradients of one pass, as its layer calls.
+    """The gradients of one pass, in parts that share no parameter.
 
     Args:
-        groups: The layer calls of the pass, those that share parameters together.
+        parts: The layer calls of the pass; see ``call_groups.grouped``.
         size: B.
         scale: Factor from the gradients of the user's loss to those of one sample; see
             ``GradientEngine.gradient_scale``.
@@ -52,12 +48,12 @@ class DeferredGradients(PerSampleGradients):
 
     def __init__(
         self,
-        groups: list[LayerCallGroup],
+        parts: list[CallGradients],
         size: int,
         scale: float,
         device: torch.device,
     ) -> None:
-        self._groups = groups
+        self._parts = parts
         self._size = size
         self._scale = scale
         self._device = device
@@ -65,62 +61,59 @@ class DeferredGradients(PerSampleGradients):
     def __len__(self) -> int:
         return self._size
 
-    def squared_norms(self) -> dict[str, Tensor]:
-        return squared_norms_of(self._groups, self._scale)
+    def norm_terms(self) -> list[NormTerm]:
+        return [term for part in self._parts for term in part.norm_terms()]
 
-    def add_weighted_gradients(
-        self, weights: Mapping[str, Tensor], sums: GradientSums
-    ) -> None:
-        add_weighted_of(self._groups, weights, sums, self._scale)
+    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
+        for part in self._parts:
+            part.add_weighted(weights, sums)
 
     def materialize(self) -> dict[str, Tensor]:
         total: dict[str, Tensor] = {}
-        for group in self._groups:
-            for (unit, local), gradient in group.materialize().items():
-                name = full_name(unit, local)
-                gradient = gradient if self._scale == 1.0 else gradient * self._scale
+        for part in self._parts:
+            for name, gradient in part.materialize().items():
                 total[name] = total[name] + gradient if name in total else gradient
         return total
 
     def take(self, index: Tensor | slice) -> Self:
         chosen = index if isinstance(index, Tensor) else range(self._size)[index]
-        size = len(chosen)
-        groups = [group.take(index) for group in self._groups]
-        return type(self)(groups, size, self._scale, self._device)
+        parts = [part.take(index) for part in self._parts]
+        return type(self)(parts, len(chosen), self._scale, self._device)
 
-    def split_by_memory(self) -> tuple[Self | None, Iterator[Self]]:
-        """Return the small groups whole, and the large ones in pieces of the batch.
+    def split(self) -> tuple[Self | None, Iterator[Self]]:
+        """Return the small parts whole, and the large ones in pieces of the batch.
 
-        Every piece costs one call per group, so groups that together need a quarter of
-        a piece's bytes are computed for the whole batch at once.
+        Every piece costs one call per part, so parts that together need a quarter of a
+        piece's bytes are computed for the whole batch at once.
         """
         memory = backend_on(self._device.type).chunk_bytes(self._device)
-        groups = joined_on_device(together(self._groups))
-        needed = {group: self._size * group.gradient_bytes() for group in groups}
+        parts = together(self._parts, self._scale)
+        parts = joined_on_device(parts, self._scale)
+        needed = {part: self._size * part.sample_bytes() for part in parts}
         if sum(needed.values()) <= memory:
-            return None, iter((self._of(groups),))
+            return None, iter((self._of(parts),))
         small, bytes_left = [], memory // 4
-        for group in sorted(needed, key=lambda candidate: needed[candidate]):
-            bytes_left -= needed[group]
+        for part in sorted(needed, key=lambda candidate: needed[candidate]):
+            bytes_left -= needed[part]
             if bytes_left < 0:
                 break
-            small.append(group)
-        large = self._of([group for group in groups if group not in small])
+            small.append(part)
+        large = self._of([part for part in parts if part not in small])
         return self._of(small) if small else None, large._pieces()
 
     def by_parameters(self, every: Collection[ParameterKey]) -> list[ParameterPart]:
-        parts: list[tuple[frozenset[ParameterKey], list[LayerCallGroup]]] = []
-        for group in self._groups:
-            keys, groups = group.keys(), [group]
-            # Groups of one parameter: each has other rows of it, as queries and keys.
-            for part in [part for part in parts if part[0] & keys]:
-                parts.remove(part)
-                keys, groups = keys | part[0], part[1] + groups
-            parts.append((keys, groups))
-        return [(keys, self._of(groups)) for keys, groups in parts]
+        joined: list[tuple[frozenset[ParameterKey], list[CallGradients]]] = []
+        for alone in (alone for part in self._parts for alone in part.alone()):
+            keys, parts = alone.keys(), [alone]
+            # Parts of one parameter: each has other rows of it, as queries and keys.
+            for other in [other for other in joined if other[0] & keys]:
+                joined.remove(other)
+                keys, parts = keys | other[0], other[1] + parts
+            joined.append((keys, parts))
+        return [(keys, self._of(parts)) for keys, parts in joined]
 
-    def _of(self, groups: list[LayerCallGroup]) -> Self:
-        return type(self)(groups, self._size, self._scale, self._device)
+    def _of(self, parts: list[CallGradients]) -> Self:
+        return type(self)(parts, self._size, self._scale, self._device)
 
     def _pieces(self) -> Iterator[Self]:
         """Yield pieces of about equal size, each of a piece's bytes or a little more.
@@ -129,7 +122,7 @@ class DeferredGradients(PerSampleGradients):
         would cost as many calls.
         """
         memory = backend_on(self._device.type).chunk_bytes(self._device)
-        sample_bytes = sum(group.gradient_bytes() for group in self._groups)
+        sample_bytes = sum(part.sample_bytes() for part in self._parts)
         count = math.ceil(self._size / max(1, memory // sample_bytes))
         fewer = math.ceil(self._size / max(1, count - 1))
         if count > 1 and fewer * sample_bytes <= LARGER * memory:

@@ -15,15 +15,17 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends import backend_of
-from dpsgd_explorer.dp.engines.base import GradientSums
+from dpsgd_explorer.dp.engines.base import GradientSums, NormTerm
 from dpsgd_explorer.dp.engines.call_groups import (
-    LayerCallGroup,
-    SharedLayerCalls,
-    SingleLayerCall,
+    CallGradients,
+    SharedCalls,
+    SingleCall,
 )
-from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, ParameterKey
-
-KeepingGroup = SingleLayerCall | SharedLayerCalls
+from dpsgd_explorer.dp.engines.layer_calls import (
+    GradientTarget,
+    LayerCall,
+    ParameterKey,
+)
 
 
 class _Made(NamedTuple):
@@ -38,18 +40,21 @@ class _Made(NamedTuple):
     rows: Tensor
 
 
-class DeviceCalls:
-    """Some samples of groups of calls, each with gradients that are kept.
+class DeviceCalls(CallGradients):
+    """Some samples of parts whose gradients are instantiated and kept.
 
     Args:
-        groups: The groups.
+        parts: The parts.
+        scale: As of ``CallGradients``.
     """
 
-    def __init__(self, groups: list[KeepingGroup]) -> None:
-        self._groups = groups
+    def __init__(self, parts: list[CallGradients], scale: float = 1.0) -> None:
+        calls: list[LayerCall] = [call for part in parts for call in part._calls]
+        super().__init__(calls, scale)
+        self._parts = parts
         self._made: list[_Made] = []
 
-    def squared_norms(self) -> list[tuple[str, Tensor]]:
+    def _unscaled_terms(self) -> list[NormTerm]:
         self._made = self._make()
         rows = [made.rows for made in self._made]
         found = backend_of(rows[0]).squared_norms(rows)
@@ -59,48 +64,42 @@ class DeviceCalls:
             found = (_sums_by_unit(units, found.device) @ found.double()).float()
         return list(zip(distinct, found.unbind(0), strict=True))
 
-    def single_position(self) -> None:
-        """Return None: norms are made of gradients."""
-
-    def materialize(self) -> dict[ParameterKey, Tensor]:
-        every = (group.materialize() for group in self._groups)
+    def whole_gradients(self) -> dict[ParameterKey, Tensor]:
+        every = (part.whole_gradients() for part in self._parts)
         return {key: gradient for own in every for key, gradient in own.items()}
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         made = self._made or self._make()
+        scaled = self._scaled(weights, sums)
         backend_of(made[0].rows).add_weighted(
             [each.rows for each in made],
-            [weights[each.target.unit] for each in made],
+            [scaled[each.target.unit] for each in made],
             [each.target.of(sums) for each in made],
         )
 
     def take(self, index: Tensor | slice) -> Self:
-        return type(self)([group.take(index) for group in self._groups])
-
-    def gradient_bytes(self) -> int:
-        return sum(group.gradient_bytes() for group in self._groups)
-
-    def keys(self) -> frozenset[ParameterKey]:
-        return frozenset().union(*(group.keys() for group in self._groups))
+        return type(self)([part.take(index) for part in self._parts], self._scale)
 
     def _make(self) -> list[_Made]:
         return [
             _Made(target, gradient.contiguous())
-            for group in self._groups
-            for target, gradient in group.make_gradients()
+            for part in self._parts
+            for target, gradient in part.targeted_gradients()
         ]
 
 
-def joined_on_device(groups: Iterable[LayerCallGroup]) -> list[LayerCallGroup]:
-    """Return the groups, those whose gradients a device keeps as one."""
-    others: list[LayerCallGroup] = []
-    keeping: list[KeepingGroup] = []
-    for group in groups:
-        if isinstance(group, KeepingGroup) and group.joins_layers():
-            keeping.append(group)
+def joined_on_device(
+    parts: Iterable[CallGradients], scale: float
+) -> list[CallGradients]:
+    """Return the parts, those whose gradients a device keeps as one."""
+    others: list[CallGradients] = []
+    keeping: list[CallGradients] = []
+    for part in parts:
+        if isinstance(part, SingleCall | SharedCalls) and part.joins_layers():
+            keeping.append(part)
         else:
-            others.append(group)
-    return [DeviceCalls(keeping), *others] if keeping else others
+            others.append(part)
+    return [DeviceCalls(keeping, scale), *others] if keeping else others
 
 
 @lru_cache(maxsize=64)

@@ -303,14 +303,9 @@ class HooksEngine(GradientEngine):
         self._choices = {}
         calls = [self._layer_call(pending, gradient) for pending, gradient in pairs]
         size = recording.batch_size
-        self.on_gradients(
-            DeferredGradients(
-                grouped(calls),
-                size,
-                self.gradient_scale(size),
-                self._trained[0].device,
-            )
-        )
+        scale, device = self.gradient_scale(size), self._trained[0].device
+        parts = grouped(calls, scale)
+        self.on_gradients(DeferredGradients(parts, size, scale, device))
 
     def _layer_call(self, pending: PendingLayerCall, backprops: Tensor) -> LayerCall:
         """Return the call with its norm method, in float32 or the parameter's better.

@@ -22,6 +22,7 @@ from dpsgd_explorer.dp.engines.base import (
     EngineOptions,
     GradientEngine,
     GradientSums,
+    NormTerm,
     PerSampleGradients,
     full_name,
     unit_of,
@@ -51,14 +52,12 @@ class MaterializedGradients(PerSampleGradients):
     def __len__(self) -> int:
         return self._size
 
-    def squared_norms(self) -> dict[str, Tensor]:
-        return {
-            unit: gradient_squared_norms(own) for unit, own in self._gradients.items()
-        }
+    def norm_terms(self) -> list[NormTerm]:
+        return [
+            (unit, gradient_squared_norms(own)) for unit, own in self._gradients.items()
+        ]
 
-    def add_weighted_gradients(
-        self, weights: Mapping[str, Tensor], sums: GradientSums
-    ) -> None:
+    def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         for unit, own in self._gradients.items():
             add_weighted(own, weights[unit], sums[unit])
 

@@ -139,9 +139,9 @@ def test_neither_inputs_nor_backprops_are_held():
     del x
     assert memory() is None  # a weight's gradient would need it
     loss.backward()
-    for group in found[0]._groups:
-        assert group._call.backprops.shape in {(SAMPLES, 4), (SAMPLES, 3)}
-        assert list(group._call.activations) == ["bias"]
+    for part in found[0]._parts:
+        assert part.call.backprops.shape in {(SAMPLES, 4), (SAMPLES, 3)}
+        assert list(part.call.activations) == ["bias"]
 
 
 def test_backprops_of_few_bits_are_added_in_more():

@@ -58,7 +58,7 @@ def test_inputs_and_backprops_are_let_go(name):
     loss.backward()
     del loss
     assert memory() is None
-    call = found[0]._groups[-1]._call
+    call = found[0]._parts[-1].call
     for local, gradient in call.activations.items():
         assert gradient.shape == (SAMPLES, *layer.get_parameter(local).shape)
     assert call.backprops is call.activations["weight"]

@@ -90,7 +90,7 @@ def chunk_bytes(request, monkeypatch):
 @pytest.mark.parametrize("engine", ["hooks", "extending"])
 def test_a_step_is_that_of_one_layer_after_the_other(engine, style, monkeypatch):
     made, seen = moved(engine=engine, clipping_style=style)
-    monkeypatch.setattr(deferred_gradients, "together", list)
+    monkeypatch.setattr(deferred_gradients, "together", lambda parts, scale: parts)
     alone, of_one = moved(engine=engine, clipping_style=style)
     torch.testing.assert_close(made, alone)
     torch.testing.assert_close(seen.norms, of_one.norms)
@@ -99,16 +99,17 @@ def test_a_step_is_that_of_one_layer_after_the_other(engine, style, monkeypatch)
 
 def test_they_are_one_group():
     _, gradients = gradients_of(*drawn())
-    groups = together(gradients._groups)
-    (linear,) = (group for group in groups if isinstance(group, LinearCalls))
+    parts = together(gradients._parts, 1.0)
+    (linear,) = (part for part in parts if isinstance(part, LinearCalls))
     assert len(linear._calls) == LINEAR
-    assert len(groups) == len(gradients._groups) - LINEAR + 1
+    assert len(parts) == len(gradients._parts) - LINEAR + 1
 
 
 @pytest.mark.parametrize("mode", ["ghost", "MixGhostClip"])
 def test_what_has_ghost_norms_or_keeps_no_gradients_stays_alone(mode):
     _, gradients = gradients_of(*drawn(), clipping_mode=mode)
-    assert not any(isinstance(g, LinearCalls) for g in together(gradients._groups))
+    parts = together(gradients._parts, 1.0)
+    assert not any(isinstance(part, LinearCalls) for part in parts)
 
 
 INDICES = {
@@ -124,7 +125,8 @@ INDICES = {
 @pytest.mark.parametrize("name", INDICES)
 def test_some_of_the_samples(name):
     _, gradients = gradients_of(*drawn())
-    taken, alone = gradients._of(together(gradients._groups)), gradients
+    joined = together(gradients._parts, gradients._scale)
+    taken, alone = gradients._of(joined), gradients
     for index in INDICES[name]:
         taken, alone = taken.take(index), alone.take(index)
     assert len(taken) == len(alone)

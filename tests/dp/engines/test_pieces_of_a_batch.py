@@ -24,16 +24,16 @@ def batch():
 def pieces(monkeypatch):
     """Make pieces of the batch small, and note how each pass was divided."""
     seen = []
-    split_by_memory = DeferredGradients.split_by_memory
+    split = DeferredGradients.split
 
     def noted(samples):
-        whole, pieces = split_by_memory(samples)
+        whole, pieces = split(samples)
         pieces = list(pieces)
         seen.append((whole, [len(piece) for piece in pieces]))
         return whole, iter(pieces)
 
     monkeypatch.setattr(torch_backend, "CHUNK_BYTES", FITS)
-    monkeypatch.setattr(DeferredGradients, "split_by_memory", noted)
+    monkeypatch.setattr(DeferredGradients, "split", noted)
     return seen
 
 

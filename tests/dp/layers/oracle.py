@@ -109,7 +109,7 @@ def weighted_sums(samples, gradient_engine, weights):
         layer: {local: torch.ones_like(p) for local, p in own.items()}
         for layer, own in parameters.items()
     }
-    samples.add_weighted_gradients(dict.fromkeys(parameters, weights), sums)
+    samples.add_weighted(dict.fromkeys(parameters, weights), sums)
     return {
         f"{layer}.{local}" if layer else local: value
         for layer, own in sums.items()

@@ -193,7 +193,7 @@ def shared_parameters():
                 use("SharedCell", "instantiate"),
             ),
             "the sum not of what was measured": (
-                wrap(call_groups.SharedLayerCalls.add_weighted, not_measured),
+                wrap(call_groups.SharedCalls.add_weighted, not_measured),
                 f"{LONGEST}test_cancelling_positions_add_no_more_than_c[1-tied]",
             ),
         },
