@@ -181,7 +181,7 @@ def _longest(
     rule, size = rule_for(layer), 0
     while size < LONGEST:
         x, g = (torch.empty(shape, device="meta") for shape in shapes(size + 1))
-        if not rule.prefers_ghost(layer, x, g):  # type: ignore[attr-defined]
+        if not rule.ghost_norm.cost_ratio(layer, x, g) < 1:  # type: ignore[attr-defined]
             break
         size += 1
     return size

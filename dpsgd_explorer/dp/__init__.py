@@ -3,6 +3,7 @@
 from dpsgd_explorer.accounting import schedules
 from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.checks.repairs import make_private_ready
+from dpsgd_explorer.dp.checks.rule import check_rule
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveClipping
 from dpsgd_explorer.dp.config import Audit, Clipping, Execution, Noise
 from dpsgd_explorer.dp.engine import PrivacyEngine, Run, make_private
@@ -14,7 +15,7 @@ from dpsgd_explorer.dp.functional import (
     views,
 )
 from dpsgd_explorer.dp.layers import register_rule
-from dpsgd_explorer.dp.layers.base import LayerRule
+from dpsgd_explorer.dp.layers.base import GhostNorm, LayerRule
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.sampling.loader import PoissonLoader
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
@@ -24,6 +25,7 @@ __all__ = [
     "Audit",
     "Clipping",
     "Execution",
+    "GhostNorm",
     "LayerRule",
     "Noise",
     "ParameterAverage",
@@ -31,6 +33,7 @@ __all__ = [
     "PoissonSampler",
     "PrivacyEngine",
     "Run",
+    "check_rule",
     "choices",
     "examine",
     "make_private",

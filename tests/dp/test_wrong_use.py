@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from dpsgd_explorer import dp
-from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.dp.layers.linear import LinearNorm, LinearRule
 from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
 from tests.dp.nets import attached
 
@@ -98,18 +98,26 @@ class Kernel(nn.Linear):
     """A layer with a rule of its own in each test."""
 
 
-class SmallNorms(LinearRule):
+class SmallNorm(LinearNorm):
     """Norms that are half of the true ones."""
 
     def squared_norms(self, *given):
         return super().squared_norms(*given) / 4
 
 
-class DoubleSums(LinearRule):
+class DoubleSum(LinearNorm):
     """Sums that are twice the true ones."""
 
-    def weighted_gradients(self, layer, activations, backprops, weights, sums):
-        super().weighted_gradients(layer, activations, backprops, 2 * weights, sums)
+    def add_weighted(self, layer, activations, backprops, weights, sums):
+        super().add_weighted(layer, activations, backprops, 2 * weights, sums)
+
+
+class SmallNorms(LinearRule):
+    ghost_norm = SmallNorm()
+
+
+class DoubleSums(LinearRule):
+    ghost_norm = DoubleSum()
 
 
 class Gated(nn.Module):

@@ -10,7 +10,7 @@ therefore one part, :class:`SharedCalls`, which adds the cross terms <a, b> of e
 pair.  A call that shares nothing, the usual case, is a :class:`SingleCall`, and the
 calls of linear layers without positions are :class:`OuterProducts`.
 
-Source: derived in ``layers.outer_products``, from the ghost norm of Li et al. (2022),
+Source: derived in ``layers.cross_terms``, from the ghost norm of Li et al. (2022),
 arXiv:2110.05679, section 4.
 """
 
@@ -39,7 +39,7 @@ from dpsgd_explorer.dp.engines.layer_calls import (
     ParameterKey,
 )
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
-from dpsgd_explorer.dp.layers.outer_products import OuterProduct, squared_norms_of_sum
+from dpsgd_explorer.dp.layers.cross_terms import OuterProduct, squared_norms_of_sum
 from dpsgd_explorer.dp.layers.round_off import UNSEEN
 
 
@@ -100,7 +100,7 @@ class CallGradients(PerSampleGradients):
 
     def joins_layers(self) -> bool:
         """Return True if its gradients are kept, and joined with other layers'."""
-        making = [call for call in self._calls if not call.ghost]
+        making = [call for call in self._calls if call.ghost is None]
         return bool(making) and all(call.joins_layers() for call in making)
 
     def targeted_gradients(self) -> list[tuple[GradientTarget, Tensor]]:
@@ -132,7 +132,7 @@ class SingleCall(CallGradients):
 
     def __init__(self, calls: list[LayerCall], scale: float = 1.0) -> None:
         (call,) = calls
-        if call.excess() > UNSEEN:
+        if call.inflation() > UNSEEN:
             calls = [replace(call, wide=True)]
         super().__init__(calls, scale)
 
@@ -166,7 +166,7 @@ class OuterProducts(CallGradients):
 
     def __init__(self, calls: list[LayerCall], scale: float = 1.0) -> None:
         super().__init__(calls, scale)
-        products = [call.single_position() for call in calls]
+        products = [call.outer_product() for call in calls]
         self._products = [product for product in products if product is not None]
         self._units = [next(iter(c.targets.values())).unit for c in calls]
 
@@ -203,13 +203,13 @@ class SharedCalls(CallGradients):
 
     def __init__(self, calls: list[LayerCall], scale: float = 1.0) -> None:
         super().__init__(_widened(calls), scale)
-        self._instantiates = not all(call.ghost for call in calls)
+        self._instantiates = any(call.ghost is None for call in calls)
         self._gradients: dict[ParameterKey, Tensor] = {}
 
     def _unscaled_terms(self) -> list[NormTerm]:
         """Return them by cross terms, where every call is a sum of outer products."""
         if not self._instantiates:
-            factors = [call.factors() for call in self._calls]
+            factors = [call.outer_products() for call in self._calls]
             products = [product for product in factors if product is not None]
             if len(products) == len(factors):
                 return list(self._norms_by_cross_terms(products))
@@ -217,7 +217,7 @@ class SharedCalls(CallGradients):
         gradients = summed_gradients(self._calls)
         # The bytes of a ghost call are not counted: alone it must not be stored.
         keeps = all(call.keeps for call in self._calls)
-        if keeps and not all(call.ghost for call in self._calls):
+        if keeps and any(call.ghost is None for call in self._calls):
             self._gradients = gradients
         return [
             (unit, gradient_squared_norms({parameter: gradient}))
@@ -314,7 +314,7 @@ def _parts(groups: Iterable[list[LayerCall]], scale: float) -> list[CallGradient
         if not len(calls) == len(units) == 1:
             parts.append(SharedCalls(calls, scale))
             continue
-        product = calls[0].single_position()
+        product = calls[0].outer_product()
         if product is None:
             parts.append(SingleCall(calls, scale))
         else:
@@ -325,9 +325,9 @@ def _parts(groups: Iterable[list[LayerCall]], scale: float) -> list[CallGradient
 def summed_gradients(calls: Iterable[LayerCall]) -> dict[ParameterKey, Tensor]:
     """Return {parameter: gradients, [B, *shape]}, summed over its calls."""
     total: dict[ParameterKey, Tensor] = {}
-    # Few rows are added to gradients that are there, as an embedding's to its head's.
-    for call in sorted(calls, key=lambda call: call.rule.few_rows):
-        if call.rule.few_rows and _has_all(total, call):
+    # An embedding's few rows are added to the gradients of its head, which come first.
+    for call in sorted(calls, key=LayerCall.has_ids):
+        if call.has_ids() and _has_all(total, call):
             before = {name: total[t.key] for name, t in call.targets.items()}
             for local, gradient in call.added_to(before).items():
                 total[call.targets[local].key] = gradient
@@ -353,10 +353,10 @@ def _widened(calls: list[LayerCall]) -> list[LayerCall]:
     """Return the calls, in float64 where float32 would lengthen norms by over UNSEEN.
 
     The decision depends on shapes alone, never on a value: it must not depend on the
-    data.  The excess of one call grows with its positions to the power 3/2; n calls add
-    over n times as many, so their sum is multiplied by the root of n once more.
+    data.  The inflation of one call grows with its positions to the power 3/2; n calls
+    add over n times as many, so their sum is multiplied by the root of n once more.
     """
-    excess = sum([call.excess() for call in calls])
-    if excess * math.sqrt(len(calls)) <= UNSEEN:
+    inflation = sum([call.inflation() for call in calls])
+    if inflation * math.sqrt(len(calls)) <= UNSEEN:
         return calls
-    return [replace(call, wide=call.ghost) for call in calls]
+    return [replace(call, wide=call.ghost is not None) for call in calls]

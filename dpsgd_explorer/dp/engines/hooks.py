@@ -38,10 +38,10 @@ from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.layer_calls import LayerCall
 from dpsgd_explorer.dp.engines.norm_choice import (
     NormChoice,
+    chosen_ghost_norm,
     explained,
     mode_of,
     specs_of,
-    takes_ghost_norm,
 )
 from dpsgd_explorer.dp.engines.recording import (
     ForwardRecording,
@@ -322,12 +322,13 @@ class HooksEngine(GradientEngine):
         if not is_low:
             inputs = _in_precision(*inputs, dtype)
         mode = self._modes[name]
-        ghost = takes_ghost_norm(mode, rule, layer, *inputs)
+        ghost = chosen_ghost_norm(mode, rule, layer, *inputs)
         keeps = mode != "MixGhostClip"
-        if is_low and (ghost or not keeps):
+        if is_low and (ghost is not None or not keeps):
             inputs = _in_precision(*inputs, dtype)
         specs = pending.specs or specs_of(*inputs)
-        choice = partial(explained, name, mode, rule, layer, specs, is_ghost=ghost)
+        is_ghost = ghost is not None
+        choice = partial(explained, name, mode, rule, layer, specs, is_ghost=is_ghost)
         self._choices.setdefault(name, []).append(choice)
         return LayerCall(
             rule,

@@ -31,8 +31,8 @@ from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.linear import LinearMap, OuterProductCall
 from dpsgd_explorer.dp.backends.precision import in_precision
 from dpsgd_explorer.dp.engines.base import GradientSums
-from dpsgd_explorer.dp.layers.base import GradientRule, add_weighted
-from dpsgd_explorer.dp.layers.outer_products import OuterProduct
+from dpsgd_explorer.dp.layers.base import GhostNorm, GradientRule, add_weighted
+from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
 from dpsgd_explorer.dp.modules.pytree import map_tensors
 
 #: (unit, local name) of a parameter.
@@ -78,9 +78,9 @@ class LayerCall:
         targets: {local name: where the gradient belongs}, trainable ones only.
         parameters: {local name: parameter}, of the same names.
         dtype: That of norms and sums; gradients on a device may be bfloat16.
-        ghost: Whether norms are computed without gradients.
-        keeps: Whether gradients instantiated for the norm are stored for the sum.
-        wide: Whether the ghost norm and its sum are computed in float64.
+        ghost: Computes norms and sums without gradients; None if they are instantiated.
+        keeps: If True, gradients instantiated for the norm are stored for the sum.
+        wide: If True, the ghost norm and its sum are computed in float64.
         gradients: The stored gradients, {local name: [B, *shape]}.
     """
 
@@ -91,15 +91,15 @@ class LayerCall:
     targets: Mapping[str, GradientTarget]
     parameters: Mapping[str, nn.Parameter]
     dtype: torch.dtype
-    ghost: bool
+    ghost: GhostNorm[Any, Any] | None
     keeps: bool
     wide: bool = False
     gradients: dict[str, Tensor] = field(default_factory=dict)
 
     def squared_norms(self) -> Tensor:
         """Return squared norms over all parameters of the call together, [B]."""
-        if self.ghost:
-            norms = self.rule.squared_norms(self.layer, *self._inputs())
+        if self.ghost is not None:
+            norms = self.ghost.squared_norms(self.layer, *self._inputs())
             return norms.to(self.dtype)
         gradients, norms = self.rule.measured_gradients(
             self.layer, self.activations, self.backprops
@@ -108,23 +108,32 @@ class LayerCall:
             self.gradients = gradients
         return norms
 
-    def single_position(self) -> OuterProductCall | None:
-        """Return the call, if its norms may be computed together with others'."""
-        if not self.ghost or self.wide or self.backprops.dtype is not self.dtype:
+    def outer_product(self) -> OuterProductCall | None:
+        """Return the call, if its norms may be computed together with others'.
+
+        Such a call is a linear map of one position, whose weight and bias are trained.
+        """
+        if self.ghost is None or self.wide or self.backprops.dtype is not self.dtype:
             return None
-        return self.rule.single_position(self.layer, self.activations, self.backprops)
+        maps = self.rule.linear_form(self.layer, self.activations, self.backprops)
+        single = maps.get("")
+        if single is None or not single.bias or single.inputs.shape[1] != 1:
+            return None
+        return OuterProductCall(single.inputs[:, 0], single.backprops[:, 0])
 
     def linear_maps(self) -> Mapping[str, LinearMap]:
         """Return its maps, if the backend computes their gradients with others'."""
-        if self.ghost or not self.keeps:
+        if self.ghost is not None or not self.keeps:
             return {}
-        maps = self.rule.linear_maps(self.layer, self.activations, self.backprops)
+        maps = self.rule.linear_form(self.layer, self.activations, self.backprops)
         backend = backend_of(self.backprops)
         return maps if all(map(backend.can_join, maps.values())) else {}
 
     def joins_layers(self) -> bool:
         """Return True if its gradients are kept, and joined with other layers'."""
-        if self.ghost or not self.keeps or self.dtype is not torch.float32:
+        if self.ghost is not None or not self.keeps:
+            return False
+        if self.dtype is not torch.float32:
             return False
         return backend_of(self.backprops).joins_layers
 
@@ -143,14 +152,14 @@ class LayerCall:
         )
         return activations, self.backprops.double()
 
-    def excess(self) -> float:
+    def inflation(self) -> float:
         """Return the relative lengthening of the ghost norm by float32's bounds.
 
         0 where the norm is that of instantiated gradients, which need no such bound.
         """
-        if not self.ghost or self.dtype is not torch.float32:
+        if self.ghost is None or self.dtype is not torch.float32:
             return 0.0
-        return self.rule.excess(self.layer, self.activations, self.backprops)
+        return self.ghost.inflation(self.layer, self.activations, self.backprops)
 
     def materialize(self) -> dict[str, Tensor]:
         """Return {local name: gradients, [B, *shape]}."""
@@ -158,14 +167,28 @@ class LayerCall:
             self.layer, self.activations, self.backprops
         )
 
-    def added_to(self, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return {local name: the sum with those of other calls, [B, *shape]}."""
-        inputs = self.activations, self.backprops
-        return self.rule.added_gradients(self.layer, *inputs, gradients)
+    def has_ids(self) -> bool:
+        """Return True if most rows of its gradients are 0, as an embedding's."""
+        return self.rule.ghost_norm is not None and self.rule.ghost_norm.has_ids
 
-    def factors(self) -> dict[str, OuterProduct] | None:
+    def added_to(self, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return {local name: the sum with those of other calls, [B, *shape]}.
+
+        Only for calls that ``has_ids``.
+        """
+        assert self.rule.ghost_norm is not None
+        inputs = self.layer, self.activations, self.backprops
+        products = self.rule.ghost_norm.outer_products(*inputs) or {}
+        return {
+            name: product.rows_added_to(gradients[name])
+            for name, product in products.items()
+        }
+
+    def outer_products(self) -> dict[str, OuterProduct] | None:
         """Return the gradients as outer products, if they have that form."""
-        return self.rule.factors(self.layer, *self._inputs())
+        if self.ghost is None:
+            return None
+        return self.ghost.outer_products(self.layer, *self._inputs())
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
         """Add sum_i weights[unit][i] * g_i to the sums of every unit of the call."""
@@ -196,7 +219,7 @@ class LayerCall:
         Two algorithms round differently.  A norm of one and a sum by the other would
         let a contribution exceed C by the difference.
         """
-        if not self.ghost:
+        if self.ghost is None:
             gradients = self.gradients or self.materialize()
             add_weighted(gradients, weights, sums)
             return
@@ -206,13 +229,13 @@ class LayerCall:
             leave_out = partial(backend.leave_out, weights=weights)
             inputs = map_tensors(leave_out, inputs)
         if not self.wide:
-            self.rule.weighted_gradients(self.layer, *inputs, weights, sums)
+            self.ghost.add_weighted(self.layer, *inputs, weights, sums)
             return
         wide = {
             name: torch.zeros_like(total, dtype=torch.float64)
             for name, total in sums.items()
         }
-        self.rule.weighted_gradients(self.layer, *inputs, weights.double(), wide)
+        self.ghost.add_weighted(self.layer, *inputs, weights.double(), wide)
         for name, total in sums.items():
             total.add_(wide[name])
 
@@ -230,7 +253,7 @@ class LayerCall:
 
         A ``nn.Linear(784, 256)`` in float32 has 785 * 256 * 4 = 803,840.
         """
-        if self.ghost:
+        if self.ghost is not None:
             return 0
         numbers = sum(p.numel() for p in self.parameters.values())
         return numbers * self.backprops.element_size()

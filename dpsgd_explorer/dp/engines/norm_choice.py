@@ -5,7 +5,7 @@ instantiated gradient T d p (Bu, Mao and Xu 2022).  With T = 1, d = 1000 and p =
 that is 1,100 against 100,000; with T = 1024 positions of a small convolution, d = 27
 and p = 32, it is 62 million against 0.9 million.  So no method is best for all layers,
 and the "Mix" modes choose for the shapes of each call, by an estimate of constants
-(``layers.matrix_rule``) that are the same on every processor.
+(``layers.matrix_norm``) that are the same on every processor.
 
 Sources: Bu, Mao and Xu (2022), arXiv:2205.10683 (mixed ghost clipping); Bu et al.
 (2022), arXiv:2210.00038 (MixGhostClip and MixOpt on book-keeping).
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from dpsgd_explorer.dp.layers.base import GradientRule, MultiplyAdds
+from dpsgd_explorer.dp.layers.base import GhostNorm, GradientRule, MultiplyAdds
 from dpsgd_explorer.dp.layers.round_off import UNSEEN
 from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import ConfigError
@@ -55,27 +55,29 @@ def mode_of(modes: ClippingMode, name: str) -> str:
     return modes[max(above, key=len)] if above else DEFAULT_MODE
 
 
-def takes_ghost_norm(
+def chosen_ghost_norm(
     mode: str,
     rule: GradientRule[Any, Any],
     layer: nn.Module,
     activations: Any,
     backprops: Tensor,
-) -> bool:
-    """Whether the norm of a layer call is computed without its gradients.
+) -> GhostNorm[Any, Any] | None:
+    """Return the ghost norm of a layer call; None if gradients are instantiated.
 
     Only shapes and dtypes decide, never a value of the data.
     """
-    if mode in FORCED:
-        return mode == "ghost"
-    if not rule.prefers_ghost(layer, activations, backprops):
-        return False
+    ghost = rule.ghost_norm
+    if ghost is None or mode == "instantiate":
+        return None
+    if mode == "ghost":
+        return ghost
+    if not ghost.cost_ratio(layer, activations, backprops) < 1:
+        return None
     # Beyond UNSEEN the ghost norm would be computed in float64, whose products cost
     # about twice, which the rule did not count: instantiate, if there is a choice.
-    return (
-        rule.excess(layer, activations, backprops) <= UNSEEN
-        or rule.multiply_adds(layer, activations, backprops) is None
-    )
+    is_precise = ghost.inflation(layer, activations, backprops) <= UNSEEN
+    has_choice = ghost.multiply_adds(layer, activations, backprops) is not None
+    return ghost if is_precise or not has_choice else None
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,14 @@ def explained(
 ) -> NormChoice:
     """Return what was chosen for a call of the layer of this name, and why."""
     activations, backprops = tree_map(TensorSpec.empty, specs[0]), specs[1].empty()
-    cost = rule.multiply_adds(layer, activations, backprops)
-    if mode in FORCED:
+    inputs = layer, activations, backprops
+    ghost = rule.ghost_norm
+    cost = None if ghost is None else ghost.multiply_adds(*inputs)
+    if ghost is None:
+        reason = _reason(None, is_ghost)
+    elif mode in FORCED:
         reason = f"clipping_mode {mode!r}"
-    elif not is_ghost and rule.prefers_ghost(layer, activations, backprops):
+    elif not is_ghost and ghost.cost_ratio(*inputs) < 1:
         reason = "float32 is too imprecise for norms without gradients"
     else:
         reason = _reason(cost, is_ghost)

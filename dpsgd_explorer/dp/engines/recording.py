@@ -234,9 +234,9 @@ class ForwardRecording:
         """Save a call's activations, if they are needed, and return its key."""
         targets, parameters = self._coverage.targets(name, layer)
         early: EarlyGradients | None = None
-        if len(targets) == 1 and "bias" in targets and rule.sums_bias():
-            early, activations = partial(_bias_gradients, rule), ()
-        elif self._whole and rule.makes_early():
+        if rule.bias_needs_no_activations and targets.keys() == {"bias"}:
+            early, activations = rule.per_sample_gradients, ()
+        elif self._whole and rule.computes_early():
             early = rule.per_sample_gradients
         activations = map_tensors(_detached, activations)
         if rule.of_low_precision:
@@ -377,15 +377,6 @@ def _linear(part: LayerPart, inputs: Tensor) -> Tensor:
     with torch.no_grad():
         weight, bias = part.weight, part.bias if "bias" in part.names else None
     return F.linear(inputs, weight.detach(), None if bias is None else bias.detach())
-
-
-def _bias_gradients(
-    rule: GradientRule[Any, Any], layer: nn.Module, activations: Any, backprops: Tensor
-) -> dict[str, Tensor]:
-    """Return the gradients of a bias alone, which need no activations."""
-    gradients = rule.bias_gradients(layer, backprops)
-    assert gradients is not None
-    return {"bias": gradients}
 
 
 def _detached(leaf: Any) -> Any:

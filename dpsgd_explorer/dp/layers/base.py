@@ -7,7 +7,6 @@ its outputs.  Both carry the sample in their first dimension.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -15,8 +14,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends import backend_of
-from dpsgd_explorer.dp.backends.linear import LinearMap, OuterProductCall
-from dpsgd_explorer.dp.layers.outer_products import OuterProduct
+from dpsgd_explorer.dp.backends.linear import LinearMap
+from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
 
 T = TypeVar("T")
 LayerT = TypeVar("LayerT", bound=nn.Module)
@@ -35,10 +34,118 @@ class MultiplyAdds(NamedTuple):
     instantiate: int
 
 
-#: Methods of a rule in place of which its ``linear_maps`` are made.
-OF_MAPS = ("per_sample_gradients", "measured_gradients")
-#: Methods of a rule that are made of its gradients.
-_OF_GRADIENTS = (*OF_MAPS, "squared_norms", "weighted_gradients")
+class GhostNorm(ABC, Generic[LayerT, ActivationsT]):
+    """Norms and weighted sums of a layer's gradients, computed without the gradients.
+
+    Optional part of a rule: set the attribute ``ghost_norm`` of the rule to an
+    instance.  The engine then calls :meth:`squared_norms` and :meth:`add_weighted` in
+    place of ``per_sample_gradients`` where :meth:`cost_ratio` is below 1, and where
+    ``clipping_mode="ghost"`` asks for it.
+
+    Source: Li et al. (2022), arXiv:2110.05679, section 4.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> class Kernel(nn.Module):
+        ...     def __init__(self, inputs, outputs):
+        ...         super().__init__()
+        ...         self.weight = nn.Parameter(torch.zeros(inputs, outputs))
+        ...
+        ...     def forward(self, x):  # (B, inputs)
+        ...         return x @ self.weight
+        >>> class KernelNorm(dp.GhostNorm):
+        ...     def squared_norms(self, layer, activations, backprops):
+        ...         x, g = activations.double(), backprops.double()
+        ...         return (1 + 1e-6) * x.square().sum(1) * g.square().sum(1)
+        ...
+        ...     def add_weighted(self, layer, activations, backprops, weights, sums):
+        ...         sums["weight"].addmm_((activations * weights[:, None]).T, backprops)
+        >>> x, g = torch.tensor([[3.0, 4.0]]), torch.tensor([[2.0]])
+        >>> KernelNorm().squared_norms(Kernel(2, 1), x, g).sqrt().round(decimals=3)
+        tensor([10.], dtype=torch.float64)
+    """
+
+    #: If True, ``outer_products`` have ids in place of one-hot rows: the gradients of
+    #: such a call are added to those of another call row by row.
+    has_ids: ClassVar[bool] = False
+
+    @abstractmethod
+    def squared_norms(
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
+    ) -> Tensor:
+        """Returns squared L2 norms over the layer's trainable parameters, ``(B,)``.
+
+        A norm must not be smaller than the norm of the gradient that
+        ``add_weighted`` adds, rounding included: otherwise a sample could contribute
+        more than ``max_grad_norm``.
+
+        Args:
+            layer: The layer.
+            activations: The result of the rule's ``saved_activations``, ``(B, ...)``.
+            backprops: Gradient of the loss with respect to the layer's output, ``(B,
+                ...)``.
+        """
+
+    @abstractmethod
+    def add_weighted(
+        self,
+        layer: LayerT,
+        activations: ActivationsT,
+        backprops: Tensor,
+        weights: Tensor,
+        sums: Mapping[str, Tensor],
+    ) -> None:
+        """Adds sum_i weights[i] * gradient_i to ``sums``, in place.
+
+        Args:
+            layer: The layer.
+            activations: The result of the rule's ``saved_activations``, ``(B, ...)``.
+            backprops: Gradient of the loss with respect to the layer's output, ``(B,
+                ...)``.
+            weights: Clipping factors, ``(B,)``.
+            sums: {name of a trainable parameter: tensor of the parameter's shape}.
+        """
+
+    def cost_ratio(
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
+    ) -> float:
+        """Returns the estimated time of the ghost norm over the time with gradients.
+
+        0 if the ghost norm is always faster.  The estimate must depend on shapes alone,
+        never on a value.
+        """
+        return 0.0
+
+    def multiply_adds(
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
+    ) -> MultiplyAdds | None:
+        """Returns the cost of either method; None if the method is not a choice.
+
+        Like ``cost_ratio`` it must depend on shapes alone.
+        """
+        return None
+
+    def inflation(
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
+    ) -> float:
+        """Returns the relative lengthening of the norms by float32's error bound.
+
+        It must depend on shapes alone.  Above ``round_off.UNSEEN`` the engine
+        instantiates gradients, or passes float64 tensors to the methods.
+        """
+        return 0.0
+
+    def outer_products(
+        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
+    ) -> dict[str, OuterProduct] | None:
+        """Returns {local name: gradients as sums of outer products}.
+
+        For parameters with several calls, whose norms need cross terms.  None if the
+        gradients have no such form; the engine instantiates them instead.
+        """
+        return None
 
 
 class Rule(ABC, Generic[LayerT]):
@@ -72,21 +179,37 @@ class Rule(ABC, Generic[LayerT]):
 class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     """Per-sample gradients of one kind of layer, from its activations and backprops.
 
-    Only :meth:`saved_activations` and :meth:`per_sample_gradients` are required.  The
-    other methods have slow defaults by these gradients; a rule overrides them where
-    algebra gives the same numbers in less time or memory.
-
+    Only :meth:`saved_activations` and :meth:`per_sample_gradients` are required.
     Activations are a tensor or a tuple of tensors, each with one row per sample.
+
+    The other members describe these gradients a second time, for speed or memory.  A
+    subclass with a ``per_sample_gradients`` of its own has other gradients, so it
+    inherits none of these descriptions; see ``_GRADIENT_FORMS``.
     """
 
-    #: Whether most rows of a gradient are 0, as an embedding's.
-    few_rows: ClassVar[bool] = False
-    #: Whether gradients are exact products of the numbers of activations and backprops,
-    #: so that these may be bfloat16 where a forward computes in it.
+    #: Norms and sums without gradients; None if the rule has only gradients.
+    ghost_norm: ClassVar[GhostNorm[Any, Any] | None] = None
+    #: If True, gradients are exact products of the numbers of activations and
+    #: backprops, so that these may be bfloat16 where a forward computes in it.
     of_low_precision: ClassVar[bool] = False
-    #: Whether a sample's gradients are smaller than the inputs that they are made of,
-    #: as those of a normalisation layer; see ``makes_early``.
+    #: If True, the gradients of a bias that is trained alone are made of backprops: no
+    #: activations are saved, and ``per_sample_gradients`` gets ``()`` for them.
+    bias_needs_no_activations: ClassVar[bool] = False
+    #: If True, a sample's gradients are smaller than the inputs that they are made of,
+    #: as those of a normalization layer; see ``computes_early``.
     small_gradients: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = vars(cls)
+        lost: tuple[str, ...] = ()
+        if "per_sample_gradients" in own:
+            lost = _GRADIENT_FORMS
+        elif own.keys() & {"ghost_norm", "measured_gradients"}:
+            lost = ("linear_form",)
+        for name in lost:
+            if name not in own:
+                setattr(cls, name, getattr(GradientRule, name))
 
     def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
         """Check the inputs of a call before the layer runs.
@@ -114,165 +237,44 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
                 ...)``.
         """
 
-    def added_gradients(
-        self,
-        layer: LayerT,
-        activations: ActivationsT,
-        backprops: Tensor,
-        gradients: Mapping[str, Tensor],
-    ) -> dict[str, Tensor]:
-        """Return ``{name: gradients[name] + the call's own}``, in new memory.
-
-        A rule with ``few_rows`` does it without making its own.
-        """
-        own = self.per_sample_gradients(layer, activations, backprops)
-        return {name: gradients[name] + gradient for name, gradient in own.items()}
-
     def measured_gradients(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """Return ``per_sample_gradients``, and their squared norms together, [B].
+        """Returns ``per_sample_gradients``, and their squared norms together, ``(B,)``.
 
-        Never too small.  A rule may know them once the gradients are made.
+        Never too small.  A rule overrides it if norms are known once the gradients are
+        computed.
         """
         gradients = self.per_sample_gradients(layer, activations, backprops)
         return gradients, gradient_squared_norms(gradients)
 
-    def overrides(self, base: type[GradientRule[Any, Any]], *names: str) -> bool:
-        """Whether the rule has methods of its own in place of a base's.
-
-        What the base knows of their results does not hold then, and it asks for them.
-        """
-        own = type(self)
-        return own is not base and any(
-            getattr(own, name) is not getattr(base, name) for name in names
-        )
-
-    def squared_norms(
-        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
-    ) -> Tensor:
-        """Returns squared L2 norms over the layer's trainable parameters, ``(B,)``.
-
-        A norm must not be smaller than the norm of the gradient that
-        ``weighted_gradients`` adds, rounding included: otherwise a sample could
-        contribute more than C.
-        """
-        return gradient_squared_norms(
-            self.per_sample_gradients(layer, activations, backprops)
-        )
-
-    def bias_gradients(self, layer: LayerT, backprops: Tensor) -> Tensor | None:
-        """Return the bias's gradients, ``[B, *shape]``, from the backprops alone.
-
-        None if the rule has no such sum.
-        """
-        return None
-
-    def sums_bias(self) -> bool:
-        """Whether ``bias_gradients`` are those of the rule.
-
-        A rule that inherits them with gradients of its own makes others.
-        """
-        base = self._definer_of("bias_gradients")
-        return base is not GradientRule and not self.overrides(base, *_OF_GRADIENTS)
-
-    def makes_early(self) -> bool:
-        """Whether gradients are made when backprops arrive, and inputs let go.
-
-        So it is where they are small, unless a rule that inherits this has norms or
-        sums of its own.
-        """
-        if not self.small_gradients:
-            return False
-        others = [name for name in _OF_GRADIENTS if name != "per_sample_gradients"]
-        return not self.overrides(self._definer_of("small_gradients"), *others)
-
-    def _definer_of(self, name: str) -> type[Any]:
-        """Return the class whose attribute of this name the rule has."""
-        return next(kind for kind in type(self).__mro__ if name in vars(kind))
-
-    def single_position(
-        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
-    ) -> OuterProductCall | None:
-        """Return the call, if each sample's gradients are g x^T and g, of all its rows.
-
-        Such calls are measured and summed together, without ``squared_norms``,
-        ``excess`` and ``weighted_gradients``.
-        """
-        return None
-
-    def linear_maps(
+    def linear_form(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> Mapping[str, LinearMap]:
-        """Return {suffix: map}, if the gradients are those of linear maps.
+        """Returns {suffix: map} if the gradients are those of linear maps, else {}.
 
-        Parameters are "weight" and "bias" with the suffix.  A backend may compute and
-        sum the gradients of several calls together, without ``measured_gradients``; {}
-        for others.
+        A map's parameters are "weight" and "bias" with the suffix.  A backend may
+        compute and sum the gradients of several calls together, without the other
+        methods of the rule and without its ghost norm.
         """
         return {}
 
-    def weighted_gradients(
-        self,
-        layer: LayerT,
-        activations: ActivationsT,
-        backprops: Tensor,
-        weights: Tensor,
-        sums: Mapping[str, Tensor],
-    ) -> None:
-        """Adds sum_i weights[i] * gradient_i to ``sums``, in place.
+    def computes_early(self) -> bool:
+        """Returns True if gradients are computed as soon as backprops arrive.
 
-        ``weights`` are clipping factors, ``(B,)``; ``sums`` is {name: tensor of the
-        parameter's shape}.
+        The inputs are freed then.  A rule with a ghost norm needs them later.
         """
-        add_weighted(
-            self.per_sample_gradients(layer, activations, backprops), weights, sums
-        )
+        return self.small_gradients and self.ghost_norm is None
 
-    def multiply_adds(
-        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
-    ) -> MultiplyAdds | None:
-        """Return the cost of either norm method; None if the rule has one only.
 
-        Like ``prefers_ghost`` it depends on shapes alone, never on a value.
-        """
-        return None
-
-    def cost_ratio(
-        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
-    ) -> float:
-        """Return the estimated time of the ghost norm over that of the other method.
-
-        inf if the rule has only the other, 0 if the ghost norm is always quicker.
-        """
-        cost = self.multiply_adds(layer, activations, backprops)
-        return math.inf if cost is None else cost.ghost / max(1, cost.instantiate)
-
-    def prefers_ghost(
-        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
-    ) -> bool:
-        """Whether the ghost norm is estimated the quicker method for these shapes."""
-        return self.cost_ratio(layer, activations, backprops) < 1
-
-    def excess(
-        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
-    ) -> float:
-        """Return the relative lengthening of the ghost norm by float32's error bound.
-
-        It depends on shapes alone.  Above UNSEEN the engine instantiates gradients, or
-        passes float64 tensors to the rule.
-        """
-        return 0.0
-
-    def factors(
-        self, layer: LayerT, activations: ActivationsT, backprops: Tensor
-    ) -> dict[str, OuterProduct] | None:
-        """Return {local name: gradients as sums of outer products}.
-
-        For parameters with several calls, whose norms take cross terms.  None if the
-        gradients have no such form; they are instantiated instead.
-        """
-        return None
+#: Descriptions of a rule's gradients other than ``per_sample_gradients``.
+_GRADIENT_FORMS = (
+    "ghost_norm",
+    "measured_gradients",
+    "linear_form",
+    "of_low_precision",
+    "bias_needs_no_activations",
+)
 
 
 class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
@@ -283,10 +285,9 @@ class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
     output of the layer.  Both have shape ``(B, ...)`` and one row per sample.
 
     A subclass must define ``per_sample_gradients``.  Its result has shape
-    ``(B, *parameter.shape)`` for each trainable parameter.  The other methods have
-    defaults that use these gradients.  Override ``squared_norms`` and
-    ``weighted_gradients`` if algebra yields their values in less time or memory.
-    ``register_rule`` registers an instance.
+    ``(B, *parameter.shape)`` for each trainable parameter.  If algebra yields norms and
+    sums without these gradients, set the attribute ``ghost_norm`` to a ``GhostNorm``.
+    ``check_rule`` compares a rule with autograd, and ``register_rule`` registers it.
 
     The class attribute ``parameter_names`` lists the parameters that the rule covers,
     by default "weight" and "bias".  A layer with another trainable parameter does not
@@ -316,9 +317,9 @@ class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
         >>> rule
         ShiftRule()
         >>> backprops = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
-        >>> norms = rule.squared_norms(Shift(2), torch.ones(2, 2), backprops).sqrt()
-        >>> norms.round(decimals=3)
-        tensor([ 5., 10.])
+        >>> rule.per_sample_gradients(Shift(2), torch.ones(2, 2), backprops)
+        {'bias': tensor([[3., 4.],
+                [6., 8.]])}
     """
 
     def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:

@@ -28,14 +28,15 @@ from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.convolution import Convolution
 from dpsgd_explorer.dp.backends.rounding import lengths
 from dpsgd_explorer.dp.layers.base import (
+    LayerRule,
     gradient_squared_norms,
     measured,
     scale_samples,
     trained,
     trains,
 )
-from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
-from dpsgd_explorer.dp.layers.outer_products import OuterProduct
+from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
+from dpsgd_explorer.dp.layers.matrix_norm import MatrixNorm, MatrixSizes
 from dpsgd_explorer.dp.layers.round_off import (
     gram,
     gram_norms,
@@ -61,69 +62,41 @@ class Patches(NamedTuple):
     sides: Sequence[int] = ()
 
 
-class ConvNdRule(MatrixRule[_ConvNd]):
-    """Inputs [B, C, *size], outputs [B, p, *positions], T positions in all."""
+def patches(layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
+    """Returns a convolution as a linear layer on patches."""
+    if not layer.transposed:
+        return Patches(_padded(layer, x), g)
+    padding = cast(tuple[int, ...], layer.padding)  # never a word, as in "same"
+    sides = [side for p in reversed(padding) for side in (p, p)]
+    return Patches(_cropped(layer, F.pad(g, sides), x), x)
+
+
+def unpadded(layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
+    """Returns the patches without the zeros around the tensor that is read."""
+    if layer.padding_mode == "zeros" and not layer.transposed:
+        return Patches(x, g, layer._reversed_padding_repeated_twice)
+    return patches(layer, x, g)
+
+
+class ConvNdNorm(MatrixNorm[_ConvNd]):
+    """The ghost norm of a convolution, by the Gram matrices of its patches."""
 
     has_patches: ClassVar[bool] = True
-    forward_methods: ClassVar[tuple[str, ...]] = ("forward", "_conv_forward")
-
-    def patches(self, layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
-        """Return the layer as a linear one on patches."""
-        return Patches(_padded(layer, x), g)
-
-    def unpadded(self, layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
-        """Return the same, without the zeros around the tensor that is read."""
-        if layer.padding_mode == "zeros":
-            return Patches(x, g, layer._reversed_padding_repeated_twice)
-        return self.patches(layer, x, g)
-
-    def per_sample_gradients(
-        self, layer: _ConvNd, activations: Tensor, backprops: Tensor
-    ) -> dict[str, Tensor]:
-        return self._gradients(layer, activations, backprops)[0]
-
-    def measured_gradients(
-        self, layer: _ConvNd, activations: Tensor, backprops: Tensor
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        if self.overrides(ConvNdRule, "per_sample_gradients"):
-            return super().measured_gradients(layer, activations, backprops)
-        gradients, of_weight = self._gradients(layer, activations, backprops)
-        if of_weight is None or "bias" not in gradients:
-            return measured(gradients, of_weight)
-        of_bias = gradient_squared_norms({"bias": gradients["bias"]})
-        return gradients, backend_of(backprops).sum_of([of_weight, of_bias])
-
-    def _gradients(
-        self, layer: _ConvNd, activations: Tensor, backprops: Tensor
-    ) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Return the gradients by name, and the weight's norms if they are known."""
-        gradients, norms = {}, None
-        if trains(layer, "weight"):
-            read, rows, sides = self.unpadded(layer, activations, backprops)
-            gradients["weight"], norms = backend_of(rows).convolution_gradients(
-                read, rows, settings_of(layer), sides
-            )
-        if trains(layer, "bias"):
-            gradients["bias"] = self.bias_gradients(layer, backprops)
-        return gradients, norms
-
-    def bias_gradients(self, layer: _ConvNd, backprops: Tensor) -> Tensor:
-        return sum_over_positions(backprops)
 
     def squared_norms(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> Tensor:
-        bias_norms = lengths(self.bias_gradients(layer, backprops)).square_()
+        bias_norms = lengths(sum_over_positions(backprops)).square_()
         if not trains(layer, "weight"):
             return bias_norms
-        read, rows, _ = self.patches(layer, activations, backprops)
+        read, rows, _ = patches(layer, activations, backprops)
         u = _unfolded(layer, read, rows).flatten(0, 1)  # [B G, T, D/G]
         g = _by_group(layer, rows).flatten(0, 1)  # [B G, T, p/G]
         norms = gram_norms(gram(u), gram(g))
         norms = norms.view(len(backprops), layer.groups).sum(1)
         return norms + bias_norms if trains(layer, "bias") else norms
 
-    def weighted_gradients(
+    def add_weighted(
         self,
         layer: _ConvNd,
         activations: Tensor,
@@ -132,7 +105,7 @@ class ConvNdRule(MatrixRule[_ConvNd]):
         sums: Mapping[str, Tensor],
     ) -> None:
         if trains(layer, "weight") and len(weights):
-            read, rows, sides = self.unpadded(layer, activations, backprops)
+            read, rows, sides = unpadded(layer, activations, backprops)
             rows = scale_samples(rows, weights)
             if _is_quicker_by_patches(layer, rows):
                 read = F.pad(read, list(sides)) if any(sides) else read
@@ -140,25 +113,24 @@ class ConvNdRule(MatrixRule[_ConvNd]):
             else:
                 sums["weight"].add_(_weight_gradient(layer, read, rows, sides))
         if trains(layer, "bias"):
-            gradients = self.bias_gradients(layer, backprops)
-            sums["bias"].addmv_(gradients.t(), weights)
+            sums["bias"].addmv_(sum_over_positions(backprops).t(), weights)
 
     def sizes(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> MatrixSizes:
-        positions = prod(self._rows_of(activations, backprops).shape[2:])
+        rows = activations if layer.transposed else backprops
         shape = layer.weight.shape
         entries, outputs = prod(shape[1:]), shape[0] // layer.groups
-        return MatrixSizes(positions, entries, outputs, layer.groups)
+        return MatrixSizes(prod(rows.shape[2:]), entries, outputs, layer.groups)
 
-    def factors(
+    def outer_products(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> dict[str, OuterProduct] | None:
         if layer.groups > 1:
             return None  # one product per group, and a call has one per parameter
-        read, rows, _ = self.patches(layer, activations, backprops)
-        patches = _unfolded(layer, read, rows)[:, 0]  # [B, T, K C], channels last
-        by_offset = patches.unflatten(2, (-1, read.shape[1]))  # type: ignore[no-untyped-call]
+        read, rows, _ = patches(layer, activations, backprops)
+        unfolded = _unfolded(layer, read, rows)[:, 0]  # [B, T, K C], channels last
+        by_offset = unfolded.unflatten(2, (-1, read.shape[1]))  # type: ignore[no-untyped-call]
         in_order = by_offset.transpose(2, 3).flatten(2)  # as in the weight: C, then K
         g = backprops.flatten(2).transpose(1, 2)
         products = {
@@ -167,12 +139,32 @@ class ConvNdRule(MatrixRule[_ConvNd]):
         }
         return trained(layer, products)
 
+
+class ConvNdRule(LayerRule[_ConvNd]):
+    """Inputs [B, C, *size], outputs [B, p, *positions], T positions in all."""
+
+    reads_parameters: ClassVar[bool] = False
+    ghost_norm: ClassVar[ConvNdNorm] = ConvNdNorm()
+    bias_needs_no_activations: ClassVar[bool] = True
+    forward_methods: ClassVar[tuple[str, ...]] = ("forward", "_conv_forward")
+
+    def per_sample_gradients(
+        self, layer: _ConvNd, activations: Tensor, backprops: Tensor
+    ) -> dict[str, Tensor]:
+        return _gradients(layer, activations, backprops)[0]
+
+    def measured_gradients(
+        self, layer: _ConvNd, activations: Tensor, backprops: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        gradients, of_weight = _gradients(layer, activations, backprops)
+        if of_weight is None or "bias" not in gradients:
+            return measured(gradients, of_weight)
+        of_bias = gradient_squared_norms({"bias": gradients["bias"]})
+        return gradients, backend_of(backprops).sum_of([of_weight, of_bias])
+
     def wrong_input(self, layer: _ConvNd, inputs: Tensor) -> str:
         rank = len(layer.kernel_size) + 2
         return "" if inputs.dim() == rank else f"takes a batch of {rank} dimensions"
-
-    def _rows_of(self, x: Tensor, g: Tensor) -> Tensor:
-        return g
 
 
 class ConvTransposeNdRule(ConvNdRule):
@@ -180,16 +172,20 @@ class ConvTransposeNdRule(ConvNdRule):
 
     forward_methods: ClassVar[tuple[str, ...]] = ("forward", "_output_padding")
 
-    def patches(self, layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
-        padding = cast(tuple[int, ...], layer.padding)  # never a word, as in "same"
-        sides = [side for p in reversed(padding) for side in (p, p)]
-        return Patches(_cropped(layer, F.pad(g, sides), x), x)
 
-    def unpadded(self, layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
-        return self.patches(layer, x, g)
-
-    def _rows_of(self, x: Tensor, g: Tensor) -> Tensor:
-        return x
+def _gradients(
+    layer: _ConvNd, activations: Tensor, backprops: Tensor
+) -> tuple[dict[str, Tensor], Tensor | None]:
+    """Return the gradients by name, and the weight's norms if they are known."""
+    gradients, norms = {}, None
+    if trains(layer, "weight"):
+        read, rows, sides = unpadded(layer, activations, backprops)
+        gradients["weight"], norms = backend_of(rows).convolution_gradients(
+            read, rows, settings_of(layer), sides
+        )
+    if trains(layer, "bias"):
+        gradients["bias"] = sum_over_positions(backprops)
+    return gradients, norms
 
 
 def settings_of(layer: _ConvNd) -> Convolution:

@@ -19,40 +19,18 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.rounding import gamma, lengths
-from dpsgd_explorer.dp.layers.base import LayerRule, scale_samples
-from dpsgd_explorer.dp.layers.outer_products import OuterProduct
+from dpsgd_explorer.dp.layers.base import GhostNorm, LayerRule, scale_samples
+from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import upper_norms
 
 
-class EmbeddingRule(LayerRule[nn.Embedding]):
-    """Ids [B] or [B, ...], outputs [B, ..., d]."""
+class EmbeddingNorm(GhostNorm[nn.Embedding, Tensor]):
+    """The ghost norm of an embedding.
 
-    reads_parameters: ClassVar[bool] = False
-    few_rows: ClassVar[bool] = True
-    parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
+    It is always chosen: to gather T rows never costs more than to fill V of them.
+    """
 
-    def per_sample_gradients(
-        self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
-    ) -> dict[str, Tensor]:
-        ids, g = _positions(layer, activations, backprops)
-        rows, width = layer.weight.shape
-        gradients = g.new_zeros(len(ids) * rows, width)
-        gradients.index_add_(0, _sample_ids(ids, rows), g.flatten(0, 1))
-        return {"weight": gradients.view(len(ids), rows, width)}
-
-    def added_gradients(
-        self,
-        layer: nn.Embedding,
-        activations: Tensor,
-        backprops: Tensor,
-        gradients: Mapping[str, Tensor],
-    ) -> dict[str, Tensor]:
-        ids, g = _positions(layer, activations, backprops)
-        rows, width = layer.weight.shape
-        before = gradients["weight"].reshape(len(ids) * rows, width)
-        added = g.flatten(0, 1).to(before.dtype)
-        total = before.index_add(0, _sample_ids(ids, rows), added)
-        return {"weight": total.view(len(ids), rows, width)}
+    has_ids: ClassVar[bool] = True
 
     def squared_norms(
         self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
@@ -70,7 +48,7 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
         norms = squares.new_zeros(len(ids)).index_add_(0, pairs // rows, squares)
         return norms.to(g.dtype)
 
-    def weighted_gradients(
+    def add_weighted(
         self,
         layer: nn.Embedding,
         activations: Tensor,
@@ -82,15 +60,32 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
         scaled = scale_samples(g, weights).flatten(0, 1)
         sums["weight"].index_add_(0, ids.flatten(), scaled)
 
-    def factors(
+    def outer_products(
         self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
     ) -> dict[str, OuterProduct]:
         return {"weight": OuterProduct(*_positions(layer, activations, backprops))}
 
-    def excess(
+    def inflation(
         self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
     ) -> float:
         return 2 * gamma(activations.shape[1:].numel(), torch.float32)
+
+
+class EmbeddingRule(LayerRule[nn.Embedding]):
+    """Ids [B] or [B, ...], outputs [B, ..., d]."""
+
+    reads_parameters: ClassVar[bool] = False
+    ghost_norm: ClassVar[EmbeddingNorm] = EmbeddingNorm()
+    parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
+
+    def per_sample_gradients(
+        self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
+    ) -> dict[str, Tensor]:
+        ids, g = _positions(layer, activations, backprops)
+        rows, width = layer.weight.shape
+        gradients = g.new_zeros(len(ids) * rows, width)
+        gradients.index_add_(0, _sample_ids(ids, rows), g.flatten(0, 1))
+        return {"weight": gradients.view(len(ids), rows, width)}
 
     def wrong_input(self, layer: nn.Embedding, inputs: Tensor) -> str:
         if inputs.dim() == 0:
@@ -99,12 +94,6 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
 
     def position_dims(self, layer: nn.Embedding, inputs: Tensor) -> int:
         return inputs.dim()
-
-    def cost_ratio(
-        self, layer: nn.Embedding, activations: Tensor, backprops: Tensor
-    ) -> float:
-        """Gathering T rows never costs more than filling V of them."""
-        return 0.0
 
     def refusal(self, layer: nn.Embedding) -> str:
         return table_refusal(layer)

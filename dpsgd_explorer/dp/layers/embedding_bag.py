@@ -16,9 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends.rounding import gamma, lengths
-from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, scale_samples
+from dpsgd_explorer.dp.layers.base import (
+    BadInputError,
+    GhostNorm,
+    GradientRule,
+    scale_samples,
+)
+from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
 from dpsgd_explorer.dp.layers.embedding import ids_out_of_range, table_refusal
-from dpsgd_explorer.dp.layers.outer_products import OuterProduct
 from dpsgd_explorer.dp.layers.round_off import upper_norms
 
 #: Ids and their scales, [B, L] each, a scale of 0 where a bag is shorter; for "max" the
@@ -26,9 +31,63 @@ from dpsgd_explorer.dp.layers.round_off import upper_norms
 Bags = tuple[Tensor, Tensor]
 
 
+class EmbeddingBagNorm(GhostNorm[nn.EmbeddingBag, Bags]):
+    """The ghost norm of a bag.
+
+    It is always chosen: to count L ids never costs more than to fill V rows.
+    """
+
+    def squared_norms(
+        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
+    ) -> Tensor:
+        ids, scales = activations
+        if layer.mode == "max":
+            return lengths(scales * backprops).square_()
+        same = (ids.unsqueeze(1) == ids.unsqueeze(2)).to(scales.dtype)  # [B, L, L]
+        totals_of_id = torch.bmm(same, scales.unsqueeze(2)).squeeze(
+            2
+        )  # [B, L]: id's total
+        added = torch.bmm(same, scales.abs().unsqueeze(2)).squeeze(2)
+        totals = upper_norms(totals_of_id.abs(), added, ids.shape[1])
+        often = same.sum(2).clamp_(min=1.0).sqrt_()  # each total is counted so often
+        return lengths(totals / often).mul_(lengths(backprops)).square_()
+
+    def add_weighted(
+        self,
+        layer: nn.EmbeddingBag,
+        activations: Bags,
+        backprops: Tensor,
+        weights: Tensor,
+        sums: Mapping[str, Tensor],
+    ) -> None:
+        ids, scales = activations
+        g = scale_samples(backprops, weights)
+        if layer.mode == "max":
+            sums["weight"].scatter_add_(0, ids, scales * g)
+            return
+        rows = scales.unsqueeze(2) * g.unsqueeze(1)  # [B, L, d]
+        sums["weight"].index_add_(0, ids.flatten(), rows.flatten(0, 1))
+
+    def inflation(
+        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
+    ) -> float:
+        if layer.mode == "max":
+            return 0.0
+        return 2 * gamma(activations[0].shape[1], torch.float32)
+
+    def outer_products(
+        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
+    ) -> dict[str, OuterProduct] | None:
+        if layer.mode == "max":
+            return None
+        ids, scales = activations
+        return {"weight": OuterProduct(ids, scales.unsqueeze(2) * backprops[:, None])}
+
+
 class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
     """Inputs: ids [B, L], or ids [N] with offsets [B]; outputs [B, d]."""
 
+    ghost_norm: ClassVar[EmbeddingBagNorm] = EmbeddingBagNorm()
     parameter_names: ClassVar[tuple[str, ...]] = ("weight",)
 
     def check(self, layer: nn.EmbeddingBag, args: Any, kwargs: Any) -> None:
@@ -73,58 +132,6 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
         else:
             gradients += _counts(ids, scales, rows).unsqueeze(2) * backprops[:, None]
         return {"weight": gradients}
-
-    def squared_norms(
-        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
-    ) -> Tensor:
-        ids, scales = activations
-        if layer.mode == "max":
-            return lengths(scales * backprops).square_()
-        same = (ids.unsqueeze(1) == ids.unsqueeze(2)).to(scales.dtype)  # [B, L, L]
-        totals_of_id = torch.bmm(same, scales.unsqueeze(2)).squeeze(
-            2
-        )  # [B, L]: id's total
-        added = torch.bmm(same, scales.abs().unsqueeze(2)).squeeze(2)
-        totals = upper_norms(totals_of_id.abs(), added, ids.shape[1])
-        often = same.sum(2).clamp_(min=1.0).sqrt_()  # each total is counted so often
-        return lengths(totals / often).mul_(lengths(backprops)).square_()
-
-    def weighted_gradients(
-        self,
-        layer: nn.EmbeddingBag,
-        activations: Bags,
-        backprops: Tensor,
-        weights: Tensor,
-        sums: Mapping[str, Tensor],
-    ) -> None:
-        ids, scales = activations
-        g = scale_samples(backprops, weights)
-        if layer.mode == "max":
-            sums["weight"].scatter_add_(0, ids, scales * g)
-            return
-        rows = scales.unsqueeze(2) * g.unsqueeze(1)  # [B, L, d]
-        sums["weight"].index_add_(0, ids.flatten(), rows.flatten(0, 1))
-
-    def cost_ratio(
-        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
-    ) -> float:
-        """Counting L ids never costs more than filling V rows."""
-        return 0.0
-
-    def excess(
-        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
-    ) -> float:
-        if layer.mode == "max":
-            return 0.0
-        return 2 * gamma(activations[0].shape[1], torch.float32)
-
-    def factors(
-        self, layer: nn.EmbeddingBag, activations: Bags, backprops: Tensor
-    ) -> dict[str, OuterProduct] | None:
-        if layer.mode == "max":
-            return None
-        ids, scales = activations
-        return {"weight": OuterProduct(ids, scales.unsqueeze(2) * backprops[:, None])}
 
     def refusal(self, layer: nn.EmbeddingBag) -> str:
         return table_refusal(layer)

@@ -24,47 +24,29 @@ from dpsgd_explorer.dp.backends.linear import (
 )
 from dpsgd_explorer.dp.backends.rounding import lengths
 from dpsgd_explorer.dp.layers.base import (
-    OF_MAPS,
+    LayerRule,
     measured,
     scale_samples,
     trained,
     trains,
 )
-from dpsgd_explorer.dp.layers.matrix_rule import MatrixRule, MatrixSizes
-from dpsgd_explorer.dp.layers.outer_products import OuterProduct
+from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
+from dpsgd_explorer.dp.layers.matrix_norm import MatrixNorm, MatrixSizes
 from dpsgd_explorer.dp.layers.round_off import gram, gram_norms
 
-#: Methods that are not asked for a call without positions.
-_OF_POSITIONS = ("squared_norms", "weighted_gradients", "excess")
 
-
-class LinearRule(MatrixRule[nn.Linear]):
-    """Inputs [B, d] or [B, ..., d]; the dimensions between are positions."""
-
-    of_low_precision: ClassVar[bool] = True
-
-    def per_sample_gradients(
-        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
-    ) -> dict[str, Tensor]:
-        return _gradients(layer, activations, backprops).named()
-
-    def measured_gradients(
-        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        if self.overrides(LinearRule, "per_sample_gradients"):
-            return super().measured_gradients(layer, activations, backprops)
-        gradients = _gradients(layer, activations, backprops)
-        return measured(gradients.named(), gradients.squared_norms)
+class LinearNorm(MatrixNorm[nn.Linear]):
+    """The ghost norm of a linear layer; see the module's docstring."""
 
     def squared_norms(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> Tensor:
-        call = _single_position(layer, activations, backprops)
+        call = _outer_product_call(layer, activations, backprops)
         if call is not None:
             return backend_of(backprops).outer_product_norms([call])[0]
         x, g = _positions(activations), _positions(backprops)
         if not trains(layer, "weight"):
-            return lengths(self.bias_gradients(layer, backprops)).square_()
+            return lengths(g.sum(1)).square_()
         if x.shape[1] == 1:
             return lengths(x[:, 0]).mul_(lengths(g[:, 0])).square_()
         x_gram = gram(x)  # [B, T, T]
@@ -72,25 +54,7 @@ class LinearRule(MatrixRule[nn.Linear]):
             x_gram = x_gram.plus_one()
         return gram_norms(x_gram, gram(g))
 
-    def bias_gradients(self, layer: nn.Linear, backprops: Tensor) -> Tensor:
-        return _positions(backprops).sum(1)
-
-    def single_position(
-        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
-    ) -> OuterProductCall | None:
-        if self.overrides(LinearRule, *_OF_POSITIONS):
-            return None
-        return _single_position(layer, activations, backprops)
-
-    def linear_maps(
-        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
-    ) -> Mapping[str, LinearMap]:
-        if self.overrides(LinearRule, *OF_MAPS) or not trains(layer, "weight"):
-            return {}
-        x, g = _positions(activations), _positions(backprops)
-        return {"": LinearMap(x, g, trains(layer, "bias"))}
-
-    def weighted_gradients(
+    def add_weighted(
         self,
         layer: nn.Linear,
         activations: Tensor,
@@ -99,8 +63,7 @@ class LinearRule(MatrixRule[nn.Linear]):
         sums: Mapping[str, Tensor],
     ) -> None:
         if "weight" not in sums:
-            gradients = self.bias_gradients(layer, backprops)
-            sums["bias"].addmv_(gradients.t(), weights)
+            sums["bias"].addmv_(_positions(backprops).sum(1).t(), weights)
             return
         if backprops.dim() > 2:
             scaled = scale_samples(backprops, weights).flatten(0, -2)  # [B T, p]
@@ -111,7 +74,7 @@ class LinearRule(MatrixRule[nn.Linear]):
         if "bias" in sums:
             sums["bias"].add_(scaled.sum(0))
 
-    def factors(
+    def outer_products(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> dict[str, OuterProduct]:
         x, g = _positions(activations), _positions(backprops)
@@ -123,6 +86,36 @@ class LinearRule(MatrixRule[nn.Linear]):
     ) -> MatrixSizes:
         positions = 1 if activations.dim() == 2 else activations.shape[1:-1].numel()
         return MatrixSizes(positions, layer.in_features, layer.out_features)
+
+
+class LinearRule(LayerRule[nn.Linear]):
+    """Inputs [B, d] or [B, ..., d]; the dimensions between are positions."""
+
+    reads_parameters: ClassVar[bool] = False
+    ghost_norm: ClassVar[LinearNorm] = LinearNorm()
+    of_low_precision: ClassVar[bool] = True
+    bias_needs_no_activations: ClassVar[bool] = True
+
+    def per_sample_gradients(
+        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
+    ) -> dict[str, Tensor]:
+        if not trains(layer, "weight"):
+            return {"bias": _positions(backprops).sum(1)}
+        return _gradients(layer, activations, backprops).named()
+
+    def measured_gradients(
+        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        gradients = _gradients(layer, activations, backprops)
+        return measured(gradients.named(), gradients.squared_norms)
+
+    def linear_form(
+        self, layer: nn.Linear, activations: Tensor, backprops: Tensor
+    ) -> Mapping[str, LinearMap]:
+        if not trains(layer, "weight"):
+            return {}
+        x, g = _positions(activations), _positions(backprops)
+        return {"": LinearMap(x, g, trains(layer, "bias"))}
 
     def wrong_input(self, layer: nn.Linear, inputs: Tensor) -> str:
         return "" if inputs.dim() > 1 else "takes a batch [B, ..., d]"
@@ -142,7 +135,7 @@ def _gradients(
     )
 
 
-def _single_position(
+def _outer_product_call(
     layer: nn.Linear, activations: Tensor, backprops: Tensor
 ) -> OuterProductCall | None:
     if activations.dim() > 2:

@@ -46,6 +46,7 @@ class NormalizationRule(LayerRule[LayerT]):
     """y = w xhat + b; a subclass defines xhat and where w is the same."""
 
     reads_parameters: ClassVar[bool] = False
+    bias_needs_no_activations: ClassVar[bool] = True
     small_gradients: ClassVar[bool] = True
 
     @abstractmethod
@@ -55,15 +56,15 @@ class NormalizationRule(LayerRule[LayerT]):
     def per_sample_gradients(
         self, layer: LayerT, activations: Tensor, backprops: Tensor
     ) -> dict[str, Tensor]:
+        if not trains(layer, "weight"):
+            return {"bias": self.summed(layer, backprops)}
         sums = self.device_sums(layer, activations, backprops)
         if sums is not None:
             return trained(layer, dict(zip(("weight", "bias"), sums, strict=True)))
-        gradients = {}
-        if trains(layer, "weight"):
-            products = self.standardised(layer, activations).mul_(backprops)
-            gradients["weight"] = self.summed(layer, products)
+        products = self.standardised(layer, activations).mul_(backprops)
+        gradients = {"weight": self.summed(layer, products)}
         if trains(layer, "bias"):
-            gradients["bias"] = self.bias_gradients(layer, backprops)
+            gradients["bias"] = self.summed(layer, backprops)
         return gradients
 
     def device_sums(
@@ -71,9 +72,6 @@ class NormalizationRule(LayerRule[LayerT]):
     ) -> tuple[Tensor, Tensor] | None:
         """Return the gradients of w and b by one kernel; None if there is none."""
         return None
-
-    def bias_gradients(self, layer: LayerT, backprops: Tensor) -> Tensor:
-        return self.summed(layer, backprops)
 
     def summed(self, layer: LayerT, values: Tensor) -> Tensor:
         """Return the sum over positions, [B, C, ...] -> [B, C]."""

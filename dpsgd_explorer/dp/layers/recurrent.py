@@ -210,7 +210,7 @@ class _GateBackprops:
     def start(self) -> None:
         """Record the calls; the states before each step are known after the run."""
         steps = _samples_first(self._x), _samples_first(self._cell.hidden_before)
-        rule = GatesRule(splits_candidate=self._cell.splits_candidate)
+        rule = GatesRule()
         self._gates = self._recorder.add_call(rule, self._part, steps)
         if self._projection is not None and isinstance(self._cell, LSTMCell):
             unprojected = _samples_first(self._cell.unprojected)

@@ -31,7 +31,6 @@ class Cell(ABC):
         reverse: Whether the steps run from the last to the first.
     """
 
-    splits_candidate = False
     has_memory = False
 
     def __init__(
@@ -120,8 +119,6 @@ class PlainCell(Cell):
 
 class GRUCell(Cell):
     """r, z gates; n = tanh(x_n + r h_n); h' = (1 - z) n + z h."""
-
-    splits_candidate = True
 
     def run(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         inputs = torch.nn.functional.linear(x, self.weight_ih, self.bias_ih)

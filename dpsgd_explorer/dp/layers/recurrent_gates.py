@@ -23,7 +23,7 @@ from torch import Tensor
 from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.linear import LinearGradients, LinearMap
 from dpsgd_explorer.dp.layers.base import (
-    OF_MAPS,
+    GhostNorm,
     GradientRule,
     MultiplyAdds,
     measured,
@@ -31,10 +31,10 @@ from dpsgd_explorer.dp.layers.base import (
     trained,
     trains,
 )
-from dpsgd_explorer.dp.layers.matrix_rule import cost_ratio
-from dpsgd_explorer.dp.layers.outer_products import OuterProduct
+from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
+from dpsgd_explorer.dp.layers.matrix_norm import cost_ratio
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
-from dpsgd_explorer.dp.layers.round_off import Gram, excess, gram, gram_norms
+from dpsgd_explorer.dp.layers.round_off import Gram, gram, gram_norms, inflation
 
 #: Inputs [B, T, I] and hidden states before each step [B, T, H].
 Steps = tuple[Tensor, Tensor]
@@ -43,66 +43,8 @@ MAPS = ("ih", "hh")
 KINDS = ("weight", "bias")
 
 
-class GatesRule(GradientRule[LayerPart, Steps]):
-    """Backprops: gradients at the gates, [B, T, k H]; k = 1 (RNN) or 4 (LSTM, GRU)."""
-
-    parameter_names: ClassVar[tuple[str, ...]] = (
-        "weight_ih",
-        "weight_hh",
-        "bias_ih",
-        "bias_hh",
-    )
-
-    def __init__(self, *, splits_candidate: bool) -> None:
-        self._splits_candidate = splits_candidate
-
-    def saved_activations(self, layer: LayerPart, args: Any, kwargs: Any) -> Steps:
-        """Return the two inputs, as ``RecurrentRewrite`` passes them."""
-        inputs, hidden = args
-        return inputs, hidden
-
-    def per_sample_gradients(
-        self, layer: LayerPart, activations: Steps, backprops: Tensor
-    ) -> dict[str, Tensor]:
-        return _named(self._gradients(layer, activations, backprops))
-
-    def measured_gradients(
-        self, layer: LayerPart, activations: Steps, backprops: Tensor
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        if self.overrides(GatesRule, "per_sample_gradients"):
-            return super().measured_gradients(layer, activations, backprops)
-        gradients = self._gradients(layer, activations, backprops)
-        norms = [
-            measured(own.named(), own.squared_norms)[1] for own in gradients.values()
-        ]
-        return _named(gradients), backend_of(backprops).sum_of(norms)
-
-    def linear_maps(
-        self, layer: LayerPart, activations: Steps, backprops: Tensor
-    ) -> Mapping[str, LinearMap]:
-        if self.overrides(GatesRule, *OF_MAPS):
-            return {}
-        maps = {}
-        gates = self._gates(backprops)
-        for name, values, g in zip(MAPS, activations, gates, strict=True):
-            if not trains(layer, f"weight_{name}"):
-                return {}
-            maps[f"_{name}"] = LinearMap(values, g, trains(layer, f"bias_{name}"))
-        return maps
-
-    def _gradients(
-        self, layer: LayerPart, activations: Steps, backprops: Tensor
-    ) -> dict[str, LinearGradients]:
-        """Return the gradients of each map that is trained."""
-        maps = {}
-        gates = self._gates(backprops)
-        for name, values, g in zip(MAPS, activations, gates, strict=True):
-            weight, bias = (trains(layer, f"{kind}_{name}") for kind in KINDS)
-            if weight or bias:
-                maps[name] = backend_of(g).linear_gradients(
-                    values, g, weight=weight, bias=bias
-                )
-        return maps
+class GatesNorm(GhostNorm[LayerPart, Steps]):
+    """The ghost norm of both maps together."""
 
     def squared_norms(
         self, layer: LayerPart, activations: Steps, backprops: Tensor
@@ -111,13 +53,13 @@ class GatesRule(GradientRule[LayerPart, Steps]):
             _input_gram(layer, name, values)
             for name, values in zip(MAPS, activations, strict=True)
         ]
-        gates = self._gates(backprops)
-        if not self._splits_candidate:
+        gates = gates_of(layer, backprops)
+        if not splits_candidate(layer, backprops):
             return gram_norms(grams[0].plus(grams[1]), gram(gates[0]))
         norms = [gram_norms(k, gram(g)) for k, g in zip(grams, gates, strict=True)]
         return norms[0] + norms[1]
 
-    def weighted_gradients(
+    def add_weighted(
         self,
         layer: LayerPart,
         activations: Steps,
@@ -126,7 +68,7 @@ class GatesRule(GradientRule[LayerPart, Steps]):
         sums: Mapping[str, Tensor],
     ) -> None:
         positions = weights.repeat_interleave(backprops.shape[1])  # [B T]
-        gates = self._gates(backprops)
+        gates = gates_of(layer, backprops)
         for name, values, g in zip(MAPS, activations, gates, strict=True):
             g = g.flatten(
                 0, 1
@@ -142,46 +84,115 @@ class GatesRule(GradientRule[LayerPart, Steps]):
     ) -> MultiplyAdds:
         """T^2 (I + H + k H) against T (I + H) k H, the gates once or twice."""
         steps = backprops.shape[1]
-        read, entries = self._read_and_entries(layer, activations, backprops)
+        read, entries = _read_and_entries(layer, activations, backprops)
         return MultiplyAdds(steps**2 * read, steps * entries)
 
     def cost_ratio(
         self, layer: LayerPart, activations: Steps, backprops: Tensor
     ) -> float:
-        read, entries = self._read_and_entries(layer, activations, backprops)
+        read, entries = _read_and_entries(layer, activations, backprops)
         return cost_ratio(backprops.shape[1], read, entries)
 
-    def _read_and_entries(
+    def inflation(
         self, layer: LayerPart, activations: Steps, backprops: Tensor
-    ) -> tuple[int, int]:
-        """Return I + H and the gates of either map, and the entries of a gradient."""
-        inputs, hidden = activations
-        values, written = inputs.shape[2] + hidden.shape[2], len(layer.weight_hh)
-        gates = 2 * written if self._splits_candidate else backprops.shape[2]
-        return values + gates, values * written
-
-    def excess(self, layer: LayerPart, activations: Steps, backprops: Tensor) -> float:
+    ) -> float:
         inputs, hidden = activations
         steps, width = backprops.shape[1:]
-        return excess(steps, inputs.shape[2] + hidden.shape[2], width)
+        return inflation(steps, inputs.shape[2] + hidden.shape[2], width)
 
-    def factors(
+    def outer_products(
         self, layer: LayerPart, activations: Steps, backprops: Tensor
     ) -> dict[str, OuterProduct]:
         products = {}
-        gates = self._gates(backprops)
+        gates = gates_of(layer, backprops)
         for name, values, g in zip(MAPS, activations, gates, strict=True):
             products[f"weight_{name}"] = OuterProduct(g, values)
             products[f"bias_{name}"] = OuterProduct(g, torch.ones_like(g[..., :1]))
         return trained(layer, products)
 
-    def _gates(self, backprops: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gates of the input's and of the hidden state's map, [B, T, .]."""
-        if not self._splits_candidate:
-            return backprops, backprops
-        width = backprops.shape[2] // 4
-        shared, n_x = backprops[..., : 2 * width], backprops[..., 3 * width :]
-        return torch.cat([shared, n_x], 2), backprops[..., : 3 * width]
+
+class GatesRule(GradientRule[LayerPart, Steps]):
+    """Backprops: gradients at the gates, [B, T, k H]; k = 1 (RNN) or 4 (LSTM, GRU)."""
+
+    parameter_names: ClassVar[tuple[str, ...]] = (
+        "weight_ih",
+        "weight_hh",
+        "bias_ih",
+        "bias_hh",
+    )
+    ghost_norm: ClassVar[GatesNorm] = GatesNorm()
+
+    def saved_activations(self, layer: LayerPart, args: Any, kwargs: Any) -> Steps:
+        """Return the two inputs, as ``RecurrentRewrite`` passes them."""
+        inputs, hidden = args
+        return inputs, hidden
+
+    def per_sample_gradients(
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
+    ) -> dict[str, Tensor]:
+        return _named(_gradients(layer, activations, backprops))
+
+    def measured_gradients(
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        gradients = _gradients(layer, activations, backprops)
+        norms = [
+            measured(own.named(), own.squared_norms)[1] for own in gradients.values()
+        ]
+        return _named(gradients), backend_of(backprops).sum_of(norms)
+
+    def linear_form(
+        self, layer: LayerPart, activations: Steps, backprops: Tensor
+    ) -> Mapping[str, LinearMap]:
+        maps = {}
+        gates = gates_of(layer, backprops)
+        for name, values, g in zip(MAPS, activations, gates, strict=True):
+            if not trains(layer, f"weight_{name}"):
+                return {}
+            maps[f"_{name}"] = LinearMap(values, g, trains(layer, f"bias_{name}"))
+        return maps
+
+
+def splits_candidate(layer: LayerPart, backprops: Tensor) -> bool:
+    """Returns True if a GRU's candidate has gates of its own for either map.
+
+    Its backprops have four blocks then, and its weights three.
+    """
+    return backprops.shape[2] != len(layer.weight_hh)
+
+
+def gates_of(layer: LayerPart, backprops: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the gates of the input's and of the hidden state's map, [B, T, .]."""
+    if not splits_candidate(layer, backprops):
+        return backprops, backprops
+    width = backprops.shape[2] // 4
+    shared, n_x = backprops[..., : 2 * width], backprops[..., 3 * width :]
+    return torch.cat([shared, n_x], 2), backprops[..., : 3 * width]
+
+
+def _gradients(
+    layer: LayerPart, activations: Steps, backprops: Tensor
+) -> dict[str, LinearGradients]:
+    """Return the gradients of each map that is trained."""
+    maps = {}
+    gates = gates_of(layer, backprops)
+    for name, values, g in zip(MAPS, activations, gates, strict=True):
+        weight, bias = (trains(layer, f"{kind}_{name}") for kind in KINDS)
+        if weight or bias:
+            maps[name] = backend_of(g).linear_gradients(
+                values, g, weight=weight, bias=bias
+            )
+    return maps
+
+
+def _read_and_entries(
+    layer: LayerPart, activations: Steps, backprops: Tensor
+) -> tuple[int, int]:
+    """Return I + H and the gates of either map, and the entries of a gradient."""
+    inputs, hidden = activations
+    values, written = inputs.shape[2] + hidden.shape[2], len(layer.weight_hh)
+    gates = 2 * written if splits_candidate(layer, backprops) else backprops.shape[2]
+    return values + gates, values * written
 
 
 def _named(maps: Mapping[str, LinearGradients]) -> dict[str, Tensor]:

@@ -199,7 +199,7 @@ def upper_norms(found: Tensor, added: Tensor, positions: int) -> Tensor:
     return found.add(added, alpha=alpha)
 
 
-def excess(positions: int, inputs: int, outputs: int) -> float:
+def inflation(positions: int, inputs: int, outputs: int) -> float:
     """Return the relative lengthening of a ghost norm by float32's error bounds.
 
     For independent normal entries, where |K_st| is about 0.8 sqrt(d) for s != t, and

@@ -23,7 +23,7 @@ from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES
 from dpsgd_explorer.dp.engines.vmap import VmapEngine
 from dpsgd_explorer.dp.functional import AveragedViews
 from dpsgd_explorer.dp.layers import register_rule
-from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.dp.layers.linear import LinearNorm, LinearRule
 from dpsgd_explorer.dp.noise.secure import ROUNDING_MARGIN
 from dpsgd_explorer.training.cpu import kernels
 
@@ -315,10 +315,10 @@ def test_views_that_cancel_add_no_more_than_c():
 
 
 class Watched(nn.Linear):
-    """A linear layer whose rule notes how products may be made."""
+    """A linear layer whose ghost norm notes how products may be made."""
 
 
-class WatchedRule(LinearRule):
+class WatchedNorm(LinearNorm):
     def __init__(self):
         self.seen = []
 
@@ -326,14 +326,18 @@ class WatchedRule(LinearRule):
         self.seen.append(torch.backends.mkldnn.matmul.fp32_precision)
         return super().squared_norms(*given)
 
-    def weighted_gradients(self, *given):
+    def add_weighted(self, *given):
         self.seen.append(torch.backends.mkldnn.matmul.fp32_precision)
-        super().weighted_gradients(*given)
+        super().add_weighted(*given)
 
 
 def test_norms_and_sums_take_no_permission_to_round_products():
-    rule = WatchedRule()
-    take_out = register_rule(Watched, rule)
+    norm = WatchedNorm()
+
+    class WatchedRule(LinearRule):
+        ghost_norm = norm
+
+    take_out = register_rule(Watched, WatchedRule())
     before = torch.get_float32_matmul_precision()
     try:
         clipped = Clipped(Watched(4, 3), "hooks", "ghost")
@@ -344,7 +348,7 @@ def test_norms_and_sums_take_no_permission_to_round_products():
     finally:
         torch.set_float32_matmul_precision(before)
         take_out()
-    assert rule.seen == ["ieee", "ieee"]
+    assert norm.seen == ["ieee", "ieee"]
 
 
 def test_kernels_keep_the_products_that_they_have_verified():

@@ -7,7 +7,6 @@ from torch import nn
 from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.layers import rule_for
-from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.normalization import LayerNormRule
 from tests.dp.nets import moved_by_a_step, watched
@@ -165,25 +164,20 @@ class OwnGradients(LinearRule):
         return {name: gradient / 2 for name, gradient in found.items()}
 
 
-class OwnNorms(ConvNdRule):
-    def squared_norms(self, layer, activations, backprops):
-        return 4 * super().squared_norms(layer, activations, backprops)
+class OwnAlone(OwnGradients):
+    bias_needs_no_activations = True
 
-
-class OwnSum(OwnGradients):
-    def bias_gradients(self, layer, backprops):
-        return super().bias_gradients(layer, backprops) / 2
+    def per_sample_gradients(self, layer, activations, backprops):
+        return {"bias": backprops / 2}
 
 
 class OwnCost(LayerNormRule):
-    def cost_ratio(self, layer, activations, backprops):
-        return 0.5
+    small_gradients = False
 
 
 def test_a_rule_with_gradients_of_its_own_is_asked_for_them():
-    assert not OwnGradients().sums_bias()
-    assert not OwnNorms().sums_bias()
-    assert OwnSum().sums_bias()
-    assert OwnCost().sums_bias()
-    assert rule_for(nn.Linear(2, 2)).sums_bias()
-    assert not rule_for(nn.Embedding(3, 2)).sums_bias()
+    assert not OwnGradients.bias_needs_no_activations
+    assert OwnAlone.bias_needs_no_activations
+    assert OwnCost.bias_needs_no_activations
+    assert rule_for(nn.Linear(2, 2)).bias_needs_no_activations
+    assert not rule_for(nn.Embedding(3, 2)).bias_needs_no_activations

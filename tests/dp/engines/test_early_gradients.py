@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint
 from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.layers import rule_for
+from dpsgd_explorer.dp.layers.linear import LinearNorm
 from dpsgd_explorer.dp.layers.normalization import GroupNormRule, LayerNormRule
 from dpsgd_explorer.errors import PrivacyError
 from tests.dp.nets import moved_by_a_step, watched
@@ -140,8 +141,7 @@ def test_gradients_of_few_bits_are_made_in_more(engine):
 
 
 class OwnNorms(LayerNormRule):
-    def squared_norms(self, layer, activations, backprops):
-        return 4 * super().squared_norms(layer, activations, backprops)
+    ghost_norm = LinearNorm()
 
 
 class OwnGradients(GroupNormRule):
@@ -155,8 +155,8 @@ class Held(GroupNormRule):
 
 
 def test_a_rule_with_norms_of_its_own_is_asked_for_them():
-    assert not OwnNorms().makes_early()
-    assert OwnGradients().makes_early()  # it is asked for its gradients, early
-    assert not Held().makes_early()
-    assert all(rule_for(layer).makes_early() for layer, _ in LAYERS.values())
-    assert not rule_for(nn.Linear(2, 2)).makes_early()
+    assert not OwnNorms().computes_early()
+    assert OwnGradients().computes_early()  # it is asked for its gradients, early
+    assert not Held().computes_early()
+    assert all(rule_for(layer).computes_early() for layer, _ in LAYERS.values())
+    assert not rule_for(nn.Linear(2, 2)).computes_early()

@@ -164,11 +164,11 @@ class Halved(LinearRule):
 def test_a_rule_of_ones_own_is_asked():
     x, g = torch.randn(3, 4, 8), torch.randn(3, 4, 5)
     layer = nn.Linear(8, 5)
-    assert LinearRule().linear_maps(layer, x, g).keys() == {""}
-    assert not Halved().linear_maps(layer, x, g)
+    assert LinearRule().linear_form(layer, x, g).keys() == {""}
+    assert not Halved().linear_form(layer, x, g)
     layer.weight.requires_grad_(False)
-    assert not LinearRule().linear_maps(layer, x, g)
-    assert not LinearRule().linear_maps(layer, x.double(), g.double())
+    assert not LinearRule().linear_form(layer, x, g)
+    assert not LinearRule().linear_form(layer, x.double(), g.double())
 
 
 class HalvedGates(GatesRule):
@@ -180,8 +180,7 @@ def test_gates_of_which_a_weight_is_frozen_stay_alone():
     lstm = nn.LSTM(6, 2)
     part = LayerPart(lstm, {n: f"{n}_l0" for n in GatesRule.parameter_names})
     call = (torch.randn(3, 4, 6), torch.randn(3, 4, 2)), torch.randn(3, 4, 8)
-    rule = {"splits_candidate": False}
-    assert GatesRule(**rule).linear_maps(part, *call).keys() == {"_ih", "_hh"}
-    assert not HalvedGates(**rule).linear_maps(part, *call)
+    assert GatesRule().linear_form(part, *call).keys() == {"_ih", "_hh"}
+    assert not HalvedGates().linear_form(part, *call)
     lstm.weight_hh_l0.requires_grad_(False)
-    assert not GatesRule(**rule).linear_maps(part, *call)
+    assert not GatesRule().linear_form(part, *call)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from dpsgd_explorer.dp.backends.rounding import lengths
+from dpsgd_explorer.dp.engines.norm_choice import chosen_ghost_norm
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.round_off import UNSEEN
 
@@ -28,7 +29,8 @@ CHOICES = {
 def test_ghost_is_chosen_where_it_costs_less(case):
     layer, inputs, outputs, expected = case
     x, g = torch.zeros(inputs), torch.zeros(outputs)
-    assert rule_for(layer).prefers_ghost(layer, x, g) is expected
+    chosen = chosen_ghost_norm("MixOpt", rule_for(layer), layer, x, g)
+    assert (chosen is not None) is expected
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -42,7 +44,7 @@ def test_cancelling_positions_do_not_hide_a_norm(dtype):
     g = torch.tensor([[[length], [-length]]], dtype=dtype)
     true = rule_for(layer).per_sample_gradients(layer, x, g)["weight"].norm()
     assert true == 1.0
-    assert rule_for(layer).squared_norms(layer, x, g).sqrt() >= true
+    assert rule_for(layer).ghost_norm.squared_norms(layer, x, g).sqrt() >= true
 
 
 LAYERS = {
@@ -65,10 +67,10 @@ def test_what_rounding_may_hide_is_not_seen_on_ordinary_samples(case):
     x = torch.randint(0, 50, shape) if ids else torch.randn(shape)
     g = torch.randn(layer(x).shape)
     rule = rule_for(layer)
-    assert rule.excess(layer, x, g) <= UNSEEN
+    assert rule.ghost_norm.inflation(layer, x, g) <= UNSEEN
     own = rule.per_sample_gradients(layer, x if ids else x.double(), g.double())
     true = sum(v.flatten(1).square().sum(1) for v in own.values()).sqrt()
-    found = rule.squared_norms(layer, x, g).double().sqrt()
+    found = rule.ghost_norm.squared_norms(layer, x, g).double().sqrt()
     assert (found >= true).all()
     assert (found <= true * (1 + UNSEEN)).all()
 

@@ -68,5 +68,5 @@ def test_images_in_any_place_and_order_of_memory_are_read_right(kernel):
     actual = rule.per_sample_gradients(layer, x, g)
     torch.testing.assert_close(actual, expected, **EXACT)
     torch.testing.assert_close(
-        rule.squared_norms(layer, x, g), squared_norms(expected, 2), **EXACT
+        rule.ghost_norm.squared_norms(layer, x, g), squared_norms(expected, 2), **EXACT
     )

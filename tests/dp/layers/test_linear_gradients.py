@@ -139,7 +139,7 @@ def call_of(name):
     lstm = nn.LSTM(6, 2)
     names = {n: f"{n}_l0" for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
     x, g = drawn(4, 3, 6, 8)
-    gates, steps = GatesRule(splits_candidate=False), (x, torch.randn(4, 3, 2))
+    gates, steps = GatesRule(), (x, torch.randn(4, 3, 2))
     turned = x.mT.contiguous(), g.mT.contiguous()
     return {
         "Linear": (LinearRule(), nn.Linear(6, 8), x, g),

@@ -8,7 +8,7 @@ from dpsgd_explorer.dp.engines.base import added_by_unit
 from dpsgd_explorer.dp.engines.call_groups import OuterProducts, SingleCall, grouped
 from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, LayerCall
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
-from dpsgd_explorer.dp.layers.linear import LinearRule
+from dpsgd_explorer.dp.layers.linear import LinearNorm, LinearRule
 
 SAMPLES = 5
 
@@ -16,15 +16,16 @@ SAMPLES = 5
 def call_of(unit, layer, x, rule=None):
     """Return a call whose output gradients are random."""
     names = dict(layer.named_parameters())
+    rule = rule or LinearRule()
     return LayerCall(
-        rule or LinearRule(),
+        rule,
         layer,
         x,
         torch.randn_like(layer(x)).detach(),
         {name: GradientTarget(unit, name) for name in names},
         names,
         layer.weight.dtype,
-        ghost=True,
+        ghost=rule.ghost_norm,
         keeps=False,
     )
 
@@ -80,11 +81,15 @@ def test_layers_without_positions_are_measured_in_one():
     assert measured == [["small", "wide", "one", "huge"], ["double"]]
 
 
+class DoubledNorm(LinearNorm):
+    def squared_norms(self, *given):
+        return 2 * super().squared_norms(*given)
+
+
 class Doubled(LinearRule):
     """A user's rule, with norms of its own."""
 
-    def squared_norms(self, *given):
-        return 2 * super().squared_norms(*given)
+    ghost_norm = DoubledNorm()
 
 
 def test_a_rule_with_norms_of_its_own_is_asked_for_them():

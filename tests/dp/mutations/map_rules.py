@@ -76,13 +76,13 @@ def convolution():
             "one group in the norm": wrap(conv_nd._by_group, one_group),
             "dilation of patches ignored": with_layer(conv_nd._unfolded, **dense),
             "bias not weighted": with_gradients(
-                nn.Conv2d, unweighted_bias, "weighted_gradients"
+                nn.Conv2d, unweighted_bias, "add_weighted"
             ),
             "bias of one position": alter(
                 conv_nd, sum_over_positions=lambda values: values.flatten(2)[..., 0]
             ),
             "patches not in the weight's order": (
-                with_gradients(nn.Conv2d, channels_last, "factors"),
+                with_gradients(nn.Conv2d, channels_last, "outer_products"),
                 use("Mirrored", "ghost"),
             ),
         },
@@ -90,7 +90,7 @@ def convolution():
 
 
 def transposed():
-    patches = method(nn.ConvTranspose2d, "patches")
+    patches = conv_nd.patches
     none = {"padding": lambda layer: [0] * len(layer.padding)}
     turned = {"padding": lambda layer: layer.padding[::-1]}
     test = every_way("ConvTranspose2d")
@@ -145,7 +145,7 @@ def embeddings():
         found, g = embedding._positions(layer, ids, backprops)
         sums["weight"][found.flatten()] += scale_samples(g, weights).flatten(0, 1)
 
-    test, add = every_way("Embedding"), method(nn.Embedding, "weighted_gradients")
+    test, add = every_way("Embedding"), method(nn.Embedding, "add_weighted")
     return broken(
         test,
         {

@@ -50,8 +50,10 @@ def broken(test, changes):
 
 
 def method(kind, name):
-    """Return a method of the rule of a kind of layer."""
-    return getattr(type(TABLE[kind]), name)
+    """Return a method of the rule of a kind of layer, or of its ghost norm."""
+    rule = TABLE[kind]
+    owner = rule if hasattr(rule, name) else rule.ghost_norm
+    return getattr(type(owner), name)
 
 
 def with_seen(kind, function, **changes):

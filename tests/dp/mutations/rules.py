@@ -14,8 +14,8 @@ from dpsgd_explorer.dp.backends.torch import TorchBackend
 from dpsgd_explorer.dp.engines import batch_dims, call_groups
 from dpsgd_explorer.dp.engines.recording import ForwardCallRecorder
 from dpsgd_explorer.dp.layers import (
+    cross_terms,
     functional,
-    outer_products,
     round_off,
 )
 from dpsgd_explorer.dp.layers.rewrite import ExpandedRule
@@ -182,7 +182,7 @@ def shared_parameters():
             "cross terms once": wrap(inner, once),
             "no cross terms": wrap(inner, without_pairs),
             "tied ids never meet": (
-                wrap(outer_products._picked, lambda real, *args: 0 * real(*args)),
+                wrap(cross_terms._picked, lambda real, *args: 0 * real(*args)),
                 use("LanguageModel", "ghost"),
             ),
             "the last use only": (

@@ -28,8 +28,8 @@ def recurrent():
         biases = {name for name in found if name.startswith("bias")}
         return found | dict.fromkeys(biases, backprops[:, 0])
 
-    def one_candidate(real, rule, backprops):
-        both = real(rule, backprops)
+    def one_candidate(real, layer, backprops):
+        both = real(layer, backprops)
         return both[1], both[1]
 
     def no_reset(real, cell, *gradients):
@@ -71,7 +71,9 @@ def recurrent():
         "GRU": broken(
             gru,
             {
-                "one candidate for both maps": wrap(rule._gates, one_candidate),
+                "one candidate for both maps": wrap(
+                    recurrent_gates.gates_of, one_candidate
+                ),
                 "reset gate forgotten": wrap(cells.GRUCell.back, no_reset),
                 "state not carried back": wrap(cells.GRUCell.back, not_carried),
             },

@@ -1,4 +1,4 @@
-"""The base of rules whose gradients are matrix products, and the choice of their norm.
+"""The ghost norm of gradients that are matrix products, and when it is worth its cost.
 
 The gradient of a sample is a product of a [p, T] by a [T, D] matrix, in each of G
 groups.  To instantiate it costs as many multiply-adds as the clipped sum will, and
@@ -23,8 +23,8 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from dpsgd_explorer.dp.layers.base import LayerRule, LayerT, MultiplyAdds
-from dpsgd_explorer.dp.layers.round_off import excess
+from dpsgd_explorer.dp.layers.base import GhostNorm, LayerT, MultiplyAdds
+from dpsgd_explorer.dp.layers.round_off import inflation
 
 #: Multiply-adds in the time of writing an entry of a gradient and reading it.
 ENTRY = 16
@@ -52,18 +52,17 @@ class MatrixSizes(NamedTuple):
     groups: int = 1
 
 
-class MatrixRule(LayerRule[LayerT]):
-    """A rule whose gradients are products [p, T] by [T, D]."""
+class MatrixNorm(GhostNorm[LayerT, Tensor]):
+    """A ghost norm of gradients that are products [p, T] by [T, D]."""
 
-    reads_parameters: ClassVar[bool] = False
-    #: Whether inputs are patches, which are copied for their Gram matrix.
+    #: If True, inputs are patches, which are copied for their Gram matrix.
     has_patches: ClassVar[bool] = False
 
     @abstractmethod
     def sizes(
         self, layer: LayerT, activations: Tensor, backprops: Tensor
     ) -> MatrixSizes:
-        """Return the sizes of one sample's gradient; only shapes are read."""
+        """Returns the sizes of one sample's gradient; only shapes are read."""
 
     def multiply_adds(
         self, layer: LayerT, activations: Tensor, backprops: Tensor
@@ -84,8 +83,8 @@ class MatrixRule(LayerRule[LayerT]):
             entry, copied = ENTRY, 0
         return cost_ratio(t, d + p, d * p, entry=entry, copied=copied)
 
-    def excess(self, layer: LayerT, activations: Tensor, backprops: Tensor) -> float:
-        return excess(*self.sizes(layer, activations, backprops)[:3])
+    def inflation(self, layer: LayerT, activations: Tensor, backprops: Tensor) -> float:
+        return inflation(*self.sizes(layer, activations, backprops)[:3])
 
 
 def cost_ratio(

@@ -47,6 +47,21 @@ class OuterProduct:
         """Number of positions, T."""
         return self.right.shape[1]
 
+    def rows_added_to(self, gradients: Tensor) -> Tensor:
+        """Returns the sum with other gradients of the parameter, in new memory.
+
+        Only rows that ``left`` has ids of are changed.
+
+        Args:
+            gradients: [B, V, d].
+        """
+        batch, rows, width = gradients.shape
+        samples = torch.arange(batch, device=self.left.device)
+        index = (samples.unsqueeze(1) * rows + self.left).flatten()
+        before = gradients.reshape(batch * rows, width)
+        added = self.right.flatten(0, 1).to(before.dtype)
+        return before.index_add(0, index, added).view(gradients.shape)
+
 
 def squared_norms_of_sum(uses: Sequence[OuterProduct]) -> Tensor:
     """Return the squared norms [B] of the sum of one parameter's calls.

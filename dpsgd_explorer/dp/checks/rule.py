@@ -1,0 +1,310 @@
+"""Comparison of a layer's rule with autograd, one backward per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dpsgd_explorer.dp.engines.base import batch_size_of
+from dpsgd_explorer.dp.layers import rule_for
+from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule
+from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
+
+#: Largest error of an entry, relative to the largest entry: sums of some thousand
+#: products in the dtype of the layer, added in another order than autograd's.
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
+#: The tolerance of dtypes with fewer bits.
+LOW_PRECISION_TOLERANCE = 2e-2
+#: Seed of the random gradients of the output.
+SEED = 0
+
+#: {name: gradients of each sample, [B, *shape]}.
+Gradients = Mapping[str, Tensor]
+
+
+def check_rule(
+    layer: nn.Module,
+    inputs: Tensor | tuple[Any, ...],
+    *,
+    rule: GradientRule[Any, Any] | None = None,
+) -> None:
+    """Compares every method of a layer's rule with autograd, sample by sample.
+
+    The gradients of autograd are computed by one backward per sample, for random
+    gradients of the layer's output.  Compare in float64: its tolerance is 1e-9 of the
+    largest entry (float32: 1e-4).
+
+    The engine checks each rule at the first pass, too, but sees sums over the samples
+    only.  Call this function in the tests of your rule.
+
+    Args:
+        layer: A layer without random draws, for example without dropout.
+        inputs: The input of the layer, or a tuple of its positional arguments.  The
+            first dimension of each tensor counts the samples, ``(B, ...)``; pass two
+            samples or more.
+        rule: The rule; by default the registered rule of the layer's class.
+
+    Raises:
+        UnsupportedModuleError: a method of the rule returns something else than
+            autograd; the message names the class and the method.
+        ConfigError: the layer has no such rule or nothing to train, or the inputs are
+            not a batch for the layer.
+
+    Source: Goodfellow (2015), arXiv:1510.01799 (gradients from the inputs of layers and
+    the gradients of their outputs).
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from dpsgd_explorer import dp
+        >>> class Scale(nn.Module):
+        ...     def __init__(self, features):
+        ...         super().__init__()
+        ...         self.weight = nn.Parameter(torch.ones(features))
+        ...
+        ...     def forward(self, x):  # (B, T, d)
+        ...         return x * self.weight
+        >>> class ScaleRule(dp.LayerRule[Scale]):
+        ...     parameter_names = ("weight",)
+        ...
+        ...     def per_sample_gradients(self, layer, activations, backprops):
+        ...         return {"weight": (activations * backprops).sum(1)}
+        >>> layer, x = Scale(3).double(), torch.randn(5, 4, 3, dtype=torch.float64)
+        >>> dp.check_rule(layer, x, rule=ScaleRule())
+    """
+    args = inputs if isinstance(inputs, tuple) else (inputs,)
+    if rule is None:
+        found = rule_for(layer)
+        if not isinstance(found, GradientRule):
+            raise ConfigError(
+                "layer",
+                f"layer must have a LayerRule or GradientRule, got {layer!r} with "
+                f"{found!r}. Pass the rule, or register it first.",
+            )
+        rule = found
+    case = _Case.of(rule, layer, args)
+    for name, compare in _COMPARISONS.items():
+        reason = compare(case)
+        if reason:
+            raise UnsupportedModuleError(
+                f"{type(rule).__name__}.{name} must agree with autograd: {reason}"
+            )
+
+
+class _Case(NamedTuple):
+    """A call of a layer, and the gradients that autograd computes for it.
+
+    Attributes:
+        rule: The rule.
+        layer: The layer.
+        activations: What the rule saves of the call.
+        backprops: Gradients of the output, [B, ...].
+        expected: Autograd's gradients.
+        tolerance: Relative error of an entry.
+    """
+
+    rule: GradientRule[Any, Any]
+    layer: nn.Module
+    activations: Any
+    backprops: Tensor
+    expected: Gradients
+    tolerance: float
+
+    @classmethod
+    def of(
+        cls, rule: GradientRule[Any, Any], layer: nn.Module, args: tuple[Any, ...]
+    ) -> _Case:
+        parameters = {
+            name: parameter
+            for name, parameter in layer.named_parameters(recurse=False)
+            if parameter.requires_grad
+        }
+        if not parameters:
+            raise ConfigError(
+                "layer",
+                f"layer must have trainable parameters of its own, got {layer!r}.",
+            )
+        unknown = [name for name in parameters if not rule.knows(layer, name)]
+        if unknown:
+            raise UnsupportedModuleError(
+                f"{type(rule).__name__}.parameter_names must contain the trainable "
+                f"parameters of the layer; it lacks {', '.join(unknown)}."
+            )
+        try:
+            rule.check(layer, args, {})
+        except BadInputError as error:
+            raise ConfigError(
+                "inputs", f"inputs must be a batch for {layer!r}: it {error}."
+            ) from error
+        with torch.no_grad():
+            outputs = layer(*args)
+            activations = rule.saved_activations(layer, args, {})
+        generator = torch.Generator().manual_seed(SEED)
+        backprops = torch.randn(outputs.shape, generator=generator).to(outputs)
+        return cls(
+            rule,
+            layer,
+            activations,
+            backprops,
+            _gradients_of_autograd(layer, args, parameters, backprops),
+            TOLERANCES.get(outputs.dtype, LOW_PRECISION_TOLERANCE),
+        )
+
+    @property
+    def call(self) -> tuple[nn.Module, Any, Tensor]:
+        """The arguments of a rule's methods."""
+        return self.layer, self.activations, self.backprops
+
+    def difference(self, found: Gradients, expected: Gradients) -> str:
+        """Return how gradients or sums differ from the expected ones; "" if not."""
+        if found.keys() != expected.keys():
+            return (
+                f"parameters must be {', '.join(sorted(expected))}, "
+                f"got {', '.join(sorted(found)) or 'none'}."
+            )
+        for name, values in expected.items():
+            if found[name].shape != values.shape:
+                return (
+                    f"the gradient of {name} must have shape {list(values.shape)}, "
+                    f"got {list(found[name].shape)}."
+                )
+            apart = _largest(found[name].double() - values.double())
+            largest = _largest(values.double())
+            if not apart <= self.tolerance * max(largest, self.tolerance):
+                return (
+                    f"the gradient of {name} is wrong by {apart:.3g}, where the "
+                    f"largest entry is {largest:.3g}."
+                )
+        return ""
+
+    def short_norm(self, squared_norms: Tensor) -> str:
+        """Return which norm is smaller than the gradient's; "" if none."""
+        size = len(self.backprops)
+        if squared_norms.shape != (size,):
+            return f"norms must have shape [{size}], got {list(squared_norms.shape)}."
+        found = squared_norms.double().sqrt()
+        gradients = self.expected.values()
+        squares = [g.double().flatten(1).square().sum(1) for g in gradients]
+        true = torch.stack(squares).sum(0).sqrt()
+        for i, (norm, least) in enumerate(zip(found, true, strict=True)):
+            if not norm >= least * (1 - self.tolerance):
+                return (
+                    f"the norm of sample {i} must not be smaller than {least:.6g}, "
+                    f"got {norm:.6g}."
+                )
+        return ""
+
+
+def _largest(values: Tensor) -> float:
+    return float(values.abs().max()) if values.numel() else 0.0
+
+
+def _gradients_of_autograd(
+    layer: nn.Module,
+    args: tuple[Any, ...],
+    parameters: Mapping[str, nn.Parameter],
+    backprops: Tensor,
+) -> Gradients:
+    rows: list[list[Tensor]] = []
+    for i in range(batch_size_of(args, {})):
+        alone = [x[i : i + 1] if isinstance(x, Tensor) else x for x in args]
+        with torch.enable_grad():
+            outputs = layer(*alone)
+        if backprops[i : i + 1].shape != outputs.shape:
+            raise ConfigError(
+                "inputs",
+                "inputs must have one row per sample in the first dimension: the "
+                f"layer returned shape {list(backprops.shape)} for all rows and "
+                f"{list(outputs.shape)} for one.",
+            )
+        rows.append(
+            list(
+                torch.autograd.grad(
+                    outputs,
+                    [*parameters.values()],
+                    backprops[i : i + 1],
+                    materialize_grads=True,
+                )
+            )
+        )
+    columns = zip(*rows, strict=True)
+    return {
+        name: torch.stack(column)
+        for name, column in zip(parameters, columns, strict=True)
+    }
+
+
+def _of_gradients(case: _Case) -> str:
+    found = case.rule.per_sample_gradients(*case.call)
+    return case.difference(found, case.expected)
+
+
+def _of_bias_alone(case: _Case) -> str:
+    if not (case.rule.bias_needs_no_activations and "bias" in case.expected):
+        return ""
+    with _training_only(case.layer, "bias"):
+        found = case.rule.per_sample_gradients(case.layer, (), case.backprops)
+    reason = case.difference(found, {"bias": case.expected["bias"]})
+    return reason and f"if the bias alone is trained, {reason}"
+
+
+def _of_measured(case: _Case) -> str:
+    found, norms = case.rule.measured_gradients(*case.call)
+    return case.difference(found, case.expected) or case.short_norm(norms)
+
+
+def _of_linear_form(case: _Case) -> str:
+    maps = case.rule.linear_form(*case.call)
+    found: dict[str, Tensor] = {}
+    for suffix, linear in maps.items():
+        found[f"weight{suffix}"] = linear.backprops.mT @ linear.inputs
+        if linear.bias:
+            found[f"bias{suffix}"] = linear.backprops.sum(1)
+    return case.difference(found, case.expected) if maps else ""
+
+
+def _of_norms(case: _Case) -> str:
+    ghost = case.rule.ghost_norm
+    return "" if ghost is None else case.short_norm(ghost.squared_norms(*case.call))
+
+
+def _of_sums(case: _Case) -> str:
+    ghost = case.rule.ghost_norm
+    if ghost is None:
+        return ""
+    weights = torch.linspace(0.25, 1, len(case.backprops)).to(case.backprops)
+    sums = {name: torch.ones_like(g[0]) for name, g in case.expected.items()}
+    expected = {
+        name: 1 + torch.tensordot(weights, gradient, 1)
+        for name, gradient in case.expected.items()
+    }
+    ghost.add_weighted(*case.call, weights, sums)
+    return case.difference(sums, expected)
+
+
+#: {method of the rule: returns how it differs from autograd, or ""}.
+_COMPARISONS: dict[str, Callable[[_Case], str]] = {
+    "per_sample_gradients": _of_gradients,
+    "bias_needs_no_activations": _of_bias_alone,
+    "measured_gradients": _of_measured,
+    "linear_form": _of_linear_form,
+    "ghost_norm.squared_norms": _of_norms,
+    "ghost_norm.add_weighted": _of_sums,
+}
+
+
+@contextmanager
+def _training_only(layer: nn.Module, name: str) -> Iterator[None]:
+    parameters = dict(layer.named_parameters(recurse=False))
+    required = {key: p.requires_grad for key, p in parameters.items()}
+    try:
+        for key, parameter in parameters.items():
+            parameter.requires_grad_(key == name)
+        yield
+    finally:
+        for key, parameter in parameters.items():
+            parameter.requires_grad_(required[key])
