@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends import backend_of
-from dpsgd_explorer.dp.backends.linear import WeightedCall
+from dpsgd_explorer.dp.backends.linear import OuterProductCall, WeightedCall
 from dpsgd_explorer.dp.engines.base import (
     GradientSums,
     NormTerm,
@@ -162,12 +162,24 @@ class OuterProducts(CallGradients):
 
     Small layers cost more in calls from Python than in arithmetic, so one call of the
     backend measures all of them, and one adds them.
+
+    Args:
+        calls: The calls.
+        scale: As of ``CallGradients``.
+        products: Their inputs and backprops, if they are known.
     """
 
-    def __init__(self, calls: list[LayerCall], scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        calls: list[LayerCall],
+        scale: float = 1.0,
+        products: list[OuterProductCall] | None = None,
+    ) -> None:
         super().__init__(calls, scale)
-        products = [call.outer_product() for call in calls]
-        self._products = [product for product in products if product is not None]
+        if products is None:
+            found = [call.outer_product() for call in calls]
+            products = [product for product in found if product is not None]
+        self._products = products
         self._units = [next(iter(c.targets.values())).unit for c in calls]
 
     def _unscaled_terms(self) -> list[NormTerm]:
@@ -308,7 +320,7 @@ def _overlap(a: GradientTarget, b: GradientTarget) -> bool:
 def _parts(groups: Iterable[list[LayerCall]], scale: float) -> list[CallGradients]:
     """Return a part for each group, and one for all outer products of a kind."""
     parts: list[CallGradients] = []
-    products: dict[Hashable, list[LayerCall]] = {}
+    products: dict[Hashable, list[tuple[LayerCall, OuterProductCall]]] = {}
     for calls in groups:
         units = {target.unit for call in calls for target in call.targets.values()}
         if not len(calls) == len(units) == 1:
@@ -318,8 +330,11 @@ def _parts(groups: Iterable[list[LayerCall]], scale: float) -> list[CallGradient
         if product is None:
             parts.append(SingleCall(calls, scale))
         else:
-            products.setdefault(product.kind, []).extend(calls)
-    return parts + [OuterProducts(calls, scale) for calls in products.values()]
+            products.setdefault(product.kind, []).append((calls[0], product))
+    for pairs in products.values():
+        singles, made = map(list, zip(*pairs, strict=True))
+        parts.append(OuterProducts(singles, scale, made))
+    return parts
 
 
 def summed_gradients(calls: Iterable[LayerCall]) -> dict[ParameterKey, Tensor]:

@@ -75,9 +75,10 @@ def chosen_ghost_norm(
         return None
     # Beyond UNSEEN the ghost norm would be computed in float64, whose products cost
     # about twice, which the rule did not count: instantiate, if there is a choice.
-    is_precise = ghost.inflation(layer, activations, backprops) <= UNSEEN
+    if ghost.inflation(layer, activations, backprops) <= UNSEEN:
+        return ghost
     has_choice = ghost.multiply_adds(layer, activations, backprops) is not None
-    return ghost if is_precise or not has_choice else None
+    return None if has_choice else ghost
 
 
 @dataclass(frozen=True)
