@@ -71,6 +71,9 @@ class GhostNorm(ABC, Generic[LayerT, ActivationsT]):
     #: such a call are added to those of another call row by row.
     has_ids: ClassVar[bool] = False
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     @abstractmethod
     def squared_norms(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
