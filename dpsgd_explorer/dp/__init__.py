@@ -15,7 +15,8 @@ from dpsgd_explorer.dp.functional import (
     views,
 )
 from dpsgd_explorer.dp.layers import register_rule
-from dpsgd_explorer.dp.layers.base import GhostNorm, LayerRule
+from dpsgd_explorer.dp.layers.base import LayerRule
+from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
 from dpsgd_explorer.dp.sampling.loader import PoissonLoader
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler

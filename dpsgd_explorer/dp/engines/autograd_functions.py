@@ -23,9 +23,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from dpsgd_explorer.dp.layers.base import LayerT, Rule
+from dpsgd_explorer.dp.layers.base import Rule
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
 from dpsgd_explorer.dp.layers.embedding import EmbeddingRule
+from dpsgd_explorer.dp.layers.ghost_norm import LayerT
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.normalization import GroupNormRule, LayerNormRule
 

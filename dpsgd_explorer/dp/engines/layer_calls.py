@@ -31,8 +31,9 @@ from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.linear import LinearMap, OuterProductCall
 from dpsgd_explorer.dp.backends.precision import in_precision
 from dpsgd_explorer.dp.engines.base import GradientSums
-from dpsgd_explorer.dp.layers.base import GhostNorm, GradientRule, add_weighted
+from dpsgd_explorer.dp.layers.base import GradientRule, add_weighted
 from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
+from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm
 from dpsgd_explorer.dp.modules.pytree import map_tensors
 
 #: (unit, local name) of a parameter.

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from dpsgd_explorer.dp.layers.base import GhostNorm, GradientRule, MultiplyAdds
+from dpsgd_explorer.dp.layers.base import GradientRule
+from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm, MultiplyAdds
 from dpsgd_explorer.dp.layers.round_off import UNSEEN
 from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import ConfigError

@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.rounding import gamma, lengths
-from dpsgd_explorer.dp.layers.base import GhostNorm, LayerRule, scale_samples
+from dpsgd_explorer.dp.layers.base import LayerRule, scale_samples
 from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
+from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm
 from dpsgd_explorer.dp.layers.round_off import upper_norms
 
 

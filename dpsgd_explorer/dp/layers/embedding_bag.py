@@ -16,14 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends.rounding import gamma, lengths
-from dpsgd_explorer.dp.layers.base import (
-    BadInputError,
-    GhostNorm,
-    GradientRule,
-    scale_samples,
-)
+from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, scale_samples
 from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
 from dpsgd_explorer.dp.layers.embedding import ids_out_of_range, table_refusal
+from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm
 from dpsgd_explorer.dp.layers.round_off import upper_norms
 
 #: Ids and their scales, [B, L] each, a scale of 0 where a bag is shorter; for "max" the

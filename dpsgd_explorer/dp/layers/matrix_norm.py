@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from dpsgd_explorer.dp.layers.base import GhostNorm, LayerT, MultiplyAdds
+from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm, LayerT, MultiplyAdds
 from dpsgd_explorer.dp.layers.round_off import inflation
 
 #: Multiply-adds in the time of writing an entry of a gradient and reading it.

@@ -31,7 +31,8 @@ from torch import Tensor, nn
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from dpsgd_explorer.dp.backends import backend_of
-from dpsgd_explorer.dp.layers.base import LayerRule, LayerT, trained, trains
+from dpsgd_explorer.dp.layers.base import LayerRule, trained, trains
+from dpsgd_explorer.dp.layers.ghost_norm import LayerT
 from dpsgd_explorer.dp.layers.round_off import sum_over_positions
 
 #: Dimensions of a batch [B, C, ...].

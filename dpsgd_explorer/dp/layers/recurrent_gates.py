@@ -23,15 +23,14 @@ from torch import Tensor
 from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.linear import LinearGradients, LinearMap
 from dpsgd_explorer.dp.layers.base import (
-    GhostNorm,
     GradientRule,
-    MultiplyAdds,
     measured,
     scale_samples,
     trained,
     trains,
 )
 from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
+from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm, MultiplyAdds
 from dpsgd_explorer.dp.layers.matrix_norm import cost_ratio
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
 from dpsgd_explorer.dp.layers.round_off import Gram, gram, gram_norms, inflation

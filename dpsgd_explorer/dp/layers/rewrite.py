@@ -14,7 +14,8 @@ from typing import Any, Generic, Protocol
 
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.layers.base import GradientRule, LayerT, Rule
+from dpsgd_explorer.dp.layers.base import GradientRule, Rule
+from dpsgd_explorer.dp.layers.ghost_norm import LayerT
 
 #: Called with the gradient of an output, [B, ...].
 BackpropCallback = Callable[[Tensor], None]
