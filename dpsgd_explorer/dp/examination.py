@@ -21,7 +21,7 @@ from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.modules.refused import reasons_by_kind
-from dpsgd_explorer.dp.modules.state import ModuleState
+from dpsgd_explorer.dp.modules.state import restored
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 from dpsgd_explorer.validation import one_of
 
@@ -215,19 +215,16 @@ def _outputs(model: nn.Module, args: tuple[Any, ...]) -> Any:
 @contextmanager
 def _undisturbed(model: nn.Module) -> Iterator[None]:
     """Restores stored values, gradients and global random generators at the end."""
-    state = ModuleState(model)
     gradients = {p: p.grad for p in model.parameters()}
-    devices = {p.device for p in gradients if p.is_cuda}
-    before = random.getstate(), np.random.get_state()
+    python_state, numpy_state = random.getstate(), np.random.get_state()
     for parameter in gradients:
         parameter.grad = None
     try:
-        with torch.random.fork_rng(devices):
+        with restored(model):
             yield
     finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
-        state.restore()
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
         for parameter, gradient in gradients.items():
             parameter.grad = gradient
 

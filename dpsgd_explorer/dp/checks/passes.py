@@ -30,7 +30,7 @@ from dpsgd_explorer.dp.engines.base import (
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import SharedInput, call_module
 from dpsgd_explorer.dp.modules.probe_inputs import SEED
-from dpsgd_explorer.dp.modules.state import ModuleState
+from dpsgd_explorer.dp.modules.state import ModuleState, restored
 from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 
 LossFunction = Callable[[Any, Any], Tensor]
@@ -40,6 +40,8 @@ LossFunction = Callable[[Any, Any], Tensor]
 TOLERANCE = 1e-3
 #: Largest relative difference in a dtype of lower precision, in units of its eps.
 TOLERANCE_EPS = 8
+#: Attributes of a gradient engine that the check replaces.
+CALLBACKS = ("on_gradients", "before_forward", "on_loss", "user_loss_scale")
 #: Errors that a module may raise on random inputs.
 MODULE_ERRORS = RuntimeError, ValueError, TypeError, LookupError, AttributeError
 
@@ -259,40 +261,20 @@ def explained_errors(
 def undisturbed(gradient_engine: GradientEngine) -> Iterator[ModuleState]:
     """Yields a copy of the module's stored values, and restores everything at the end.
 
-    Random state, stored values, training modes and the callbacks of the engine are
+    The state of the module (see ``restored``) and the callbacks of the engine are
     restored also after an error.
     """
-    module = gradient_engine.module
-    on_gradients, before_forward = (
-        gradient_engine.on_gradients,
-        gradient_engine.before_forward,
-    )
-    on_loss = gradient_engine.on_loss
-    user_loss_scale = gradient_engine.user_loss_scale
-    modes = {submodule: submodule.training for submodule in module.modules()}
-    state = ModuleState(module)
-    fused = torch.backends.cudnn.enabled
-    devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
+    callbacks = {name: getattr(gradient_engine, name) for name in CALLBACKS}
+    cudnn_enabled = torch.backends.cudnn.enabled
     try:
-        gradient_engine.before_forward, gradient_engine.user_loss_scale = (
-            None,
-            unit_loss_scale,
-        )
+        gradient_engine.before_forward = None
+        gradient_engine.user_loss_scale = unit_loss_scale
         gradient_engine.on_loss = ignore_loss
         # In evaluation mode the recurrent layers of cuDNN have no backward.
         torch.backends.cudnn.enabled = False
-        with torch.random.fork_rng(devices=devices), torch.enable_grad():
+        with restored(gradient_engine.module) as state, torch.enable_grad():
             yield state
     finally:
-        torch.backends.cudnn.enabled = fused
-        gradient_engine.on_gradients, gradient_engine.before_forward = (
-            on_gradients,
-            before_forward,
-        )
-        gradient_engine.user_loss_scale, gradient_engine.on_loss = (
-            user_loss_scale,
-            on_loss,
-        )
-        for submodule, mode in modes.items():
-            submodule.training = mode
-        state.restore()
+        torch.backends.cudnn.enabled = cudnn_enabled
+        for name, callback in callbacks.items():
+            setattr(gradient_engine, name, callback)

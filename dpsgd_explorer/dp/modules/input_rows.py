@@ -15,8 +15,7 @@ it runs, so the mask is shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -31,7 +30,7 @@ from torch.utils._pytree import (
 )
 
 from dpsgd_explorer.dp.modules import probe_inputs
-from dpsgd_explorer.dp.modules.state import ModuleState
+from dpsgd_explorer.dp.modules.state import restored
 
 #: Minimum number of rows of such a run.  With 1 or 2 rows, broadcasting could hide a
 #: mismatch.
@@ -112,7 +111,8 @@ class InputRows:
         If the module never runs, the set is empty, and the safety check reports the
         module's error.
         """
-        with _undisturbed(self._module):
+        with restored(self._module), torch.no_grad():
+            self._module.eval()
             for count in range(len(candidates) + 1):
                 for shared in combinations(candidates, count):
                     rows = [has and i not in shared for i, has in enumerate(has_rows)]
@@ -168,19 +168,3 @@ def _unused_length(leaves: Iterable[Any]) -> int:
     lengths = {n for leaf in leaves if isinstance(leaf, Tensor) for n in leaf.shape}
     return next(n for n in range(MIN_ROWS, MIN_ROWS + len(lengths) + 1)
                 if n not in lengths)  # fmt: skip
-
-
-@contextmanager
-def _undisturbed(module: nn.Module) -> Iterator[None]:
-    """Sets evaluation mode without gradients, and restores the module at the end."""
-    modes = {submodule: submodule.training for submodule in module.modules()}
-    state = ModuleState(module)
-    devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
-    try:
-        module.eval()
-        with torch.random.fork_rng(devices=devices), torch.no_grad():
-            yield
-    finally:
-        for submodule, mode in modes.items():
-            submodule.training = mode
-        state.restore()

@@ -9,6 +9,8 @@ although ``torch.save(model)`` releases them.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -72,6 +74,25 @@ class ModuleState:
         elif name.endswith(EXTRA_STATE):
             owner, _, _ = name.rpartition(".")
             self._module.get_submodule(owner).set_extra_state(deepcopy(copy))
+
+
+@contextmanager
+def restored(module: nn.Module) -> Iterator[ModuleState]:
+    """Yields a copy of the module's stored values, and restores the module at the end.
+
+    Stored values, training modes and torch's random generators are restored, also after
+    an error.
+    """
+    modes = {submodule: submodule.training for submodule in module.modules()}
+    state = ModuleState(module)
+    devices = sorted({p.device.index for p in module.parameters() if p.is_cuda})
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield state
+    finally:
+        for submodule, mode in modes.items():
+            submodule.training = mode
+        state.restore()
 
 
 def refuse_different(
