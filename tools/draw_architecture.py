@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dpsgd_explorer"
+#: Folders that hold a folder for each widget, and so on: each is one chip.
+ROOMS = {PACKAGE / "web" / "hub" / "widgets"}
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 
 WIDTH, MARGIN, BOX_WIDTH = 1080, 16, 800
@@ -107,7 +109,7 @@ def _layer(init: Path) -> Layer:
     folders = [
         (place.relative_to(PACKAGE).as_posix(), count)
         for place in inside
-        if (count := sum(path.name != "__init__.py" for path in place.glob("*.py")))
+        if place.parent not in ROOMS and (count := _modules_in(place))
     ]
     imports = Counter(
         name
@@ -117,6 +119,11 @@ def _layer(init: Path) -> Layer:
     )
     sentence = summary.partition("\n")[0].replace("``", "")
     return Layer(folder.name, sentence, folders, imports)
+
+
+def _modules_in(folder: Path) -> int:
+    found = folder.rglob("*.py") if folder in ROOMS else folder.glob("*.py")
+    return sum(path.name != "__init__.py" for path in found)
 
 
 def _imported(path: Path) -> list[str]:

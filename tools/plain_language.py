@@ -91,13 +91,14 @@ class Family:
     reader: Callable[[str], str]
 
 
+SCRIPTS = r"(?:static|dpsgd_explorer/web)/.*\.js"
 FAMILIES = {
     "readme": Family(1.0, r"README\.md", prose.markdown),
     "changelog": Family(1.0, r"CHANGELOG\.md", prose.markdown),
     "decisions": Family(0.5, r"docs/decisions/.*\.md", prose.markdown),
     "docs": Family(1.5, r".*\.md", prose.markdown),
     "chapters": Family(1.0, r"templates/learn/.*\.html", prose.template),
-    "pages": Family(1.0, r"templates/.*\.html", prose.template),
+    "pages": Family(1.0, r"(?:templates|dpsgd_explorer/web)/.*\.html", prose.template),
     "commands": Family(
         1.0, r"(?:dpsgd_explorer/cli/.*|benchmarks/__main__)\.py", prose.literals
     ),
@@ -108,8 +109,8 @@ FAMILIES = {
         1.0, r"dpsgd_explorer/(?:web|runs|server|settings)\b.*\.py", prose.literals
     ),
     "messages of the library": Family(1.0, r"dpsgd_explorer/.*\.py", prose.literals),
-    "scripts' messages": Family(1.0, r"static/.*\.js", prose.script_literals),
-    "scripts' comments": Family(20.0, r"static/.*\.js", prose.script_comments),
+    "scripts' messages": Family(1.0, SCRIPTS, prose.script_literals),
+    "scripts' comments": Family(20.0, SCRIPTS, prose.script_comments),
     "source: accounting": Family(
         8.0, r"dpsgd_explorer/accounting/.*\.py", prose.comments
     ),

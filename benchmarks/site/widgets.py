@@ -13,7 +13,7 @@ from playwright.sync_api import CDPSession, Locator, Page, sync_playwright
 
 from benchmarks import record
 from benchmarks.site.service import served
-from dpsgd_explorer.web.widgets.registry import WIDGETS
+from dpsgd_explorer.web.hub.registry import WIDGETS
 from tools.browser import browser_path
 
 MOVES = 12

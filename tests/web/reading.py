@@ -4,6 +4,8 @@ import json
 import re
 from html.parser import HTMLParser
 
+from dpsgd_explorer.web.http import assets
+
 
 def page_data(page):
     """Return what a page hands to its script."""
@@ -43,3 +45,10 @@ class Reader:
             assert answer.status_code == 200
             self.texts[slug] = answer.text
         return self.texts[slug]
+
+
+def script_of(widget):
+    """Return the text of a widget's script."""
+    own = widget.folder / "widget.js"
+    path = own if own.is_file() else assets.FRONT_DIR / "static" / widget.script
+    return path.read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 """Static files under addresses that change with their content, compressed ahead.
 
-Every file of ``static/`` is served below ``/static/<hash of the whole tree>/`` and
+Every file of ``static/``, and the scripts and styles in the folders of widgets, are
+served below ``/static/<hash of the whole tree>/`` and
 plotly.js below ``/static/plotly-<version>/``; both may be kept for ever, since a
 changed file has another address.  Relative imports between script modules keep
 working because the tree moves as one.  Copies, their ``.br`` and their ``.gz`` lie in
@@ -36,6 +37,10 @@ FRONT_DIR = next(
     for folder in Path(__file__).resolve().parents
     if (folder / "templates" / "base.html").is_file()
 )
+#: A folder for each widget; its scripts and styles are published with those of static/.
+WIDGETS_DIR = Path(__file__).parents[1] / "hub" / "widgets"
+#: Where a script in such a folder finds static/js: in a checkout, and once published.
+IN_A_CHECKOUT, PUBLISHED = b'"../../../../../static/js/', b'"../../'
 #: Written by ``tools.build_docs``; missing where the documentation is not built.
 DOCUMENTATION_DIR = FRONT_DIR / "built_docs"
 DOCUMENTATION_URL = "/docs/"
@@ -130,7 +135,7 @@ def publish(
     static_dir: Path, instance_dir: Path, documentation_dir: Path | None = None
 ) -> Assets:
     """Copy and compress what is not there yet; return where everything is."""
-    files = _files(static_dir)
+    files = _files(static_dir) | _files_of_widgets()
     shelf = instance_dir / "assets"
     tree = tree_hash(files)
     plotly = f"plotly-{importlib.metadata.version('plotly')}"
@@ -164,11 +169,28 @@ def _files(folder: Path) -> dict[str, Path]:
     }
 
 
+def _files_of_widgets() -> dict[str, Path]:
+    """Returns the scripts and styles of the widgets by their published names."""
+    return {
+        f"js/widgets/{path.parent.name}/{path.name}": path
+        for pattern in ("*/*.js", "*/*.css")
+        for path in sorted(WIDGETS_DIR.glob(pattern))
+    }
+
+
+def _published(source: Path) -> bytes:
+    """Returns what is served of a file: a script's imports lead to static/js."""
+    content = source.read_bytes()
+    if source.suffix != ".js":
+        return content
+    return content.replace(IN_A_CHECKOUT, PUBLISHED)
+
+
 def tree_hash(files: Mapping[str, Path]) -> str:
     """Return twelve hex digits that change with any name or content."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
-        content = path.read_bytes()
+        content = _published(path)
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:12]
 
@@ -195,7 +217,7 @@ def _copy_and_compress(files: Mapping[str, Path], target: Path) -> None:
         for name, source in files.items():
             copy = tree / name
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, copy)
+            copy.write_bytes(_published(source))
             if compressor.should_compress(name):
                 compressor.compress(str(copy))
         try:

@@ -13,12 +13,12 @@ from dpsgd_explorer.web.api.answer_cache import cached_page, note_failure
 from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.forms.limits import FREE, HIDE, LOCK, Limits, read_limits
 from dpsgd_explorer.web.forms.starts import USUAL, Starts, read_starts
-from dpsgd_explorer.web.widgets.controls import controls_of, starts_of
-from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
+from dpsgd_explorer.web.hub.registry import WIDGETS
+from dpsgd_explorer.web.hub.widgets.base import Widget
 
 LOG = logging.getLogger(__name__)
 
-bp = Blueprint("embed", __name__, url_prefix="/embed")
+bp = Blueprint("embed", __name__, url_prefix="/embed", template_folder="../hub")
 
 
 @bp.get("/<slug>/")
@@ -33,9 +33,9 @@ def widget(slug: str) -> Response:
     if wanted is None:
         abort(404)
     subject = f"“{wanted.title}”"
-    limits = read_limits(request.args, controls_of(slug), subject)
+    limits = read_limits(request.args, wanted.controls, subject)
     given = {n: text for n, text in request.args.items() if n not in (HIDE, LOCK)}
-    starts = read_starts(given, starts_of(slug), subject)
+    starts = read_starts(given, wanted.starts, subject)
     return cached_page(partial(_page, wanted, limits, starts))
 
 
@@ -77,8 +77,8 @@ def widget_markup(
             level=level,
             limits=limits,
             starts=starts,
-            picture=shown.module.picture(),
-            data=shown.module.data(),
+            picture=shown.picture(),
+            data=shown.data(),
         )
     except Exception:
         LOG.exception("The widget %s could not be computed.", slug)

@@ -16,6 +16,7 @@ from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.recorded_run import accuracy_picture
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.limits import FREE
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
 from dpsgd_explorer.web.questions.rounding import (
     limit,
@@ -25,12 +26,17 @@ from dpsgd_explorer.web.questions.rounding import (
 )
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
 from dpsgd_explorer.web.widgets import noise
-from dpsgd_explorer.web.widgets.registry import Widget
 
 bp = Blueprint("home", __name__)
 
 # Stands on this page only, and so in no table of widgets.
-NOISE = Widget("noise", "One slider", "dp-concepts", noise)
+NOISE = Widget(
+    slug="noise",
+    title="One slider",
+    picture=noise.picture,
+    data=noise.data,
+    controls={},
+)
 SHOWN_RUN = "mnist-strict"
 TWIN = "mnist-strict-twin"
 
@@ -70,8 +76,8 @@ def noise_slider() -> Markup:
         shown=NOISE,
         level=2,
         limits=FREE,
-        picture=noise.picture(),
-        data=noise.data(),
+        picture=NOISE.picture(),
+        data=NOISE.data(),
         delta=small(noise.levels()[0].config.plan.delta),
     )
     return Markup(page)

@@ -20,9 +20,9 @@ from dpsgd_explorer.web.content.lessons import gather
 from dpsgd_explorer.web.forms.limits import HIDE, LOCK, WAY_OUT, Limits, read_limits
 from dpsgd_explorer.web.forms.starts import Rules, Starts, read_starts
 from dpsgd_explorer.web.forms.trainer import trainer_controls
+from dpsgd_explorer.web.hub.registry import WIDGETS
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.pages.readings import reading_of
-from dpsgd_explorer.web.widgets.controls import controls_of, starts_of
-from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
 
 bp = Blueprint("teach", __name__, url_prefix="/teach")
 bp.add_app_template_global(gather)
@@ -81,8 +81,8 @@ def subjects() -> dict[str, Subject]:
         slug: Subject(
             slug,
             widget.title,
-            controls_of(slug),
-            starts_of(slug),
+            widget.controls,
+            widget.starts,
             "embed.widget",
             {"slug": slug},
         )

@@ -14,7 +14,6 @@ from dpsgd_explorer.web.widgets import (
     clip_histogram,
     noise_to_signal,
     odds_faces,
-    people,
     randomised_response,
     recorded_run,
     three_way_twin,
@@ -58,10 +57,6 @@ CONTROLS: dict[str, dict[str, str]] = {
     "recorded-run": {"run": "Run, by its position", "play": "Play"},
     "three-way-twin": {"rate": "Learning rate of all models, 0: each has its own"},
     "regression-errors": {"epsilon": "ε"},
-    "people": {
-        "records": "Records of one person",
-        "unit": "Unit of clipping: 0 each record, 1 each person",
-    },
     "unfolded": {
         "way": "Result: 1 the output, 2 the gradient",
         "place": "Position of the kernel, or its entry",
@@ -106,10 +101,6 @@ STARTS: dict[str, dict[str, Rules]] = {
     "recorded-run": {"run": (Choices(recorded_run.places(), by_place=False),)},
     "three-way-twin": {"rate": (Choices(three_way_twin.shared_rates()),)},
     "regression-errors": {"epsilon": (Choices(regression_errors.SHOWN),)},
-    "people": {
-        "records": (Choices(people.RECORDS),),
-        "unit": (Choices((0, 1), by_place=False),),
-    },
     "unfolded": {
         "way": (Choices((1, 2)),),
         "place": (Choices(unfold.places()),),
@@ -117,13 +108,3 @@ STARTS: dict[str, dict[str, Rules]] = {
     "rare-class": {"level": (Choices(by_digit.places(), by_place=False),)},
     "membership-game": {"model": (Choices((1, 2, 3, 4), by_place=False),)},
 }
-
-
-def controls_of(slug: str) -> dict[str, str]:
-    """Return the label of each control of a widget, by name."""
-    return CONTROLS.get(slug, {})
-
-
-def starts_of(slug: str) -> dict[str, Rules]:
-    """Return what each control of a widget can start at, by name."""
-    return STARTS.get(slug, {})

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from dpsgd_explorer.web.widgets import people
+from dpsgd_explorer.web.hub.widgets.people import widget as people
 from tests.browser.trainer import focus
 
 

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dpsgd_explorer.web.forms.starts import Choices
-from dpsgd_explorer.web.widgets.controls import STARTS
+from dpsgd_explorer.web.hub.registry import WIDGETS
 
 HELD = """(inputs) => inputs.filter((one) => one.type !== "radio" || one.checked)
   .map((one) => Number(one.value))"""
@@ -17,10 +17,11 @@ def ends(rule):
 
 @pytest.mark.long("more journeys")
 @pytest.mark.parametrize(
-    ("slug", "control"), [(slug, name) for slug in STARTS for name in STARTS[slug]]
+    ("slug", "control"),
+    [(slug, name) for slug in WIDGETS for name in WIDGETS[slug].starts],
 )
 def test_a_control_starts_where_a_link_says(open_page, slug, control):
-    rules, places = STARTS[slug][control], []
+    rules, places = WIDGETS[slug].starts[control], []
     for values in zip(*map(ends, rules), strict=True):
         text = ",".join(f"{value:g}" for value in values)
         page = open_page(f"/embed/{slug}/?{control}={text}")

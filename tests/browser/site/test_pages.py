@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
-from dpsgd_explorer.web.widgets.registry import WIDGETS
+from dpsgd_explorer.web.hub.registry import WIDGETS
 from tests.browser.conftest import TINY
 from tests.browser.trainer import REFUSED, at, run_to_the_end, unfold
 

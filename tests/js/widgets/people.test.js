@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {conclusion, held, sentence} from "../../../static/js/widgets/people.js";
+import {conclusion, held, sentence} from "../../../dpsgd_explorer/web/hub/widgets/people/widget.js";
 
 const points = [[1, "1.00", "this run: 55.3 %; ε alone: 73.2 %"], [5, "9.61", "ε alone: 99.99 %"]].map(([records, epsilon, limits]) => ({records, epsilon, limits}));
 const DATA = {target: "1", points};

@@ -21,7 +21,9 @@ CORE |= {"munder", "mover", "munderover"}
 def formulas():
     """Return LaTeX and words of every formula in the templates."""
     found = {}
-    for template in sorted((ROOT / "templates").rglob("*.html")):
+    folders = (ROOT / "templates", ROOT / "dpsgd_explorer" / "web")
+    templates = (file for folder in folders for file in folder.rglob("*.html"))
+    for template in sorted(templates):
         for tex, words in CALL.findall(template.read_text(encoding="utf-8")):
             found[ast.literal_eval(tex)] = ast.literal_eval(words)
     return found

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN
-from dpsgd_explorer.web.widgets.registry import WIDGETS
 
 ROOT = Path(__file__).parents[3]
 PAGES = (
@@ -166,7 +166,8 @@ def test_each_limit_on_an_attacker_says_which_one_it_is(reading, address):
 
 def test_sentences_of_scripts_say_it_too_or_print_what_the_server_names():
     found = []
-    for file in sorted((ROOT / "static" / "js").rglob("*.js")):
+    folders = (ROOT / "static" / "js", ROOT / "dpsgd_explorer" / "web")
+    for file in sorted(file for folder in folders for file in folder.rglob("*.js")):
         for string in STRING.findall(file.read_text(encoding="utf-8")):
             if LIMITS_SENT.search(string):
                 continue

@@ -2,8 +2,8 @@
 
 import gzip
 import re
-import shutil
 import stat
+from pathlib import Path
 
 import brotli
 import pytest
@@ -168,7 +168,7 @@ def test_a_crash_while_publishing_leaves_nothing_half_done(publish, monkeypatch)
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "copyfile", full)
+        patch.setattr(Path, "write_bytes", full)
         with pytest.raises(OSError, match="no space"):
             publish()
     assert not list(publish().shelf.glob(".*"))

@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 import pytest
 
 from dpsgd_explorer.web.content.chapters import CHAPTERS
-from dpsgd_explorer.web.widgets.registry import WIDGETS
+from dpsgd_explorer.web.hub.registry import WIDGETS
 from tests.web.reading import Page
 
 MOST_BYTES = 150_000

@@ -187,6 +187,8 @@ def test_no_number_of_a_chapter_is_typed():
     files = [
         *(ROOT / "templates").rglob("*.html"),
         *(ROOT / "dpsgd_explorer" / "web").rglob("*.py"),
+        *(ROOT / "dpsgd_explorer" / "web").rglob("*.html"),
+        *(ROOT / "dpsgd_explorer" / "web").rglob("*.js"),
         *(ROOT / "static" / "js").rglob("*.js"),
         *(ROOT / "docs").rglob("*.md"),
         ROOT / "README.md",

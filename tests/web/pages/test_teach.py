@@ -11,16 +11,10 @@ from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.forms.trainer import trainer_controls
 from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.widgets import two_worlds
-from dpsgd_explorer.web.widgets.controls import (
-    CONTROLS,
-    EDGE,
-    STARTS,
-    controls_of,
-    starts_of,
-)
-from dpsgd_explorer.web.widgets.registry import WIDGETS
-from tests.web.reading import Page, page_data
+from dpsgd_explorer.web.widgets.controls import EDGE
+from tests.web.reading import Page, page_data, script_of
 
 PAGE = {"Accept": "text/html"}
 QUIZ = re.compile(r'<fieldset class="quiz">(.*?)</fieldset>', re.DOTALL)
@@ -108,15 +102,14 @@ def test_every_link_of_a_lesson_plan_leads_somewhere(reading):
 @pytest.mark.parametrize("slug", WIDGETS)
 def test_the_controls_of_a_widget_are_those_of_its_page_and_its_script(reading, slug):
     page = reading.get(f"/embed/{slug}/").text
-    script = (FRONT_DIR / "static" / WIDGETS[slug].script).read_text(encoding="utf-8")
+    script = script_of(WIDGETS[slug])
     found = {*re.findall(r'data-control="([\w-]+)"', page), *GRIP.findall(script)}
-    assert found == set(controls_of(slug))
-    assert set(CONTROLS) <= set(WIDGETS)
+    assert found == set(WIDGETS[slug].controls)
 
 
 @pytest.mark.parametrize("slug", WIDGETS)
 def test_a_link_that_was_built_hides_and_locks_what_was_chosen(reading, slug):
-    hidden, *others = list(controls_of(slug)) * 2
+    hidden, *others = list(WIDGETS[slug].controls) * 2
     locked = next((name for name in others if name != hidden), None)
     chosen = f"&{hidden}=hide" + (f"&{locked}=lock" if locked else "")
     page = reading.get(f"/teach/?for={slug}{chosen}").text
@@ -150,13 +143,13 @@ def inputs_of(page, control):
 
 @pytest.mark.parametrize(
     ("slug", "control"),
-    [(slug, control) for slug in WIDGETS for control in starts_of(slug)],
+    [(slug, control) for slug in WIDGETS for control in WIDGETS[slug].starts],
 )
 def test_a_control_can_start_at_what_its_input_holds_and_at_nothing_else(
     reading, slug, control
 ):
     inputs = inputs_of(reading.get(f"/embed/{slug}/").text, control)
-    rules = starts_of(slug)[control]
+    rules = WIDGETS[slug].starts[control]
     for box in inputs:
         [rule] = rules
         values = rule.values if isinstance(rule, Choices) else (rule.low, rule.high)
@@ -168,18 +161,17 @@ def test_a_control_can_start_at_what_its_input_holds_and_at_nothing_else(
             assert rule.position(values[-1] + 1e-9) is None
         else:
             assert sorted(float(one["value"]) for one in inputs) == sorted(positions)
-    script = (FRONT_DIR / "static" / WIDGETS[slug].script).read_text(encoding="utf-8")
+    script = script_of(WIDGETS[slug])
     assert inputs or control in GRIP.findall(script)
 
 
 def test_every_control_that_holds_a_value_can_start_at_one(reading):
     for slug in WIDGETS:
         page = reading.get(f"/embed/{slug}/").text
-        script = (FRONT_DIR / "static" / WIDGETS[slug].script).read_text("utf-8")
-        held = {name for name in controls_of(slug) if inputs_of(page, name)}
+        script = script_of(WIDGETS[slug])
+        held = {name for name in WIDGETS[slug].controls if inputs_of(page, name)}
         held |= {*GRIP.findall(script)}
-        assert held - OWN.get(slug, set()) == set(starts_of(slug)), slug
-    assert set(STARTS) <= set(WIDGETS)
+        assert held - OWN.get(slug, set()) == set(WIDGETS[slug].starts), slug
 
 
 def test_the_odd_record_can_start_wherever_it_can_be_moved():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.widgets import one_odd_record as widget
-from dpsgd_explorer.web.widgets.registry import WIDGETS
 
 
 def test_lines_and_gradients_are_those_of_least_squares():
@@ -27,7 +27,7 @@ def test_the_odd_record_is_the_odd_one():
 
 @pytest.mark.parametrize("slug", WIDGETS)
 def test_every_widget_with_the_24_records_has_the_same_odd_one(slug):
-    data = WIDGETS[slug].module.data()
+    data = WIDGETS[slug].data()
     if "odd" in data:
         assert data["records"] == widget.data()["records"]
         assert data["odd"] == toy.ODD

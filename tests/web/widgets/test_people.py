@@ -7,7 +7,7 @@ import pytest
 
 from dpsgd_explorer.accounting import delta
 from dpsgd_explorer.web.figures.chapters import group_privacy as group
-from dpsgd_explorer.web.widgets import people as widget
+from dpsgd_explorer.web.hub.widgets.people import widget
 
 POINTS = widget.data()["points"]
 

@@ -2,18 +2,20 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dpsgd_explorer.web.content.chapters import CHAPTERS
-from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.http import assets
 from dpsgd_explorer.web.http.headers import SECURITY_HEADERS
+from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.pages import readings
-from dpsgd_explorer.web.widgets.registry import WIDGETS, Widget
-from tests.web.reading import Page
+from tests.web.reading import Page, script_of
 
 TEACHING = Path(__file__).parents[3] / "docs" / "maintainers" / "teaching.md"
+FOLDER = assets.WIDGETS_DIR
 MOST_BYTES = 35_000  # of a widget's JSON
 
 
@@ -24,12 +26,18 @@ def policy(answer):
     )
 
 
+def test_every_folder_of_a_widget_has_a_line_in_a_chapter():
+    folders = {path.parent for path in FOLDER.glob("*/widget.py")}
+    assert folders <= {widget.folder for widget in WIDGETS.values()}
+    for slug, widget in WIDGETS.items():
+        assert widget.slug == slug
+
+
 @pytest.mark.parametrize("slug", WIDGETS)
 def test_a_widget_has_its_script_its_template_and_its_row_in_the_docs(slug):
     widget = WIDGETS[slug]
-    script = (FRONT_DIR / "static" / widget.script).read_text(encoding="utf-8")
+    script = script_of(widget)
     assert "export function mount(element, data)" in script
-    assert (FRONT_DIR / "templates" / widget.template).is_file()
     assert f"| `{slug}` |" in TEACHING.read_text(encoding="utf-8")
 
 
@@ -95,16 +103,13 @@ def test_an_unknown_widget_is_not_found_and_shows_the_way_back(reading):
 def test_a_widget_that_cannot_be_computed_costs_its_chapter_one_line(
     reading, monkeypatch, caplog
 ):
-    class Broken:
-        def picture(self):
-            raise ValueError("no picture today")
-
-        def data(self):
-            raise ValueError("no data today")
+    def no_picture():
+        raise ValueError("no picture today")
 
     slug = "one-odd-record"
     chapter = WIDGETS[slug].chapter
-    sound, broken = WIDGETS[slug], Widget(slug, "One odd record", chapter, Broken())
+    sound = WIDGETS[slug]
+    broken = replace(sound, picture=no_picture)
     monkeypatch.setitem(WIDGETS, slug, broken)
     address = f"/learn/{chapter}/?fresh"  # not the page that is cached
     monkeypatch.setattr(readings, "_READINGS", {})
@@ -132,6 +137,6 @@ def is_kept(client, chapter):
 @pytest.mark.parametrize("slug", WIDGETS)
 def test_a_script_has_no_table_of_colours(slug):
     """Colours of methods are data of the server, whose picture has the same ones."""
-    script = (FRONT_DIR / "static" / WIDGETS[slug].script).read_text(encoding="utf-8")
+    script = script_of(WIDGETS[slug])
     table = r"\w+: ['\"](private|good|attack|budget|twin)['\"]"
     assert not re.search(rf"\{{[^}}]*{table}[^}}]*{table}", script)

@@ -1,7 +1,7 @@
 /** A person with several records: the bound on ε for all of them, by the unit that is sampled and clipped. */
 
-import {Chart, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
+import {Chart, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const [BY_RECORD, BY_PERSON] = [0, 1];
 const LINES = [["record", "budget"], ["person", "good"]];

@@ -9,6 +9,8 @@ from typing import Any
 
 from dpsgd_explorer.web.figures.chapters import group_privacy as group
 from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.odds import (
     EPSILON_ALONE,
     THIS_RUN,
@@ -58,3 +60,19 @@ def _limits(records: int, epsilon: float) -> str | None:
     if records == 1:
         return str(Limits.of(group.run_phases(), epsilon, group.DELTA))
     return f"{EPSILON_ALONE}: {right} %; {THIS_RUN}: lower, not computed here"
+
+
+WIDGET = Widget(
+    slug="people",
+    title="A person with several records",
+    picture=picture,
+    data=data,
+    controls={
+        "records": "Records of one person",
+        "unit": "Unit of clipping: 0 each record, 1 each person",
+    },
+    starts={
+        "records": (Choices(RECORDS),),
+        "unit": (Choices((0, 1), by_place=False),),
+    },
+)

@@ -1,19 +1,21 @@
-"""The widgets: one table line each.
+"""The widgets of the chapters, each known by its line in a chapter's template.
 
-A widget is a module, here or that of a chapter's figure, with ``picture()``, the
-drawing that is read without script, and ``data()``, the JSON that its script starts
-from; a template ``templates/widgets/<slug>.html`` with its controls; and a script
-module ``static/js/widgets/<slug>.js`` with ``mount(element, data)``.
+``{{ widget("two-worlds") }}`` shows the widget of the folder ``widgets/two_worlds``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+import re
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
 
+from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.figures.chapters import by_digit, membership, unfold
 from dpsgd_explorer.web.figures.regression import errors as regression_errors
-from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.hub import widgets
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.widgets import (
     accountant_race,
     clip_histogram,
@@ -22,53 +24,16 @@ from dpsgd_explorer.web.widgets import (
     noise_to_signal,
     odds_faces,
     one_odd_record,
-    people,
     randomised_response,
     recorded_run,
     sampling_lottery,
     three_way_twin,
     two_worlds,
 )
+from dpsgd_explorer.web.widgets.controls import CONTROLS, STARTS
 
-
-class WidgetModule(Protocol):
-    """What the module of a widget has."""
-
-    def picture(self) -> Picture:
-        """Return the drawing of the first state, for pages without script."""
-
-    def data(self) -> dict[str, Any]:
-        """Return what the script starts from: finite numbers, texts, lists, dicts."""
-
-
-@dataclass(frozen=True)
-class Widget:
-    """One widget.
-
-    Attributes:
-        slug: Name in addresses, and of its template and script.
-        title: Name in words.
-        chapter: Slug of the chapter that explains it.
-        module: Computes its picture and data.
-    """
-
-    slug: str
-    title: str
-    chapter: str
-    module: WidgetModule
-
-    @property
-    def template(self) -> str:
-        """Name of its template."""
-        return f"widgets/{self.slug}.html"
-
-    @property
-    def script(self) -> str:
-        """Name of its script module among the static files."""
-        return f"js/widgets/{self.slug}.js"
-
-
-TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
+LINE = re.compile(r'\bwidget\("([\w-]+)"')
+TABLE: tuple[tuple[str, str, str, Any], ...] = (
     ("randomised-response", "A survey on yourself", "intro", randomised_response),
     ("odds-faces", "A hundred faces for odds", "intro", odds_faces),
     ("two-worlds", "Two worlds", "dp-concepts", two_worlds),
@@ -102,7 +67,6 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
         "private-linear-regression",
         regression_errors,
     ),
-    ("people", "A person with several records", "in-the-real-world", people),
     ("unfolded", "A convolution, unfolded", "per-sample-gradients", unfold),
     (
         "membership-game",
@@ -112,4 +76,39 @@ TABLE: tuple[tuple[str, str, str, WidgetModule], ...] = (
     ),
     ("rare-class", "A rare digit", "fairness", by_digit),
 )
-WIDGETS = {row[0]: Widget(*row) for row in TABLE}
+
+
+def _shown() -> dict[str, str]:
+    """Returns, in reading order, the slug of the first chapter with each widget."""
+    shown: dict[str, str] = {}
+    for chapter in CHAPTERS.values():
+        text = (FRONT_DIR / "templates" / chapter.template).read_text(encoding="utf-8")
+        for slug in LINE.findall(text):
+            shown.setdefault(slug, chapter.slug)
+    return shown
+
+
+def _load(slug: str, chapter: str) -> Widget:
+    for row in TABLE:
+        if row[0] == slug:
+            return Widget(
+                slug=slug,
+                title=row[1],
+                picture=row[3].picture,
+                data=row[3].data,
+                controls=CONTROLS[slug],
+                starts=STARTS.get(slug, {}),
+                helpers={
+                    name: getattr(row[3], name)
+                    for name in ("table", "private_settings")
+                    if hasattr(row[3], name)
+                },
+                chapter=chapter,
+            )
+    folder = slug.replace("-", "_")
+    module = import_module(f"{widgets.__name__}.{folder}.widget")
+    widget: Widget = module.WIDGET
+    return replace(widget, chapter=chapter)
+
+
+WIDGETS = {slug: _load(slug, chapter) for slug, chapter in _shown().items()}

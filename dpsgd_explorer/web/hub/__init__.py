@@ -1,0 +1,1 @@
+"""The Learning Hub by feature."""

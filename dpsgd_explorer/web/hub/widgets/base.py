@@ -1,0 +1,64 @@
+"""The record of a widget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.forms.starts import Rules
+
+
+@dataclass(frozen=True, kw_only=True)
+class Widget:
+    """One widget.
+
+    Attributes:
+        slug: Name in addresses; its folder has underscores for the dashes.
+        title: Name in words.
+        picture: Returns the drawing of the first state, for pages without script.
+        data: Returns what the script starts from: finite numbers, texts, lists, dicts.
+        controls: Label of each control that a teacher's link may hide or lock, by name.
+            The template marks them by ``limits.attributes(name)``, the script by
+            ``control`` of a grip.
+        starts: What each control that holds a value can start at, by name.
+        helpers: Functions that its template calls, by name.
+        chapter: Slug of the chapter that explains it, see ``hub/registry.py``.
+    """
+
+    slug: str
+    title: str
+    picture: Callable[[], Picture]
+    data: Callable[[], dict[str, Any]]
+    controls: Mapping[str, str]
+    starts: Mapping[str, Rules] = field(default_factory=dict)
+    helpers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    chapter: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """Its folder."""
+        return Path(__file__).parent / self.slug.replace("-", "_")
+
+    @property
+    def template(self) -> str:
+        """Name of its template."""
+        if not self.folder.is_dir():
+            return f"widgets/{self.slug}.html"
+        return f"widgets/{self.folder.name}/widget.html"
+
+    @property
+    def script(self) -> str:
+        """Name of its script module among the published files."""
+        if not self.folder.is_dir():
+            return f"js/widgets/{self.slug}.js"
+        return f"js/widgets/{self.folder.name}/widget.js"
+
+    @property
+    def style(self) -> str | None:
+        """Name of its style sheet among the published files, if it has one."""
+        if not (self.folder / "widget.css").is_file():
+            return None
+        return f"js/widgets/{self.folder.name}/widget.css"
