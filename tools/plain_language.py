@@ -112,7 +112,7 @@ FAMILIES = {
     "scripts' messages": Family(1.0, SCRIPTS, prose.script_literals),
     "scripts' comments": Family(20.0, SCRIPTS, prose.script_comments),
     "source: accounting": Family(
-        8.0, r"dpsgd_explorer/accounting/.*\.py", prose.comments
+        1.0, r"dpsgd_explorer/accounting/.*\.py", prose.comments
     ),
     "source: audit": Family(0.5, r"dpsgd_explorer/audit/.*\.py", prose.comments),
     "source: cli": Family(2.5, r"dpsgd_explorer/cli/.*\.py", prose.comments),
@@ -121,7 +121,7 @@ FAMILIES = {
         12.0, r"dpsgd_explorer/experiments/.*\.py", prose.comments
     ),
     "source: regression": Family(
-        8.0, r"dpsgd_explorer/regression/.*\.py", prose.comments
+        0.5, r"dpsgd_explorer/regression/.*\.py", prose.comments
     ),
     "source: runs": Family(14.0, r"dpsgd_explorer/runs/.*\.py", prose.comments),
     "source: server": Family(10.0, r"dpsgd_explorer/server/.*\.py", prose.comments),

@@ -37,6 +37,7 @@ from dpsgd_explorer.accounting.registry import ACCOUNTANTS, accountant_and_relat
 from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.errors import AccountingError
 
+#: Version of the stored JSON.
 VERSION = 1
 DP_SGD, GAUSSIAN = "dp_sgd", "gaussian"
 MECHANISMS = (DP_SGD, GAUSSIAN)

@@ -23,6 +23,7 @@ from dpsgd_explorer.accounting.exact.step_losses import DIRECTIONS
 from dpsgd_explorer.accounting.rdp.curve import read_json
 from dpsgd_explorer.errors import AccountingError
 
+#: Version of the stored JSON.
 VERSION = 1
 KIND = "privacy_loss_distribution"
 #: δ at the largest loss of the grid.

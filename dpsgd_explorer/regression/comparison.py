@@ -26,6 +26,7 @@ from dpsgd_explorer.regression.rates import RELEASED, resolve_rate
 from dpsgd_explorer.regression.spending import steps_within
 from dpsgd_explorer.regression.statistics import Statistics
 
+#: Default budgets ε.
 EPSILONS = tuple(float(e) for e in np.linspace(0.1, 2.0, 50))
 #: Noise multipliers of the two descents of the notebook.
 LARGE_NOISE, SMALL_NOISE = 500.0, 50.0

@@ -22,6 +22,7 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.regression import checks
 from dpsgd_explorer.regression.budget import exact_noise_multiplier, grown, noise_for
 
+#: Largest number of steps of a descent.
 MAX_STEPS = 1_000_000
 #: Share p of the budget for a released learning rate: each step's noise grows by 0.5%.
 RELEASE_SHARE = 0.01

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dpsgd_explorer import validation
 from dpsgd_explorer.errors import AccountingError
 
+#: Largest number of steps, and largest noise multiplier, that are accepted.
 MAX_STEPS = 10**9
 MAX_NOISE_MULTIPLIER = 1e12
 #: Smallest noise multiplier above 0: its square, and the inverse of that, are floats.

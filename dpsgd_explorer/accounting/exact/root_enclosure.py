@@ -18,6 +18,7 @@ from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
 from dpsgd_explorer.accounting.exact.contour import Contour, TrapezoidSum
 
+#: Newton steps of one search, which ends earlier when all rows are settled.
 MAX_NEWTON_STEPS = 40
 #: Times that an interval is made four times as wide, until it is confirmed.
 MAX_WIDENINGS = 5

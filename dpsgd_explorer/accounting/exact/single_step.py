@@ -170,6 +170,7 @@ def _density(x: Floats) -> Floats:
     return np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
 
 
+#: δ of one step at ε of either sign, by direction.
 STEP_CURVES: dict[str, Callable[[float, float, Floats], Floats]] = {
     "remove": _remove_deltas,
     "add": _add_deltas,

@@ -22,6 +22,7 @@ from dpsgd_explorer.accounting.exact.privacy_loss import (
 )
 from dpsgd_explorer.accounting.exact.subsampled_gaussian import SubsampledGaussianLoss
 
+#: Directions of each neighbouring relation.
 DIRECTIONS: dict[str, tuple[Direction, ...]] = {
     ADD_OR_REMOVE_ONE: ("remove", "add"),  # the larger ε first, nearly always
     REPLACE_ONE: ("replace",),

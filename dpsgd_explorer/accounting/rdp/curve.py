@@ -38,6 +38,7 @@ from dpsgd_explorer.accounting.rdp.accountant import (
 from dpsgd_explorer.accounting.rdp.subsampled_gaussian import ORDERS
 from dpsgd_explorer.errors import AccountingError
 
+#: Version of the stored JSON.
 VERSION = 1
 KIND = "rdp_curve"
 

@@ -19,6 +19,7 @@ from dpsgd_explorer.accounting.core.accountant import Floats, Phase
 from dpsgd_explorer.accounting.core.gaussian import MAX_DERIVATIVE_MU, mills_ratio
 from dpsgd_explorer.accounting.core.tolerances import MAX_EXPONENT, TOLERANCES
 
+#: Newton steps of one search, which ends earlier when the moves are negligible.
 MAX_NEWTON_STEPS = 60
 #: Smallest x of the search: δ there differs from its largest value by less than 1e-23.
 MIN_X = -10.0

@@ -20,12 +20,12 @@ from dpsgd_explorer.audit.receipts.findings import Findings, are_equal
 from dpsgd_explorer.audit.receipts.spent import phases_of
 
 SETTINGS = ("sample_rate", "noise_multiplier", "steps")
-UNKNOWN_COUNTS = (
+COUNTS_UNKNOWN = (
     "the receipts of earlier engines contain the counts that these engines released"
 )
-WHICH_LOST = "the receipt does not show which steps were lost"
-WHICH_PLAN = "the receipts of the single engines show the end of each engine"
-SAID = "the run itself gave the reason why steps had no canaries"
+LOST_STEPS_UNKNOWN = "the receipt does not show which steps were lost"
+PLAN_ENDS_UNKNOWN = "the receipts of the single engines show the end of each engine"
+REPORTED_BY_RUN = "the run itself gave the reason why steps had no canaries"
 
 
 class AuditedSteps:
@@ -83,18 +83,18 @@ class AuditedSteps:
             left_out = sum(entry["steps"] for entry in unscored)
             findings.compare("audit.unscored", left_out, total - self._scored)
             for i in range(len(unscored)):
-                findings.leave(f"audit.unscored[{i}].reason", SAID)
+                findings.leave(f"audit.unscored[{i}].reason", REPORTED_BY_RUN)
         self._check_plans(findings)
         if self._receipt["lost_steps"]:
             scored = self._scored - self._earlier_steps
             expected = self._last_steps - self._receipt["lost_steps"]
             findings.compare("audit.phases", scored, expected)
-            findings.leave("audit.phases", WHICH_LOST)
+            findings.leave("audit.phases", LOST_STEPS_UNKNOWN)
             return
         findings.recompute("audit.phases", _plain(self.phases), self._expected)
         if self._earlier_steps and "before" not in self._receipt:
             findings.recompute("audit.phases", *self._rates_of_earlier())
-            findings.leave("audit.phases", UNKNOWN_COUNTS)
+            findings.leave("audit.phases", COUNTS_UNKNOWN)
 
     def _check_plans(self, findings: Findings) -> None:
         """Compares the steps of each plan with the engines' steps, where known."""
@@ -104,7 +104,7 @@ class AuditedSteps:
         findings.compare("audit.plans", sum(plans), self._scored)
         engines = [*self._receipt.get("before", []), self._receipt]
         if len(engines) == 1 and self._receipt["earlier"]:
-            findings.leave("audit.plans", WHICH_PLAN)
+            findings.leave("audit.plans", PLAN_ENDS_UNKNOWN)
         elif len(engines) == 1:
             expected = [self._scored] if self._scored else []
             findings.compare("audit.plans", plans, expected)

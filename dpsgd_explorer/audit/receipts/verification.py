@@ -29,7 +29,7 @@ LIMITS_OF_AUDIT = (
     "Canaries do not test the network’s own random numbers, its per-sample gradients, "
     "a loss that mixes records, or settings that were chosen by looking at the data.",
 )
-SAID = "the run itself reported this; repeat the run to check it"
+REPORTED_BY_RUN = "the run itself reported this; repeat the run to check it"
 #: Options that other figures do not depend on.
 FREE_OPTIONS = (
     "engine",
@@ -131,9 +131,9 @@ def _check(findings: Findings, receipt: Mapping[str, Any]) -> Steps:
     if receipt["audit"] is not None:
         check_audit(findings, receipt["audit"], receipt)
     for name in ("loss", "noise", "sampling", "proof"):
-        findings.leave(name, SAID)
+        findings.leave(name, REPORTED_BY_RUN)
     for i in range(len(receipt.get("warnings", []))):
-        findings.leave(f"warnings[{i}]", SAID)
+        findings.leave(f"warnings[{i}]", REPORTED_BY_RUN)
     return steps
 
 
@@ -153,16 +153,16 @@ def _check_counts(findings: Findings, receipt: Mapping[str, Any]) -> None:
         findings.require(
             "fresh_resumes", resumes, "1 or more for lost steps", resumes or not lost
         )
-        findings.leave("fresh_resumes", SAID)
+        findings.leave("fresh_resumes", REPORTED_BY_RUN)
     findings.require(
         "world_size", receipt["world_size"], "1 or more", receipt["world_size"] >= 1
     )
-    findings.leave("world_size", SAID)
+    findings.leave("world_size", REPORTED_BY_RUN)
     if "seed" in receipt:
         has_seed = receipt["seed"] is not None
         words = "a number, as noise is seeded" if is_seeded else "null: noise is secret"
         findings.require("seed", receipt["seed"], words, has_seed == is_seeded)
-        findings.leave("seed", SAID)
+        findings.leave("seed", REPORTED_BY_RUN)
     if "not_private" in receipt:
         sizes = receipt["not_private"]["batch_sizes"]
         check_batch_sizes(findings, sizes, receipt["told"], steps - lost)
@@ -174,7 +174,7 @@ def _check_options(findings: Findings, receipt: Mapping[str, Any]) -> None:
         if name not in (*FREE_OPTIONS, *COUNTED_OPTIONS):
             findings.require(f"options.{name}", value, "an option", False)
         if name in FREE_OPTIONS:
-            findings.leave(f"options.{name}", SAID)
+            findings.leave(f"options.{name}", REPORTED_BY_RUN)
     findings.require(
         "options.noise",
         options.get("noise"),
