@@ -1,4 +1,4 @@
-"""Comparison of a layer's rule with autograd, one backward per sample."""
+"""Compares a layer's rule with the gradients of autograd, one backward per sample."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule
 from dpsgd_explorer.errors import ConfigError, UnsupportedModuleError
 
-#: Largest error of an entry, relative to the largest entry: sums of some thousand
-#: products in the dtype of the layer, added in another order than autograd's.
+#: {dtype: largest error of an entry, relative to the largest entry}, for sums of some
+#: thousand products that autograd adds in another order.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
-#: The tolerance of dtypes with fewer bits.
+#: Tolerance of dtypes with less precision than float32.
 LOW_PRECISION_TOLERANCE = 2e-2
 #: Seed of the random gradients of the output.
 SEED = 0
 
-#: {name: gradients of each sample, [B, *shape]}.
+#: {name of a parameter: per-sample gradients [B, *shape]}.
 Gradients = Mapping[str, Tensor]
 
 
@@ -78,14 +78,14 @@ def check_rule(
     """
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     if rule is None:
-        found = rule_for(layer)
-        if not isinstance(found, GradientRule):
+        registered = rule_for(layer)
+        if not isinstance(registered, GradientRule):
             raise ConfigError(
                 "layer",
                 f"layer must have a LayerRule or GradientRule, got {layer!r} with "
-                f"{found!r}. Pass the rule, or register it first.",
+                f"{registered!r}. Pass the rule, or register it first.",
             )
-        rule = found
+        rule = registered
     case = _Case.of(rule, layer, args)
     for name, compare in _COMPARISONS.items():
         reason = compare(case)
@@ -101,10 +101,10 @@ class _Case(NamedTuple):
     Attributes:
         rule: The rule.
         layer: The layer.
-        activations: What the rule saves of the call.
-        backprops: Gradients of the output, [B, ...].
-        expected: Autograd's gradients.
-        tolerance: Relative error of an entry.
+        activations: The values that the rule saves in the forward.
+        backprops: Gradients of the output [B, ...].
+        expected: Gradients of autograd.
+        tolerance: Largest error of an entry, relative to the largest entry.
     """
 
     rule: GradientRule[Any, Any]
@@ -159,41 +159,41 @@ class _Case(NamedTuple):
         """The arguments of a rule's methods."""
         return self.layer, self.activations, self.backprops
 
-    def difference(self, found: Gradients, expected: Gradients) -> str:
-        """Return how gradients or sums differ from the expected ones; "" if not."""
-        if found.keys() != expected.keys():
+    def gradient_error(self, actual: Gradients, expected: Gradients) -> str:
+        """Returns how gradients or sums differ from the expected values, or ""."""
+        if actual.keys() != expected.keys():
             return (
                 f"parameters must be {', '.join(sorted(expected))}, "
-                f"got {', '.join(sorted(found)) or 'none'}."
+                f"got {', '.join(sorted(actual)) or 'none'}."
             )
         for name, values in expected.items():
-            if found[name].shape != values.shape:
+            if actual[name].shape != values.shape:
                 return (
                     f"the gradient of {name} must have shape {list(values.shape)}, "
-                    f"got {list(found[name].shape)}."
+                    f"got {list(actual[name].shape)}."
                 )
-            apart = _largest(found[name].double() - values.double())
+            error = _largest(actual[name].double() - values.double())
             largest = _largest(values.double())
-            if not apart <= self.tolerance * max(largest, self.tolerance):
+            if not error <= self.tolerance * max(largest, self.tolerance):
                 return (
-                    f"the gradient of {name} is wrong by {apart:.3g}, where the "
+                    f"the gradient of {name} is wrong by {error:.3g}, where the "
                     f"largest entry is {largest:.3g}."
                 )
         return ""
 
-    def short_norm(self, squared_norms: Tensor) -> str:
-        """Return which norm is smaller than the gradient's; "" if none."""
+    def norm_error(self, squared_norms: Tensor) -> str:
+        """Returns which norm is smaller than the norm of the gradient, or ""."""
         size = len(self.backprops)
         if squared_norms.shape != (size,):
             return f"norms must have shape [{size}], got {list(squared_norms.shape)}."
-        found = squared_norms.double().sqrt()
+        norms = squared_norms.double().sqrt()
         gradients = self.expected.values()
         squares = [g.double().flatten(1).square().sum(1) for g in gradients]
-        true = torch.stack(squares).sum(0).sqrt()
-        for i, (norm, least) in enumerate(zip(found, true, strict=True)):
-            if not norm >= least * (1 - self.tolerance):
+        expected_norms = torch.stack(squares).sum(0).sqrt()
+        for i, (norm, expected) in enumerate(zip(norms, expected_norms, strict=True)):
+            if not norm >= expected * (1 - self.tolerance):
                 return (
-                    f"the norm of sample {i} must not be smaller than {least:.6g}, "
+                    f"the norm of sample {i} must not be smaller than {expected:.6g}, "
                     f"got {norm:.6g}."
                 )
         return ""
@@ -211,9 +211,9 @@ def _gradients_of_autograd(
 ) -> Gradients:
     rows: list[list[Tensor]] = []
     for i in range(batch_size_of(args, {})):
-        alone = [x[i : i + 1] if isinstance(x, Tensor) else x for x in args]
+        row = [x[i : i + 1] if isinstance(x, Tensor) else x for x in args]
         with torch.enable_grad():
-            outputs = layer(*alone)
+            outputs = layer(*row)
         if backprops[i : i + 1].shape != outputs.shape:
             raise ConfigError(
                 "inputs",
@@ -238,44 +238,45 @@ def _gradients_of_autograd(
     }
 
 
-def _of_gradients(case: _Case) -> str:
-    found = case.rule.per_sample_gradients(*case.call)
-    return case.difference(found, case.expected)
+def _compare_gradients(case: _Case) -> str:
+    gradients = case.rule.per_sample_gradients(*case.call)
+    return case.gradient_error(gradients, case.expected)
 
 
-def _of_bias_alone(case: _Case) -> str:
+def _compare_bias(case: _Case) -> str:
     if not (case.rule.bias_needs_no_activations and "bias" in case.expected):
         return ""
     with _training_only(case.layer, "bias"):
-        found = case.rule.per_sample_gradients(case.layer, (), case.backprops)
-    reason = case.difference(found, {"bias": case.expected["bias"]})
+        gradients = case.rule.per_sample_gradients(case.layer, (), case.backprops)
+    reason = case.gradient_error(gradients, {"bias": case.expected["bias"]})
     return reason and f"if the bias alone is trained, {reason}"
 
 
-def _of_measured(case: _Case) -> str:
-    found, norms = case.rule.measured_gradients(*case.call)
-    return case.difference(found, case.expected) or case.short_norm(norms)
+def _compare_measured(case: _Case) -> str:
+    gradients, norms = case.rule.measured_gradients(*case.call)
+    return case.gradient_error(gradients, case.expected) or case.norm_error(norms)
 
 
-def _of_linear_form(case: _Case) -> str:
+def _compare_linear_form(case: _Case) -> str:
     maps = case.rule.linear_form(*case.call)
-    found: dict[str, Tensor] = {}
+    gradients: dict[str, Tensor] = {}
     for suffix, linear in maps.items():
-        found[f"weight{suffix}"] = linear.backprops.mT @ linear.inputs
+        gradients[f"weight{suffix}"] = linear.backprops.mT @ linear.inputs
         if linear.bias:
-            found[f"bias{suffix}"] = linear.backprops.sum(1)
-    return case.difference(found, case.expected) if maps else ""
+            gradients[f"bias{suffix}"] = linear.backprops.sum(1)
+    return case.gradient_error(gradients, case.expected) if maps else ""
 
 
-def _of_norms(case: _Case) -> str:
+def _compare_norms(case: _Case) -> str:
     ghost = case.rule.ghost_norm
-    return "" if ghost is None else case.short_norm(ghost.squared_norms(*case.call))
+    return "" if ghost is None else case.norm_error(ghost.squared_norms(*case.call))
 
 
-def _of_sums(case: _Case) -> str:
+def _compare_sums(case: _Case) -> str:
     ghost = case.rule.ghost_norm
     if ghost is None:
         return ""
+    # Methods must add to the sums, so the sums begin with ones.
     weights = torch.linspace(0.25, 1, len(case.backprops)).to(case.backprops)
     sums = {name: torch.ones_like(g[0]) for name, g in case.expected.items()}
     expected = {
@@ -283,22 +284,23 @@ def _of_sums(case: _Case) -> str:
         for name, gradient in case.expected.items()
     }
     ghost.add_weighted(*case.call, weights, sums)
-    return case.difference(sums, expected)
+    return case.gradient_error(sums, expected)
 
 
-#: {method of the rule: returns how it differs from autograd, or ""}.
+#: {method of the rule: function that returns how it differs from autograd, or ""}.
 _COMPARISONS: dict[str, Callable[[_Case], str]] = {
-    "per_sample_gradients": _of_gradients,
-    "bias_needs_no_activations": _of_bias_alone,
-    "measured_gradients": _of_measured,
-    "linear_form": _of_linear_form,
-    "ghost_norm.squared_norms": _of_norms,
-    "ghost_norm.add_weighted": _of_sums,
+    "per_sample_gradients": _compare_gradients,
+    "bias_needs_no_activations": _compare_bias,
+    "measured_gradients": _compare_measured,
+    "linear_form": _compare_linear_form,
+    "ghost_norm.squared_norms": _compare_norms,
+    "ghost_norm.add_weighted": _compare_sums,
 }
 
 
 @contextmanager
 def _training_only(layer: nn.Module, name: str) -> Iterator[None]:
+    """Freezes all parameters of a layer but one in the context."""
     parameters = dict(layer.named_parameters(recurse=False))
     required = {key: p.requires_grad for key, p in parameters.items()}
     try:
