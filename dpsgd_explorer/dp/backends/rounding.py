@@ -42,14 +42,14 @@ def underflow_bound(products: int, dtype: torch.dtype) -> float:
     return 4 * products * torch.finfo(dtype).tiny
 
 
-def lengths(values: Tensor) -> Tensor:
+def vector_norms(values: Tensor) -> Tensor:
     """Returns norms over the last dimension, [..., P] -> [...], never too small."""
     norms, terms = _norms_and_terms(values)
     norms.mul_(1 + gamma(terms, norms.dtype) / 2)
     return norms.add_(sqrt(underflow_bound(values.shape[-1], norms.dtype)))
 
 
-def lengths_of(values: Sequence[Tensor]) -> Tensor:
+def row_norms(values: Sequence[Tensor]) -> Tensor:
     """Returns the norms, never too small, of the rows of n matrices: [n, B].
 
     Args:

@@ -32,7 +32,7 @@ from dpsgd_explorer.dp.backends.linear import (
 )
 from dpsgd_explorer.dp.backends.lstm import Steps, TorchSteps
 from dpsgd_explorer.dp.backends.precision import in_precision
-from dpsgd_explorer.dp.backends.rounding import lengths, lengths_of, underflow_bound
+from dpsgd_explorer.dp.backends.rounding import row_norms, underflow_bound, vector_norms
 from dpsgd_explorer.dp.backends.sample_rows import memory_order, sample_rows
 
 #: Bytes of the per-sample gradients of one chunk.  A ``nn.Linear(784, 256)`` takes
@@ -107,7 +107,7 @@ class TorchBackend:
         Args:
             gradients: [B, *shape], with one B, dtype and device.
         """
-        norms = [lengths(sample_rows(values)).square_() for values in gradients]
+        norms = [vector_norms(sample_rows(values)).square_() for values in gradients]
         return torch.stack(norms) if len(norms) > 1 else norms[0].unsqueeze(0)
 
     def add_weighted(
@@ -179,7 +179,7 @@ class TorchBackend:
             calls: n calls with equal ``kind``.
             scale: s.
         """
-        norms = lengths_of([x for x, _ in calls] + [g for _, g in calls])
+        norms = row_norms([x for x, _ in calls] + [g for _, g in calls])
         of_bias = norms[len(calls) :]
         of_weight = norms[: len(calls)].mul_(of_bias)
         # The bias adds a 1 to x: the root of ||g||^2 (||x||^2 + 1).

@@ -26,7 +26,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.convolution import Convolution
-from dpsgd_explorer.dp.backends.rounding import lengths
+from dpsgd_explorer.dp.backends.rounding import vector_norms
 from dpsgd_explorer.dp.layers.base import (
     LayerRule,
     gradient_squared_norms,
@@ -86,7 +86,7 @@ class ConvNdNorm(MatrixNorm[_ConvNd]):
     def squared_norms(
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> Tensor:
-        bias_norms = lengths(sum_over_positions(backprops)).square_()
+        bias_norms = vector_norms(sum_over_positions(backprops)).square_()
         if not trains(layer, "weight"):
             return bias_norms
         read, rows, _ = patches(layer, activations, backprops)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.backends.rounding import lengths
+from dpsgd_explorer.dp.backends.rounding import vector_norms
 from dpsgd_explorer.dp.layers.round_off import (
     Gram,
     Inner,
@@ -111,7 +111,7 @@ def _picked(ids: Tensor, other: OuterProduct) -> Tensor:
 
 
 def _lengths(use: OuterProduct) -> Lengths:
-    right = lengths(use.right)
+    right = vector_norms(use.right)
     if use.left.dim() == 2:
         return Lengths(right, torch.ones_like(right))
-    return Lengths(right, lengths(use.left))
+    return Lengths(right, vector_norms(use.left))

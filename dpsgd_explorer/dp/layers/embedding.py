@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends import backend_of
-from dpsgd_explorer.dp.backends.rounding import gamma, lengths
+from dpsgd_explorer.dp.backends.rounding import gamma, vector_norms
 from dpsgd_explorer.dp.layers.base import LayerRule, scale_samples
 from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
 from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm
@@ -39,13 +39,13 @@ class EmbeddingNorm(GhostNorm[nn.Embedding, Tensor]):
         ids, g = _positions(layer, activations, backprops)
         positions, rows = ids.shape[1], layer.num_embeddings
         if positions == 1:
-            return lengths(g[:, 0]).square_()
+            return vector_norms(g[:, 0]).square_()
         pairs, where = backend_of(ids).distinct(_sample_ids(ids, rows))
         every = g.flatten(0, 1)
         sums = g.new_zeros(len(pairs), g.shape[-1])
         sums.index_add_(0, where, every)  # one row a (sample, id)
-        added = g.new_zeros(len(pairs)).index_add_(0, where, lengths(every))
-        squares = upper_norms(lengths(sums), added, positions).double().square_()
+        added = g.new_zeros(len(pairs)).index_add_(0, where, vector_norms(every))
+        squares = upper_norms(vector_norms(sums), added, positions).double().square_()
         norms = squares.new_zeros(len(ids)).index_add_(0, pairs // rows, squares)
         return norms.to(g.dtype)
 

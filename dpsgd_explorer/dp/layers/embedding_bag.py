@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from dpsgd_explorer.dp.backends.rounding import gamma, lengths
+from dpsgd_explorer.dp.backends.rounding import gamma, vector_norms
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, scale_samples
 from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
 from dpsgd_explorer.dp.layers.embedding import ids_out_of_range, table_refusal
@@ -38,7 +38,7 @@ class EmbeddingBagNorm(GhostNorm[nn.EmbeddingBag, Bags]):
     ) -> Tensor:
         ids, scales = activations
         if layer.mode == "max":
-            return lengths(scales * backprops).square_()
+            return vector_norms(scales * backprops).square_()
         same = (ids.unsqueeze(1) == ids.unsqueeze(2)).to(scales.dtype)  # [B, L, L]
         totals_of_id = torch.bmm(same, scales.unsqueeze(2)).squeeze(
             2
@@ -46,7 +46,7 @@ class EmbeddingBagNorm(GhostNorm[nn.EmbeddingBag, Bags]):
         added = torch.bmm(same, scales.abs().unsqueeze(2)).squeeze(2)
         totals = upper_norms(totals_of_id.abs(), added, ids.shape[1])
         often = same.sum(2).clamp_(min=1.0).sqrt_()  # each total is counted so often
-        return lengths(totals / often).mul_(lengths(backprops)).square_()
+        return vector_norms(totals / often).mul_(vector_norms(backprops)).square_()
 
     def add_weighted(
         self,

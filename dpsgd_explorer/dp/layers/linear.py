@@ -22,7 +22,7 @@ from dpsgd_explorer.dp.backends.linear import (
     LinearMap,
     OuterProductCall,
 )
-from dpsgd_explorer.dp.backends.rounding import lengths
+from dpsgd_explorer.dp.backends.rounding import vector_norms
 from dpsgd_explorer.dp.layers.base import (
     LayerRule,
     measured,
@@ -46,9 +46,9 @@ class LinearNorm(MatrixNorm[nn.Linear]):
             return backend_of(backprops).outer_product_norms([call])[0]
         x, g = _positions(activations), _positions(backprops)
         if not trains(layer, "weight"):
-            return lengths(g.sum(1)).square_()
+            return vector_norms(g.sum(1)).square_()
         if x.shape[1] == 1:
-            return lengths(x[:, 0]).mul_(lengths(g[:, 0])).square_()
+            return vector_norms(x[:, 0]).mul_(vector_norms(g[:, 0])).square_()
         x_gram = gram(x)  # [B, T, T]
         if trains(layer, "bias"):
             x_gram = x_gram.plus_one()

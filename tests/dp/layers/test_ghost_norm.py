@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpsgd_explorer.dp.backends.rounding import lengths
+from dpsgd_explorer.dp.backends.rounding import vector_norms
 from dpsgd_explorer.dp.engines.norm_choice import chosen_ghost_norm
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.round_off import UNSEEN
@@ -80,5 +80,5 @@ def test_a_length_is_not_lost_in_one_long_addition(size):
     for value in torch.linspace(1, 2, 9).tolist():  # the same error at every addition
         row = torch.full((1, size), value)
         true = row[0, 0].double() * math.sqrt(size)
-        found = lengths(row).double()
+        found = vector_norms(row).double()
         assert true <= found <= true * (1 + UNSEEN)
