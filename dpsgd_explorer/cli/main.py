@@ -226,7 +226,7 @@ def _train_among(processes: Alone, options: argparse.Namespace) -> int:
     settings = Settings.from_environment(creates_folder=False)
     performance = PerformanceSettings.from_settings(settings)
     if processes.group is not None:
-        check_group(config.kind, getattr(config, "private", True))
+        check_group(config)
         performance = replace(performance, group=processes.group)
     writes = processes.writes
     progress = sys.stderr if options.json else sys.stdout

@@ -54,7 +54,7 @@ def check_options(options: argparse.Namespace, config: RunConfig) -> None:
         MissingPackageError: safetensors is not installed.
     """
     if options.weights is not None:
-        if config.kind != "training":
+        if config.as_training is None:
             raise ConfigError(
                 "--weights",
                 f"--weights is for runs of kind training, got {config.kind}.",

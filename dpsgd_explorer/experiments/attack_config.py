@@ -206,6 +206,11 @@ class AttackConfig(RunConfig):
         return (label + labels // 2) % labels
 
     @property
+    def data_set_name(self) -> str:
+        """Name of the data set that its models are trained on."""
+        return self.dataset
+
+    @property
     def planned_steps(self) -> int:
         """Trainings: both targets, and as many shadows of each."""
         return 2 * (1 + self.shadows)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
     from torch.distributed.distributed_c10d import Store
 
+    from dpsgd_explorer.experiments.config import RunConfig
+
 T = TypeVar("T")
 #: Environment variables that ``torchrun`` sets for each process.
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -173,10 +175,11 @@ def _report(store: Store, message: str) -> None:
         store.set(PRINTED_KEY, "")
 
 
-def check_group(kind: str, private: bool) -> None:
+def check_group(config: RunConfig) -> None:
     """Raises ConfigError for a run that several processes cannot share."""
-    if kind != "training" or not private:
-        name, value = ("kind", kind) if kind != "training" else ("private", private)
+    training = config.as_training
+    if training is None or not training.private:
+        name, value = ("kind", config.kind) if training is None else ("private", False)
         raise ConfigError(
             name,
             f"{name} must be {'training' if name == 'kind' else True} under torchrun, "

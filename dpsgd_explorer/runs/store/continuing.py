@@ -34,7 +34,6 @@ from dpsgd_explorer.experiments.config import RunConfig, check_cost
 from dpsgd_explorer.experiments.events import Changes, changes_of
 from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.experiments.mid_run import FURTHER, along, not_continued
-from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.identifiers import new_id
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import admission, launching
@@ -150,9 +149,10 @@ def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunC
             f"run {continuation} already continues it. Continue that run: its budget "
             "covers all steps together."
         )
-    config = parse(json.loads(run["config"]))
-    if not isinstance(config, TrainingConfig):
-        raise not_continued(config.why_not_continued)
+    settings = parse(json.loads(run["config"]))
+    config = settings.as_training
+    if config is None:
+        raise not_continued(settings.why_not_continued)
     changes = changes_of(phases_of_runs(connection, [run["id"]])[run["id"]])
     if reason := _why_nothing_began(run, changes):
         raise not_continued(reason)

@@ -105,7 +105,7 @@ def as_html(run: Run, log: Log) -> str:
     ``?plotly=1`` has it hold plotly, for charts that can be read with the pointer.
     """
     with_plotly = parse_query(ReportQuery).plotly
-    address = request.host_url.rstrip("/") + links(run.id)["page"]
+    address = request.host_url.rstrip("/") + links(run)["page"]
     with QUEUES["reports"]:
         entries = [LogEntry.of(event) for event in log()]
         return report(run, entries, address, with_plotly=with_plotly)

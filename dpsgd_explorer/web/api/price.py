@@ -5,8 +5,7 @@ from __future__ import annotations
 from flask import Blueprint
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, parse
-from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.questions.change_price import (
@@ -27,8 +26,8 @@ def change_price(run_id: str, query: ChangeQuestion) -> ChangeAnswer:
     """
     store = run_store()
     run = store.get(run_id)
-    config = parse(run.config)
-    if run.kind != DEFAULT_KIND or not isinstance(config, TrainingConfig):
+    config = parse(run.config).as_training
+    if config is None:
         raise ConfigError(
             "kind",
             "kind must be training: other runs cannot be changed while they run.",

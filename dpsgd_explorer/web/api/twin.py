@@ -10,9 +10,10 @@ from flask import Blueprint
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.kinds import KINDS, parse
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.runs.store.schema import DONE
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.http.visitor import current_visitor
@@ -83,8 +84,8 @@ def twin(run_id: str, query: TwinQuestion) -> TwinAnswer:
     listed in ``choices``. The results are not private.
     """
     run = run_store().get(run_id)
-    config = parse(run.config)
-    if not isinstance(config, TrainingConfig):
+    config = parse(run.config).as_training
+    if config is None:
         raise ConfigError(
             "kind", "kind must be training, because only training runs have a twin."
         )
@@ -116,8 +117,8 @@ def _candidates(config: TrainingConfig) -> dict[str, tuple[Run, TrainingConfig]]
     visitor = current_visitor()
     found = {}
     for run in run_store().runs_of(visitor) if visitor else []:
-        other = parse(run.config) if _may_be_twin(run) else None
-        if isinstance(other, TrainingConfig) and is_twin(config, other):
+        other = parse(run.config).as_training if _may_be_twin(run) else None
+        if other is not None and is_twin(config, other):
             found[run.id] = (run, other)
     return found
 
@@ -143,7 +144,7 @@ def _chosen(
         source="run",
         title="Your twin, end",
         note=run_note(config, name_of(run)),
-        page=links(run.id)["page"],
+        page=links(run)["page"],
         shares_batches=True,
         is_tuned=is_tuned(config),
         models=models,
@@ -151,7 +152,8 @@ def _chosen(
 
 
 def _may_be_twin(run: Run) -> bool:
-    return (run.kind, run.state) == ("training", "done") and not run.config["private"]
+    is_done = KINDS[run.kind].compared and run.state == DONE
+    return is_done and not run.config["private"]
 
 
 def _models_of(run: Run) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.data_files import sets
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -42,5 +41,4 @@ def check_data(config: RunConfig) -> None:
             machine and must not be fetched.
     """
     check_table(config)
-    if isinstance(config, (TrainingConfig, AttackConfig)):
-        sets.check_data(config.dataset, settings().data)
+    sets.check_data(config.data_set_name, settings().data)

@@ -7,7 +7,6 @@ from flask import has_request_context, request
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.own_table import OwnTable, is_own, lookup
-from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.own_tables import OwnTables
 from dpsgd_explorer.runs.store.records import Group, Run
 from dpsgd_explorer.web.http.services import run_store, settings
@@ -44,13 +43,14 @@ def check_table(config: RunConfig) -> None:
     Raises:
         ConfigError: it is another visitor's, deleted, or other than it was stated.
     """
-    if not isinstance(config, TrainingConfig) or config.table is None:
+    training = config.as_training
+    if training is None or training.table is None:
         return
-    if _find(config.dataset) != config.table:
+    if _find(training.dataset) != training.table:
         raise ConfigError(
             "dataset",
-            f"dataset {config.dataset!r} must be one of your own tables on this site, "
-            "but you have no table with this name. Add it under Your data.",
+            f"dataset {training.dataset!r} must be one of your own tables on this "
+            "site, but you have no table with this name. Add it under Your data.",
         )
 
 

@@ -206,7 +206,7 @@ class RunSummary(BaseModel):
             **values,
             mine=mine,
             privacy=privacy_of(run),
-            links=links(run.id),
+            links=links(run),
             **more,
         )
 
@@ -263,12 +263,14 @@ class Log(BaseModel):
     events: list[LogEntry]
 
 
-def links(run_id: str) -> dict[str, str]:
-    """Return the addresses of a run."""
-    api = f"/api/v1/runs/{run_id}"
+def links(run: Run) -> dict[str, str]:
+    """Return the addresses of a run; ``trainer``, if the trainer can show it."""
+    api = f"/api/v1/runs/{run.id}"
+    trainer = url_for("train.index", _anchor=f"run={run.id}")
     return {
         "self": api,
-        "page": url_for("runs.show", run_id=run_id),
+        "page": url_for("runs.show", run_id=run.id),
+        **({"trainer": trainer} if KINDS[run.kind].compared else {}),
         "events": f"{api}/events",
         "log": f"{api}/events.json",
         "epsilon": f"{api}/epsilon",

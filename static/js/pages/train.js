@@ -218,7 +218,7 @@ async function attachFromAddress() {
   if (!id || id === store.run?.answer.id) return;
   try {
     const answer = await getJson(`/api/v1/runs/${encodeURIComponent(id)}`);
-    if (answer.kind !== "training") location.replace(answer.links.page); // another kind has its own page
+    if (!answer.links.trainer) location.replace(answer.links.page); // another kind has its own page
     else attach(answer, await planOf(answer.config));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

@@ -3,6 +3,7 @@
 import pytest
 
 from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.exports import FORMATS
 from dpsgd_explorer.web.run_views.models import EXPORT_FORMATS, ORDERS
@@ -225,10 +226,19 @@ def test_only_its_visitor_may_change_a_run(
 
 def test_links_lead_somewhere(client, finished):
     links = client.get(f"{RUNS}/{finished}").json["links"]
-    assert len(links) == 9 + len(ORDERS) + len(FORMATS)
+    assert len(links) == 10 + len(ORDERS) + len(FORMATS)
     for name, link in links.items():
         if name not in (*ORDERS, "change", "continue", "page", "price"):
             assert client.get(link, buffered=False).status_code == 200, name
+
+
+def test_only_a_training_has_a_link_to_the_trainer(client, finished):
+    """The trainer and its pinned curves open no run without it."""
+    links = client.get(f"{RUNS}/{finished}").json["links"]
+    assert links["trainer"] == f"/train/#run={finished}"
+    for name in KINDS.keys() - {"training"}:
+        answer = client.post(RUNS, json={"kind": name}).json
+        assert "trainer" not in answer["links"], name
 
 
 def test_links_name_every_export():

@@ -61,7 +61,7 @@ export class Ghosts {
 async function ghostOf(id) {
   if (finished.has(id)) return finished.get(id);
   const run = await getJson(`/api/v1/runs/${encodeURIComponent(id)}`);
-  if (run.kind !== "training") return null;
+  if (!run.links.trainer) return null;
   const {events} = await getJson(`${run.links.log}?kind=evaluation&limit=${PAGE}`);
   const ghost = {id, label: run.title, points: events.map(({data}) => data)};
   if (FINAL_STATES.has(run.state)) finished.set(id, ghost);
