@@ -6,24 +6,14 @@ Run as ``python -m tools.write_configuration_page``.
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer import settings
-from dpsgd_explorer.experiments import engines_config, regression_config
-from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.experiments.engines_config import EnginesConfig
-from dpsgd_explorer.experiments.kinds import KINDS
-from dpsgd_explorer.experiments.planted_bug_config import PlantedBugConfig
-from dpsgd_explorer.experiments.regression_config import RegressionConfig
-from dpsgd_explorer.experiments.search_config import LISTED, USUAL_VALUES, SearchConfig
-from dpsgd_explorer.experiments.training_config import (
-    DEFAULT_EPSILON,
-    DEFAULT_STEPS,
-    TrainingConfig,
-)
+from dpsgd_explorer.experiments.kinds import KINDS, Kind
 from dpsgd_explorer.experiments.vocabulary import SETTINGS
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, Quotas, variable
 from tools.marked_text import write
@@ -33,54 +23,42 @@ DOMAIN = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 TABLE = """| setting | symbol | unit | default | allowed | meaning |
 |---|---|---|---|---|---|
 """
+CONFIGS = [kind.config for kind in KINDS.values()]
+WIDTH = 92
 VARIABLES = """| variable | default | meaning |
 |---|---|---|
 """
 LIMITS = """| variable | `local` | `public` | meaning |
 |---|---|---|---|
 """
-SEARCHES = (
-    "The settings of a training, of `kind` `search`, and these. With no list given, "
-    f"`{LISTED}` is {USUAL_VALUES}.\n\n"
-)
 
 
 def parts() -> dict[str, str]:
     """Return the tables of docs/reference/configuration.md by name."""
     return {
-        "training": (
-            f"With none given, `steps` is {DEFAULT_STEPS} and `target_epsilon` is "
-            f"{DEFAULT_EPSILON:g}.\n\n{_settings(TrainingConfig)}"
-        ),
-        "regression": (
-            "Missing settings are filled in with `target_epsilon` = "
-            f"{regression_config.DEFAULT_EPSILON:g}, then by `noise_multiplier` = "
-            f"{regression_config.DEFAULT_NOISE:g}.\n\n{_settings(RegressionConfig)}"
-        ),
-        "engines": (
-            f"A step needs at most {engines_config.MOST_A_STEP:.0e} multiply-adds."
-            f"\n\n{_settings(EnginesConfig)}"
-        ),
-        "attack": _settings(AttackConfig),
-        "planted_bug": _settings(PlantedBugConfig),
-        "search": SEARCHES + TABLE + "\n".join(_search_rows()) + "\n",
+        "kinds": "\n\n".join(_section(kind) for kind in KINDS.values()),
         "environment": VARIABLES + "\n".join(_variable_rows()),
         "quotas": LIMITS + "\n".join(_quota_rows()),
     }
 
 
-def _settings(config: type[RunConfig]) -> str:
-    """Return the table of a kind's settings."""
+def _section(kind: Kind) -> str:
+    """Return heading, text and table of a kind's settings."""
+    table = TABLE + "\n".join(_setting_rows(kind.config))
+    about = textwrap.fill(" ".join(kind.about.split()), WIDTH, break_on_hyphens=False)
+    return f"## Settings of {kind.noun}\n\n{about}\n\n{table}"
+
+
+def _setting_rows(config: type[RunConfig]) -> list[str]:
+    """Return the rows of a kind's settings, without those that another kind has."""
     fields = config.model_json_schema()["properties"]
-    rows = [_setting_row(config, name, field) for name, field in fields.items()]
-    return TABLE + "\n".join(rows) + "\n"
-
-
-def _search_rows() -> list[str]:
-    """Return the rows of what a search has beyond a training."""
-    fields = SearchConfig.model_json_schema()["properties"]
-    own = [name for name in fields if name not in TrainingConfig.model_fields]
-    return [_setting_row(SearchConfig, name, fields[name]) for name in own]
+    parents = [base for base in config.__mro__[1:] if base in CONFIGS]
+    shared = {name for base in parents for name in base.model_fields} - {"kind"}
+    return [
+        _setting_row(config, name, field)
+        for name, field in fields.items()
+        if name not in shared
+    ]
 
 
 def _setting_row(config: type[RunConfig], name: str, field: dict[str, Any]) -> str:

@@ -36,8 +36,8 @@ def parts() -> dict[str, str]:
     ]
     return {
         "kinds": (
-            f"`kind` is `{DEFAULT_KIND}` by default. The others are "
-            f"{_listed([kind for kind in KINDS if kind != DEFAULT_KIND])}."
+            f"The kinds are {_listed(list(KINDS))}. `kind` is `{DEFAULT_KIND}` by "
+            "default."
         ),
         "events": f"The kinds of event are {_listed(event_kinds())}.",
         "arguments": ARGUMENTS + "\n".join(rows),

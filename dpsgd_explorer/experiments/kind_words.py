@@ -1,5 +1,6 @@
-"""What each kind of run says for people: what it reached, and on which terms.
+"""What each kind of run says for people: what it is, reached, and on which terms.
 
+``ABOUT_…`` stands above its settings in the reference.
 ``reached`` reads the data of an ``evaluation`` or ``end`` event, ``terms`` the settings
 and the steps done.
 """
@@ -12,6 +13,12 @@ from typing import Any
 from dpsgd_explorer.accounting import Phase, round_up
 from dpsgd_explorer.accounting.queries import epsilon_interval
 from dpsgd_explorer.accounting.sampling_schemes import FULL_BATCH
+from dpsgd_explorer.experiments import (
+    engines_config,
+    regression_config,
+    search_config,
+    training_config,
+)
 from dpsgd_explorer.experiments.accountant_words import claim, terms_of
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
@@ -20,6 +27,37 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 Data = dict[str, Any]
 
+ABOUT_TRAINING = f"""
+The names are the same in JSON, in the query string of `/train/`, in the command line's
+file and in Python. Set either `steps` or `epochs`, and either `target_epsilon` or
+`noise_multiplier`. With none given, `steps` is {training_config.DEFAULT_STEPS} and
+`target_epsilon` is {training_config.DEFAULT_EPSILON:g}.
+"""
+ABOUT_REGRESSION = f"""
+Noisy gradient descent on California housing, as `/labs/linear-regression/` launches it.
+Set two of `noise_multiplier`, `steps` and `target_epsilon`; the third is computed.
+Missing settings are filled in with `target_epsilon` =
+{regression_config.DEFAULT_EPSILON:g}, then by `noise_multiplier` =
+{regression_config.DEFAULT_NOISE:g}.
+"""
+ABOUT_ENGINES = f"""
+`/labs/engines/` launches it. It uses random inputs and no data set. `width` must be a
+multiple of 4. A step needs at most {engines_config.MOST_A_STEP:.0e} multiply-adds.
+"""
+ABOUT_ATTACK = """
+`/labs/attack/` launches it. It trains two models on the same half of the records, one
+with privacy and one without, and attacks both.
+"""
+ABOUT_PLANTED_BUG = """
+`/labs/find-the-bug/` launches it. It uses generated records and no data set.
+"""
+ABOUT_SEARCH = f"""
+*Search blindly* on `/train/` launches it. Each trial draws one value from each list.
+Only settings that affect neither ε nor the training time can have a list. The stated ε
+is a bound for publishing only the winner, at `delta`. Its settings are those of a
+training, and these. With no list given, `{search_config.LISTED}` is
+{search_config.USUAL_VALUES}.
+"""
 MADE_UP_DATA = "made-up data, nothing is spent"
 
 

@@ -38,6 +38,7 @@ class Kind:
         noun: What a run of it is, with its article.
         running: What a run of it does while it goes on, as its state.
         spends: Whether a run spends any of a budget.
+        about: What the reference says above the table of its settings, as Markdown.
         compared: Whether its runs are drawn over each other: in a comparison, in a
             class and beside the trainer's run.
         reached: Returns for people what an ``evaluation`` or ``end`` event's data say.
@@ -53,6 +54,7 @@ class Kind:
     running: str
     spends: bool
     compared: bool
+    about: str
     reached: Callable[[dict[str, Any]], str]
     terms: Callable[[Any, int], str]
 
@@ -80,6 +82,7 @@ KINDS = {
             running="Training",
             spends=True,
             compared=True,
+            about=kind_words.ABOUT_TRAINING,
             reached=kind_words.accuracy,
             terms=kind_words.training_terms,
         ),
@@ -93,6 +96,7 @@ KINDS = {
             running="Descending",
             spends=True,
             compared=False,
+            about=kind_words.ABOUT_REGRESSION,
             reached=kind_words.error,
             terms=kind_words.regression_terms,
         ),
@@ -106,6 +110,7 @@ KINDS = {
             running="Measuring",
             spends=False,
             compared=False,
+            about=kind_words.ABOUT_ENGINES,
             reached=kind_words.cost,
             terms=lambda _config, _steps: kind_words.MADE_UP_DATA,
         ),
@@ -119,6 +124,7 @@ KINDS = {
             running="Auditing",
             spends=False,
             compared=False,
+            about=kind_words.ABOUT_PLANTED_BUG,
             reached=kind_words.proven,
             terms=lambda _config, _steps: kind_words.MADE_UP_DATA,
         ),
@@ -132,6 +138,7 @@ KINDS = {
             running="Searching",
             spends=True,
             compared=False,
+            about=kind_words.ABOUT_SEARCH,
             reached=kind_words.accuracy,
             terms=kind_words.search_terms,
         ),
@@ -145,6 +152,7 @@ KINDS = {
             running="Attacking",
             spends=True,
             compared=False,
+            about=kind_words.ABOUT_ATTACK,
             reached=kind_words.guessed,
             terms=kind_words.attack_terms,
         ),

@@ -23,7 +23,6 @@ from dpsgd_explorer.experiments.config import KIND_HELP, RunConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import setting
 
-SEARCH = "search"  # the kind of run
 SEARCHED = ("learning_rate", "max_grad_norm", "momentum")
 MOST_VALUES = 20
 GROUP = "Search"

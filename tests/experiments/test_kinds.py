@@ -1,6 +1,8 @@
 """The table of kinds: settings say which, and each brings what carries it out."""
 
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,9 @@ from dpsgd_explorer.experiments.kinds import KINDS, Kind
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import timing as measuring
+from dpsgd_explorer.training.processes import check_group
 
+ROOT = Path(__file__).parents[2]
 SHORT = {
     "training": {
         "dataset": "adult",
@@ -75,6 +79,43 @@ def test_an_unknown_kind_is_refused_with_those_there_are(name):
 def test_what_is_no_object_is_refused_as_such(values):
     with pytest.raises(ConfigError, match="an object of settings"):
         kinds.parse(values)
+
+
+def test_nothing_asks_for_the_name_of_a_kind():
+    """What differs between kinds is a field of the record, the settings or the view."""
+    named = f"""["'](?:{"|".join(KINDS)})["']"""
+    configs = "|".join(kind.config.__name__ for kind in KINDS.values())
+    branch = re.compile(
+        rf"\bkind\W{{0,3}}\s*(?:[!=]==?|in)\s*[(\[]*{named}"
+        r"|(?:[!=]=|\bin|\bnot in) *\(?DEFAULT_KIND"
+        rf"|isinstance\([^()]*\(?[^()]*\b(?:{configs})\b"
+    )
+    files = [
+        path
+        for folder in ("dpsgd_explorer", "templates", "static/js", "tools")
+        for suffix in ("py", "html", "js")
+        for path in (ROOT / folder).rglob(f"*.{suffix}")
+    ]
+    assert len(files) > 500
+    found = [
+        f"{path.relative_to(ROOT)}: {hit.group()}"
+        for path in files
+        for hit in branch.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_one_kind_is_one_training(name):
+    """It alone can be changed, continued, attacked, shared by processes and saved."""
+    config = kinds.parse({"kind": name})
+    assert config.as_training is (config if name == "training" else None)
+    assert KINDS[name].compared == (name == "training")
+    if name == "training":
+        check_group(config)
+        return
+    with pytest.raises(ConfigError, match=f"kind must be training .*, got {name}:"):
+        check_group(config)
 
 
 @pytest.mark.parametrize("word", [field.name for field in fields(Kind)])

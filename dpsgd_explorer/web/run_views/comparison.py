@@ -182,10 +182,8 @@ def _changed(runs: Sequence[Run], phases: Phases) -> list[Setting]:
 
 def _changes(run: Run, told: Sequence[Mapping[str, Any]]) -> str:
     """Return each change of a run: the step it held from, before and after."""
-    fields, now = (
-        VIEWS[DEFAULT_KIND].fields,
-        whole_config(VIEWS[DEFAULT_KIND], run.config),
-    )
+    view = VIEWS[DEFAULT_KIND]
+    fields, now = view.fields, whole_config(view, run.config)
     written = []
     for step, values in changes_of(told):
         if FURTHER in values:
@@ -243,10 +241,8 @@ def _shorts(runs: Sequence[Run], phases: Phases) -> list[str]:
 
 def _by_hand(run: Run, told: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the changes of a run in mid-run and its stop, in a few words each."""
-    fields, now = (
-        VIEWS[DEFAULT_KIND].fields,
-        whole_config(VIEWS[DEFAULT_KIND], run.config),
-    )
+    view = VIEWS[DEFAULT_KIND]
+    fields, now = view.fields, whole_config(view, run.config)
     words = []
     for _, values in changes_of(told):
         if FURTHER in values:
