@@ -53,8 +53,10 @@ def check_options(options: argparse.Namespace, config: RunConfig) -> None:
         ConfigError: the name or the folder of a file is wrong.
         MissingPackageError: safetensors is not installed.
     """
+    from dpsgd_explorer.experiments.kinds import as_training
+
     if options.weights is not None:
-        if config.as_training is None:
+        if as_training(config) is None:
             raise ConfigError(
                 "--weights",
                 f"--weights is for runs of kind training, got {config.kind}.",

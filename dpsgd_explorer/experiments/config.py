@@ -8,16 +8,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.fields.messages import config_error
 from dpsgd_explorer.experiments.fields.setting import check_choices
-
-if TYPE_CHECKING:
-    from dpsgd_explorer.experiments.training_config import TrainingConfig
 
 KIND_HELP = "Kind of run. It decides which other settings there are."
 
@@ -51,11 +48,6 @@ class RunConfig(BaseModel, ABC):
     @abstractmethod
     def cost(self) -> float:
         """Multiply-adds of the whole run, or as many as take its time."""
-
-    @property
-    def as_training(self) -> TrainingConfig | None:
-        """The settings, if the run is one training and nothing else."""
-        return None
 
     @property
     def data_set_name(self) -> str:

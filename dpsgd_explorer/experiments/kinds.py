@@ -39,6 +39,8 @@ class Kind:
         running: What a run of it does while it goes on, as its state.
         spends: Whether a run spends any of a budget.
         about: What the reference says above the table of its settings, as Markdown.
+        as_training: Returns the settings of the one training that a run is, from its
+            settings; None if it is more, or something else.
         compared: Whether its runs are drawn over each other: in a comparison, in a
             class and beside the trainer's run.
         reached: Returns for people what an ``evaluation`` or ``end`` event's data say.
@@ -53,6 +55,7 @@ class Kind:
     noun: str
     running: str
     spends: bool
+    as_training: Callable[[Any], TrainingConfig | None]
     compared: bool
     about: str
     reached: Callable[[dict[str, Any]], str]
@@ -63,6 +66,15 @@ class Kind:
         """The value of ``kind`` in its settings."""
         name: str = self.config.model_fields["kind"].default
         return name
+
+
+def itself(config: TrainingConfig) -> TrainingConfig:
+    """Return the settings of a training."""
+    return config
+
+
+def not_one(_config: RunConfig) -> None:
+    """Return that a run is not one training."""
 
 
 LOOPS = "dpsgd_explorer.training"
@@ -81,6 +93,7 @@ KINDS = {
             noun="a training",
             running="Training",
             spends=True,
+            as_training=itself,
             compared=True,
             about=kind_words.ABOUT_TRAINING,
             reached=kind_words.accuracy,
@@ -95,6 +108,7 @@ KINDS = {
             noun="a linear regression",
             running="Descending",
             spends=True,
+            as_training=not_one,
             compared=False,
             about=kind_words.ABOUT_REGRESSION,
             reached=kind_words.error,
@@ -109,6 +123,7 @@ KINDS = {
             noun="a comparison of engines",
             running="Measuring",
             spends=False,
+            as_training=not_one,
             compared=False,
             about=kind_words.ABOUT_ENGINES,
             reached=kind_words.cost,
@@ -123,6 +138,7 @@ KINDS = {
             noun="an audit of a training loop with a planted bug",
             running="Auditing",
             spends=False,
+            as_training=not_one,
             compared=False,
             about=kind_words.ABOUT_PLANTED_BUG,
             reached=kind_words.proven,
@@ -137,6 +153,7 @@ KINDS = {
             noun="a blind search for settings",
             running="Searching",
             spends=True,
+            as_training=not_one,
             compared=False,
             about=kind_words.ABOUT_SEARCH,
             reached=kind_words.accuracy,
@@ -151,6 +168,7 @@ KINDS = {
             noun="an attack on membership",
             running="Attacking",
             spends=True,
+            as_training=not_one,
             compared=False,
             about=kind_words.ABOUT_ATTACK,
             reached=kind_words.guessed,
@@ -178,6 +196,11 @@ def parse(values: Any) -> RunConfig:
         ConfigError: names each field at fault, its rule and what came.
     """
     return kind_of(values).config.parse(values)
+
+
+def as_training(config: RunConfig) -> TrainingConfig | None:
+    """Return the settings of the one training that a run is, None if it is none."""
+    return KINDS[config.kind].as_training(config)
 
 
 def start(

@@ -176,11 +176,6 @@ class SearchConfig(TrainingConfig):
         return self.trial(self.grid[0], self.seed)
 
     @property
-    def as_training(self) -> None:
-        """None: it is many trainings."""
-        return None
-
-    @property
     def plan_arguments(self) -> dict[str, Any]:
         """Those of one trial, which are the same whatever it draws."""
         return self.first_trial.plan_arguments

@@ -301,11 +301,6 @@ class TrainingConfig(RunConfig):
         return mid_run.why_not_continued(self)
 
     @property
-    def as_training(self) -> TrainingConfig | None:
-        """The settings themselves."""
-        return self
-
-    @property
     def data_set_name(self) -> str:
         """Name of the data set that it trains on."""
         return self.dataset

@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpsgd_explorer.errors import ConfigError, ExplorerError
+from dpsgd_explorer.experiments.kinds import as_training
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -177,7 +178,7 @@ def _report(store: Store, message: str) -> None:
 
 def check_group(config: RunConfig) -> None:
     """Raises ConfigError for a run that several processes cannot share."""
-    training = config.as_training
+    training = as_training(config)
     if training is None or not training.private:
         name, value = ("kind", config.kind) if training is None else ("private", False)
         raise ConfigError(

@@ -109,7 +109,7 @@ def test_nothing_asks_for_the_name_of_a_kind():
 def test_one_kind_is_one_training(name):
     """It alone can be changed, continued, attacked, shared by processes and saved."""
     config = kinds.parse({"kind": name})
-    assert config.as_training is (config if name == "training" else None)
+    assert kinds.as_training(config) is (config if name == "training" else None)
     assert KINDS[name].compared == (name == "training")
     if name == "training":
         check_group(config)

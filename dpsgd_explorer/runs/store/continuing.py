@@ -32,7 +32,7 @@ from sqlalchemy import (
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.config import RunConfig, check_cost
 from dpsgd_explorer.experiments.events import Changes, changes_of
-from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.kinds import as_training, parse
 from dpsgd_explorer.experiments.mid_run import FURTHER, along, not_continued
 from dpsgd_explorer.identifiers import new_id
 from dpsgd_explorer.quotas import Quotas
@@ -150,7 +150,7 @@ def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunC
             "covers all steps together."
         )
     settings = parse(json.loads(run["config"]))
-    config = settings.as_training
+    config = as_training(settings)
     if config is None:
         raise not_continued(settings.why_not_continued)
     changes = changes_of(phases_of_runs(connection, [run["id"]])[run["id"]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.kinds import as_training, parse
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.questions.change_price import (
@@ -26,7 +26,7 @@ def change_price(run_id: str, query: ChangeQuestion) -> ChangeAnswer:
     """
     store = run_store()
     run = store.get(run_id)
-    config = parse(run.config).as_training
+    config = as_training(parse(run.config))
     if config is None:
         raise ConfigError(
             "kind",

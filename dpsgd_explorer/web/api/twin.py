@@ -10,7 +10,7 @@ from flask import Blueprint
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.experiments.kinds import KINDS, parse
+from dpsgd_explorer.experiments.kinds import KINDS, as_training, parse
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import DONE
@@ -84,7 +84,7 @@ def twin(run_id: str, query: TwinQuestion) -> TwinAnswer:
     listed in ``choices``. The results are not private.
     """
     run = run_store().get(run_id)
-    config = parse(run.config).as_training
+    config = as_training(parse(run.config))
     if config is None:
         raise ConfigError(
             "kind", "kind must be training, because only training runs have a twin."
@@ -117,7 +117,7 @@ def _candidates(config: TrainingConfig) -> dict[str, tuple[Run, TrainingConfig]]
     visitor = current_visitor()
     found = {}
     for run in run_store().runs_of(visitor) if visitor else []:
-        other = parse(run.config).as_training if _may_be_twin(run) else None
+        other = as_training(parse(run.config)) if _may_be_twin(run) else None
         if other is not None and is_twin(config, other):
             found[run.id] = (run, other)
     return found

@@ -6,6 +6,7 @@ from flask import has_request_context, request
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.experiments.config import RunConfig
+from dpsgd_explorer.experiments.kinds import as_training
 from dpsgd_explorer.experiments.own_table import OwnTable, is_own, lookup
 from dpsgd_explorer.runs.own_tables import OwnTables
 from dpsgd_explorer.runs.store.records import Group, Run
@@ -43,7 +44,7 @@ def check_table(config: RunConfig) -> None:
     Raises:
         ConfigError: it is another visitor's, deleted, or other than it was stated.
     """
-    training = config.as_training
+    training = as_training(config)
     if training is None or training.table is None:
         return
     if _find(training.dataset) != training.table:

@@ -10,7 +10,7 @@ from flask import render_template, request
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
-from dpsgd_explorer.experiments.kinds import parse
+from dpsgd_explorer.experiments.kinds import as_training, parse
 from dpsgd_explorer.web.forms.fields import form_groups, script_fields
 from dpsgd_explorer.web.forms.form import read_form, to_query
 from dpsgd_explorer.web.http.data_sets import STAND_IN, absent_default
@@ -81,7 +81,7 @@ def _source(run_id: str) -> Source:
     if not run_id:
         return Source()
     try:
-        config = parse(run_store().get(run_id).config).as_training
+        config = as_training(parse(run_store().get(run_id).config))
         if config is None:
             return Source(run_id, refusal=OTHER_KIND)
         return Source(run_id, to_query(AttackConfig.of_run(config)))
