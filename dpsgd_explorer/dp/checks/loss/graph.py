@@ -148,7 +148,7 @@ class _Reader:
             "",
             " ".join(notes.names),
             tuple(notes.numbers),
-            weights=notes.weighs or bool(self._view.ranges),
+            weights=notes.may_be_statistic or bool(self._view.ranges),
         )
         if self._view.is_repeatable:
             KNOWN_READINGS.add(self._view, reading)
@@ -169,7 +169,7 @@ class _Reader:
 
     def _check_reduction(self, total: SampleSum) -> None:
         (module_pass,) = self._view.passes
-        reduction = "mean" if total.divided else "sum"
+        reduction = "mean" if total.is_mean else "sum"
         expected = module_pass.loss_reduction
         if reduction != expected:
             raise NotPerSampleError(
@@ -201,7 +201,9 @@ class _Reader:
         if shape:
             # If the module returns losses, a factor may be a weight, and no target.
             is_loss = self._view.ask(nodes.is_loss, node, None)
-            return PerSampleTensor(size, shape, affine=not is_loss, targeted=is_loss)
+            return PerSampleTensor(
+                size, shape, is_affine=not is_loss, has_target=is_loss
+            )
         # A loss inside the module.
         return self._mean(node, True) or self._computed(node, result, inside=True)
 
@@ -217,7 +219,7 @@ class _Reader:
         ):
             raise NotPerSampleError("per_sample_mean did not get one row per sample")
         self._notes.names.append("per_sample_mean")
-        return SampleSum(divided=True)
+        return SampleSum(is_mean=True)
 
     def _computed(self, node: int, result: int, inside: bool) -> State:
         operation = Operation(node, result, [], self._notes)

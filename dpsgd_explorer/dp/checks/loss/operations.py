@@ -38,7 +38,7 @@ from dpsgd_explorer.errors import MixedLossError
 Shape = tuple[int, ...]
 
 #: Names of saved numbers that change the gradient, so no batch may determine them.
-PARAMETERS = (
+PARAMETER_NAMES = (
     "exponent", "min", "max", "beta", "threshold", "negative_slope", "alpha",
     "min_val", "max_val", "delta", "p", "margin", "ord",
 )  # fmt: skip
@@ -53,8 +53,8 @@ MAX_STORED_CONSTANTS = 100
 #: Largest distance from 1 of the sum of a soft target's probabilities, which may have
 #: been computed in half precision, with a unit round-off of 5e-4.
 MAX_SUM_ERROR = 1e-3
-#: {dtype: upper limit of counts that a sum of ones represents exactly}.  Torch adds the
-#: total weight of a loss in such a sum.
+#: {dtype: count below which a sum of ones is exact}.  Torch computes the total weight
+#: of a loss as such a sum.
 MAX_EXACT_COUNTS = {torch.float32: 2**24, torch.float64: 2**53}
 #: Torch's numbers of the reductions "none" and "mean".
 NONE, MEAN = 0, 1
@@ -73,32 +73,32 @@ class PerSampleTensor(NamedTuple):
         shape: Shape of the tensor.
         dim: The dimension that counts samples; its length is B * repeats.
         repeats: Consecutive indices along ``dim`` that belong to one sample.
-        shifted: Number of tensors of unknown origin that were added.  They change no
-            gradient as long as all later operations are linear.
+        unknown_terms: Number of tensors of unknown origin that were added.  They do not
+            change gradients as long as all later operations are linear.
         class_dim: The dimension of the last softmax; None after another operation.
-        affine: If True, all operations since the module's outputs were linear.
-        targeted: If True, a tensor of unknown origin was used as the target.  A second
-            tensor of unknown origin could be a statistic of the batch.
+        is_affine: If True, all operations since the module's outputs were linear.
+        has_target: If True, a tensor of unknown origin was used as the target.  A
+            second tensor of unknown origin could be a statistic of the batch.
     """
 
     size: int
     shape: Shape
     dim: int = 0
     repeats: int = 1
-    shifted: int = 0
+    unknown_terms: int = 0
     class_dim: int | None = None
-    affine: bool = False
-    targeted: bool = False
+    is_affine: bool = False
+    has_target: bool = False
 
-    def unshifted(self) -> PerSampleTensor:
-        """Returns the state as the input of a nonlinear function.
+    def require_known_terms(self) -> PerSampleTensor:
+        """Returns the state of the tensor as the input of a nonlinear function.
 
         Raises:
             UnknownOperationError: a tensor of unknown origin was added.
         """
-        if self.shifted:
+        if self.unknown_terms:
             raise UnknownOperationError(UNKNOWN_TERM)
-        return self._replace(class_dim=None, affine=False)
+        return self._replace(class_dim=None, is_affine=False)
 
     def with_target(self) -> PerSampleTensor:
         """Returns the state after a tensor of unknown origin was used as the target.
@@ -106,11 +106,11 @@ class PerSampleTensor(NamedTuple):
         Raises:
             UnknownOperationError: another tensor was used as the target before.
         """
-        if self.targeted:
+        if self.has_target:
             raise UnknownOperationError(
                 "a second tensor that may depend on the whole batch is used"
             )
-        return self._replace(targeted=True)
+        return self._replace(has_target=True)
 
     def counts(self) -> dict[float, str]:
         """Returns {divisor: name} of the divisors that turn a sum into a mean.
@@ -131,11 +131,11 @@ class SampleSum(NamedTuple):
     """The state of a sum over samples of one term each, with one common factor.
 
     Attributes:
-        divided: If True, the sum is divided by the number of samples.
+        is_mean: If True, the sum is divided by the number of samples.
         counts: {divisor: name} of the divisors that would turn the sum into a mean.
     """
 
-    divided: bool
+    is_mean: bool
     counts: Mapping[float, str] = {}
 
 
@@ -148,10 +148,10 @@ def added(first: SampleSum, second: SampleSum) -> SampleSum:
     Raises:
         NotPerSampleError: a mean over samples is added to a sum over samples.
     """
-    if first.divided != second.divided:
+    if first.is_mean != second.is_mean:
         raise NotPerSampleError("a mean over samples is added to a sum over samples")
     shared = {n: first.counts[n] for n in first.counts if n in second.counts}
-    return SampleSum(first.divided, shared)
+    return SampleSum(first.is_mean, shared)
 
 
 @dataclass(slots=True)
@@ -162,29 +162,29 @@ class Notes:
         view: Access to the graph.
         names: Names of the operations, in the order of their reading.
         numbers: Constants, in order.
-        weighs: If True, a constant may be a statistic of the batch.
+        may_be_statistic: If True, a constant may be a statistic of the batch.
         targets: Numbers of nodes with a target as tensor of unknown origin.
     """
 
     view: GraphView
     names: list[str] = field(default_factory=list)
     numbers: list[Number] = field(default_factory=list)
-    weighs: bool = False
+    may_be_statistic: bool = False
     targets: set[int] = field(default_factory=set)
 
-    def add_number(self, value: Number, *, weighs: bool) -> None:
+    def add_number(self, value: Number, *, may_be_statistic: bool) -> None:
         """Adds a constant.
 
         Args:
             value: The constant.
-            weighs: If True, it may be a statistic of the batch.
+            may_be_statistic: If True, it may be a statistic of the batch.
         """
         self.numbers.append(value)
-        self.weighs |= weighs
+        self.may_be_statistic |= may_be_statistic
 
     def is_count(self, source: State, divisor: float) -> bool:
         """Returns True if a divisor turns a sum into a mean, and then adds its name."""
-        if not isinstance(source, SampleSum) or source.divided:
+        if not isinstance(source, SampleSum) or source.is_mean:
             return False
         if self.view.passes[-1].loss_reduction != "mean":
             return False
@@ -289,11 +289,11 @@ class Operation:
                 them, and remain valid.
         """
         for name in self.notes.view.values(self.node):
-            value = self.saved(name) if name in PARAMETERS else None
+            value = self.saved(name) if name in PARAMETER_NAMES else None
             if isinstance(value, int | float) and not isinstance(value, bool):
                 is_usual = value in USUAL_PARAMETERS
                 if not (is_usual and (only_unusual or name == "ord")):
-                    self.notes.add_number(float(value), weighs=not is_usual)
+                    self.notes.add_number(float(value), may_be_statistic=not is_usual)
 
     def add_constants(
         self,
@@ -313,7 +313,7 @@ class Operation:
         if constants is None:
             raise unlike or UnknownOperationError(UNKNOWN_FACTOR)
         if constants:
-            self.notes.add_number(constants, weighs=True)
+            self.notes.add_number(constants, may_be_statistic=True)
         if len(constants) > MAX_STORED_CONSTANTS:
             self.notes.view.is_repeatable = False
 
@@ -345,7 +345,7 @@ def _constants(
 # Element-wise operations.
 
 
-def _settled(op: Operation) -> PerSampleTensor:
+def _nonlinear_input(op: Operation) -> PerSampleTensor:
     """Returns the input of a nonlinear function, with the added terms accounted for.
 
     Autograd saves no term of a sum, so ``x + 1e-6`` and ``x + statistic`` look alike.
@@ -357,17 +357,17 @@ def _settled(op: Operation) -> PerSampleTensor:
         NotPerSampleError: an added tensor may be a statistic of the batch.
     """
     source = op.per_sample
-    if source.shifted == 1:
-        if not source.targeted:
-            source = source.with_target()._replace(shifted=0)
+    if source.unknown_terms == 1:
+        if not source.has_target:
+            source = source.with_target()._replace(unknown_terms=0)
         elif op.ask(patterns.adds_number, None):
-            source = source._replace(shifted=0)
-    return source.unshifted()
+            source = source._replace(unknown_terms=0)
+    return source.require_known_terms()
 
 
 def nonlinear(op: Operation) -> State:
     """Reads a function of each element."""
-    source = _settled(op)
+    source = _nonlinear_input(op)
     op.add_parameters()
     return op.keeps_shape(source)
 
@@ -381,7 +381,7 @@ def linear(op: Operation) -> State:
 
 def softmax(op: Operation) -> State:
     """Reads a normalization over a dimension that does not count samples."""
-    source = op.per_sample.unshifted()
+    source = op.per_sample.require_known_terms()
     dim = op.dim("dim", len(source.shape))
     if dim == source.dim:
         raise NotPerSampleError(f"{op.name} is computed over the samples")
@@ -394,19 +394,19 @@ def add(op: Operation) -> State:
     if op.pair is not None:
         if any(isinstance(state, SampleSum) for state in op.pair):
             return reduce(added, _sample_sums(op.pair))
-        shifted = sum(op.as_per_sample(state).shifted for state in op.pair)
-        return _aligned(op)._replace(shifted=shifted)
+        unknown_terms = sum(op.as_per_sample(state).unknown_terms for state in op.pair)
+        return _aligned(op)._replace(unknown_terms=unknown_terms)
     source = op.keeps_shape(op.only)
     if isinstance(source, SampleSum) or op.node in op.notes.targets:
         return source
-    return source._replace(shifted=source.shifted + 1)
+    return source._replace(unknown_terms=source.unknown_terms + 1)
 
 
 def multiply(op: Operation) -> State:
     """Reads the product of two tensors; one may have no gradient."""
     if op.pair is not None:
         first, second = (op.as_per_sample(state) for state in op.pair)
-        if not (first.shifted or second.shifted):
+        if not (first.unknown_terms or second.unknown_terms):
             return _elementwise(op)
         # The product of a residual with itself is a squared error.
         is_square = op.ask(_are_equal, ("self", "other"))
@@ -421,17 +421,17 @@ def inner_product(op: Operation) -> State:
     """Reads a product of two matrices per sample, as ``einsum("bc,bc->b")`` uses."""
     if op.pair is not None:
         first, second = (op.as_per_sample(state) for state in op.pair)
-        if first.shifted or second.shifted:
+        if first.unknown_terms or second.unknown_terms:
             first = second = _squared(first, op.ask(_are_equal, ("self", "mat2")))
-        source = first._replace(targeted=first.targeted or second.targeted)
+        source = first._replace(has_target=first.has_target or second.has_target)
     else:
         first = second = op.per_sample
-        if not first.affine or first.shifted:
+        if not first.is_affine or first.unknown_terms:
             raise UnknownOperationError(UNKNOWN_FACTOR)
         source = first.with_target()
     if any((state.dim, state.repeats) != (0, 1) for state in (first, second)):
         raise NotPerSampleError(f"{op.name} pairs samples with each other")
-    return source.unshifted()._replace(shape=op.shape)
+    return source.require_known_terms()._replace(shape=op.shape)
 
 
 def _are_equal(_: GraphView, node: Node, values: tuple[str, str]) -> bool:
@@ -441,9 +441,11 @@ def _are_equal(_: GraphView, node: Node, values: tuple[str, str]) -> bool:
 
 
 def _squared(residual: PerSampleTensor, is_square: bool) -> PerSampleTensor:
-    if not is_square or residual.shifted > 1:
-        return residual.unshifted()
-    return residual.with_target()._replace(shifted=0, affine=False, class_dim=None)
+    if not is_square or residual.unknown_terms > 1:
+        return residual.require_known_terms()
+    return residual.with_target()._replace(
+        unknown_terms=0, is_affine=False, class_dim=None
+    )
 
 
 def divide(op: Operation) -> State:
@@ -457,7 +459,7 @@ def divide(op: Operation) -> State:
         raise UnknownOperationError("a tensor is divided by the outputs")
     divisor = op.ask(_scalar, "other")
     if divisor is not None and op.notes.is_count(source, divisor):
-        return SampleSum(divided=True)
+        return SampleSum(is_mean=True)
     if op.ask(autograd_nodes.divides_by_lengths, None):
         return source
     return _scaled(op, source, "other")
@@ -467,9 +469,9 @@ def scale(op: Operation) -> State:
     """Reads the product or quotient with a number in a function of torch."""
     source, value = op.only, float(op.saved("other"))
     if op.name == "Div" and op.notes.is_count(source, value):
-        return SampleSum(divided=True)
+        return SampleSum(is_mean=True)
     # A number inside a function of torch, such as 0.5, is no statistic of the batch.
-    op.notes.add_number(value, weighs=False)
+    op.notes.add_number(value, may_be_statistic=False)
     return source
 
 
@@ -478,8 +480,8 @@ def maximum(op: Operation) -> State:
     if op.pair is None:
         raise UnknownOperationError(f"{op.name} compares with {UNKNOWN_TENSOR}")
     first, second = (op.as_per_sample(state) for state in op.pair)
-    has_target = first.targeted or second.targeted
-    if first.shifted == second.shifted == 1 and not has_target:
+    has_target = first.has_target or second.has_target
+    if first.unknown_terms == second.unknown_terms == 1 and not has_target:
         if not op.ask(patterns.are_proportional, None):
             raise UnknownOperationError(f"{op.name} compares with {UNKNOWN_TENSOR}")
         # Both are multiples of one residual, as in a quantile loss.
@@ -531,15 +533,15 @@ def _aligned(op: Operation) -> PerSampleTensor:
         shape,
         dim,
         first.repeats,
-        affine=first.affine and second.affine,
-        targeted=first.targeted or second.targeted,
+        is_affine=first.is_affine and second.is_affine,
+        has_target=first.has_target or second.has_target,
     )
 
 
 def _elementwise(op: Operation) -> PerSampleTensor:
     for state in op.sources:
-        op.as_per_sample(state).unshifted()
-    return _aligned(op)._replace(affine=False)
+        op.as_per_sample(state).require_known_terms()
+    return _aligned(op)._replace(is_affine=False)
 
 
 def _sample_sums(states: Iterable[State | None]) -> list[SampleSum]:
@@ -563,7 +565,7 @@ def _scaled(
     per_sample = source if isinstance(source, PerSampleTensor) else None
     kind, number = op.ask(_kind_of_factor, (value, per_sample, may_be_target))
     if kind == "number":
-        op.notes.add_number(number, weighs=True)
+        op.notes.add_number(number, may_be_statistic=True)
     elif kind == "target" and per_sample is not None:
         source = per_sample.with_target()
     elif kind == "constants" and per_sample is not None:
@@ -626,9 +628,9 @@ def _is_target(source: PerSampleTensor, factor: Tensor) -> bool:
 
     Before any nonlinear function there is no loss yet that a factor could weigh.
     """
-    if source.targeted or source.shifted or factor.shape != source.shape:
+    if source.has_target or source.unknown_terms or factor.shape != source.shape:
         return False
-    if source.affine or bool((factor.abs() == 1).all()):
+    if source.is_affine or bool((factor.abs() == 1).all()):
         return True
     norms = factor.double().norm(dim=-1)
     return source.dim != len(source.shape) - 1 and bool(
@@ -650,7 +652,9 @@ def gather(op: Operation) -> State:
     dim = op.dim("dim", len(source.shape))
     if dim == source.dim or op.shape[source.dim] != source.shape[source.dim]:
         raise NotPerSampleError("values are gathered from other samples")
-    return source.with_target()._replace(shape=op.shape, class_dim=None, affine=False)
+    return source.with_target()._replace(
+        shape=op.shape, class_dim=None, is_affine=False
+    )
 
 
 def index(op: Operation) -> State:
@@ -659,7 +663,9 @@ def index(op: Operation) -> State:
     by_row = source.dim == 0 and source.repeats == 1 and op.shape[:1] == (source.size,)
     if not by_row or not op.ask(_are_all_rows, source.size):
         raise NotPerSampleError("samples are selected or reordered")
-    return source.with_target()._replace(shape=op.shape, class_dim=None, affine=False)
+    return source.with_target()._replace(
+        shape=op.shape, class_dim=None, is_affine=False
+    )
 
 
 def _are_all_rows(_: GraphView, node: Node, size: int) -> bool:
@@ -757,7 +763,7 @@ def sum_dims(op: Operation) -> State:
 
 def reduce_dims(op: Operation) -> State:
     """Reads a nonlinear reduction along dimensions that do not count samples."""
-    source = _settled(op)
+    source = _nonlinear_input(op)
     op.add_parameters()
     return _without(op, source, op.dims(len(source.shape)))
 
@@ -784,10 +790,10 @@ def stack(op: Operation) -> State:
     return source._replace(
         shape=op.shape,
         dim=source.dim + (new and at <= source.dim),
-        shifted=sum(state.shifted for state in states),
+        unknown_terms=sum(state.unknown_terms for state in states),
         class_dim=None,
-        affine=all(state.affine for state in states),
-        targeted=any(state.targeted for state in states),
+        is_affine=all(state.is_affine for state in states),
+        has_target=any(state.has_target for state in states),
     )
 
 
@@ -801,7 +807,7 @@ def regression(op: Operation) -> State:
     for term in present:
         if (
             not isinstance(term, PerSampleTensor)
-            or term.unshifted().shape != source.shape
+            or term.require_known_terms().shape != source.shape
         ):
             raise NotPerSampleError(f"{op.name} broadcasts its input")
     if len(present) == 1:
@@ -839,7 +845,7 @@ def negative_log_likelihood(op: Operation) -> State:
 
 def ctc(op: Operation) -> State:
     """Reads the CTC loss of label sequences, from ``(T, B, C)`` to ``(B,)``."""
-    source = op.per_sample.unshifted().with_target()
+    source = op.per_sample.require_known_terms().with_target()
     if source.dim != 1 or source.repeats != 1 or len(source.shape) != 3:
         raise NotPerSampleError(
             f"{op.name} uses the dimension of samples as steps or classes"
@@ -848,7 +854,7 @@ def ctc(op: Operation) -> State:
 
 
 def _scores(op: Operation) -> PerSampleTensor:
-    source = op.per_sample.unshifted()
+    source = op.per_sample.require_known_terms()
     if source.dim != 0 or len(source.shape) < 2:
         raise NotPerSampleError(f"{op.name} uses the dimension of samples as classes")
     return source.with_target()
