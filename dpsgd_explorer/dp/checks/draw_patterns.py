@@ -48,9 +48,11 @@ EVEN_SAMPLES_LOW, EVEN_LOW, ODD_LOW = range(INSIDE + POINTS, INSIDE + POINTS + 3
 #: Number of per-sample draws that are set, per pass.  Later draws stay as drawn, so
 #: that a loop that waits for a draw ends.
 MAX_PER_SAMPLE_DRAWS = 250
-#: Kinds of per-sample draws: binary or not; and one of four groups of coins, or large.
+#: Number of groups of coins; per-sample draws of few numbers join them by turns.
 _GROUPS = 4
-_LARGE = _GROUPS
+#: Index of the group of draws with too many numbers per sample to be a coin.
+_LARGE_GROUP = _GROUPS
+#: (is binary, group) of each kind of per-sample draws.
 _KINDS = [(is_binary, g) for is_binary in (True, False) for g in range(_GROUPS + 1)]
 _PER_SAMPLE_DRAWN = (DRAWN,) * len(_KINDS)
 
@@ -63,13 +65,13 @@ def per_sample_number(draw: int, *, is_binary: bool, large: bool) -> int:
         is_binary: If True, the values are 0 or 1.
         large: If True, the draw has too many numbers per sample to be a coin.
     """
-    group = _LARGE if large else draw % _GROUPS
+    group = _LARGE_GROUP if large else draw % _GROUPS
     return -1 - _KINDS.index((is_binary, group))
 
 
 def are_coins(numbers: Iterable[int]) -> bool:
     """Returns True if these draws contain per-sample draws that may be coins."""
-    return any(n < 0 and _KINDS[-1 - n][1] != _LARGE for n in numbers)
+    return any(n < 0 and _KINDS[-1 - n][1] != _LARGE_GROUP for n in numbers)
 
 
 class Pattern(NamedTuple):
@@ -152,7 +154,7 @@ def _group_at(chosen: int, end: int) -> Pattern:
 
 def _at_point(level: int) -> Pattern:
     return _per_sample(
-        lambda is_binary, group: DRAWN if is_binary or group == _LARGE else level
+        lambda is_binary, group: DRAWN if is_binary or group == _LARGE_GROUP else level
     )
 
 

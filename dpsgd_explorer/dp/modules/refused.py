@@ -131,6 +131,7 @@ def _loaded(where: str, *names: str) -> tuple[type[Any], ...]:
     return tuple(kind for kind in kinds if kind is not None)
 
 
+#: Functions that return the reason why a module is rejected, or "".
 REASONS: tuple[Callable[[nn.Module], str], ...] = (
     _batch_statistics,
     _rewritten_rows,
