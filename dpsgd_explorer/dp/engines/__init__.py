@@ -26,6 +26,6 @@ code), then follows a step of "hooks":
    small, ``recording`` makes them then and lets inputs and backprops go;
 4. ``norm_choice`` chooses per layer between ghost norm and instantiated gradient;
 5. ``layer_calls`` computes norms and weighted sums, ``call_groups`` those of parameters
-   with several calls, ``linear_calls`` those of many linear layers at once, and
+   with several calls, ``joined_calls`` those of many linear layers at once, and
    ``deferred_gradients`` does so in pieces of the batch.
 """

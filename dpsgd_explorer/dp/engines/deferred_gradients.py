@@ -26,8 +26,7 @@ from dpsgd_explorer.dp.engines.base import (
     PerSampleGradients,
 )
 from dpsgd_explorer.dp.engines.call_groups import CallGradients
-from dpsgd_explorer.dp.engines.device_calls import joined_on_device
-from dpsgd_explorer.dp.engines.linear_calls import together
+from dpsgd_explorer.dp.engines.joined_calls import joined_on_device, together
 
 #: How much larger a piece may be that saves another one.
 LARGER = 1.25

@@ -12,7 +12,7 @@ from dpsgd_explorer.dp.backends.native.backend import NativeBackend
 from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines import deferred_gradients
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
-from dpsgd_explorer.dp.engines.linear_calls import LinearCalls, together
+from dpsgd_explorer.dp.engines.joined_calls import LinearCalls, together
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.recurrent_gates import GatesRule
 from dpsgd_explorer.dp.layers.rewrite import LayerPart

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.architectures.cases import next_word_loss
 from benchmarks.architectures.transformers import Gpt2, lora_gpt2
-from dpsgd_explorer.dp.engines import device_calls
+from dpsgd_explorer.dp.engines import joined_calls
 from dpsgd_explorer.errors import MixedLossError
 from tests.dp.backends.triton.device import DEVICE, taken_for_an_accelerator
 from tests.dp.nets import CLASSES, NETS, attached, flat
@@ -183,13 +183,13 @@ def test_samples_that_are_not_finite_are_left_out(name, mode):
 )
 def test_products_of_bfloat16_are_made_of_bfloat16(name, monkeypatch):
     made = []
-    own = device_calls.DeviceCalls._make
+    own = joined_calls.DeviceCalls._make
 
     def make(calls):
         made.extend(found := own(calls))
         return found
 
-    monkeypatch.setattr(device_calls.DeviceCalls, "_make", make)
+    monkeypatch.setattr(joined_calls.DeviceCalls, "_make", make)
     seen = compare(name, 2e-2, clipping_mode="instantiate", autocast=True)
     assert torch.bfloat16 in {each.rows.dtype for each in made}
     assert seen.norms.dtype is torch.float32
@@ -373,17 +373,17 @@ def test_gradients_are_freed_when_the_step_is_made():
         net = net.to(DEVICE)
         _, optimizer = attached(net, clipping_mode="instantiate")
         calls = []
-        own = device_calls.DeviceCalls.__init__
+        own = joined_calls.DeviceCalls.__init__
 
         def watched(self, *parts):
             own(self, *parts)
             calls.append(weakref.ref(self))
 
-        device_calls.DeviceCalls.__init__ = watched
+        joined_calls.DeviceCalls.__init__ = watched
         try:
             loss(net(x.to(DEVICE)), y.to(DEVICE)).backward()
         finally:
-            device_calls.DeviceCalls.__init__ = own
+            joined_calls.DeviceCalls.__init__ = own
         optimizer.step()
         assert calls
         assert all(call() is None for call in calls)
