@@ -31,8 +31,8 @@ class Kind:
 
     Attributes:
         config: Class of its settings; their ``kind`` is its name.
-        module: Module of the class that carries it out; may load torch.
-        experiment: Name of that class.
+        experiment: The class that carries it out, as "module:name"; may load torch.
+        view: The ``RunView`` that shows it, as "module:name"; loaded by the site alone.
         measured: Names of the results in ``evaluation`` events and the summary.
         title: Its name in lists of runs.
         noun: What a run of it is, with its article.
@@ -48,8 +48,8 @@ class Kind:
     """
 
     config: type[RunConfig]
-    module: str
     experiment: str
+    view: str
     measured: tuple[str, ...]
     title: str
     noun: str
@@ -78,6 +78,7 @@ def not_one(_config: RunConfig) -> None:
 
 
 LOOPS = "dpsgd_explorer.training"
+VIEWS = "dpsgd_explorer.web.run_views"
 ACCURACY = ("test_accuracy", "test_loss")
 BOUNDS = ("epsilon_lower", "epsilon_promised")
 ERROR = ("mse_median", "mse_low", "mse_high")
@@ -86,8 +87,8 @@ KINDS = {
     for kind in (
         Kind(
             config=TrainingConfig,
-            module=f"{LOOPS}.dp_sgd",
-            experiment="TrainingExperiment",
+            experiment=f"{LOOPS}.dp_sgd:TrainingExperiment",
+            view=f"{VIEWS}.training:VIEW",
             measured=ACCURACY,
             title="Training",
             noun="a training",
@@ -101,8 +102,8 @@ KINDS = {
         ),
         Kind(
             config=RegressionConfig,
-            module=f"{LOOPS}.regression",
-            experiment="RegressionExperiment",
+            experiment=f"{LOOPS}.regression:RegressionExperiment",
+            view=f"{VIEWS}.regression:VIEW",
             measured=ERROR,
             title="Linear regression",
             noun="a linear regression",
@@ -116,8 +117,8 @@ KINDS = {
         ),
         Kind(
             config=EnginesConfig,
-            module=f"{LOOPS}.engine_comparison",
-            experiment="EngineComparison",
+            experiment=f"{LOOPS}.engine_comparison:EngineComparison",
+            view=f"{VIEWS}.engines:VIEW",
             measured=("difference",),
             title="Engines compared",
             noun="a comparison of engines",
@@ -131,8 +132,8 @@ KINDS = {
         ),
         Kind(
             config=PlantedBugConfig,
-            module=f"{LOOPS}.planted_bug",
-            experiment="PlantedBugExperiment",
+            experiment=f"{LOOPS}.planted_bug:PlantedBugExperiment",
+            view=f"{VIEWS}.planted_bug:VIEW",
             measured=BOUNDS,
             title="Loop audited",
             noun="an audit of a training loop with a planted bug",
@@ -146,8 +147,8 @@ KINDS = {
         ),
         Kind(
             config=SearchConfig,
-            module=f"{LOOPS}.blind_search",
-            experiment="BlindSearch",
+            experiment=f"{LOOPS}.blind_search:BlindSearch",
+            view=f"{VIEWS}.search:VIEW",
             measured=ACCURACY,
             title="Blind search",
             noun="a blind search for settings",
@@ -161,8 +162,8 @@ KINDS = {
         ),
         Kind(
             config=AttackConfig,
-            module=f"{LOOPS}.attack",
-            experiment="Attack",
+            experiment=f"{LOOPS}.attack:Attack",
+            view=f"{VIEWS}.attack:VIEW",
             measured=("area",),
             title="Attack on membership",
             noun="an attack on membership",
@@ -203,6 +204,12 @@ def as_training(config: RunConfig) -> TrainingConfig | None:
     return KINDS[config.kind].as_training(config)
 
 
+def loaded(reference: str) -> Any:
+    """Return what "module:name" refers to."""
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 def start(
     config: RunConfig,
     *,
@@ -224,8 +231,7 @@ def start(
         DataError: a data file is missing or damaged.
     """
     kind = KINDS[config.kind]
-    experiment_class = getattr(importlib.import_module(kind.module), kind.experiment)
-    experiment: Experiment = experiment_class(
+    experiment: Experiment = loaded(kind.experiment)(
         config, checkpoint=checkpoint, performance=performance, changes=changes
     )
     return experiment

@@ -62,13 +62,7 @@ from dpsgd_explorer.web.pages import (
 from dpsgd_explorer.web.pages import runs as runs_pages
 from dpsgd_explorer.web.pages.audits import find_the_bug
 from dpsgd_explorer.web.pages.classes import class_pages
-from dpsgd_explorer.web.run_views.attack import AttackView
-from dpsgd_explorer.web.run_views.engines import EnginesView
-from dpsgd_explorer.web.run_views.planted_bug import PlantedBugView
-from dpsgd_explorer.web.run_views.registry import register
-from dpsgd_explorer.web.run_views.regression import RegressionView
-from dpsgd_explorer.web.run_views.search import SearchView
-from dpsgd_explorer.web.run_views.training import TrainingView
+from dpsgd_explorer.web.run_views.registry import register_views
 
 PAGES = (
     home,
@@ -110,15 +104,6 @@ API = (
     service_api,
 )
 OPERATION = (admin, metrics)
-# One per kind of run.
-VIEWS = (
-    TrainingView(),
-    RegressionView(),
-    EnginesView(),
-    PlantedBugView(),
-    SearchView(),
-    AttackView(),
-)
 NAVIGATION = [
     ("learn.index", "Learn"),
     ("train.index", "Train"),
@@ -162,7 +147,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         "version": __version__,
         "navigation": NAVIGATION,
     }
-    register(*VIEWS)
+    register_views()
     requests.measure(app)  # first, so that it times what others refuse
     for module in (*PAGES, *API, *OPERATION):
         app.register_blueprint(module.bp)

@@ -17,6 +17,7 @@ from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import train
+from tests.tiny_runs import EACH_KIND, TINY
 
 SMALL = {
     "dataset": "adult",
@@ -238,48 +239,9 @@ def test_train_reads_and_writes_pipes(monkeypatch, capsys, expected):
     assert "accuracy" in told.err
 
 
-#: The smallest run of each kind, what its lines say and how its terms begin.
-TINY = {
-    "training": (SMALL, "accuracy", "δ = 1e-05"),
-    "regression": (
-        {"noise_multiplier": 50.0, "steps": 9, "evaluations": 1},
-        "median MSE",
-        "δ = 1e-06",
-    ),
-    "engines": (
-        {"model": "lstm", "width": 4, "batch_size": 2, "sequence_length": 2},
-        "gradients",
-        "made-up data",
-    ),
-    "planted_bug": ({}, "proven: epsilon at least", "made-up data"),
-    "search": (
-        SMALL | {"mean_trials": 1.0, "noise_multiplier": 9.0, "steps": 1, "seed": 2},
-        "accuracy",
-        "δ = 1e-05",
-    ),
-    "attack": (
-        {"dataset": "adult", "model": "logistic", "steps": 2, "shadows": 4},
-        "area",
-        "δ = 0.0001",
-    ),
-}
-
-
-#: They take seconds each.
-SLOW = ("engines", "planted_bug", "attack")
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=pytest.mark.long("real runs"))
-        if kind in SLOW
-        else kind
-        for kind in KINDS
-    ],
-)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_train_tells_the_end_of_every_kind_of_run(kind, monkeypatch, capsys):
-    settings, reached, terms = TINY[kind]
+    settings, reached, terms, _ = TINY[kind]
     config = json.dumps(settings | {"kind": kind})
     monkeypatch.setattr(sys, "stdin", io.StringIO(config))
     *_, last, told = said(capsys, "train", "--config", "-").splitlines()

@@ -14,38 +14,15 @@ from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training import timing as measuring
 from dpsgd_explorer.training.processes import check_group
+from tests.tiny_runs import EACH_KIND, TINY
 
 ROOT = Path(__file__).parents[2]
-SHORT = {
-    "training": {
-        "dataset": "adult",
-        "model": "logistic",
-        "expected_batch_size": 16,
-        "noise_multiplier": 2.0,
-        "steps": 2,
-        "evaluations": 1,
-    },
-    "regression": {"steps": 2, "noise_multiplier": 50.0, "evaluations": 1},
-    "engines": {"model": "mlp", "width": 4, "batch_size": 2},
-    "attack": {"dataset": "adult", "shadows": 4, "canary_label": None},
-    "planted_bug": {"loop": "batch_norm"},
-}
-SLOW = ("engines", "attack", "planted_bug")
-SHORT["search"] = SHORT["training"] | {"mean_trials": 1.0, "noise_multiplier": 9.0}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name, marks=[pytest.mark.long("real runs")] if name in SLOW else []
-        )
-        for name in KINDS
-    ],
-)
+@pytest.mark.parametrize("name", EACH_KIND)
 def test_every_kind_is_carried_out_and_says_what_it_measures(name, monkeypatch):
     monkeypatch.setattr(measuring, "VISIT_SECONDS", 0.0)
-    config = kinds.parse(SHORT[name] | {"kind": name})
+    config = kinds.parse(TINY[name].settings | {"kind": name})
     assert isinstance(config, KINDS[name].config)
     events = list(kinds.start(config).events())
     assert [events[0].kind, events[-1].kind] == ["phase", "end"]

@@ -213,6 +213,9 @@ class AttackView(RunView):
         ]
 
 
+VIEW = AttackView()
+
+
 def _curve(evaluations: Sequence[dict[str, Any]], target: str) -> dict[str, Any]:
     points = [
         point

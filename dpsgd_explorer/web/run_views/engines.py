@@ -118,3 +118,6 @@ class EnginesView(RunView):
                 _bars(found, "MiB", [point["peak_bytes"] / MIB for point in found]),
             ),
         ]
+
+
+VIEW = EnginesView()

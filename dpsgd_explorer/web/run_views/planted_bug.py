@@ -95,3 +95,6 @@ class PlantedBugView(RunView):
                 figure,
             )
         ]
+
+
+VIEW = PlantedBugView()

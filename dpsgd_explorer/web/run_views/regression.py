@@ -172,3 +172,6 @@ class RegressionView(RunView):
         figure["layout"]["shapes"] = [_baseline(line) for line in axes.baselines]
         note = "Median and 5 to 95 % band of the repetitions, computed from the data."
         return [Section("Error as the budget is spent", note, figure)]
+
+
+VIEW = RegressionView()

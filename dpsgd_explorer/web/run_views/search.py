@@ -209,3 +209,6 @@ class SearchView(TrainingView):
                 ),
             )
         ]
+
+
+VIEW = SearchView()

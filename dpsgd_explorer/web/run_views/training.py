@@ -308,3 +308,6 @@ class TrainingView(RunView):
                 ),
             ),
         ]
+
+
+VIEW = TrainingView()

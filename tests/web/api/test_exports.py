@@ -174,9 +174,7 @@ def test_a_report_prints_one_unit_and_no_row_that_says_nothing(client, finished)
     assert re.search(r'"y":\[[\d.]+,84\.0\]', own_part)
 
 
-@pytest.mark.parametrize(
-    "kind", ["regression", "engines", "search", "attack", "planted_bug"]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_report_of_every_kind_draws_what_there_is(client, kind):
     run_id = client.post(RUNS, json={"kind": kind}).json["id"]
     text = download(client, run_id, "html")

@@ -5,16 +5,20 @@ import pytest
 from dpsgd_explorer.experiments.kinds import KINDS, parse
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web import VIEWS
 from dpsgd_explorer.web.run_views.naming import default_name
+from dpsgd_explorer.web.run_views.registry import VIEWS, register_views
 
-VIEW = {view.kind.name: view for view in VIEWS}
 ADULT = next(preset.config for preset in PRESETS if preset.slug == "adult")
+
+
+@pytest.fixture(autouse=True)
+def _registered():
+    register_views()
 
 
 def name(**changes):
     config = TrainingConfig.parse(changes).model_dump(mode="json")
-    return default_name(VIEW["training"], config)
+    return default_name(VIEWS["training"], config)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +78,7 @@ def test_every_preset_has_a_title_that_no_other_has():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_named_and_another_seed_is_told(kind):
-    view = VIEW[kind]
+    view = VIEWS[kind]
     usual = parse({"kind": kind}).model_dump(mode="json")
     assert default_name(view, usual) == view.title(usual)
     if "seed" in view.fields:
@@ -85,4 +89,4 @@ def test_every_kind_is_named_and_another_seed_is_told(kind):
 def test_a_run_older_than_a_setting_is_named_by_the_default():
     config = TrainingConfig.parse(ADULT).model_dump(mode="json")
     del config["clipping_style"]
-    assert default_name(VIEW["training"], config) == "Adult income, ε = 1"
+    assert default_name(VIEWS["training"], config) == "Adult income, ε = 1"
