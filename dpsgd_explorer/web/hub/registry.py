@@ -19,14 +19,8 @@ from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.widgets import (
     accountant_race,
     clip_histogram,
-    composition_diary,
     microscope,
-    noise_to_signal,
-    odds_faces,
-    one_odd_record,
-    randomised_response,
     recorded_run,
-    sampling_lottery,
     three_way_twin,
     two_worlds,
 )
@@ -34,10 +28,7 @@ from dpsgd_explorer.web.widgets.controls import CONTROLS, STARTS
 
 LINE = re.compile(r'\bwidget\("([\w-]+)"')
 TABLE: tuple[tuple[str, str, str, Any], ...] = (
-    ("randomised-response", "A survey on yourself", "intro", randomised_response),
-    ("odds-faces", "A hundred faces for odds", "intro", odds_faces),
     ("two-worlds", "Two worlds", "dp-concepts", two_worlds),
-    ("one-odd-record", "One odd record", "sgd-basics", one_odd_record),
     ("microscope", "One step under the microscope", "dpsgd-intro", microscope),
     ("recorded-run", "A recorded run", "planning-a-budget", recorded_run),
     ("three-way-twin", "Three-way twin", "dpsgd-intro", three_way_twin),
@@ -47,20 +38,7 @@ TABLE: tuple[tuple[str, str, str, Any], ...] = (
         "privacy-accounting",
         accountant_race,
     ),
-    (
-        "composition-diary",
-        "A diary of releases",
-        "planning-a-budget",
-        composition_diary,
-    ),
-    (
-        "sampling-lottery",
-        "A lottery of batches",
-        "privacy-accounting",
-        sampling_lottery,
-    ),
     ("clip-histogram", "Where to clip", "parameters", clip_histogram),
-    ("noise-to-signal", "Batch size over a run", "parameters", noise_to_signal),
     (
         "regression-errors",
         "Errors of private regression",

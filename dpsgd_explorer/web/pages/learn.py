@@ -55,12 +55,12 @@ from dpsgd_explorer.web.figures.chapters import (
     unfold,
 )
 from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
+from dpsgd_explorer.web.hub.widgets.one_odd_record import widget as one_odd_record
 from dpsgd_explorer.web.pages.readings import minutes, total_minutes
 from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.widgets import (
     accountant_race,
     clip_histogram,
-    one_odd_record,
     recorded_run,
     three_way_twin,
     two_worlds,

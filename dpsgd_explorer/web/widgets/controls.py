@@ -5,32 +5,19 @@ Templates mark them by ``limits.attributes(name)``, scripts by ``control`` of a 
 
 from __future__ import annotations
 
-from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.chapters import by_digit, unfold
 from dpsgd_explorer.web.figures.regression import errors as regression_errors
 from dpsgd_explorer.web.forms.starts import Choices, Rules, Span
+from dpsgd_explorer.web.hub.widgets.odd_record import RECORD
 from dpsgd_explorer.web.widgets import (
     accountant_race,
     clip_histogram,
-    noise_to_signal,
-    odds_faces,
-    randomised_response,
     recorded_run,
     three_way_twin,
     two_worlds,
 )
 
 CONTROLS: dict[str, dict[str, str]] = {
-    "randomised-response": {
-        "answer": "The visitor’s answer",
-        "coins": "The coins",
-        "people": "People asked",
-        "again": "Ask another crowd",
-    },
-    "odds-faces": {
-        "epsilon": "ε",
-        "prior": "Right without the release",
-    },
     "two-worlds": {
         "noise": "Noise multiplier σ",
         "bound": "Clipping bound C",
@@ -40,19 +27,12 @@ CONTROLS: dict[str, dict[str, str]] = {
         "again": "Draw others",
         "threshold": "The attacker’s threshold",
     },
-    "one-odd-record": {"record": "The odd record"},
-    "composition-diary": {
-        "way": "How ε is counted: 1 added up, 2 together, 3 by a filter",
-        "releases": "Releases",
-    },
-    "sampling-lottery": {"epochs": "Epochs and draws"},
     "microscope": {
         "bound": "Clipping bound C",
         "noise": "Noise multiplier σ",
         "draws": "New noise and new batches",
     },
     "clip-histogram": {"bound": "Clipping bound C", "step": "Step of the run"},
-    "noise-to-signal": {"batch": "Expected batch size"},
     "accountant-race": {"course": "Run, by its number of steps", "play": "Play"},
     "recorded-run": {"run": "Run, by its position", "play": "Play"},
     "three-way-twin": {"rate": "Learning rate of all models, 0: each has its own"},
@@ -67,16 +47,8 @@ CONTROLS: dict[str, dict[str, str]] = {
         "again": "New game",
     },
 }
-EDGE = 0.05  # of the x range, where scripts do not let the odd record go
-RECORD = (Span(toy.X_RANGE[0] + EDGE, toy.X_RANGE[1] - EDGE), Span(*toy.Y_RANGE))
 #: What controls that hold a value can start at.
 STARTS: dict[str, dict[str, Rules]] = {
-    "randomised-response": {"people": (Choices(randomised_response.PEOPLE),)},
-    "composition-diary": {"way": (Choices((1, 2, 3)),)},
-    "odds-faces": {
-        "epsilon": (Choices(odds_faces.EPSILONS),),
-        "prior": (Choices(odds_faces.PRIORS),),
-    },
     "two-worlds": {
         "noise": (Choices(two_worlds.NOISE),),
         "bound": (Span(0.25, 4, doublings=True),),
@@ -85,7 +57,6 @@ STARTS: dict[str, dict[str, Rules]] = {
         "count": (Choices(two_worlds.COUNTS, by_place=False),),
         "threshold": (Span(-5, 5),),  # standard deviations
     },
-    "one-odd-record": {"record": RECORD},
     "microscope": {
         "bound": (Span(0.25, 4, doublings=True),),
         "noise": (Span(0.25, 4, doublings=True),),
@@ -94,7 +65,6 @@ STARTS: dict[str, dict[str, Rules]] = {
         "bound": (Span(clip_histogram.bounds()[0], clip_histogram.bounds()[-1]),),
         "step": (Choices(clip_histogram.numbers()),),
     },
-    "noise-to-signal": {"batch": (Choices(noise_to_signal.SIZES),)},
     "accountant-race": {
         "course": (Choices(tuple(one.steps for one in accountant_race.courses())),),
     },

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 from playwright.sync_api import expect
 
-from dpsgd_explorer.web.widgets import noise_to_signal
+from dpsgd_explorer.web.hub.widgets.noise_to_signal import widget as noise_to_signal
 from tests.browser.trainer import focus, unfold
 
 
@@ -43,7 +43,7 @@ def test_the_odd_record_is_guessed_moved_and_put_back(open_page):
 def test_a_guess_waits_for_a_script_that_comes_late(open_page):
     page = open_page("/glossary/", new_visitor=True)
     late = []
-    page.route("**/js/widgets/one-odd-record.js", lambda route: late.append(route))
+    page.route("**/js/widgets/one_odd_record/widget.js", lambda route: late.append(route))
     page.goto(page.url.replace("/glossary/", "/learn/sgd-basics/"))
     page.get_by_label("Its slope with that record").fill("0.9")
     page.get_by_role("button", name="Show the picture").click()
@@ -71,7 +71,7 @@ def test_a_widget_whose_script_does_not_come_says_so_and_keeps_its_picture(open_
     page = open_page(
         "/embed/microscope/", new_visitor=True, expected=["Failed to", "ERR_FAILED"]
     )
-    page.route("**/js/widgets/*.js", lambda route: route.abort())
+    page.route("**/js/widgets/*/widget.js", lambda route: route.abort())
     page.goto(page.url.replace("microscope", "one-odd-record"))
     expect(page.get_by_text("The moving version does not work")).to_be_visible()
     expect(page.locator("[data-still] svg:visible")).to_have_count(1)

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {FILTER, conclusion, enter, history, isWithin, promise, refusal, spent} from "../../../static/js/widgets/composition_diary/diary.js";
+import {FILTER, conclusion, enter, history, isWithin, promise, refusal, spent} from "../../../dpsgd_explorer/web/hub/widgets/composition_diary/diary.js";
 
 const DATA = {
   budget: 3,

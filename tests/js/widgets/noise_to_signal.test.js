@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {conclusion, gain, sentence} from "../../../static/js/widgets/noise-to-signal.js";
+import {conclusion, gain, sentence} from "../../../dpsgd_explorer/web/hub/widgets/noise_to_signal/widget.js";
 
 const points = [[64, 1, 1], [128, 0.5, 0.8], [256, 0.2, 0.6], [300, 0.1, 0.57]].map(([batch, ...shares]) => ({batch, shares}));
 const DATA = {doubling: 2, points};

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {conclusion, frequencies, kinds, placed} from "../../../static/js/widgets/odds-faces.js";
+import {conclusion, frequencies, kinds, placed} from "../../../dpsgd_explorer/web/hub/widgets/odds_faces/widget.js";
 
 const count = (list, kind) => list.filter((one) => one === kind).length;
 

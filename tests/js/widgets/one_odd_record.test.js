@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {within} from "../../../static/js/widgets/common/odd_record.js";
 import {moved} from "../../../static/js/widgets/common/toy_problem.js";
-import {comparison, conclusion, study, through} from "../../../static/js/widgets/one-odd-record.js";
+import {comparison, conclusion, study, through} from "../../../dpsgd_explorer/web/hub/widgets/one_odd_record/widget.js";
 
 const LINE = [[-1, -1], [0, 0], [1, 1], [2, 2.1]];
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {Generator} from "../../../static/js/widgets/common/random.js";
-import {ask, conclusion, estimate, limits, story, toss} from "../../../static/js/widgets/randomised_response/survey.js";
+import {ask, conclusion, estimate, limits, story, toss} from "../../../dpsgd_explorer/web/hub/widgets/randomised_response/survey.js";
 
 const coins = (...values) => ({uniform: () => values.shift()});
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {Generator} from "../../../static/js/widgets/common/random.js";
-import {EPOCH, PROMISE, conclusion, dealt, story, usedIn} from "../../../static/js/widgets/sampling_lottery/draws.js";
+import {EPOCH, PROMISE, conclusion, dealt, story, usedIn} from "../../../dpsgd_explorer/web/hub/widgets/sampling_lottery/draws.js";
 
 const generator = new Generator(5); // seeded: no false alarm
 const epochs = (name, count) => Array.from({length: count}, () => EPOCH[name](generator, 24, 6));

@@ -9,9 +9,9 @@ import pytest
 from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.content.comparisons import COMPARISONS
 from dpsgd_explorer.web.figures.odds import odds_picture
+from dpsgd_explorer.web.hub.widgets.noise_to_signal import widget as noise_to_signal
 from dpsgd_explorer.web.pages import home, learn
 from dpsgd_explorer.web.recorded.runs import recorded
-from dpsgd_explorer.web.widgets import noise_to_signal
 from tests.web.reading import page_data
 
 TEMPLATES = Path(__file__).parents[3] / "templates"

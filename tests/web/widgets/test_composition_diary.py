@@ -9,7 +9,7 @@ import pytest
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Odometer, RenyiFilter
 from dpsgd_explorer.errors import AccountingError
-from dpsgd_explorer.web.widgets import composition_diary as widget
+from dpsgd_explorer.web.hub.widgets.composition_diary import widget
 
 KINDS = list(widget.ALONE)
 

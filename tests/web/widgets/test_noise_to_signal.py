@@ -5,7 +5,7 @@ import math
 import pytest
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.web.widgets import noise_to_signal as widget
+from dpsgd_explorer.web.hub.widgets.noise_to_signal import widget
 
 POINTS = widget.data()["points"]
 EPOCHS, SAMPLE_SIZE, DELTA, EPSILON = 20, 60_000, 1e-5, 3.0

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dpsgd_explorer.web.widgets import odds_faces as widget
+from dpsgd_explorer.web.hub.widgets.odds_faces import widget
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.hub.registry import WIDGETS
-from dpsgd_explorer.web.widgets import one_odd_record as widget
+from dpsgd_explorer.web.hub.widgets.one_odd_record import widget
 
 
 def test_lines_and_gradients_are_those_of_least_squares():

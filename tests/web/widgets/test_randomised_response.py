@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from dpsgd_explorer.web.widgets import randomised_response as widget
+from dpsgd_explorer.web.hub.widgets.randomised_response import widget
 
 
 def test_the_law_of_a_sheet_is_that_of_two_fair_coins():

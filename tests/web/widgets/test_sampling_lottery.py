@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.web.widgets import sampling_lottery as widget
+from dpsgd_explorer.web.hub.widgets.sampling_lottery import widget
 from tests.in_order import in_order
 
 STEPS = 4000 * widget.STEPS_PER_EPOCH

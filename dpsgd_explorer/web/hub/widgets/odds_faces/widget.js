@@ -1,7 +1,7 @@
 /** A hundred faces for odds: how many of an attacker's statements can be right at each epsilon. */
 
-import {Chart, circles, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
+import {Chart, circles, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const COLUMNS = 10;
 const WHO = "For an attacker who knows all the others and sees everything that is released (δ = 0). A run’s own limit can be far lower";

@@ -12,6 +12,8 @@ from typing import Any
 
 from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, posterior
 from dpsgd_explorer.web.questions.rounding import (
     certainty_limit,
@@ -54,3 +56,19 @@ def data() -> dict[str, Any]:
 def _limits(share: float) -> dict[str, Any]:
     exact = certainty_limit if share > FINE else percent_limit
     return {"right": int(percent_limit(share, 0)), "percent": exact(share)}
+
+
+WIDGET = Widget(
+    slug="odds-faces",
+    title="A hundred faces for odds",
+    picture=picture,
+    data=data,
+    controls={
+        "epsilon": "ε",
+        "prior": "Right without the release",
+    },
+    starts={
+        "epsilon": (Choices(EPSILONS),),
+        "prior": (Choices(PRIORS),),
+    },
+)

@@ -10,6 +10,8 @@ from typing import Any
 
 from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.odds import posterior
 from dpsgd_explorer.web.questions.rounding import limit, percent, percent_limit
 
@@ -44,3 +46,18 @@ def data() -> dict[str, Any]:
         "crowds": CROWDS,
         "seed": SEED,
     }
+
+
+WIDGET = Widget(
+    slug="randomised-response",
+    title="A survey on yourself",
+    picture=picture,
+    data=data,
+    controls={
+        "answer": "The visitor’s answer",
+        "coins": "The coins",
+        "people": "People asked",
+        "again": "Ask another crowd",
+    },
+    starts={"people": (Choices(PEOPLE),)},
+)

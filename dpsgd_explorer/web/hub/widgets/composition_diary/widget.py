@@ -32,6 +32,8 @@ from dpsgd_explorer.accounting import (
 )
 from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.rounding import limit, percent_limit
 
 DELTA = 1e-5
@@ -258,3 +260,16 @@ def _last(counts: Counts) -> tuple[str, Counts]:
     )
     runs, sums, tables = (count - (i == place) for i, count in enumerate(counts))
     return kind, (runs, sums, tables)
+
+
+WIDGET = Widget(
+    slug="composition-diary",
+    title="A diary of releases",
+    picture=picture,
+    data=data,
+    controls={
+        "way": "How ε is counted: 1 added up, 2 together, 3 by a filter",
+        "releases": "Releases",
+    },
+    starts={"way": (Choices((1, 2, 3)),)},
+)

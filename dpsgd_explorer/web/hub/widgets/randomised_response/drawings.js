@@ -1,7 +1,7 @@
 /** The drawings of the survey: coins and sheet, an onlooker's bars, and many crowds. */
 
-import {percent} from "../../lib/format.js";
-import {box, circles, clamp, disc, line, rule, text} from "../../lib/svg.js";
+import {percent} from "../../../../../static/js/lib/format.js";
+import {box, circles, clamp, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
 
 const SHARES = [-0.05, 0.65]; // of both rows of crowds
 const word = (isYes) => (isYes ? "yes" : "no");

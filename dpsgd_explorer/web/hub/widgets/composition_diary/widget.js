@@ -1,9 +1,9 @@
 /** A diary of releases under one budget, kept in three ways. */
 
-import {tableRow} from "../lib/page.js";
-import {Chart, disc, line, rule, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
-import {conclusion, enter, history, promise, refusal} from "./composition_diary/diary.js";
+import {tableRow} from "../../../../../static/js/lib/page.js";
+import {Chart, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
+import {conclusion, enter, history, promise, refusal} from "./diary.js";
 
 const LEAST = 6; // releases on the axis
 

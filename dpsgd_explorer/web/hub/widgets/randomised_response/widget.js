@@ -1,11 +1,11 @@
 /** Randomised response on oneself: a private answer, two coins, a sheet, and crowds of such sheets. */
 
-import {integer, percent} from "../lib/format.js";
-import {Generator} from "./common/random.js";
-import {Chart} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
-import {coins, crowds, onlooker} from "./randomised_response/drawings.js";
-import {ask, conclusion, estimate, limits, story, toss} from "./randomised_response/survey.js";
+import {integer, percent} from "../../../../../static/js/lib/format.js";
+import {Generator} from "../../../../../static/js/widgets/common/random.js";
+import {Chart} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
+import {coins, crowds, onlooker} from "./drawings.js";
+import {ask, conclusion, estimate, limits, story, toss} from "./survey.js";
 
 const UNTOSSED = "Toss the coins, and see what the sheet says";
 const UNANSWERED = "First answer for yourself: yes or no.";

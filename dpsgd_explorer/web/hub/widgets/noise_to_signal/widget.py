@@ -11,6 +11,8 @@ from typing import Any
 
 from dpsgd_explorer.web.figures import budget
 from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.rounding import need, significant, whole
 
 PER_DOUBLING = 2
@@ -66,3 +68,13 @@ def data() -> dict[str, Any]:
             for cost, pair in zip(costs(), shares(), strict=True)
         ],
     }
+
+
+WIDGET = Widget(
+    slug="noise-to-signal",
+    title="Batch size over a run",
+    picture=picture,
+    data=data,
+    controls={"batch": "Expected batch size"},
+    starts={"batch": (Choices(SIZES),)},
+)

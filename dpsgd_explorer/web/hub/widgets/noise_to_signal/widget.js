@@ -1,8 +1,8 @@
 /** The batch size at the same ε and epochs: noise per update falls all the way, noise over the run hardly beyond some size. */
 
-import {integer, percent} from "../lib/format.js";
-import {Chart, disc, line, rule, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
+import {integer, percent} from "../../../../../static/js/lib/format.js";
+import {Chart, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const LABELS = ["per update", "over the run"];
 const STYLES = ["private", "good"];

@@ -10,6 +10,8 @@ from markupsafe import Markup
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot
 from dpsgd_explorer.web.figures.toy_problem import Vector
+from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.hub.widgets.odd_record import RECORD
 from dpsgd_explorer.web.questions.rounding import nearest
 
 
@@ -102,3 +104,13 @@ def _draw(size: Vector) -> Markup:
         "Points along a rising line and one far below it; the fitted line is flatter "
         "with that point than without it."
     )
+
+
+WIDGET = Widget(
+    slug="one-odd-record",
+    title="One odd record",
+    picture=picture,
+    data=data,
+    controls={"record": "The odd record"},
+    starts={"record": RECORD},
+)

@@ -30,6 +30,7 @@ from dpsgd_explorer.accounting.core.neighboring_relation import (
     REPLACE_ONE,
 )
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.rounding import limit
 
 RECORDS = 24
@@ -182,3 +183,12 @@ def _draw(size: tuple[int, int]) -> Markup:
         "Three rows of bars, a bar for the size of each batch: Poisson batches differ, "
         "the others are all alike; a shuffled deck uses a record once in each epoch."
     )
+
+
+WIDGET = Widget(
+    slug="sampling-lottery",
+    title="A lottery of batches",
+    picture=picture,
+    data=data,
+    controls={"epochs": "Epochs and draws"},
+)

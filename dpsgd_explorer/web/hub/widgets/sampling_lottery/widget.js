@@ -1,9 +1,9 @@
 /** A lottery of batches: three ways to draw the same expected size, and what each may promise. */
 
-import {Generator} from "./common/random.js";
-import {Chart, box, disc, line, rule, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
-import {EPOCH, PROMISE, conclusion, story} from "./sampling_lottery/draws.js";
+import {Generator} from "../../../../../static/js/widgets/common/random.js";
+import {Chart, box, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
+import {EPOCH, PROMISE, conclusion, story} from "./draws.js";
 
 const SCHEMES = Object.keys(EPOCH);
 

@@ -1,10 +1,10 @@
 /** One odd record: drag one of 24 points, and the fitted line and all gradients follow. */
 
-import {decimals} from "../lib/format.js";
-import {invitation, oddRecord} from "./common/odd_record.js";
-import {Chart, arrow, circles, clamp, clipped, disc, fanned, line, rule, text} from "../lib/svg.js";
-import {fit, gradient, length} from "./common/toy_problem.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
+import {decimals} from "../../../../../static/js/lib/format.js";
+import {invitation, oddRecord} from "../../../../../static/js/widgets/common/odd_record.js";
+import {Chart, arrow, circles, clamp, clipped, disc, fanned, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {fit, gradient, length} from "../../../../../static/js/widgets/common/toy_problem.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const SPANS = [0.5, 1, 2, 4, 8]; // half the height of the gradients' plane; it zooms in doublings only
 const X_LABEL = 1.2; // lines end here, with their names
