@@ -13,6 +13,7 @@ from dpsgd_explorer.web.content import numbers
 from dpsgd_explorer.web.figures import budget, toy_training
 from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
+from dpsgd_explorer.web.hub.widgets.two_worlds import widget as two_worlds
 from dpsgd_explorer.web.questions import odds
 from dpsgd_explorer.web.questions.comparison import Comparison
 from dpsgd_explorer.web.questions.rounding import (
@@ -23,7 +24,6 @@ from dpsgd_explorer.web.questions.rounding import (
     points,
     whole,
 )
-from dpsgd_explorer.web.widgets import two_worlds
 
 SHOWN_EPSILONS = (0.1, 1.0, 3.0, 8.0)
 CLASSIC = {

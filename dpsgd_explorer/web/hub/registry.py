@@ -16,29 +16,10 @@ from dpsgd_explorer.web.figures.regression import errors as regression_errors
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.hub import widgets
 from dpsgd_explorer.web.hub.widgets.base import Widget
-from dpsgd_explorer.web.widgets import (
-    accountant_race,
-    clip_histogram,
-    microscope,
-    recorded_run,
-    three_way_twin,
-    two_worlds,
-)
 from dpsgd_explorer.web.widgets.controls import CONTROLS, STARTS
 
 LINE = re.compile(r'\bwidget\("([\w-]+)"')
 TABLE: tuple[tuple[str, str, str, Any], ...] = (
-    ("two-worlds", "Two worlds", "dp-concepts", two_worlds),
-    ("microscope", "One step under the microscope", "dpsgd-intro", microscope),
-    ("recorded-run", "A recorded run", "planning-a-budget", recorded_run),
-    ("three-way-twin", "Three-way twin", "dpsgd-intro", three_way_twin),
-    (
-        "accountant-race",
-        "The accountant race",
-        "privacy-accounting",
-        accountant_race,
-    ),
-    ("clip-histogram", "Where to clip", "parameters", clip_histogram),
     (
         "regression-errors",
         "Errors of private regression",

@@ -26,17 +26,17 @@ from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.http.own_tables import visible_group
 from dpsgd_explorer.web.http.services import run_store
 from dpsgd_explorer.web.http.visitor import current_visitor
-from dpsgd_explorer.web.questions.plan_preview import accuracy_range
-from dpsgd_explorer.web.recorded.runs import rates_without_privacy
-from dpsgd_explorer.web.run_views.group_models import GroupAnswer, GroupMember
-from dpsgd_explorer.web.run_views.listing import STATE_WORDS
-from dpsgd_explorer.web.run_views.registry import VIEWS
-from dpsgd_explorer.web.widgets.three_way_twin import (
+from dpsgd_explorer.web.hub.widgets.three_way_twin.widget import (
     CLIPPED,
     PRIVATE,
     own_rate,
     private_config,
 )
+from dpsgd_explorer.web.questions.plan_preview import accuracy_range
+from dpsgd_explorer.web.recorded.runs import rates_without_privacy
+from dpsgd_explorer.web.run_views.group_models import GroupAnswer, GroupMember
+from dpsgd_explorer.web.run_views.listing import STATE_WORDS
+from dpsgd_explorer.web.run_views.registry import VIEWS
 
 bp = Blueprint("groups", __name__, url_prefix="/groups")
 

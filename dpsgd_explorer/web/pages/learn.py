@@ -55,17 +55,15 @@ from dpsgd_explorer.web.figures.chapters import (
     unfold,
 )
 from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
+from dpsgd_explorer.web.hub.widgets.accountant_race import widget as accountant_race
+from dpsgd_explorer.web.hub.widgets.clip_histogram import widget as clip_histogram
+from dpsgd_explorer.web.hub.widgets.microscope import widget as one_step
 from dpsgd_explorer.web.hub.widgets.one_odd_record import widget as one_odd_record
+from dpsgd_explorer.web.hub.widgets.recorded_run import widget as recorded_run
+from dpsgd_explorer.web.hub.widgets.three_way_twin import widget as three_way_twin
+from dpsgd_explorer.web.hub.widgets.two_worlds import widget as two_worlds
 from dpsgd_explorer.web.pages.readings import minutes, total_minutes
 from dpsgd_explorer.web.recorded.runs import recorded
-from dpsgd_explorer.web.widgets import (
-    accountant_race,
-    clip_histogram,
-    recorded_run,
-    three_way_twin,
-    two_worlds,
-)
-from dpsgd_explorer.web.widgets import microscope as one_step
 
 bp = Blueprint("learn", __name__, url_prefix="/learn")
 bp.add_app_template_global(maths.math, "math")

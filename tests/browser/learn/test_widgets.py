@@ -43,7 +43,7 @@ def test_the_odd_record_is_guessed_moved_and_put_back(open_page):
 def test_a_guess_waits_for_a_script_that_comes_late(open_page):
     page = open_page("/glossary/", new_visitor=True)
     late = []
-    page.route("**/js/widgets/one_odd_record/widget.js", lambda route: late.append(route))
+    page.route("**/one_odd_record/widget.js", lambda route: late.append(route))
     page.goto(page.url.replace("/glossary/", "/learn/sgd-basics/"))
     page.get_by_label("Its slope with that record").fill("0.9")
     page.get_by_role("button", name="Show the picture").click()

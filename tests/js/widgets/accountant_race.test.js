@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {placeAfter} from "../../../static/js/lib/player.js";
-import {conclusion, decades, printed} from "../../../static/js/widgets/accountant-race.js";
+import {conclusion, decades, printed} from "../../../dpsgd_explorer/web/hub/widgets/accountant_race/widget.js";
 
 const COURSE = {
   steps: [1, 1000],

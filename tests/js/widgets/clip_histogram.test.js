@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {conclusion, nearest, outcome, sentences} from "../../../static/js/widgets/clip-histogram.js";
+import {conclusion, nearest, outcome, sentences} from "../../../dpsgd_explorer/web/hub/widgets/clip_histogram/widget.js";
 
 const DATA = {bounds: [0.1, 1, 10], edges: [0.01, 0.1, 1, 10, 100], noise: [0.2, 2, 20]};
 const STEP = {step: 5, batch_size: 8, counts: [1, 2, 4, 1], lengths: [0.1, 0.5, 1], angles: [94.2, 30.4, 0.2]};

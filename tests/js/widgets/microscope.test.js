@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {nearest} from "../../../static/js/widgets/microscope/drawings.js";
-import {lengthsAt} from "../../../static/js/widgets/microscope/lengths.js";
-import {beyond, networkWords} from "../../../static/js/widgets/microscope/network.js";
-import {angle, clip, compute, scaled, total} from "../../../static/js/widgets/microscope/step.js";
-import {which, words} from "../../../static/js/widgets/microscope/words.js";
+import {nearest} from "../../../dpsgd_explorer/web/hub/widgets/microscope/drawings.js";
+import {lengthsAt} from "../../../dpsgd_explorer/web/hub/widgets/microscope/lengths.js";
+import {beyond, networkWords} from "../../../dpsgd_explorer/web/hub/widgets/microscope/network.js";
+import {angle, clip, compute, scaled, total} from "../../../dpsgd_explorer/web/hub/widgets/microscope/step.js";
+import {which, words} from "../../../dpsgd_explorer/web/hub/widgets/microscope/words.js";
 
 const DATA = {
   records: [[0, 3], [1, 0], [0, -0.5]], odd: 0, at: [0, 0], drawn: [0, 2], bound: 1, noiseMultiplier: 2, noise: [1, -1],

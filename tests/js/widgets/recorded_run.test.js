@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {conclusion, ticks} from "../../../static/js/widgets/recorded-run.js";
+import {conclusion, ticks} from "../../../dpsgd_explorer/web/hub/widgets/recorded_run/widget.js";
 
 const RUN = {steps: [1, 1500], last: 3000, spent_words: ["0.05", "0.70"], budget: "1.00", accuracy: [31.5, 97.5], twin: null};
 

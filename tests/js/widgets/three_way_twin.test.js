@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {endings, reach} from "../../../static/js/widgets/three-way-twin.js";
+import {endings, reach} from "../../../dpsgd_explorer/web/hub/widgets/three_way_twin/widget.js";
 
 test("the axis of the split holds zero and every seed, also below zero", () => {
   const [low, high] = reach([{each: [0.1, 0.12]}, {each: [0.48, 0.52]}]);

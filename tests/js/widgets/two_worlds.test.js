@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {density, interval, meanOfShares} from "../../../static/js/widgets/common/statistics.js";
-import {mostHits} from "../../../static/js/widgets/two_worlds/limit.js";
-import {MASKS, attack, bestAxis, beyond, drawChance, scores, train} from "../../../static/js/widgets/two_worlds/training.js";
-import {chance, conclusion, odds, percentUp} from "../../../static/js/widgets/two_worlds/words.js";
+import {mostHits} from "../../../dpsgd_explorer/web/hub/widgets/two_worlds/limit.js";
+import {MASKS, attack, bestAxis, beyond, drawChance, scores, train} from "../../../dpsgd_explorer/web/hub/widgets/two_worlds/training.js";
+import {chance, conclusion, odds, percentUp} from "../../../dpsgd_explorer/web/hub/widgets/two_worlds/words.js";
 
 const PAIR = [[1, 0.4], [Math.E, 0.001]];
 const LIMITS = [["this run", "ε alone"], {most: ["70", "74"]}];

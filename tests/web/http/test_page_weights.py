@@ -77,7 +77,8 @@ def test_a_page_is_light(sent, address):
 
 def test_what_is_loaded_is_followed_to_its_end(sent):
     names = {name.split("/", 3)[-1] for name in loaded(sent, "/learn/dp-concepts/")}
-    for file in ("widgets/two-worlds.js", "widgets/two_worlds/limit.js", "lib/svg.js"):
+    widget = "widgets/two_worlds"
+    for file in (f"{widget}/widget.js", f"{widget}/limit.js", "lib/svg.js"):
         assert f"js/{file}" in names  # by a widget, by its script, by an import
     page = '<link href="/a.css"><img src="/b.png"><figure data-widget="/c.js">'
     assert asked_for("/", page) == {"/a.css", "/b.png", "/c.js"}

@@ -13,7 +13,7 @@ from dpsgd_explorer.web.forms.trainer import trainer_controls
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.hub.widgets.odd_record import EDGE
-from dpsgd_explorer.web.widgets import two_worlds
+from dpsgd_explorer.web.hub.widgets.two_worlds import widget as two_worlds
 from tests.web.reading import Page, page_data, script_of
 
 PAGE = {"Accept": "text/html"}

@@ -11,13 +11,13 @@ import torch.nn.functional as F
 
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.http.assets import WIDGETS_DIR
+from dpsgd_explorer.web.hub.widgets.clip_histogram import widget
 from dpsgd_explorer.web.recorded.runs import recorded
-from dpsgd_explorer.web.widgets import clip_histogram as widget
 from tools.record import clipping_angles as recorder
 
 SAID = """
-import {conclusion, outcome} from "%s/static/js/widgets/clip-histogram.js";
+import {conclusion, outcome} from "%s/clip_histogram/widget.js";
 import {readFileSync} from "node:fs";
 const data = JSON.parse(readFileSync(0, "utf8"));
 const at = (step, place) => ({...outcome(data, step, place),
@@ -37,7 +37,7 @@ def run():
 @pytest.fixture(scope="module")
 def said():
     done = subprocess.run(
-        ["node", "--input-type=module", "-e", SAID % FRONT_DIR],
+        ["node", "--input-type=module", "-e", SAID % WIDGETS_DIR],
         input=json.dumps(widget.data()),
         capture_output=True,
         text=True,

@@ -9,12 +9,12 @@ import pytest
 
 from dpsgd_explorer.web.figures import dpsgd_step
 from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.http.assets import FRONT_DIR
-from dpsgd_explorer.web.widgets import microscope as widget
+from dpsgd_explorer.web.http.assets import WIDGETS_DIR
+from dpsgd_explorer.web.hub.widgets.microscope import widget
 
 STEP = """
-import {compute} from "%s/static/js/widgets/microscope/step.js";
-import {words} from "%s/static/js/widgets/microscope/words.js";
+import {compute} from "%s/microscope/step.js";
+import {words} from "%s/microscope/words.js";
 import {readFileSync} from "node:fs";
 const data = JSON.parse(readFileSync(0, "utf8"));
 const [noise, ...ghosts] = data.noise;
@@ -28,7 +28,7 @@ console.log(JSON.stringify({...step, words: said}));
 @pytest.fixture(scope="module")
 def computed():
     run = subprocess.run(
-        ["node", "--input-type=module", "-e", STEP % (FRONT_DIR, FRONT_DIR)],
+        ["node", "--input-type=module", "-e", STEP % (WIDGETS_DIR, WIDGETS_DIR)],
         input=json.dumps(widget.data()),
         capture_output=True,
         text=True,
@@ -73,7 +73,7 @@ def test_the_odd_record_pulls_hardest_and_clipping_turns_the_step():
 
 
 def test_each_sub_step_has_its_term_in_the_formula():
-    template = (FRONT_DIR / "templates" / "widgets" / "microscope.html").read_text()
+    template = (WIDGETS_DIR / "microscope" / "widget.html").read_text()
     terms = re.findall(r'data-term="(\w+)"', template)
     assert sorted(terms) == sorted(name for name, _ in widget.SUB_STEPS)
 

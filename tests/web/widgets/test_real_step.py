@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.http.assets import WIDGETS_DIR
+from dpsgd_explorer.web.hub.widgets.clip_histogram import widget as clip_histogram
+from dpsgd_explorer.web.hub.widgets.microscope import real_step as widget
 from dpsgd_explorer.web.recorded.runs import recorded
-from dpsgd_explorer.web.widgets import clip_histogram
-from dpsgd_explorer.web.widgets import real_step as widget
 from tools.record import real_step
 
 LENGTHS = """
-import {lengthsAt} from "%s/static/js/widgets/microscope/lengths.js";
+import {lengthsAt} from "%s/microscope/lengths.js";
 import {readFileSync} from "node:fs";
 const data = JSON.parse(readFileSync(0, "utf8"));
 console.log(JSON.stringify(lengthsAt(data, data.bound)));
@@ -91,7 +91,7 @@ def test_what_is_measured_are_the_gradients_of_a_loop():
 
 def test_page_and_script_compute_the_same_noise():
     answer = subprocess.run(
-        ["node", "--input-type=module", "-e", LENGTHS % FRONT_DIR],
+        ["node", "--input-type=module", "-e", LENGTHS % WIDGETS_DIR],
         input=json.dumps(widget.data()),
         capture_output=True,
         text=True,

@@ -7,8 +7,8 @@ import pytest
 
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.widgets import recorded_run as widget
-from dpsgd_explorer.web.widgets import three_way_twin
+from dpsgd_explorer.web.hub.widgets.recorded_run import widget
+from dpsgd_explorer.web.hub.widgets.three_way_twin import widget as three_way_twin
 
 REPLAYS = pytest.mark.parametrize("replay", widget.replays(), ids=lambda r: r.run.slug)
 

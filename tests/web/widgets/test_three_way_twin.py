@@ -5,8 +5,8 @@ from statistics import mean
 import pytest
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.hub.widgets.three_way_twin import widget
 from dpsgd_explorer.web.recorded.runs import recorded
-from dpsgd_explorer.web.widgets import three_way_twin as widget
 from tools.record import twins as command
 
 KINDS = tuple(widget.KINDS)

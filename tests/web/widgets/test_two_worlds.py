@@ -16,11 +16,11 @@ from scipy import stats
 from dpsgd_explorer.accounting import trade_off
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.toy_training import STEPS, train
-from dpsgd_explorer.web.http.assets import FRONT_DIR
-from dpsgd_explorer.web.widgets import two_worlds as widget
+from dpsgd_explorer.web.http import assets
+from dpsgd_explorer.web.hub.widgets.two_worlds import widget
 from tests.in_order import in_order
 
-SCRIPTS = FRONT_DIR / "static" / "js" / "widgets" / "two_worlds"
+SCRIPTS = assets.WIDGETS_DIR / "two_worlds"
 SHARES = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 0.95, 1.0]
 POINTS = [(0, 0), (0, 6), (0, 12), (1, 0), (1, 6), (2, 3), (2, 12)]
 # Where the odd record lies at each point: its first place, or dragged somewhere.

@@ -1,7 +1,7 @@
 /** The heading and the sentence of each sub-step. */
 
-import {decimals, plural} from "../../lib/format.js";
-import {length} from "../common/toy_problem.js";
+import {decimals, plural} from "../../../../../static/js/lib/format.js";
+import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
 import {angle} from "./step.js";
 
 /** Pure: [heading, sentence] of a sub-step, from its name. */

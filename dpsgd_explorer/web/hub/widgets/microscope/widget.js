@@ -1,15 +1,15 @@
 /** One DP-SGD step under the microscope, in a plane of two parameters: slope and intercept of a line. */
 
-import {grip} from "./common/drag.js";
-import {decimals} from "../lib/format.js";
-import {Generator} from "./common/random.js";
-import {Chart, clamp} from "../lib/svg.js";
-import {length} from "./common/toy_problem.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
-import {gradients, nearest, records, sample, sums} from "./microscope/drawings.js";
-import {mountNetwork} from "./microscope/network.js";
-import {angle, compute} from "./microscope/step.js";
-import {which, words} from "./microscope/words.js";
+import {grip} from "../../../../../static/js/widgets/common/drag.js";
+import {decimals} from "../../../../../static/js/lib/format.js";
+import {Generator} from "../../../../../static/js/widgets/common/random.js";
+import {Chart, clamp} from "../../../../../static/js/lib/svg.js";
+import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
+import {gradients, nearest, records, sample, sums} from "./drawings.js";
+import {mountNetwork} from "./network.js";
+import {angle, compute} from "./step.js";
+import {which, words} from "./words.js";
 
 const ENDS = [0.25, 4]; // of C and σ
 const SEED = 365;

@@ -11,7 +11,9 @@ from typing import Any
 from dpsgd_explorer.web.figures import dpsgd_step
 from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture
-from dpsgd_explorer.web.widgets import real_step
+from dpsgd_explorer.web.forms.starts import Span
+from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.hub.widgets.microscope import real_step
 
 LEARNING_RATE = 1.0
 SUB_STEPS = (
@@ -64,3 +66,20 @@ def data() -> dict[str, Any]:
         "network_summary": real_step.summary(),
         "noise": [[round(a, 4), round(b, 4)] for a, b in now.noise],
     }
+
+
+WIDGET = Widget(
+    slug="microscope",
+    title="One step under the microscope",
+    picture=picture,
+    data=data,
+    controls={
+        "bound": "Clipping bound C",
+        "noise": "Noise multiplier σ",
+        "draws": "New noise and new batches",
+    },
+    starts={
+        "bound": (Span(0.25, 4, doublings=True),),
+        "noise": (Span(0.25, 4, doublings=True),),
+    },
+)

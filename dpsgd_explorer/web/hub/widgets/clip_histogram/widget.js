@@ -1,9 +1,9 @@
 /** Lengths of a recorded run's gradients: drag C, and see how many it cuts, how far their mean turns, and the noise. */
 
-import {grip} from "./common/drag.js";
-import {decimals, percent, significant} from "../lib/format.js";
-import {Chart, box, clamp, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
+import {grip} from "../../../../../static/js/widgets/common/drag.js";
+import {decimals, percent, significant} from "../../../../../static/js/lib/format.js";
+import {Chart, box, clamp, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const HEIGHT = 484;
 const [LEFT, RIGHT] = [44, 8];

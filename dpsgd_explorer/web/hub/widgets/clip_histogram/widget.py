@@ -17,6 +17,8 @@ from markupsafe import Markup
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Scale, small
+from dpsgd_explorer.web.forms.starts import Choices, Span
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.rounding import (
     limit,
     nearest,
@@ -219,3 +221,16 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         "are marked. Below, against C: the angle falls to 0 as C grows, and the "
         "noise over the clipped mean rises."
     )
+
+
+WIDGET = Widget(
+    slug="clip-histogram",
+    title="Where to clip",
+    picture=picture,
+    data=data,
+    controls={"bound": "Clipping bound C", "step": "Step of the run"},
+    starts={
+        "bound": (Span(bounds()[0], bounds()[-1]),),
+        "step": (Choices(numbers()),),
+    },
+)

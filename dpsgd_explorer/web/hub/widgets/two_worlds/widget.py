@@ -31,6 +31,9 @@ from dpsgd_explorer.web.figures.toy_training import (
     best_axis,
     train,
 )
+from dpsgd_explorer.web.forms.starts import Choices, Span
+from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.hub.widgets.odd_record import RECORD
 from dpsgd_explorer.web.questions.odds import (
     EPSILON_ALONE,
     EXACT,
@@ -273,3 +276,28 @@ def _upwards(value: float, digits: int) -> float:
 
 def _rounded(values: Any, digits: int) -> list[float]:
     return [round(float(value), digits) for value in values]
+
+
+WIDGET = Widget(
+    slug="two-worlds",
+    title="Two worlds",
+    picture=picture,
+    data=data,
+    controls={
+        "noise": "Noise multiplier σ",
+        "bound": "Clipping bound C",
+        "record": "The odd record",
+        "rate": "Sampling rate q",
+        "count": "Trainings per world",
+        "again": "Draw others",
+        "threshold": "The attacker’s threshold",
+    },
+    starts={
+        "noise": (Choices(NOISE),),
+        "bound": (Span(0.25, 4, doublings=True),),
+        "record": RECORD,
+        "rate": (Choices(RATES),),
+        "count": (Choices(COUNTS, by_place=False),),
+        "threshold": (Span(-5, 5),),  # standard deviations
+    },
+)

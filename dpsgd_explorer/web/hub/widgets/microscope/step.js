@@ -1,6 +1,6 @@
 /** One DP-SGD step, sub-step by sub-step; gradients are turned round, so they point where a record pulls. */
 
-import {gradient, length} from "../common/toy_problem.js";
+import {gradient, length} from "../../../../../static/js/widgets/common/toy_problem.js";
 
 export const scaled = ([a, b], factor) => [a * factor, b * factor];
 export const plus = ([a, b], [c, d]) => [a + c, b + d];

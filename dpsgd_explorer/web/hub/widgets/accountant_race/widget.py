@@ -16,6 +16,8 @@ from markupsafe import Markup
 from dpsgd_explorer import accounting
 from dpsgd_explorer.web.figures import budget
 from dpsgd_explorer.web.figures.svg import Picture, Plot, fanned, small
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.accountant_race import SILENT, race
 from dpsgd_explorer.web.questions.comparison import Comparison
 from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
@@ -219,3 +221,15 @@ def _text(epsilon: float) -> str:
     if epsilon < LARGE:
         return limit(epsilon)
     return thousands(limit(epsilon, 0))
+
+
+WIDGET = Widget(
+    slug="accountant-race",
+    title="The accountant race",
+    picture=picture,
+    data=data,
+    controls={"course": "Run, by its number of steps", "play": "Play"},
+    starts={
+        "course": (Choices(tuple(one.steps for one in courses())),),
+    },
+)

@@ -14,6 +14,8 @@ from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.web.figures.recorded_run import accuracy_floor, accuracy_picture
 from dpsgd_explorer.web.figures.svg import Picture, small
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.rounding import limit, percent
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
 
@@ -112,3 +114,13 @@ def data() -> dict[str, Any]:
 def picture() -> Picture:
     """Return the whole first run beside its twin."""
     return accuracy_picture(recorded(FIRST), recorded(TWINS[FIRST]), (904, 380))
+
+
+WIDGET = Widget(
+    slug="recorded-run",
+    title="A recorded run",
+    picture=picture,
+    data=data,
+    controls={"run": "Run, by its position", "play": "Play"},
+    starts={"run": (Choices(places(), by_place=False),)},
+)

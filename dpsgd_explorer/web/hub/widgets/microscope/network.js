@@ -1,9 +1,9 @@
 /** The second view of the microscope: one recorded step of a real network, its lengths as bars. */
 
-import {grip} from "../common/drag.js";
-import {integer, significant} from "../../lib/format.js";
-import {Chart, area, clamp, line, rule, scale, text} from "../../lib/svg.js";
-import {oncePerFrame, part, write} from "../common/widget_parts.js";
+import {grip} from "../../../../../static/js/widgets/common/drag.js";
+import {integer, significant} from "../../../../../static/js/lib/format.js";
+import {Chart, area, clamp, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {lengthsAt} from "./lengths.js";
 
 const DECADES = [0.001, 0.01, 0.1, 1, 10]; // marks of the axis of lengths

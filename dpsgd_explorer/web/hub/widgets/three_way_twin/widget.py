@@ -17,6 +17,8 @@ from markupsafe import Markup
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot, fanned, small
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.rounding import nearest, percent
 from dpsgd_explorer.web.recorded.files import recording
 from dpsgd_explorer.web.recorded.runs import beside_defaults
@@ -308,3 +310,14 @@ def _draw(size: tuple[int, int], choice: Choice) -> Markup:
         "Three rising lines: ordinary training ends highest, clipping without noise a "
         "little lower, and the private run lowest."
     )
+
+
+WIDGET = Widget(
+    slug="three-way-twin",
+    title="Three-way twin",
+    picture=picture,
+    data=data,
+    controls={"rate": "Learning rate of all models, 0: each has its own"},
+    starts={"rate": (Choices(shared_rates()),)},
+    helpers={"private_settings": private_settings},
+)

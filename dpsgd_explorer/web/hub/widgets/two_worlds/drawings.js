@@ -1,10 +1,10 @@
 /** The six drawings: marks from what was trained. Worlds differ by shape and dash, calls by colour. */
 
-import {decimals, integer} from "../../lib/format.js";
-import {invitation} from "../common/odd_record.js";
-import {density, interval} from "../common/statistics.js";
-import {area, circles, clamp, clipped, diamond, disc, line, rule, text} from "../../lib/svg.js";
-import {moved} from "../common/toy_problem.js";
+import {decimals, integer} from "../../../../../static/js/lib/format.js";
+import {invitation} from "../../../../../static/js/widgets/common/odd_record.js";
+import {density, interval} from "../../../../../static/js/widgets/common/statistics.js";
+import {area, circles, clamp, clipped, diamond, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {moved} from "../../../../../static/js/widgets/common/toy_problem.js";
 import {mostHits} from "./limit.js";
 import {percent, rightCalls} from "./words.js";
 

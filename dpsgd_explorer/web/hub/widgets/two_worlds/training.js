@@ -4,8 +4,8 @@
  * a slider moves the same trainings. Illustration: the noise of a real run is drawn on the server.
  */
 
-import {Generator} from "../common/random.js";
-import {moved} from "../common/toy_problem.js";
+import {Generator} from "../../../../../static/js/widgets/common/random.js";
+import {moved} from "../../../../../static/js/widgets/common/toy_problem.js";
 
 const EVERYONE = 0xffffff; // a bit per record
 

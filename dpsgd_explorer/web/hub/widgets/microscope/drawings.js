@@ -1,8 +1,8 @@
 /** The three drawings of a step: the batch, the sums, and all records. */
 
-import {decimals} from "../../lib/format.js";
-import {area, arrow, box, circles, clamp, clipped, disc, fanned, line, rule, text} from "../../lib/svg.js";
-import {length} from "../common/toy_problem.js";
+import {decimals} from "../../../../../static/js/lib/format.js";
+import {area, arrow, box, circles, clamp, clipped, disc, fanned, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
 import {plus, scaled} from "./step.js";
 
 const PLANE = 2.9; // half the height of the plane of gradients

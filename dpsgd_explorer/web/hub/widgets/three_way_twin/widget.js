@@ -1,7 +1,7 @@
 /** Three-way twin: recorded curves of three kinds of training, and what clipping and noise take at a choice of rates. */
 
-import {Chart, area, box, clipped, disc, fanned, line, rule, text} from "../lib/svg.js";
-import {part, speaker, write} from "./common/widget_parts.js";
+import {Chart, area, box, clipped, disc, fanned, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const NARROW = 500; // px
 const ROW = 64; // px of the split, for each of its bars

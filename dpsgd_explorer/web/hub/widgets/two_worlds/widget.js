@@ -1,14 +1,14 @@
 /** Two worlds: private trainings with one odd record and without it, and a threshold to drag. */
 
-import {grip} from "./common/drag.js";
-import {decimals, integer} from "../lib/format.js";
-import {oddRecord} from "./common/odd_record.js";
-import {Chart, clamp} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
-import {REACH, cloud, densities, levels, losses, records, thresholds} from "./two_worlds/drawings.js";
-import {mostHits} from "./two_worlds/limit.js";
-import {attack, beyond, drawChance} from "./two_worlds/training.js";
-import {chance, conclusion, odds, percentUp, rightCalls, row, setting} from "./two_worlds/words.js";
+import {grip} from "../../../../../static/js/widgets/common/drag.js";
+import {decimals, integer} from "../../../../../static/js/lib/format.js";
+import {oddRecord} from "../../../../../static/js/widgets/common/odd_record.js";
+import {Chart, clamp} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
+import {REACH, cloud, densities, levels, losses, records, thresholds} from "./drawings.js";
+import {mostHits} from "./limit.js";
+import {attack, beyond, drawChance} from "./training.js";
+import {chance, conclusion, odds, percentUp, rightCalls, row, setting} from "./words.js";
 
 const REST_MS = 200; // until the hand counts as still, and all noise levels are measured
 const SEED = 7;

@@ -1,10 +1,10 @@
 /** The accountant race: ε along one run as every accountant counts it, played or read at a step. */
 
-import {integer, roundUp} from "../lib/format.js";
-import {player} from "../lib/player.js";
-import {Chart, diamond, disc, fanned, line, rule, text} from "../lib/svg.js";
-import {showTable} from "../lib/table.js";
-import {part, speaker, write} from "./common/widget_parts.js";
+import {integer, roundUp} from "../../../../../static/js/lib/format.js";
+import {player} from "../../../../../static/js/lib/player.js";
+import {Chart, diamond, disc, fanned, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {showTable} from "../../../../../static/js/lib/table.js";
+import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const LARGE = 100; // an ε beyond it is printed whole
 const NARROW = 500; // px

@@ -1,9 +1,9 @@
 /** A recorded run played again: accuracy against the ε spent so far, to be stopped at any evaluation. */
 
-import {integer} from "../lib/format.js";
-import {player} from "../lib/player.js";
-import {Chart, clipped, disc, line, rule, text} from "../lib/svg.js";
-import {part, speaker, write} from "./common/widget_parts.js";
+import {integer} from "../../../../../static/js/lib/format.js";
+import {player} from "../../../../../static/js/lib/player.js";
+import {Chart, clipped, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const NARROW = 500; // px
 const ROOM = 1.08; // of the ε axis, beyond the budget

@@ -1,7 +1,7 @@
 /** What the picture shows, in sentences. */
 
-import {decimals, decimalsUp, integer, plural} from "../../lib/format.js";
-import {interval, meanOfShares} from "../common/statistics.js";
+import {decimals, decimalsUp, integer, plural} from "../../../../../static/js/lib/format.js";
+import {interval, meanOfShares} from "../../../../../static/js/widgets/common/statistics.js";
 import {mostHits} from "./limit.js";
 
 /** A share in whole percent, to nearest. */
