@@ -11,30 +11,13 @@ from importlib import import_module
 from typing import Any
 
 from dpsgd_explorer.web.content.chapters import CHAPTERS
-from dpsgd_explorer.web.figures.chapters import by_digit, membership, unfold
-from dpsgd_explorer.web.figures.regression import errors as regression_errors
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.hub import widgets
 from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.widgets.controls import CONTROLS, STARTS
 
 LINE = re.compile(r'\bwidget\("([\w-]+)"')
-TABLE: tuple[tuple[str, str, str, Any], ...] = (
-    (
-        "regression-errors",
-        "Errors of private regression",
-        "private-linear-regression",
-        regression_errors,
-    ),
-    ("unfolded", "A convolution, unfolded", "per-sample-gradients", unfold),
-    (
-        "membership-game",
-        "Was this record in?",
-        "what-models-leak",
-        membership,
-    ),
-    ("rare-class", "A rare digit", "fairness", by_digit),
-)
+TABLE: tuple[tuple[str, str, str, Any], ...] = ()
 
 
 def _shown() -> dict[str, str]:

@@ -52,7 +52,6 @@ from dpsgd_explorer.web.figures.chapters import (
     group_privacy,
     rare_class,
     selection,
-    unfold,
 )
 from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
 from dpsgd_explorer.web.hub.widgets.accountant_race import widget as accountant_race
@@ -62,6 +61,7 @@ from dpsgd_explorer.web.hub.widgets.one_odd_record import widget as one_odd_reco
 from dpsgd_explorer.web.hub.widgets.recorded_run import widget as recorded_run
 from dpsgd_explorer.web.hub.widgets.three_way_twin import widget as three_way_twin
 from dpsgd_explorer.web.hub.widgets.two_worlds import widget as two_worlds
+from dpsgd_explorer.web.hub.widgets.unfolded import widget as unfold
 from dpsgd_explorer.web.pages.readings import minutes, total_minutes
 from dpsgd_explorer.web.recorded.runs import recorded
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {Generator} from "../../../static/js/widgets/common/random.js";
-import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, words} from "../../../static/js/widgets/membership_game/game.js";
+import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, words} from "../../../dpsgd_explorer/web/hub/widgets/membership_game/game.js";
 
 const JOINED = [true, false, true, false];
 const MODEL = {epsilon: "1.00", most: 0.5618, limits: "this run: 56.2 %; ε alone: 73.2 %", right: "51.0", interval: "46.9 to 55.1", accuracy: "60.0", sure: ["90.0", "80.0", "70.0", "60.0"], had_it: ["99.0", "98.0", "97.0", "96.0"], had_it_not: ["50.0", "51.0", "52.0", "53.0"], says_in: [true, true, false, false]};

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {placed, rows} from "../../../static/js/widgets/rare-class.js";
+import {placed, rows} from "../../../dpsgd_explorer/web/hub/widgets/rare_class/widget.js";
 
 const reading = (mean) => ({mean, each: [mean], words: String(mean)});
 

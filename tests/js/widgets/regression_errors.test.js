@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {conclusion, ranked, sentence} from "../../../static/js/widgets/regression-errors.js";
+import {conclusion, ranked, sentence} from "../../../dpsgd_explorer/web/hub/widgets/regression_errors/widget.js";
 
 const method = (name, medians, texts) => ({name, medians, texts});
 const DATA = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {conclusion, corner, product} from "../../../static/js/widgets/unfolded.js";
+import {conclusion, corner, product} from "../../../dpsgd_explorer/web/hub/widgets/unfolded/widget.js";
 
 const OUTPUT = {name: "output", lines: [[1, 2], [-3, 4]], by: [5, -6], makes: [-7, -39]};
 const GRADIENT = {...OUTPUT, name: "gradient", lines: [[1, -3], [2, 4]], by: [2, 1], makes: [-1, 8]};

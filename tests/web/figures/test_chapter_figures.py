@@ -23,11 +23,11 @@ from dpsgd_explorer.web.figures.chapters import (
     group_privacy,
     rare_class,
     selection,
-    unfold,
 )
 from dpsgd_explorer.web.figures.default_run import default_plan
 from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
 from dpsgd_explorer.web.figures.toy_training import STEPS, train
+from dpsgd_explorer.web.hub.widgets.unfolded import widget as unfold
 
 
 def test_the_unfolded_convolution_is_torch_s():

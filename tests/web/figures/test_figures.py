@@ -30,13 +30,13 @@ from dpsgd_explorer.web.figures.chapters import (
     group_privacy,
     rare_class,
     selection,
-    unfold,
 )
 from dpsgd_explorer.web.figures.regression import lab as regression
 from dpsgd_explorer.web.figures.svg import Plot
 from dpsgd_explorer.web.hub.widgets.accountant_race import widget as accountant_race
 from dpsgd_explorer.web.hub.widgets.clip_histogram import widget as clip_histogram
 from dpsgd_explorer.web.hub.widgets.three_way_twin import widget as three_way_twin
+from dpsgd_explorer.web.hub.widgets.unfolded import widget as unfold
 from dpsgd_explorer.web.pages import learn
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN
 from dpsgd_explorer.web.pages.regression_lab import PRESETS

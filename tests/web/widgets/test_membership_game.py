@@ -7,7 +7,7 @@ from scipy import stats
 from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
 from dpsgd_explorer.training.datasets import registry
-from dpsgd_explorer.web.figures.chapters import membership as game
+from dpsgd_explorer.web.hub.widgets.membership_game import widget as game
 
 PRIVATE = (1, 2, 3)  # places of the private models
 

@@ -4,7 +4,7 @@ import torch
 from torch.nn.functional import conv2d
 from torch.nn.functional import unfold as torch_unfold
 
-from dpsgd_explorer.web.figures.chapters import unfold as widget
+from dpsgd_explorer.web.hub.widgets.unfolded import widget
 
 
 def image():

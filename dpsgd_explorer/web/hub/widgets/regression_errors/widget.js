@@ -1,7 +1,7 @@
 /** Errors of private linear regression: all methods against ε, read at one budget. */
 
-import {Chart, diamond, disc, line, rule, scale, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
+import {Chart, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const NAMED_AT = {adassp: [20, 22], ssp: [2, -14], large_noise: [17, 2], small_noise: [9, -8]}; // share of the line's points, pixels below
 

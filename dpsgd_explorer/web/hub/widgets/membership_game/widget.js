@@ -1,10 +1,10 @@
 /** Ten records, one at a time: the visitor and an attacker say who was in, below the limit of epsilon. */
 
-import {box, Chart, line, rule, text} from "../lib/svg.js";
-import {showTable} from "../lib/table.js";
-import {Generator} from "./common/random.js";
-import {part, speaker, write} from "./common/widget_parts.js";
-import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, words} from "./membership_game/game.js";
+import {box, Chart, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {showTable} from "../../../../../static/js/lib/table.js";
+import {Generator} from "../../../../../static/js/widgets/common/random.js";
+import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
+import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, words} from "./game.js";
 
 const SIDE = 28;
 const WHITE = 15; // a pixel is one hexadecimal digit

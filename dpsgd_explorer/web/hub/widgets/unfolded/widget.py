@@ -18,6 +18,8 @@ from typing import Any
 from markupsafe import Markup
 
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Scale
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 
 IMAGE = ((1, 2, 0), (0, 1, 3), (2, 1, 1))
 KERNEL = ((1, 0), (-1, 2))
@@ -218,3 +220,19 @@ def _title(plot: Plot, corner: tuple[int, int], words: str) -> None:
 
 def _product(first: Sequence[int], second: Sequence[int]) -> int:
     return sum(a * b for a, b in zip(first, second, strict=True))
+
+
+WIDGET = Widget(
+    slug="unfolded",
+    title="A convolution, unfolded",
+    picture=picture,
+    data=data,
+    controls={
+        "way": "Result: 1 the output, 2 the gradient",
+        "place": "Position of the kernel, or its entry",
+    },
+    starts={
+        "way": (Choices((1, 2)),),
+        "place": (Choices(places()),),
+    },
+)

@@ -10,6 +10,8 @@ from dpsgd_explorer.web.figures.error_axes import COLOURS, DASHES, ErrorAxes
 from dpsgd_explorer.web.figures.regression import chapter, regimes
 from dpsgd_explorer.web.figures.regression.plot import EPSILON_TICKS
 from dpsgd_explorer.web.figures.svg import Picture, round_ticks
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.regression_results import NAMES, REGIMES
 from dpsgd_explorer.web.questions.rounding import nearest, significant
 
@@ -91,3 +93,13 @@ def _known(error: float) -> str:
 def _drawn(error: float, axes: ErrorAxes) -> float | None:
     is_shown = math.isfinite(error) and error <= axes.error[1]
     return round(error, DIGITS) if is_shown else None
+
+
+WIDGET = Widget(
+    slug="regression-errors",
+    title="Errors of private regression",
+    picture=picture,
+    data=data,
+    controls={"epsilon": "ε"},
+    starts={"epsilon": (Choices(SHOWN),)},
+)

@@ -21,6 +21,8 @@ from dpsgd_explorer.accounting.auditing.error_rates import largest_rate
 from dpsgd_explorer.accounting.core.binomial import probability_at_least
 from dpsgd_explorer.experiments.attack_config import POOL, STEPS, AttackConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
 from dpsgd_explorer.web.questions.rounding import (
     limit,
@@ -219,3 +221,16 @@ def _listed(words: Sequence[str]) -> str:
     """Return "a, b and c"."""
     *before, last = words
     return f"{', '.join(before)} and {last}"
+
+
+WIDGET = Widget(
+    slug="membership-game",
+    title="Was this record in?",
+    picture=picture,
+    data=data,
+    controls={
+        "model": "The model: 1 without privacy, 2 to 4 with ε = 1, 2, 4",
+        "again": "New game",
+    },
+    starts={"model": (Choices((1, 2, 3, 4), by_place=False),)},
+)

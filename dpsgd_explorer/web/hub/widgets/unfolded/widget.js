@@ -1,7 +1,7 @@
 /** A convolution, unfolded: a column of the matrix times the kernel is an output, a row times g an entry of the gradient. */
 
-import {Chart, area, box, text} from "../lib/svg.js";
-import {part, speaker, write} from "./common/widget_parts.js";
+import {Chart, area, box, text} from "../../../../../static/js/lib/svg.js";
+import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const LARGEST = 34; // px, of a cell
 const GAP = 24; // px, between image, kernel and output

@@ -6,7 +6,7 @@ import pytest
 
 from dpsgd_explorer.regression.comparison import EPSILONS
 from dpsgd_explorer.web.figures.regression import chapter
-from dpsgd_explorer.web.figures.regression import errors as widget
+from dpsgd_explorer.web.hub.widgets.regression_errors import widget
 
 DATA = widget.data()
 TOP = DATA["axes"]["error"][1]

@@ -11,6 +11,8 @@ from typing import Any
 
 from dpsgd_explorer.web.figures.chapters import rare_class as readings
 from dpsgd_explorer.web.figures.svg import Picture, small
+from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.rounding import nearest
 
 CLASSES = range(10)
@@ -138,3 +140,14 @@ def _reading(shares: list[float]) -> dict[str, Any]:
         "each": [round(share, 2) for share in shares],
         "words": nearest(fmean(shares), 1),
     }
+
+
+WIDGET = Widget(
+    slug="rare-class",
+    title="A rare digit",
+    picture=picture,
+    data=data,
+    controls={"level": "Operation, by its position"},
+    starts={"level": (Choices(places(), by_place=False),)},
+    helpers={"table": table},
+)

@@ -1,7 +1,7 @@
 /** Recorded accuracy of each digit at one level of privacy, one digit rare: its gap to the average. */
 
-import {Chart, circles, diamond, disc, line, rule, text} from "../lib/svg.js";
-import {part, speaker, write} from "./common/widget_parts.js";
+import {Chart, circles, diamond, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const ROW = 26; // px
 const TOP = 24; // px, for the name of the average
