@@ -4,8 +4,6 @@ import json
 import re
 from html.parser import HTMLParser
 
-from dpsgd_explorer.web.http import assets
-
 
 def page_data(page):
     """Return what a page hands to its script."""
@@ -49,6 +47,4 @@ class Reader:
 
 def script_of(widget):
     """Return the text of a widget's script."""
-    own = widget.folder / "widget.js"
-    path = own if own.is_file() else assets.FRONT_DIR / "static" / widget.script
-    return path.read_text(encoding="utf-8")
+    return (widget.folder / "widget.js").read_text(encoding="utf-8")

@@ -8,16 +8,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
 
 from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.hub import widgets
 from dpsgd_explorer.web.hub.widgets.base import Widget
-from dpsgd_explorer.web.widgets.controls import CONTROLS, STARTS
 
 LINE = re.compile(r'\bwidget\("([\w-]+)"')
-TABLE: tuple[tuple[str, str, str, Any], ...] = ()
 
 
 def _shown() -> dict[str, str]:
@@ -31,22 +28,6 @@ def _shown() -> dict[str, str]:
 
 
 def _load(slug: str, chapter: str) -> Widget:
-    for row in TABLE:
-        if row[0] == slug:
-            return Widget(
-                slug=slug,
-                title=row[1],
-                picture=row[3].picture,
-                data=row[3].data,
-                controls=CONTROLS[slug],
-                starts=STARTS.get(slug, {}),
-                helpers={
-                    name: getattr(row[3], name)
-                    for name in ("table", "private_settings")
-                    if hasattr(row[3], name)
-                },
-                chapter=chapter,
-            )
     folder = slug.replace("-", "_")
     module = import_module(f"{widgets.__name__}.{folder}.widget")
     widget: Widget = module.WIDGET

@@ -16,7 +16,7 @@ from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.recorded_run import accuracy_picture
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.limits import FREE
-from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.hub.widgets.noise import widget as noise
 from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
 from dpsgd_explorer.web.questions.rounding import (
     limit,
@@ -25,18 +25,9 @@ from dpsgd_explorer.web.questions.rounding import (
     proven,
 )
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
-from dpsgd_explorer.web.widgets import noise
 
 bp = Blueprint("home", __name__)
 
-# Stands on this page only, and so in no table of widgets.
-NOISE = Widget(
-    slug="noise",
-    title="One slider",
-    picture=noise.picture,
-    data=noise.data,
-    controls={},
-)
 SHOWN_RUN = "mnist-strict"
 TWIN = "mnist-strict-twin"
 
@@ -72,12 +63,12 @@ def _page() -> str:
 def noise_slider() -> Markup:
     """Return the slider with its drawing, data and script."""
     page = render_template(
-        NOISE.template,
-        shown=NOISE,
+        noise.WIDGET.template,
+        shown=noise.WIDGET,
         level=2,
         limits=FREE,
-        picture=NOISE.picture(),
-        data=NOISE.data(),
+        picture=noise.WIDGET.picture(),
+        data=noise.WIDGET.data(),
         delta=small(noise.levels()[0].config.plan.delta),
     )
     return Markup(page)

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {isDue, said} from "../../../static/js/pages/home.js";
-import {conclusion, isMerged} from "../../../static/js/widgets/noise.js";
+import {conclusion, isMerged} from "../../../dpsgd_explorer/web/hub/widgets/noise/widget.js";
 
 const level = {noise: "8", limit: "53.0", accuracy: "97.6", epsilon: "0.54"};
 

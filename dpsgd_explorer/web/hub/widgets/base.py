@@ -45,15 +45,11 @@ class Widget:
     @property
     def template(self) -> str:
         """Name of its template."""
-        if not self.folder.is_dir():
-            return f"widgets/{self.slug}.html"
         return f"widgets/{self.folder.name}/widget.html"
 
     @property
     def script(self) -> str:
         """Name of its script module among the published files."""
-        if not self.folder.is_dir():
-            return f"js/widgets/{self.slug}.js"
         return f"js/widgets/{self.folder.name}/widget.js"
 
     @property

@@ -29,6 +29,7 @@ from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
 from dpsgd_explorer.web.forms.form import to_query
+from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
 from dpsgd_explorer.web.questions.rounding import limit, percent
 from dpsgd_explorer.web.recorded.files import recording
@@ -194,3 +195,9 @@ def _draw(size: tuple[int, int]) -> Markup:
         f"nearly 100 percent to {math.ceil(limits[-1][1])}; accuracy falls later and "
         "more slowly."
     )
+
+
+#: Stands on the landing page, and in no chapter.
+WIDGET = Widget(
+    slug="noise", title="One slider", picture=picture, data=data, controls={}
+)

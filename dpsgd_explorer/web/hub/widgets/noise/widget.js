@@ -1,7 +1,7 @@
 /** One slider: noise merges the two worlds, and what it costs was measured. */
 
-import {Chart, area, line, rule, text} from "../lib/svg.js";
-import {oncePerFrame, part, speaker, write} from "./common/widget_parts.js";
+import {Chart, area, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const MERGED = 55; // percent: where an attacker is hardly better than a coin
 

@@ -1,1 +1,0 @@
-"""Pictures one can touch: each computes its data here and moves by a script module."""
