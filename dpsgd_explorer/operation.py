@@ -2,7 +2,7 @@
 
 A secret is the value of a variable, or the content of a file.  The path of the file is
 in the variable with ``_FILE`` added to the name:
-``DPSGD_ADMIN_TOKEN_FILE=/run/secrets/admin_token``.
+``DPSGD_METRICS_TOKEN_FILE=/run/secrets/metrics_token``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ LOG_FORMATS = ("text", "json")
 SECRETS = (
     "DPSGD_DATABASE_URL",
     "DPSGD_QUEUE_URL",
-    "DPSGD_ADMIN_TOKEN",
     "DPSGD_METRICS_TOKEN",
     "DPSGD_SECRET_KEY",
 )
 #: Secrets that only the web server needs; workers and nginx do not get them.
-WEB_SECRETS = ("DPSGD_ADMIN_TOKEN", "DPSGD_METRICS_TOKEN", "DPSGD_SECRET_KEY")
+WEB_SECRETS = ("DPSGD_METRICS_TOKEN", "DPSGD_SECRET_KEY")
 #: Smallest number of characters of a token: random ones have 6 bits each, in all 96.
 MIN_TOKEN_CHARACTERS = 16
 
@@ -42,7 +41,6 @@ class Operation:
         trusted_proxies: Networks of the proxies whose forwarded headers are used.
         user_header: Header in which these proxies name the logged-in user; "" if they
             name no user.
-        admin_token: Token of the operator; "" disables the operator's page.
         metrics_token: Token for ``/metrics`` from other machines; "" allows none.
         secret_key: Key that signs cookies, common to all web servers; "" means a key
             that is created in the instance folder.
@@ -51,7 +49,6 @@ class Operation:
     log_format: str = "text"
     trusted_proxies: tuple[str, ...] = ()
     user_header: str = ""
-    admin_token: str = ""
     metrics_token: str = ""
     secret_key: str = ""
 
@@ -71,7 +68,6 @@ class Operation:
                 values.get("DPSGD_LOG_FORMAT", cls.log_format),
                 LOG_FORMATS,
             ),
-            admin_token=_token(values, "DPSGD_ADMIN_TOKEN"),
             metrics_token=_token(values, "DPSGD_METRICS_TOKEN"),
             secret_key=_token(values, "DPSGD_SECRET_KEY"),
         )

@@ -26,7 +26,6 @@
 | ``DPSGD_RETENTION_DAYS`` | ``none``, public: 30 | older runs are deleted |
 | ``DPSGD_KEEP_DAYS`` | | former name of ``DPSGD_RETENTION_DAYS`` |
 | ``DPSGD_LOG_FORMAT`` | ``text`` | or ``json``: one object per line, with requests |
-| ``DPSGD_ADMIN_TOKEN`` | none | opens the operator's page, ``/admin/`` |
 | ``DPSGD_METRICS_TOKEN`` | none | opens ``/metrics`` to other machines |
 | ``DPSGD_SECRET_KEY`` | a file | key for the cookies of all web servers |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | address of the site; see below |

@@ -37,7 +37,6 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_LOG_FORMAT": "json",
             "DPSGD_TRUSTED_PROXIES": "10.0.0.7, 192.0.2.0/24",
             "DPSGD_USER_HEADER": "X-Remote-User",
-            "DPSGD_ADMIN_TOKEN": TOKEN,
             "DPSGD_METRICS_TOKEN": TOKEN,
             "DPSGD_SECRET_KEY": TOKEN,
             "DPSGD_QUOTA_QUEUED": "5",

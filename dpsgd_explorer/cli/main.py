@@ -41,17 +41,27 @@ CLOSED = 141  # exit code of a shell after a reader closed the pipe
 
 MODULES = {
     "data": "Download a data set that is not in the package.",
-    "admin": "Print a link to the operator's page, valid for some minutes.",
     "doctor": "Check the configuration line by line; exit code 1 for a fault.",
     "database": "Migrate the database, print its version or back it up.",
     "drain": "Return all runs to the queue and start no run, before an upgrade.",
+    "queue": "Show queue, workers and runs of a site; pause or resume the queue.",
+    "runs": "End a run of a site, as its operator.",
     "prune": "Delete old runs and shrink the database.",
     "epsilon": "Compute ε of DP-SGD, or the noise for a target ε.",
     "regression": "Release a private linear regression of a table.",
     "verify": "Check the numbers in a receipt against each other, offline.",
 }
 #: Commands that need the packages of the extra ``site``.
-OF_THE_SITE = {"admin", "database", "doctor", "drain", "prune", "serve", "worker"}
+OF_THE_SITE = {
+    "database",
+    "doctor",
+    "drain",
+    "prune",
+    "queue",
+    "runs",
+    "serve",
+    "worker",
+}
 USAGE_ERRORS = (AccountingError, ConfigError, MissingPackageError)
 
 Command = Callable[[argparse.Namespace], int]

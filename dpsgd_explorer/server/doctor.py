@@ -65,9 +65,6 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield _proxy(settings)
     operation = settings.operation
     yield _token(
-        "admin token", operation.admin_token, "the site has no operator's page"
-    )
-    yield _token(
         "metrics token",
         operation.metrics_token,
         "/metrics answers only requests from this machine",

@@ -38,7 +38,7 @@ from dpsgd_explorer.web.http.proxies import TrustedProxies
 from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import make_signer
-from dpsgd_explorer.web.operation import admin, metrics, requests
+from dpsgd_explorer.web.operation import metrics, requests
 from dpsgd_explorer.web.operation.requests import RequestTimes
 from dpsgd_explorer.web.pages import (
     about,
@@ -103,7 +103,7 @@ API = (
     regression_api,
     service_api,
 )
-OPERATION = (admin, metrics)
+OPERATION = (metrics,)
 NAVIGATION = [
     ("learn.index", "Learn"),
     ("train.index", "Train"),

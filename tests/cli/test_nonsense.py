@@ -22,7 +22,6 @@ SMALL = {
 }
 #: The smallest valid arguments of each command.
 VALID = {
-    "admin": [],
     "data fetch": ["mnist"],
     "database": ["current"],
     "doctor": [],
@@ -32,10 +31,12 @@ VALID = {
         *("--steps", "5", "--delta", "1e-5"),
     ],
     "prune": [],
+    "queue": ["status"],
     "regression": [
         *("--csv", "table.csv", "--target", "y", "--bounds", "a=9,b=9"),
         *("--y-bound", "1", "--epsilon", "1", "--delta", "1e-5"),
     ],
+    "runs": ["end", "0" * 32],
     "serve": [],
     "train": ["--config", "config.json"],
     "verify": ["config.json"],
@@ -144,7 +145,6 @@ def test_nonsense_ends_in_one_line(name, action, folder, monkeypatch, capsys):
         monkeypatch.setenv("DPSGD_THREADS", "none")
     monkeypatch.setenv("DPSGD_OFFLINE", "1")
     monkeypatch.setenv("DPSGD_DATA_DIR", "")  # which main sets
-    monkeypatch.setenv("DPSGD_ADMIN_TOKEN", "a long token of the operator")
     for value in VALUES:
         arguments = [*name.split(), *_with(VALID[name], action, value)]
         before = content(folder)
@@ -246,16 +246,6 @@ def test_json_beyond_the_reader_is_refused(text, folder, capsys):
     (folder / "config.json").write_text(text)
     err = refused(["train", "--config", "config.json"], capsys, folder)
     assert err.startswith("train: --config must hold JSON without numbers of thous")
-
-
-@pytest.mark.parametrize(
-    "site",
-    ["x", "-1", "http://", "ftp://x", "https://x/y?z", "javascript:1", "http://[::1"],
-)
-def test_a_link_for_no_site_is_refused(site, folder, monkeypatch, capsys):
-    monkeypatch.setenv("DPSGD_ADMIN_TOKEN", "a long token of the operator")
-    err = refused(["admin", f"--site={site}"], capsys, folder)
-    assert err.startswith("admin: --site must be scheme and name, such as https://dp.")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from dpsgd_explorer.cli.main import main
     [
         ["drain"],
         ["drain", "--resume"],
+        ["queue", "status"],
+        ["runs", "end", "some"],
         ["prune", "--days", "0"],
         ["database", "current"],
         ["database", "backup", "copy.sqlite3"],

@@ -51,13 +51,13 @@ def test_every_secret_is_a_file_and_has_a_reader():
     declared = set(re.findall(r"(\w+): \{file: \./secrets/\1\}", COMPOSE))
     read = set(re.findall(r"_FILE: /run/secrets/(\w+)", COMPOSE))
     assert declared == read
-    assert {"database_url", "admin_token", "database_password"} <= declared
+    assert {"database_url", "metrics_token", "database_password"} <= declared
     assert not re.search(r"(PASSWORD|TOKEN|_URL): .*@", COMPOSE)
 
 
 def test_only_web_servers_have_the_secrets_of_web_servers():
     services = re.split(r"\n  (?=\w+:)", COMPOSE.split("\nservices:")[1])
-    having = [part for part in services if "admin_token" in part and "<<:" in part]
+    having = [part for part in services if "metrics_token" in part and "<<:" in part]
     assert [part.split(":")[0].strip() for part in having] == ["web"]
     shared = COMPOSE.split("\nservices:")[0]
     assert not any(name in shared for name in WEB_SECRETS)

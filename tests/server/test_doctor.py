@@ -15,7 +15,7 @@ from dpsgd_explorer.web.http.visitor import KEY_FILE, make_signer
 
 STRONG = "k7Zp-2vQx9_LmN4tR8wAb3"
 PUBLIC = {"DPSGD_PROFILE": "public"}
-UNSET = ("DPSGD_ADMIN_TOKEN", "DPSGD_METRICS_TOKEN", "FLASK_DEBUG", "DPSGD_PROFILE")
+UNSET = ("DPSGD_METRICS_TOKEN", "FLASK_DEBUG", "DPSGD_PROFILE")
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_a_site_without_a_worker_has_a_fault(running, capsys):
 @pytest.mark.parametrize(
     ("variables", "part"),
     [
-        ({"DPSGD_ADMIN_TOKEN": "a" * 40}, "admin token"),
+        ({"DPSGD_METRICS_TOKEN": "a" * 40}, "metrics token"),
         ({"DPSGD_METRICS_TOKEN": STRONG[:16]}, "metrics token"),
         ({"HOST": "0.0.0.0", "DPSGD_ALLOW_DIRECT": "1"}, "address"),
         (PUBLIC | {"HOST": "0.0.0.0", "DPSGD_ALLOW_DIRECT": "1"}, "address"),
@@ -159,14 +159,14 @@ def test_what_is_unwise_is_a_warning(running, monkeypatch, capsys, variables, pa
         monkeypatch.setenv(name, value)
     code, found = examined(capsys)
     assert (code, found[part]["level"]) == (0, "warning")
-    assert variables.get("DPSGD_ADMIN_TOKEN", "(none)") not in str(found)
+    assert variables.get("DPSGD_METRICS_TOKEN", "(none)") not in str(found)
 
 
 def test_a_strong_token_is_well_and_is_not_printed(running, monkeypatch, capsys):
-    monkeypatch.setenv("DPSGD_ADMIN_TOKEN", STRONG)
+    monkeypatch.setenv("DPSGD_METRICS_TOKEN", STRONG)
     _, found = examined(capsys)
-    assert found["admin token"] == {
-        "part": "admin token",
+    assert found["metrics token"] == {
+        "part": "metrics token",
         "level": "ok",
         "says": "22 characters",
     }

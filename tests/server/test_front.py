@@ -252,7 +252,7 @@ def test_a_missing_nginx_is_named(tmp_path):
 
 def test_nginx_does_not_get_the_secrets(tmp_path):
     token = "k7Zp-2vQx9_LmN4tR8wA"
-    with site(tmp_path, DPSGD_ADMIN_TOKEN=token, DPSGD_SECRET_KEY=token) as (
+    with site(tmp_path, DPSGD_METRICS_TOKEN=token, DPSGD_SECRET_KEY=token) as (
         _,
         process,
     ):

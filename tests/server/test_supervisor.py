@@ -229,7 +229,6 @@ def test_only_the_web_server_has_its_secrets(tmp_path):
     file.write_text(token)
     port = free_port()
     secrets = {
-        "DPSGD_ADMIN_TOKEN": token,
         "DPSGD_METRICS_TOKEN_FILE": str(file),
         "DPSGD_SECRET_KEY": token,
     }

@@ -132,25 +132,18 @@ class Fleet:
         with self._database.write() as connection:
             orders.drain(connection, self._clock())
 
-    def use_link(self, ticket: str, good_s: float) -> bool:
-        """Use an operator's link up; return False if it was used before.
-
-        Args:
-            ticket: The part of the link that is signed.
-            good_s: Seconds for which a link is good.
-        """
-        with self._database.write() as connection:
-            return orders.use_link(connection, ticket, self._clock(), good_s)
-
     def queue_is_paused(self) -> bool:
         """Whether no run starts."""
         with self._database.read() as connection:
             return orders.queue_paused_at(connection) is not None
 
-    def end_run(self, run_id: str) -> None:
-        """End a run that waits now; ask the worker of another one to end it.
+    def end_run(self, run_id: str) -> str:
+        """End a queued or paused run now; ask the worker of a training run to end it.
 
         A run that has ended stays as it is.
+
+        Returns:
+            The state of the run, or "its worker ends it".
 
         Raises:
             RunNotFoundError: there is no such run.
@@ -163,6 +156,9 @@ class Fleet:
             if not Run.from_row(run).has_ended:
                 orders.note_end(connection, run_id, self._clock())
                 deletion.stop(connection, run, self._clock())
+                run = connection.execute(query).mappings().one()
+            ended = Run.from_row(run)
+            return ended.state if ended.has_ended else "its worker ends it"
 
 
 def _counts(connection: Connection) -> dict[str, int]:

@@ -6,6 +6,7 @@ token of DPSGD_METRICS_TOKEN; others as if there were no page.
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 
 from flask import Blueprint, Response, abort, current_app, request
@@ -16,7 +17,6 @@ from dpsgd_explorer.runs.operation.fleet import Fleet
 from dpsgd_explorer.web.http.services import settings
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.operation.collector import SiteCollector
-from dpsgd_explorer.web.operation.gate import has_bearer
 
 bp = Blueprint("metrics", __name__)
 #: With one of these, a proxy speaks for another machine.
@@ -26,7 +26,7 @@ FORWARDED = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via")
 @bp.get("/metrics")
 def metrics() -> Response:
     """Return all metrics as text."""
-    if not (has_bearer(settings().operation.metrics_token) or _is_of_this_machine()):
+    if not (_has_token(settings().operation.metrics_token) or _is_of_this_machine()):
         abort(404)
     registry: CollectorRegistry = current_app.extensions["metrics"]
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
@@ -47,3 +47,10 @@ def _is_of_this_machine() -> bool:
         return ipaddress.ip_address(request.remote_addr or "").is_loopback
     except ValueError:
         return False
+
+
+def _has_token(token: str) -> bool:
+    """Return True if this request sends the token; False if the site has none."""
+    scheme, _, sent = request.headers.get("Authorization", "").partition(" ")
+    is_equal = hmac.compare_digest(sent.encode(), token.encode())
+    return bool(token) and scheme.lower() == "bearer" and is_equal

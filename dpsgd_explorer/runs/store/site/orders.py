@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from sqlalchemy import Connection, delete, select
 
 from dpsgd_explorer.runs.store.site.tables import ended_runs, orders
 
 QUEUE_PAUSED, DRAIN = "queue_paused", "drain"
-LINK = "link "  # begins the names of notes of used links
 ENDED = {
     "code": "ended_by_operator",
     "message": "the operator of this site ended the run.",
@@ -46,25 +43,6 @@ def queue_paused_at(connection: Connection) -> float | None:
     """Return since when no run starts; None: they do."""
     query = select(orders.c.given_at).where(orders.c.name == QUEUE_PAUSED)
     return connection.scalar(query)
-
-
-def use_link(connection: Connection, ticket: str, now: float, good_s: float) -> bool:
-    """Note that an operator's link was used; return False if it was used before.
-
-    Args:
-        connection: A transaction that writes.
-        ticket: The part of the link that is signed.
-        now: Unix seconds.
-        good_s: Seconds for which a link is good; a note is not needed for longer.
-    """
-    is_note = orders.c.name.startswith(LINK)
-    connection.execute(delete(orders).where(is_note, orders.c.given_at < now - good_s))
-    name = LINK + hashlib.blake2b(ticket.encode(), digest_size=7).hexdigest()
-    query = select(orders.c.name).where(orders.c.name == name)
-    if connection.scalar(query) is not None:
-        return False
-    connection.execute(orders.insert().values(name=name, given_at=now))
-    return True
 
 
 def note_end(connection: Connection, run_id: str, now: float) -> None:

@@ -1,0 +1,33 @@
+"""``runs``: ends a run of a site, for its operator."""
+
+from __future__ import annotations
+
+import argparse
+
+from dpsgd_explorer.cli.site import settings_of_site
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
+    parser.add_argument(
+        "action",
+        choices=("end",),
+        help="end: stop the run for good; its visitor reads that the operator ended it",
+    )
+    parser.add_argument(
+        "run", metavar="ID", help="id of the run, as in its address or queue status"
+    )
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    """Does the action and prints its result; returns the exit code."""
+    from dpsgd_explorer.runs.operation.fleet import Fleet
+    from dpsgd_explorer.runs.store.store import RunStore
+
+    store = RunStore.from_settings(settings_of_site())
+    try:
+        state = Fleet(store.database, store.clock).end_run(options.run)
+    finally:
+        store.database.close()
+    print(f"run {options.run}: {state}")
+    return 0
