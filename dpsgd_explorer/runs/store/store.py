@@ -18,7 +18,6 @@ from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import (
     admission,
     deletion,
-    expected_start,
     fair_queue,
     groups,
     launching,
@@ -55,7 +54,6 @@ class RunStore:
         *,
         quotas: Quotas | None = None,
         cost_limit: float = math.inf,
-        workers: int = 1,
         clock: Callable[[], float] | None = None,
         lease_clock: Callable[[], float] | None = None,
         **waits: Unpack[Waits],
@@ -66,7 +64,6 @@ class RunStore:
             database_url: SQLAlchemy's form of address.
             quotas: Limits of visitors, networks and the site; None: no limits.
             cost_limit: Multiply-adds that one run, or one group, may need.
-            workers: Runs that train at the same time.
             clock: Gives unix seconds; None: as the database does.
             lease_clock: Gives seconds that all processes count alike; None: as the
                 database does.
@@ -86,7 +83,6 @@ class RunStore:
             "cost_limit": cost_limit,
         }
         self.continuing = Continuing(self.database, clock, **self._limits)
-        self._workers = workers
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -95,7 +91,6 @@ class RunStore:
             settings.database_url,
             quotas=settings.quotas,
             cost_limit=settings.run_cost,
-            workers=settings.workers,
         )
 
     def create(
@@ -320,17 +315,6 @@ class RunStore:
         """Return what the runs of a group logged behind an event, oldest first."""
         return self._events(groups.events_after(group_id, after).limit(limit))
 
-    def expected_group_seconds(self, group: Group) -> float | None:
-        """Return in about how many seconds all runs of a group end; None if unknown."""
-        with self.database.read() as connection:
-            return expected_start.expected_end_seconds(
-                connection,
-                [run.id for run in group.runs],
-                workers=self._workers,
-                running_per_visitor=self._quotas.running,
-                now=self.clock(),
-            )
-
     def delete_ended(self, before: float, limit: int) -> int:
         """Delete some runs that ended, or paused for good, before a time; how many."""
         with self.database.write(ends=True) as connection:
@@ -375,17 +359,6 @@ class RunStore:
         """Return 1 for the run that is next, and so on; None if it is not queued."""
         with self.database.read() as connection:
             return fair_queue.position(connection, run_id)
-
-    def expected_start_seconds(self, run_id: str) -> float | None:
-        """Return in about how many seconds a queued run starts; None if unknown."""
-        with self.database.read() as connection:
-            return expected_start.expected_start_seconds(
-                connection,
-                run_id,
-                workers=self._workers,
-                running_per_visitor=self._quotas.running,
-                now=self.clock(),
-            )
 
     def counts(self) -> dict[str, int]:
         """Return the number of runs in each state."""

@@ -91,5 +91,4 @@ def _answer(group: Group) -> GroupAnswer:
         group,
         current_visitor(),
         store.phases_of([run.id for run in group.runs]),
-        expected_seconds=store.expected_group_seconds(group),
     )

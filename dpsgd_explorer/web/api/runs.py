@@ -233,7 +233,6 @@ def _answer(run: Run) -> RunAnswer:
         current_visitor(),
         queue_position=store.queue_position(run.id),
         queue_paused=fleet().queue_is_paused(),
-        expected_start_seconds=store.expected_start_seconds(run.id),
     )
 
 

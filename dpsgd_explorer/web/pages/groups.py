@@ -119,7 +119,6 @@ def show(group_id: str) -> str:
         group,
         visitor,
         store.phases_of([run.id for run in group.runs]),
-        expected_seconds=store.expected_group_seconds(group),
     )
     configs = [TrainingConfig.parse(run.config) for run in group.runs]
     made = RunGroup(group.purpose, group.setting, tuple(configs))

@@ -70,9 +70,6 @@ class GroupAnswer(BaseModel):
     ended: int = Field(description="Number of its runs that have ended.")
     total: int
     share: float = Field(description="Fraction of the steps of all runs that are done.")
-    expected_seconds: float | None = Field(
-        description="Estimated seconds until all runs have ended; null if unknown."
-    )
     together: Epsilon | None
     runs: list[GroupMember]
     links: dict[str, str]
@@ -83,8 +80,6 @@ class GroupAnswer(BaseModel):
         group: Group,
         visitor: str,
         phases: Mapping[str, Sequence[Mapping[str, Any]]],
-        *,
-        expected_seconds: float | None = None,
     ) -> Self:
         """Return what this visitor may see of a group: all but whose it is.
 
@@ -92,7 +87,6 @@ class GroupAnswer(BaseModel):
             group: Its runs.
             visitor: Who asks.
             phases: The data of each run's ``phase`` events, by its id.
-            expected_seconds: Until all have ended.
         """
         configs = [TrainingConfig.parse(run.config) for run in group.runs]
         return cls(
@@ -105,7 +99,6 @@ class GroupAnswer(BaseModel):
             ended=sum(run.has_ended for run in group.runs),
             total=len(group.runs),
             share=sum(map(_share, group.runs)) / max(1, len(group.runs)),
-            expected_seconds=expected_seconds,
             together=None
             if any(map(changes_of, phases.values()))
             or any(run.is_refuted for run in group.runs)

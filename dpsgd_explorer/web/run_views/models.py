@@ -219,10 +219,6 @@ class RunAnswer(RunSummary):
     queue_paused: bool = Field(
         description="No run starts until the operator of the site resumes the queue."
     )
-    expected_start_seconds: float | None = Field(
-        description="Estimated seconds until the run starts, from the duration of "
-        "recent runs of each kind; null if unknown."
-    )
 
 
 class RunList(BaseModel):

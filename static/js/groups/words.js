@@ -1,6 +1,6 @@
 /** What a group came to, as sentences. Accuracies only: every ε was printed by the server. */
 
-import {decimals, duration, percent} from "../lib/format.js";
+import {decimals, percent} from "../lib/format.js";
 import {endOf} from "./group_log.js";
 
 const CLIMB = 0.003; // of accuracy over its last third, from which a run counts as still climbing
@@ -88,11 +88,9 @@ export function spread(ends) {
   return `Mean ${percent(mean, 2)}, from ${percent(Math.min(...known), 2)} to ${percent(Math.max(...known), 2)}`;
 }
 
-/** Beside the bar. @param {{ended: number, total: number, expected_seconds: number | null, has_ended: boolean}} group */
-export function progressWords({ended, total, expected_seconds: left, has_ended: over}) {
-  if (over) return `All ${total} runs have ended`;
-  const rest = left === null ? "" : `, about ${duration(left)} left`;
-  return `${ended} of ${total} runs have ended${rest}`;
+/** Next to the bar. @param {{ended: number, total: number, has_ended: boolean}} group */
+export function progressWords({ended, total, has_ended: over}) {
+  return over ? `All ${total} runs have ended` : `${ended} of ${total} runs have ended`;
 }
 
 /** One run's line in the small multiples. */

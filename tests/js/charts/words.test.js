@@ -38,23 +38,6 @@ test("the state is a word and a mark", () => {
   assert.deepEqual([status(done, PLAN).word, status(done, PLAN).mark], ["Finished", "done"]);
 });
 
-test("a place in line says about when the run starts, once that is known", () => {
-  const log = new RunLog();
-  log.add({seq: 1, kind: "state", data: {state: "queued"}});
-  const said = (expectedStart, queuePosition = 3) => status(log, PLAN, {queuePosition, expectedStart}).detail;
-  assert.equal(said(37.2), "place 3, in about 40 s");
-  assert.equal(said(12, 1), "next, in about 20 s");
-  assert.equal(said(61), "place 3, in about 2 min");
-  assert.equal(said(599.9), "place 3, in about 10 min");
-  assert.equal(said(601), "place 3, in about 15 min");
-  assert.equal(said(7201), "place 3, in about 3 h");
-  for (let seconds = 5; seconds < 1e6; seconds *= 1.1) assert.ok(said(seconds, 200).length <= 27, said(seconds, 200));
-  for (const unknown of [null, undefined, 0, 4.9]) assert.equal(said(unknown), "place 3 in line");
-  assert.equal(said(0, 1), "next in line");
-  assert.equal(said(20, null), "waiting for a worker");
-  assert.equal(announcement(log, PLAN, {queuePosition: 3, expectedStart: 37.2}), "Queued, place 3, in about 40 s.");
-});
-
 test("what is computed before the next point is said until it comes", () => {
   const log = new RunLog();
   log.add({seq: 1, kind: "state", data: {state: "running"}});

@@ -106,7 +106,6 @@ def test_a_paused_queue_starts_nothing(store, fleet, clock, config):
     fleet.pause_queue()
     assert fleet.read().queue_paused_at == clock() - 60
     assert store.leases.claim() is None
-    assert store.expected_start_seconds(waiting.id) is None
     store.leases.finish(training, "done")  # what trains goes on to its end
     fleet.resume_queue()
     assert not fleet.queue_is_paused()

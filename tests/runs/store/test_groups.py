@@ -156,22 +156,3 @@ def test_the_log_of_a_group_has_all_runs_and_no_single_steps(store, sweep, confi
     assert [e.id for e in log] == sorted(e.id for e in log)
     assert store.group_events(group.id, log[3].id, 100) == log[4:]
     assert store.group_events(group.id, 0, 2) == log[:2]
-
-
-def test_the_end_of_a_group_is_expected_from_the_runs_before(store, sweep, clock):
-    group = store.create_group(sweep(), visitor="ann")
-    assert store.expected_group_seconds(group) is None
-    claim = store.leases.claim(group.runs[0].id)
-    steps = group.runs[0].steps
-    clock.forward(20)
-    store.leases.append(claim, [Event("step", {"step": steps, "epsilon": 0.1})])
-    store.leases.finish(claim, "done")
-    assert store.expected_group_seconds(store.group(group.id)) == pytest.approx(40)
-    second = store.leases.claim(group.runs[1].id)
-    clock.forward(10)
-    half = Event("step", {"step": steps // 2, "epsilon": 0.1})
-    store.leases.append(second, [half])
-    left = 20 * (1 - (steps // 2) / steps) + 20
-    assert store.expected_group_seconds(store.group(group.id)) == pytest.approx(left)
-    ended = store.cancel_group(group.id, "ann")
-    assert ended.runs[2].state == "cancelled"

@@ -7,7 +7,7 @@ from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.exports import FORMATS
 from dpsgd_explorer.web.run_views.models import EXPORT_FORMATS, ORDERS
-from tests.web.conftest import SMALL, error_of, recorded_events
+from tests.web.conftest import SMALL, error_of
 
 RUNS = "/api/v1/runs"
 
@@ -291,23 +291,3 @@ def test_the_place_in_line_that_is_shown_is_the_one_that_comes_true(
     assert other_visitor.get(mine["links"]["self"]).json["queue_position"] == 1
     store.leases.finish(running, "done")
     assert store.leases.claim().run_id == mine["id"]
-
-
-def test_a_queued_run_says_in_how_many_seconds_it_is_expected_to_start(
-    client, other_visitor, store
-):
-    begun = store.clock()
-    store.clock = store.leases.clock = lambda: begun
-    first = client.post(RUNS, json=SMALL).json
-    assert (first["queue_position"], first["expected_start_seconds"]) == (1, 0)
-    claim = store.leases.claim()
-    store.clock = store.leases.clock = lambda: begun + 40
-    store.leases.append(claim, recorded_events())
-    store.leases.finish(claim, "done")
-    client.post(RUNS, json=SMALL)
-    store.leases.claim()
-    waits = other_visitor.post(RUNS, json=SMALL).json
-    assert waits["expected_start_seconds"] == pytest.approx(40)
-    assert client.get(waits["links"]["self"]).json["queue_position"] == 1
-    ended = client.get(first["links"]["self"]).json
-    assert (ended["queue_position"], ended["expected_start_seconds"]) == (None, None)

@@ -36,14 +36,13 @@ export class LiveRun {
   }
 
   get activity() {
-    const {queuePosition, queuePaused, expectedStart, stopping, offlineSince} = this;
-    return {queuePosition, queuePaused, expectedStart, stopping, offlineSince: this.isOutage ? offlineSince : null};
+    const {queuePosition, queuePaused, stopping, offlineSince} = this;
+    return {queuePosition, queuePaused, stopping, offlineSince: this.isOutage ? offlineSince : null};
   }
 
   takePlace(answer) {
     this.queuePosition = answer.queue_position;
     this.queuePaused = answer.queue_paused;
-    this.expectedStart = answer.expected_start_seconds;
   }
 
   resume() {

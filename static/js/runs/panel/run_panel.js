@@ -32,7 +32,7 @@ const ANSWERS = new Set(["recorded", "twin"]); // lines that tell a predicting v
  * @property {string} [model] of the run, as the catalogue names it
  * @property {string | null} [twin] address of the run without privacy to show it beside
  * @property {import("./recount.js").Recountable} [recount] how its ε can be counted anew
- * @property {{queuePosition?: number | null, expectedStart?: number | null, stopping?: boolean}} activity
+ * @property {{queuePosition?: number | null, stopping?: boolean}} activity
  */
 
 export class RunPanel extends BasePanel {

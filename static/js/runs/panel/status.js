@@ -20,8 +20,7 @@ export const MARKS = {ready: "queued", queued: "queued", paused: "queued", done:
 /**
  * @param {import("../log/run_log.js").RunLog | null} log null before a run
  * @param {import("../../charts/plan.js").Plan} plan
- * @param {{queuePosition?: number | null, queuePaused?: boolean, expectedStart?: number | null, stopping?: boolean, replaying?: boolean}} [activity]
- *   expectedStart: seconds until it starts, estimated
+ * @param {{queuePosition?: number | null, queuePaused?: boolean, stopping?: boolean, replaying?: boolean}} [activity]
  */
 export function status(log, plan, activity = {}) {
   const state = log?.state ?? "ready";
@@ -53,10 +52,10 @@ function word(log, plan, {stopping, replaying}) {
   return log.state === "running" ? plan.running ?? WORDS.running : WORDS[log.state];
 }
 
-function detail(log, plan, {queuePosition, queuePaused, expectedStart, replaying}) {
+function detail(log, plan, {queuePosition, queuePaused, replaying}) {
   if (!log) return plural(plan.steps, plan.unit ?? "step");
   if (log.state === "queued" && queuePaused) return "paused by the operator";
-  if (log.state === "queued") return queueWords(queuePosition, expectedStart);
+  if (log.state === "queued") return queueWords(queuePosition);
   if (log.progress && !log.isFinal && !replaying) return progressWords(log.progress);
   const steps = `${plan.unit ?? "step"} ${integer(log.latest.step)} of ${integer(plan.steps)}`;
   if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
@@ -79,23 +78,9 @@ function progressWords(progress) {
   return WAITS[progress.what]?.(progress) ?? "";
 }
 
-/** Short: the cell holds some thirty characters. */
-function queueWords(position, expectedStart) {
+function queueWords(position) {
   if (position === null || position === undefined) return "waiting for a worker";
-  const isKnown = expectedStart !== null && expectedStart !== undefined && expectedStart >= SOON_SECONDS;
-  if (!isKnown) return position === 1 ? "next in line" : `place ${position} in line`;
-  return `${position === 1 ? "next" : `place ${position}`}, in about ${coarse(expectedStart)}`;
-}
-
-const SOON_SECONDS = 5;
-const MINUTE = 60;
-const HOUR = 3600;
-
-/** A time rounded up, as an estimate is: to tens of seconds, minutes, five minutes or hours. */
-function coarse(seconds) {
-  if (seconds > 2 * HOUR) return `${Math.ceil(seconds / HOUR)} h`;
-  const unit = seconds < MINUTE ? 10 : seconds < 10 * MINUTE ? MINUTE : 5 * MINUTE;
-  return duration(Math.ceil(seconds / unit) * unit);
+  return position === 1 ? "next in line" : `place ${position} in line`;
 }
 
 function spent({epsilon, step}, plan, isFinal) {
