@@ -183,6 +183,7 @@ class SearchView(TrainingView):
             "plan": plan_of(config.first_trial),
             "catalogue": catalogue_with([]),
             "price": search_price(config).model_dump(mode="json"),
+            "running": self.kind.running,
             "searched": {
                 name: {"label": field.label, "symbol": field.symbol}
                 for name, field in labels.items()

@@ -14,12 +14,13 @@ from dpsgd_explorer.accounting import (
     padded_selection,
 )
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.experiments.kinds import start
+from dpsgd_explorer.experiments.kinds import KINDS, start
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.web.questions.privacy import rounded
 from tests.in_order import in_order
 from tests.web.api.test_exports import run_python
 from tests.web.conftest import SMALL, ended, error_of
+from tests.web.reading import page_data
 
 RUNS = "/api/v1/runs"
 PRICE = "/api/v1/privacy/search"
@@ -124,6 +125,15 @@ def test_its_page_says_the_price_before_it_begins(client):
     assert f"trains {price['trainings']} models" in text
     assert "No <var>ε</var> here covers test records" in text
     assert "Blind search, Adult income, ε = 0.05 per trial" in text
+    assert page_data(text)["running"] == KINDS["search"].running
+
+
+def test_it_has_no_twin_and_no_link_to_the_trainer(client):
+    """Its trials are many trainings."""
+    links = launched(client).json["links"]
+    assert "trainer" not in links
+    refusal = error_of(client.get(links["twin"]), 422)
+    assert refusal["field"] == "kind"
 
 
 def test_a_finished_search_spends_what_its_choice_costs(client, finished, log):
