@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from benchmarks.models import Case
-from dpsgd_explorer.dp.backends.heap import HEAP, KEPT
+from dpsgd_explorer.dp.backends.heap import HEAP, KEEP_FREED
 from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.training.cpu import kernels
@@ -99,7 +99,7 @@ def _unclipped(model: nn.Module, data: Data) -> Step:
             for total in own.values():
                 total.zero_()
 
-    return Step(run, partial(HEAP.asked, KEPT))
+    return Step(run, partial(HEAP.applied, KEEP_FREED))
 
 
 def _functional(model: nn.Module, data: Data) -> Step:

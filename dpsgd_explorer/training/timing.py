@@ -27,7 +27,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from dpsgd_explorer.dp import choices
 from dpsgd_explorer.dp.backends import release_memory
-from dpsgd_explorer.dp.backends.heap import HEAP, OWN
+from dpsgd_explorer.dp.backends.heap import GLIBC_SETTINGS, HEAP
 from dpsgd_explorer.dp.engine import PrivacyEngine
 
 LEARNING_RATE = 0.01
@@ -205,7 +205,9 @@ def ordinary_step(model: nn.Module, data: tuple[Tensor, Tensor]) -> Step:
     changed them.
     """
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    return replace(sgd_step(model, data, optimizer), during=partial(HEAP.asked, OWN))
+    return replace(
+        sgd_step(model, data, optimizer), during=partial(HEAP.applied, GLIBC_SETTINGS)
+    )
 
 
 def private_step(

@@ -12,7 +12,7 @@ def compiled_from(root, module):
     """Compile the library of a module from a project's source; return it, loaded."""
     with tempfile.TemporaryDirectory() as folder:
         [file] = compile_to(Path(folder), root, module.NAME)
-        return module.loaded(file)
+        return module.load(file)
 
 
 @cache

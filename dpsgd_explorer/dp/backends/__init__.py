@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends.asynchronous import AsyncBackend
-from dpsgd_explorer.dp.backends.heap import HEAP, KEPT
+from dpsgd_explorer.dp.backends.heap import HEAP, KEEP_FREED
 from dpsgd_explorer.dp.backends.native.backend import NativeBackend
 from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.backends.torch import TorchBackend
@@ -60,7 +60,7 @@ def using(backend: TorchBackend, device: str = "cpu") -> Iterator[TorchBackend]:
 
 def keep_memory() -> Callable[[], None]:
     """Makes the C library keep freed memory; returns a function that undoes this."""
-    return HEAP.ask(KEPT)
+    return HEAP.apply(KEEP_FREED)
 
 
 def release_memory() -> None:

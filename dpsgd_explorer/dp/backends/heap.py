@@ -1,9 +1,9 @@
-"""Freed memory that the C library keeps for the next step.
+"""Makes the C library keep freed memory for the next step.
 
-Every step frees and asks for the same large blocks.  glibc gives what lies at the end
-of its heap back to the system, which clears each page before it hands it out again.  A
-private step loses more by that than an ordinary one: it keeps inputs and backprops of
-all layers until the norms are known, and frees them at once.
+Every step frees and allocates large blocks of the same sizes.  glibc returns free
+memory at the end of its heap to the system, which clears each page before it is used
+again.  A private step loses more time by this than an ordinary step: it keeps inputs
+and backprops of all layers until the norms are computed, and then frees them together.
 """
 
 from __future__ import annotations
@@ -20,60 +20,67 @@ from threading import RLock
 
 Settings = dict[int, int]
 
-# Parameters of mallopt, by their numbers in the GNU C library.
+# Numbers of mallopt's parameters in the GNU C library.
 TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
-#: What glibc comes to by itself once it has seen large blocks.
-OWN: Settings = {TRIM_THRESHOLD: 2**26, MMAP_THRESHOLD: 2**25, MMAP_MAX: 2**16}
-#: The heap does not shrink.  Blocks above 32 MiB, the most that a threshold may be, are
-#: still given back.
-KEPT: Settings = {TRIM_THRESHOLD: -1}
-#: Those are kept, too, which takes more memory.
-LARGE_KEPT: Settings = {TRIM_THRESHOLD: -1, MMAP_MAX: 0}
-#: A variable of glibc's that begins so sets up malloc, and it is left so.
-OF_USERS = re.compile("MALLOC_(TRIM|MMAP|TOP)_|GLIBC_TUNABLES=.*glibc.malloc")
+#: The thresholds that glibc chooses after large blocks were freed, and its default of
+#: MMAP_MAX.
+GLIBC_SETTINGS: Settings = {
+    TRIM_THRESHOLD: 2**26,
+    MMAP_THRESHOLD: 2**25,
+    MMAP_MAX: 2**16,
+}
+#: The heap does not shrink.  Blocks above 32 MiB, the maximum of MMAP_THRESHOLD, are
+#: still returned to the system.
+KEEP_FREED: Settings = {TRIM_THRESHOLD: -1}
+#: Blocks above 32 MiB are kept, too, which takes more memory.
+KEEP_LARGE: Settings = {TRIM_THRESHOLD: -1, MMAP_MAX: 0}
+#: Environment variables that set up glibc's malloc.  If one is set, nothing is changed.
+USER_SETTINGS = re.compile("MALLOC_(TRIM|MMAP|TOP)_|GLIBC_TUNABLES=.*glibc.malloc")
 
 
 class Heap:
-    """The settings of this process's malloc, where it is glibc's."""
+    """Settings of this process's malloc; without effect if it is not glibc's."""
 
     def __init__(self) -> None:
-        self._asked: list[Settings] = []
-        self._lock = RLock()  # a finalizer may run while it is held
+        self._applied: list[Settings] = []
+        # Reentrant: a finalizer that calls ``withdraw`` may run while it is held.
+        self._lock = RLock()
 
-    def ask(self, settings: Settings) -> Callable[[], None]:
-        """Apply settings until what is returned is called.
+    def apply(self, settings: Settings) -> Callable[[], None]:
+        """Applies settings, and returns a function that withdraws them.
 
-        Where several ask, a parameter is as the last of them has it.
+        If several settings have one parameter, the latest that is not withdrawn holds.
         """
-        own = dict(settings)
+        entry = dict(settings)
         with self._lock:
-            self._asked.append(own)
-            self._apply()
+            self._applied.append(entry)
+            self._update()
 
         def withdraw() -> None:
             with self._lock:
-                self._asked = [each for each in self._asked if each is not own]
-                self._apply()
+                self._applied = [other for other in self._applied if other is not entry]
+                self._update()
 
         return withdraw
 
     @contextmanager
-    def asked(self, settings: Settings) -> Iterator[None]:
-        """Apply settings within the context."""
-        withdraw = self.ask(settings)
+    def applied(self, settings: Settings) -> Iterator[None]:
+        """Applies settings inside the context."""
+        withdraw = self.apply(settings)
         try:
             yield
         finally:
             withdraw()
 
-    def _apply(self) -> None:
+    def _update(self) -> None:
         functions = _glibc()
         if functions is not None:
-            for parameter, value in reduce(or_, self._asked, dict(OWN)).items():
+            settings = reduce(or_, self._applied, dict(GLIBC_SETTINGS))
+            for parameter, value in settings.items():
                 functions.mallopt(parameter, value)
 
     def trim(self) -> None:
-        """Give all free memory back to the system."""
+        """Returns all free memory to the system."""
         functions = _glibc()
         if functions is not None:
             functions.malloc_trim(0)
@@ -81,13 +88,13 @@ class Heap:
 
 @cache
 def _glibc() -> ctypes.CDLL | None:
-    """Return the C library; None if it is another, or its user has set up malloc."""
+    """Returns glibc; None on other systems, or if the user has set up its malloc."""
     variables = (f"{name}={value}" for name, value in os.environ.items())
-    if sys.platform != "linux" or any(map(OF_USERS.match, variables)):
+    if sys.platform != "linux" or any(map(USER_SETTINGS.match, variables)):
         return None
     library = ctypes.CDLL(None)
     return library if hasattr(library, "mallopt") else None
 
 
-#: The heap of this process.
+#: Settings of this process's malloc.
 HEAP = Heap()

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends.full_precision import Verified
-from dpsgd_explorer.dp.backends.heap import HEAP, LARGE_KEPT
+from dpsgd_explorer.dp.backends.heap import HEAP, KEEP_LARGE
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
 from dpsgd_explorer.training.cpu.max_pool import max_pool
 
@@ -71,7 +71,7 @@ def in_use(*modules: nn.Module, products: bool = True) -> Iterator[None]:
             results are bit-identical to torch's and do not depend on the probe.
     """
     with ExitStack() as undo:
-        undo.enter_context(HEAP.asked(LARGE_KEPT))
+        undo.enter_context(HEAP.applied(KEEP_LARGE))
         if products and probe().chooses_onednn:
             undo.enter_context(_onednn_products())
         for module in modules:

@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from dpsgd_explorer.dp.backends import heap
-from dpsgd_explorer.dp.backends.heap import KEPT, LARGE_KEPT, OWN, Heap
+from dpsgd_explorer.dp.backends.heap import GLIBC_SETTINGS, KEEP_FREED, KEEP_LARGE, Heap
 
 #: A private step keeps 200 MiB in blocks of 8: the pages that each step fetches from
 #: the third on, and MiB that the process holds then and after detach().
@@ -108,15 +108,17 @@ def test_settings_end_in_any_order(monkeypatch):
     library = _Library()
     monkeypatch.setattr(heap, "_glibc", lambda: library)
     own = Heap()
-    end_first, end_second, end_third = map(own.ask, (KEPT, LARGE_KEPT, KEPT))
-    assert library.settings == OWN | LARGE_KEPT
+    end_first, end_second, end_third = map(
+        own.apply, (KEEP_FREED, KEEP_LARGE, KEEP_FREED)
+    )
+    assert library.settings == GLIBC_SETTINGS | KEEP_LARGE
     end_second()
-    assert library.settings == OWN | KEPT
+    assert library.settings == GLIBC_SETTINGS | KEEP_FREED
     end_first()
-    assert library.settings == OWN | KEPT
-    with own.asked(OWN):
-        assert library.settings == OWN
-    assert library.settings == OWN | KEPT
+    assert library.settings == GLIBC_SETTINGS | KEEP_FREED
+    with own.applied(GLIBC_SETTINGS):
+        assert library.settings == GLIBC_SETTINGS
+    assert library.settings == GLIBC_SETTINGS | KEEP_FREED
     end_third()
     end_third()
-    assert library.settings == OWN
+    assert library.settings == GLIBC_SETTINGS

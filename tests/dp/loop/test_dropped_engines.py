@@ -26,7 +26,7 @@ def attached_engines():
 @pytest.mark.parametrize("steps", [0, 2])
 @pytest.mark.parametrize("last", ["step", "forward", "refused backward"])
 def test_nothing_is_left_of_a_dropped_engine(engine, steps, last):
-    before, asked = attached_engines(), len(HEAP._asked)  # those of other tests
+    before, asked = attached_engines(), len(HEAP._applied)  # those of other tests
     net, x, y = case("mlp")
     own, optimizer = attached(net, engine=engine)
     for _ in range(steps):
@@ -47,4 +47,4 @@ def test_nothing_is_left_of_a_dropped_engine(engine, steps, last):
     assert [each() for each in gone] == [None] * 3
     assert WATCH._watching == before
     assert before or type(Variable._execution_engine) is not type(watching)
-    assert len(HEAP._asked) == asked
+    assert len(HEAP._applied) == asked

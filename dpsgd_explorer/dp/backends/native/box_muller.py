@@ -23,10 +23,10 @@ AddNormals = Callable[[Tensor, Tensor, float, float, float], float]
 def installed() -> AddNormals | None:
     """Returns the installed transform; None if this processor cannot run one."""
     file = compiled_file(Path(__file__).parent, NAME)
-    return None if file is None else loaded(file)
+    return None if file is None else load(file)
 
 
-def loaded(file: Path) -> AddNormals | None:
+def load(file: Path) -> AddNormals | None:
     """Returns the transform of a compiled file.
 
     None if this processor has no fused multiply-add with AVX2, or if the file was

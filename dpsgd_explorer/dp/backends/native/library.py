@@ -75,7 +75,7 @@ class Loop(NamedTuple):
     lanes: int
 
 
-def loop(file: Path, name: str, *structs: type[ctypes.Structure]) -> Loop | None:
+def load_loop(file: Path, name: str, *structs: type[ctypes.Structure]) -> Loop | None:
     """Returns a function of a compiled file.
 
     None if this processor has no AVX2, or if the file was compiled from the source of

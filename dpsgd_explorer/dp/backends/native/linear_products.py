@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.backends.linear import LinearGradients, LinearMap
 from dpsgd_explorer.dp.backends.native import team
-from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
+from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, load_loop
 from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 from dpsgd_explorer.dp.backends.native.weighted_sum import WeightedSums
 from dpsgd_explorer.dp.backends.rounding import EXTRA_ROUNDINGS, gamma, underflow_bound
@@ -75,12 +75,12 @@ class _Job(ctypes.Structure):
 def installed() -> Loop | None:
     """Returns the installed loop; None if this processor cannot run one."""
     file = compiled_file(Path(__file__).parent, NAME)
-    return None if file is None else loaded(file)
+    return None if file is None else load(file)
 
 
-def loaded(file: Path) -> Loop | None:
-    """Returns the loop of a compiled file; see ``library.loop``."""
-    return loop(file, "linear_products", _Job, _Map)
+def load(file: Path) -> Loop | None:
+    """Returns the loop of a compiled file; see ``library.load_loop``."""
+    return load_loop(file, "linear_products", _Job, _Map)
 
 
 def is_supported(x: Tensor, g: Tensor) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.backends.lstm import CellWeights, Steps
 from dpsgd_explorer.dp.backends.native import team
-from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
+from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, load_loop
 
 #: File name of the library in pyproject.toml, without the platform's suffix.
 NAME = "_lstm_steps"
@@ -67,13 +67,13 @@ class _Sequence(ctypes.Structure):
 def installed() -> LSTMSteps | None:
     """Returns the installed functions; None if this processor cannot run them."""
     file = compiled_file(Path(__file__).parent, NAME)
-    return None if file is None else loaded(file)
+    return None if file is None else load(file)
 
 
-def loaded(file: Path) -> LSTMSteps | None:
-    """Returns the functions of a compiled file; see ``library.loop``."""
+def load(file: Path) -> LSTMSteps | None:
+    """Returns the functions of a compiled file; see ``library.load_loop``."""
     forward, backward = (
-        loop(file, f"lstm_{name}", _Sequence) for name in ("forward", "backward")
+        load_loop(file, f"lstm_{name}", _Sequence) for name in ("forward", "backward")
     )
     if forward is None or backward is None:
         return None

@@ -56,10 +56,10 @@ class Functions(NamedTuple):
 def installed() -> Functions | None:
     """Returns the installed functions; None if this processor cannot run them."""
     file = compiled_file(Path(__file__).parent, NAME)
-    return None if file is None else loaded(file)
+    return None if file is None else load(file)
 
 
-def loaded(file: Path) -> Functions | None:
+def load(file: Path) -> Functions | None:
     """Returns the functions of a compiled file.
 
     None if this processor has no AVX2, or if the file was compiled from the source of

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends.native import team
-from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
+from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, load_loop
 from dpsgd_explorer.dp.backends.native.memory_pool import POOL
 
 #: File name of the library in pyproject.toml, without the platform's suffix.
@@ -88,12 +88,12 @@ class _Job(ctypes.Structure):
 def installed() -> Loop | None:
     """Returns the installed loop; None if this processor cannot run one."""
     file = compiled_file(Path(__file__).parent, NAME)
-    return None if file is None else loaded(file)
+    return None if file is None else load(file)
 
 
-def loaded(file: Path) -> Loop | None:
-    """Returns the loop of a compiled file; see ``library.loop``."""
-    return loop(file, "patch_products", _Job)
+def load(file: Path) -> Loop | None:
+    """Returns the loop of a compiled file; see ``library.load_loop``."""
+    return load_loop(file, "patch_products", _Job)
 
 
 def is_supported(values: Tensor) -> bool:

@@ -1,7 +1,7 @@
-"""Weighted sums of the samples' gradients, by as many threads as torch has.
+"""Weighted sums of per-sample gradients, in all of torch's threads.
 
-Compiled from ``weighted_sum.c``, where that was done at install time and the processor
-has AVX2.  torch's own product of a matrix and a vector takes one thread for it.
+The loop is ``weighted_sum.c``.  It is available if it was compiled at install time and
+the processor has AVX2.  torch's product of a matrix and a vector uses one thread.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends.native import team
-from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, loop
+from dpsgd_explorer.dp.backends.native.library import Loop, compiled_file, load_loop
 
-#: The library's name, as pyproject.toml has it, without the platform's suffix.
+#: File name of the library in pyproject.toml, without the platform's suffix.
 NAME = "_weighted_sum"
-#: Numbers from which a call costs less than torch's, and a second thread its start.
-FEW, MANY = 2**14, 2**18
-#: Numbers of the sum that a thread takes at once: a multiple of those of 8 vectors.
+#: Numbers of the rows.  With fewer, torch's product is faster.
+MIN_NUMBERS = 2**14
+#: Numbers of the rows.  With fewer, the start of a second thread costs more than it
+#: saves.
+MIN_PARALLEL_NUMBERS = 2**18
+#: Numbers of the sum per unit of work: a multiple of 8 vectors.
 UNIT = 2**12
 
 
@@ -46,57 +49,56 @@ class _Job(ctypes.Structure):
 
 @cache
 def installed() -> Loop | None:
-    """Return the function; None if it is not compiled, or not for this processor."""
+    """Returns the installed loop; None if this processor cannot run one."""
     file = compiled_file(Path(__file__).parent, NAME)
-    return None if file is None else loaded(file)
+    return None if file is None else load(file)
 
 
-def loaded(file: Path) -> Loop | None:
-    """Return the function of a compiled file; see ``library.loop``."""
-    return loop(file, "weighted_sum", _Job, _Sum)
+def load(file: Path) -> Loop | None:
+    """Returns the loop of a compiled file; see ``library.load_loop``."""
+    return load_loop(file, "weighted_sum", _Job, _Sum)
 
 
 def is_supported(rows: Tensor, weights: Tensor, total: Tensor) -> bool:
-    """Return True if the loop takes such tensors, and in less time than torch."""
-    return (
-        rows.numel() >= FEW and _fit(rows, weights, total) and installed() is not None
-    )
+    """Returns True if the loop is installed, supports these tensors and is faster."""
+    is_faster = rows.numel() >= MIN_NUMBERS
+    return is_faster and _fit(rows, weights, total) and installed() is not None
 
 
 def add_weighted_sum(rows: Tensor, weights: Tensor, total: Tensor) -> None:
-    """Add sum_i weights[i] rows[i], [P], to ``total``.
+    """Adds sum_i weights[i] rows[i] to ``total``; ``is_supported`` must hold.
 
     Args:
         rows: Contiguous, [B, P].
         weights: [B].
-        total: Contiguous, [P].  ``is_supported`` holds for the three.
+        total: Contiguous, [P].
     """
     compiled = installed()
     assert compiled is not None
     columns = -(-total.numel() // UNIT)
     numbers = rows.numel()
     addresses = rows.data_ptr(), weights.data_ptr(), total.data_ptr()
-    own = _Sum(*addresses, total.numel(), 0)
-    _run(compiled, ctypes.addressof(own), 1, len(rows), columns, numbers)
+    table = _Sum(*addresses, total.numel(), 0)
+    _run(compiled, ctypes.addressof(table), 1, len(rows), columns, numbers)
 
 
 class WeightedSums:
-    """Sums over samples of several gradients that lie in one piece of memory.
+    """Weighted sums of several per-sample gradients in one block of memory.
 
     Args:
-        sizes: Numbers of each gradient of a sample.
-        before: Numbers of a sample before it.  Of B samples B times as many lie before
-            the rows [B, size].
+        sizes: Numbers of a sample in each gradient.
+        offsets: Numbers of a sample before each gradient.  For B samples, the rows
+            [B, size] of a gradient begin at B times its offset.
     """
 
-    def __init__(self, sizes: Sequence[int], before: Sequence[int]) -> None:
-        self._sizes, self._before = sizes, before
+    def __init__(self, sizes: Sequence[int], offsets: Sequence[int]) -> None:
+        self._sizes, self._offsets = sizes, offsets
         self._columns = sum(-(-size // UNIT) for size in sizes)
         self._numbers = sum(sizes)
 
     @cached_property
     def _table(self) -> ctypes.Array[_Sum]:
-        """The sums as C reads them; each call sets its addresses."""
+        """The sums as C structs; each call sets the addresses."""
         table = (_Sum * len(self._sizes))()
         column = 0
         for entry, size in zip(table, self._sizes, strict=True):
@@ -105,35 +107,35 @@ class WeightedSums:
         return table
 
     def rows(self, gradients: Tensor, samples: int) -> Iterator[Tensor]:
-        """Yield the rows of each gradient, [B, size], as views."""
-        for size, before in zip(self._sizes, self._before, strict=True):
-            start = samples * before
+        """Yields a view of the rows of each gradient, [B, size]."""
+        for size, offset in zip(self._sizes, self._offsets, strict=True):
+            start = samples * offset
             yield gradients[start : start + samples * size].view(samples, size)
 
     def add(
         self, gradients: Tensor, weights: Sequence[Tensor], totals: Sequence[Tensor]
     ) -> None:
-        """Add sum_i weights[i] rows[i] of each gradient to its total.
+        """Adds sum_i weights[i] rows[i] of each gradient to the gradient's total.
 
         Args:
-            gradients: All of them.
-            weights: [B], for each gradient.
-            totals: Of each gradient, its size in any shape.
+            gradients: The block of memory with all gradients.
+            weights: [B] for each gradient.
+            totals: For each gradient, a total of its size in any shape.
         """
         compiled, samples = installed(), len(weights[0])
-        distinct = {id(own): own for own in weights}
+        distinct = {id(w): w for w in weights}
         if compiled is None or not _fit(gradients, *distinct.values(), *totals):
-            every = zip(self.rows(gradients, samples), weights, totals, strict=True)
-            for rows, own, total in every:
-                total.add_((own @ rows).view(total.shape))
+            rows = self.rows(gradients, samples)
+            for values, w, total in zip(rows, weights, totals, strict=True):
+                total.add_((w @ values).view(total.shape))
             return
         table = self._table
         start, step = gradients.data_ptr(), gradients.element_size() * samples
-        places = {key: own.data_ptr() for key, own in distinct.items()}
-        for entry, before, own, total in zip(
-            table, self._before, weights, totals, strict=True
+        addresses = {key: w.data_ptr() for key, w in distinct.items()}
+        for entry, offset, w, total in zip(
+            table, self._offsets, weights, totals, strict=True
         ):
-            entry.rows, entry.weights = start + step * before, places[id(own)]
+            entry.rows, entry.weights = start + step * offset, addresses[id(w)]
             entry.total = total.data_ptr()
         numbers = samples * self._numbers
         _run(
@@ -149,8 +151,17 @@ class WeightedSums:
 def _run(
     compiled: Loop, sums: int, count: int, samples: int, columns: int, numbers: int
 ) -> None:
-    """Make as many sums, in so many columns, of so many numbers."""
-    threads = team.useful_threads(columns, numbers, MANY)
+    """Runs the loop on a table of sums.
+
+    Args:
+        compiled: The loop.
+        sums: Address of the table of ``struct sum``.
+        count: Number of sums.
+        samples: Rows of each sum, B.
+        columns: Columns of the table of units.
+        numbers: Numbers of all rows.
+    """
+    threads = team.useful_threads(columns, numbers, MIN_PARALLEL_NUMBERS)
     split = team.team(threads, 1, columns)
     job = _Job(split, sums, count, samples, UNIT, compiled.lanes)
     team.run(compiled.function, job)

@@ -31,7 +31,7 @@ def todays_source(monkeypatch):
     for module in (products, weighted_sum):
         monkeypatch.setattr(module, "installed", partial(compiled_today, module))
     monkeypatch.setattr(products, "MIN_PARALLEL_PRODUCTS", 1)
-    monkeypatch.setattr(weighted_sum, "MANY", 1)
+    monkeypatch.setattr(weighted_sum, "MIN_PARALLEL_NUMBERS", 1)
 
 
 def drawn(sizes):
@@ -82,7 +82,7 @@ def test_norms_and_sums_are_those_of_the_formula(sizes, ends, lanes, number):
             loop = loop._replace(lanes=min(lanes, loop.lanes))
             patch.setattr(module, "installed", lambda loop=loop: loop)
         patch.setattr(products, "MIN_PARALLEL_PRODUCTS", 1)
-        patch.setattr(weighted_sum, "MANY", 1)
+        patch.setattr(weighted_sum, "MIN_PARALLEL_NUMBERS", 1)
         assert is_right(sizes, range(min(ends), max(ends)))
 
 
@@ -156,11 +156,11 @@ FAULTS = {
     ),
     "sums of the first gradient alone": (
         "weighted_sum",
-        ("own < last && own[1].column <= unit.column", "own < last && 0"),
+        ("entry < last && entry[1].column <= unit.column", "entry < last && 0"),
     ),
     "a sum's columns are counted from the first's": (
         "weighted_sum",
-        ("(unit.column - own->column) * job->unit", "unit.column * job->unit"),
+        ("(unit.column - entry->column) * job->unit", "unit.column * job->unit"),
     ),
 }
 

@@ -16,7 +16,7 @@ from dpsgd_explorer.dp.backends.native.memory_pool import MemoryPool
 
 @pytest.fixture(autouse=True)
 def _nothing_is_small(monkeypatch):
-    monkeypatch.setattr(memory_pool, "SMALL", 1)
+    monkeypatch.setattr(memory_pool, "MIN_NUMBERS", 1)
 
 
 def test_memory_is_used_again_once_no_tensor_has_it():
@@ -37,7 +37,7 @@ def test_memory_is_used_again_once_no_tensor_has_it():
 )
 @given(st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=40))
 def test_no_two_tensors_share_memory(requests):
-    pool = MemoryPool(most_bytes=600)
+    pool = MemoryPool(max_bytes=600)
     tensors = []
     for number, (length, is_kept) in enumerate(requests):
         tensor = pool.empty(length).fill_(number)
@@ -49,11 +49,11 @@ def test_no_two_tensors_share_memory(requests):
 
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_what_is_held_is_bounded(is_kept):
-    pool, kept = MemoryPool(most_bytes=4096), []
+    pool, kept = MemoryPool(max_bytes=4096), []
     for length in range(1, 2000, 7):  # above 1,024 numbers none is the pool's
         tensor = pool.empty(length)
         assert tensor.shape == (length,)
-        assert pool.held <= 1024
+        assert pool.held_numbers <= 1024
         if is_kept:
             kept.append(tensor)
 
@@ -62,7 +62,7 @@ def test_a_pool_that_is_released_holds_nothing_and_takes_nothing():
     pool = MemoryPool()
     used = pool.empty(10).fill_(1)
     pool.release()
-    assert pool.held == 0
+    assert pool.held_numbers == 0
     other = pool.empty(10).fill_(2)
     assert used.tolist() == [1.0] * 10
     assert other.tolist() == [2.0] * 10
@@ -84,19 +84,19 @@ def test_an_engine_holds_a_piece_of_a_batch_and_nothing_when_detached():
     for _ in range(2):
         scores = net(torch.randn(400, 5, 64)).mean(1)
         F.cross_entropy(scores, torch.zeros(400, dtype=torch.long)).backward()
-        assert 0 < 4 * memory_pool.POOL.held <= memory_pool.POOL_BYTES
+        assert 0 < 4 * memory_pool.POOL.held_numbers <= memory_pool.POOL_BYTES
         optimizer.step()
         optimizer.zero_grad()
     engine.detach()
-    assert memory_pool.POOL.held == 0
+    assert memory_pool.POOL.held_numbers == 0
 
 
 def test_what_is_small_or_empty_is_torchs_own(monkeypatch):
-    monkeypatch.setattr(memory_pool, "SMALL", 100)
+    monkeypatch.setattr(memory_pool, "MIN_NUMBERS", 100)
     pool = MemoryPool()
     assert pool.empty(99).shape == (99,)
     assert pool.empty(0, 7).shape == (0, 7)
-    assert pool.held == 0
+    assert pool.held_numbers == 0
 
 
 def test_tensors_begin_where_torchs_do():
@@ -110,7 +110,7 @@ def test_batches_that_vary_hold_the_memory_of_one():
     for samples in (10, 11, 10, 12, 9, 12):
         tensors = [pool.empty(samples, size) for size in (100, 60, 700)]
         del tensors
-    assert pool.held == 12 * (100 + 60 + 700)
+    assert pool.held_numbers == 12 * (100 + 60 + 700)
     pieces = [pool.empty(12, size).data_ptr() for size in (100, 60, 700)]
     assert pieces == [pool.empty(9, size).data_ptr() for size in (100, 60, 700)]
 

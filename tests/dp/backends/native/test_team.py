@@ -47,8 +47,8 @@ def multiplies_all(function, samples, columns):
 @pytest.fixture(autouse=True)
 def _nothing_is_small(monkeypatch):
     monkeypatch.setattr(linear_products, "MIN_PARALLEL_PRODUCTS", 1)
-    monkeypatch.setattr(weighted_sum, "MANY", 1)
-    monkeypatch.setattr(weighted_sum, "FEW", 0)
+    monkeypatch.setattr(weighted_sum, "MIN_PARALLEL_NUMBERS", 1)
+    monkeypatch.setattr(weighted_sum, "MIN_NUMBERS", 0)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 5])

@@ -15,8 +15,8 @@ SOURCE = "dpsgd_explorer/dp/backends/native/weighted_sum.c"
 
 @pytest.fixture(autouse=True)
 def _nothing_is_small(monkeypatch):
-    monkeypatch.setattr(module, "FEW", 0)
-    monkeypatch.setattr(module, "MANY", 1)
+    monkeypatch.setattr(module, "MIN_NUMBERS", 0)
+    monkeypatch.setattr(module, "MIN_PARALLEL_NUMBERS", 1)
     monkeypatch.setattr(module, "installed", lambda: compiled_today(module))
 
 
@@ -70,8 +70,8 @@ def test_without_a_compiler_torch_sums(monkeypatch):
 
 FAULTS = {
     "weights of the first sample": (
-        "sum[v] += own->weights[i]",
-        "sum[v] += *own->weights",
+        "sum[v] += entry->weights[i]",
+        "sum[v] += *entry->weights",
     ),
     "rows overlap": ("i++, row += numbers)", "i++, row += numbers - 1)"),
     "what is there is replaced": ("v * LANES) += sum[v];", "v * LANES) = sum[v];"),
