@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dpsgd_explorer"
 #: Folders that hold a folder for each widget, and so on: each is one chip.
 ROOMS = {PACKAGE / "web" / "hub" / "widgets"}
+#: Run by hand in a checkout, and never imported.
+RECORDER = "record.py"
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 
 WIDTH, MARGIN, BOX_WIDTH = 1080, 16, 800
@@ -114,6 +116,7 @@ def _layer(init: Path) -> Layer:
     imports = Counter(
         name
         for path in folder.rglob("*.py")
+        if path.name != RECORDER
         for name in _imported(path)
         if name != folder.name and (PACKAGE / name / "__init__.py").exists()
     )

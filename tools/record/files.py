@@ -18,18 +18,25 @@ def versions() -> dict[str, str]:
     return {"version": __version__, "torch": torch.__version__}
 
 
-def write(name: str, stored: dict[str, Any], *, indent: int | None = None) -> None:
+def write(
+    name: str,
+    stored: dict[str, Any],
+    *,
+    folder: Path = FOLDER,
+    indent: int | None = None,
+) -> None:
     """Write figures as the JSON file of this name.
 
     Args:
-        name: Path below ``FOLDER``, without its ending.
+        name: Path below the folder, without its ending.
         stored: Finite numbers, texts, lists and dicts.
+        folder: Folder of the file.
         indent: Spaces a level, for a file that people read; None for one line.
 
     Raises:
         ValueError: a number is not finite.
     """
-    path = FOLDER / f"{name}.json"
+    path = folder / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(stored, allow_nan=False, indent=indent)
     path.write_text(text + "\n", encoding="utf-8")

@@ -29,8 +29,8 @@ SUMMARY = ("epsilon", "delta", "test_accuracy", "test_loss", "step", "seconds")
 
 STRICT = next(preset for preset in PRESETS if preset.slug == "mnist-strict")
 # Gradients that are not clipped are far longer, so the learning rate is smaller: the
-# best that tools/record/twins.py found. Batches, seed and first parameters are the
-# private run's.
+# best that the recorder of the widget "three-way-twin" found. Batches, seed and first
+# parameters are the private run's.
 TWIN = Preset(
     slug="mnist-strict-twin",
     label="MNIST, not private",

@@ -1,7 +1,7 @@
 """Our own sweep over C, learning rate and momentum, and the ranges that did well.
 
 Recorded by ``tools/record/sweep.py``; the noise levels by
-``tools/record/noise_levels.py``.
+``hub/widgets/noise/record.py``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from statistics import mean
 
+from dpsgd_explorer.web.hub.widgets.noise import widget as noise
 from dpsgd_explorer.web.questions.rounding import nearest, percent, whole
 from dpsgd_explorer.web.recorded.files import recording
 
@@ -70,7 +71,7 @@ def good_noise() -> str:
     """Return the largest σ that was close to the best of the noise levels."""
     reached = {
         level["noise_multiplier"]: mean(level["test_accuracy"])
-        for level in recording("choices/noise_levels")["levels"]
+        for level in noise.stored()["levels"]
     }
     best = max(reached.values())
     return f"{max(s for s, accuracy in reached.items() if accuracy >= best - CLOSE):g}"

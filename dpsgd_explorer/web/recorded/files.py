@@ -1,6 +1,7 @@
 """Figures that this code recorded once and that ship with it: ``recorded/<name>.json``.
 
-The commands of ``tools/record`` write them.
+The commands of ``tools/record`` write them.  A widget's figures, of its ``record.py``,
+are in ``recorded.json`` in its folder.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ FOLDER = Path(__file__).parent
 
 
 @cache
-def recording(name: str) -> dict[str, Any]:
+def recording(name: str, folder: Path = FOLDER) -> dict[str, Any]:
     """Return what a file holds.
 
     Args:
-        name: Path below ``recorded``, without its ending, such as "choices/sweep".
+        name: Path below the folder, without its ending, such as "choices/sweep".
+        folder: Folder of the file.
 
     Raises:
         DataError: there is no such file.
     """
-    path = FOLDER / f"{name}.json"
+    path = folder / f"{name}.json"
     if not path.is_file():
         raise DataError(
-            f"there is no recording {name!r} in {FOLDER.name}/; a command of "
-            "tools/record makes it."
+            f"there is no recording {name!r} in {folder.name}/; a command of "
+            "tools/record, or record.py of a widget, makes it."
         )
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found

@@ -6,7 +6,7 @@ import pytest
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content import sweep
-from dpsgd_explorer.web.recorded.files import recording
+from dpsgd_explorer.web.hub.widgets.noise import widget as noise
 from dpsgd_explorer.web.recorded.runs import recorded
 from tools.record.sweep import SWEPT
 
@@ -50,7 +50,7 @@ def test_a_range_holds_all_that_is_close_and_nothing_else():
     for i, reach in enumerate(STORED["reaches"]):
         worst = min(row["test_accuracy"][i] for row in rows)
         assert (low <= reach <= high) == (best - worst <= sweep.CLOSE)
-    levels = recording("choices/noise_levels")["levels"]
+    levels = noise.stored()["levels"]
     reached = {one["noise_multiplier"]: sum(one["test_accuracy"]) / 3 for one in levels}
     for sigma, accuracy in reached.items():
         is_close = max(reached.values()) - accuracy <= sweep.CLOSE

@@ -11,12 +11,12 @@ from dpsgd_explorer.accounting import epsilon, round_up, trade_off
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.hub.widgets.noise import record as noise_levels
 from dpsgd_explorer.web.hub.widgets.noise import widget as noise
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN, results
 from dpsgd_explorer.web.questions.odds import Limits
 from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.reading import Page
-from tools.record import noise_levels
 
 STATIC = Path(__file__).parents[3] / "static"
 

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.http.assets import WIDGETS_DIR
+from dpsgd_explorer.web.hub.widgets.clip_histogram import record as recorder
 from dpsgd_explorer.web.hub.widgets.clip_histogram import widget
 from dpsgd_explorer.web.recorded.runs import recorded
-from tools.record import clipping_angles as recorder
 
 SAID = """
 import {conclusion, outcome} from "%s/clip_histogram/widget.js";

@@ -12,8 +12,8 @@ from torch import nn
 from dpsgd_explorer.web.http.assets import WIDGETS_DIR
 from dpsgd_explorer.web.hub.widgets.clip_histogram import widget as clip_histogram
 from dpsgd_explorer.web.hub.widgets.microscope import real_step as widget
+from dpsgd_explorer.web.hub.widgets.microscope import record as real_step
 from dpsgd_explorer.web.recorded.runs import recorded
-from tools.record import real_step
 
 LENGTHS = """
 import {lengthsAt} from "%s/microscope/lengths.js";

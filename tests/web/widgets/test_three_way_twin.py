@@ -5,9 +5,9 @@ from statistics import mean
 import pytest
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.hub.widgets.three_way_twin import record as command
 from dpsgd_explorer.web.hub.widgets.three_way_twin import widget
 from dpsgd_explorer.web.recorded.runs import recorded
-from tools.record import twins as command
 
 KINDS = tuple(widget.KINDS)
 CHOICES = pytest.mark.parametrize("choice", widget.choices(), ids=lambda c: c.name)

@@ -1,6 +1,6 @@
 """Lengths of a recorded run's gradients, and what every C would do to them.
 
-Measured by ``tools/record/clipping_angles.py`` without noise: not private.  The length
+Measured by ``record.py`` without noise: not private.  The length
 of the noise is σC √d / (qN), the root of its expected square.
 """
 
@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -28,7 +29,7 @@ from dpsgd_explorer.web.questions.rounding import (
 )
 from dpsgd_explorer.web.recorded.files import recording
 
-stored = partial(recording, "choices/clipping_angles")
+stored = partial(recording, "recorded", Path(__file__).parent)
 SHOWN_STEP = 35
 COMPARED = 10.0  # another C of the table
 PARTS = (10, 20, 40, 100)  # percent: the tallest bar fits below one of these

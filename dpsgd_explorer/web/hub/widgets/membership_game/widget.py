@@ -1,7 +1,7 @@
 """A game about membership: ten records, the visitor and an attacker, and the limits.
 
 Records, models and the attacker's scores are those of a recorded attack
-(``tools/record/membership_game.py``), in which a fair coin put each record in.  A game
+(``record.py``), in which a fair coin put each record in.  A game
 deals as many records that were in as records that were out, so that one button all the
 way scores what a coin scores.  The limits are those of a guess on a fair coin, see
 ``questions.odds``; the intervals are those of Clopper and Pearson (1934).
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -42,7 +43,7 @@ WITHOUT = "without privacy"
 
 def stored() -> dict[str, Any]:
     """Return the recorded attacks."""
-    return recording("attacks/membership_game")
+    return recording("recorded", Path(__file__).parent)
 
 
 @cache

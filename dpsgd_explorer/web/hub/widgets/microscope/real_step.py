@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.questions.rounding import nearest
 from dpsgd_explorer.web.recorded.files import recording
-
-RECORDED = "choices/real_step"
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class RealStep:
 @cache
 def real_step() -> RealStep:
     """Return the recorded step."""
-    stored = recording(RECORDED)
+    stored = recording("recorded", Path(__file__).parent)
     return RealStep(TrainingConfig.parse(stored["config"]), stored)
 
 

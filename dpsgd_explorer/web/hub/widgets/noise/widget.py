@@ -1,6 +1,6 @@
 """One slider on the landing page: noise merges the two worlds, and costs accuracy.
 
-The runs were recorded by ``tools/record/noise_levels.py``.  The two worlds of a level
+The runs were recorded by ``record.py``.  The two worlds of a level
 are what the best attacker sees of the whole run, the likelihood ratio of all steps, on
 a scale on which the world without the record is standard normal: with z of that scale,
 the other world's density is φ(z) e^l(z), l the privacy loss there.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from statistics import mean
 from typing import Any
 from urllib.parse import urlencode
@@ -34,7 +35,7 @@ from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
 from dpsgd_explorer.web.questions.rounding import limit, percent
 from dpsgd_explorer.web.recorded.files import recording
 
-stored = partial(recording, "choices/noise_levels")
+stored = partial(recording, "recorded", Path(__file__).parent)
 SHOWN = 1  # place of the level that is shown first
 PLACES = np.linspace(-4.0, 9.0, 105)  # of both densities
 BINS = 400  # of the privacy loss from 0 to ε

@@ -1,6 +1,6 @@
 """Three-way twin: what clipping costs and what noise costs, measured on recorded runs.
 
-``tools/record/twins.py`` trained a private run, one that clips and adds no noise, and
+``record.py`` trained a private run, one that clips and adds no noise, and
 an ordinary one, of each seed on the same batches from the same first parameters: each
 kind at its own learning rate, tuned with other seeds, and at those of the other two.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -23,7 +24,7 @@ from dpsgd_explorer.web.questions.rounding import nearest, percent
 from dpsgd_explorer.web.recorded.files import recording
 from dpsgd_explorer.web.recorded.runs import beside_defaults
 
-stored = partial(recording, "choices/twins")
+stored = partial(recording, "recorded", Path(__file__).parent)
 ORDINARY, CLIPPED, PRIVATE = "ordinary", "clipped only", "private"
 KINDS = {ORDINARY: "twin", CLIPPED: "good", PRIVATE: "private"}  # and their colours
 MINUS = "\N{MINUS SIGN}"

@@ -1,8 +1,8 @@
 """Record the attack whose records the membership game asks about.
 
-    python -m tools.record.membership_game
+    python -m dpsgd_explorer.web.hub.widgets.membership_game.record
 
-Writes dpsgd_explorer/web/recorded/attacks/membership_game.json: the attack's settings,
+Writes ``recorded.json`` beside this file: the attack's settings,
 some of its records drawn at random, with their pictures in sixteen shades and their
 membership; for both models the logit of each label, the logits of the shadows and the
 score of the likelihood ratio; how often that attack is right about all records, and the
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def main() -> int:
         "joined": [bool(attack.joined[place]) for place in places],
         "models": models,
     }
-    write("attacks/membership_game", stored | versions())
+    write("recorded", stored | versions(), folder=Path(__file__).parent)
     for model in models:
         print(model["epsilon"], model["right"])
     return 0

@@ -1,8 +1,8 @@
 """Record the lengths of every gradient in one step of a recorded run.
 
-    python -m tools.record.real_step
+    python -m dpsgd_explorer.web.hub.widgets.microscope.record
 
-Writes dpsgd_explorer/web/recorded/choices/real_step.json.  The run of a preset is
+Writes ``recorded.json`` beside this file.  The run of a preset is
 repeated up to one step.  The file contains, for that step's batch, the norm of each
 gradient, the norm of their sum, and for several bounds C the norm of the sum of the
 clipped gradients and its angle to the true sum.  Nothing of that is noisy: it is not
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -50,7 +51,7 @@ def main() -> int:
         **measured(model, batch, [config.max_grad_norm * each for each in FACTORS]),
         **versions(),
     }
-    write("choices/real_step", stored)
+    write("recorded", stored, folder=Path(__file__).parent)
     return 0
 
 

@@ -1,12 +1,12 @@
 """Train three twins, private, clipped only and ordinary, and record their accuracies.
 
-    python -m tools.record.twins
+    python -m dpsgd_explorer.web.hub.widgets.three_way_twin.record
 
 All twins of a seed share first parameters and batches.  Each kind is first trained at
 every learning rate of a grid, with seeds that serve nothing else; the rate of the best
 mean test accuracy is the kind's own.  Then each kind is trained at its own rate and at
 the rates of the other two, with other seeds.  Writes
-dpsgd_explorer/web/recorded/choices/twins.json: the settings that all runs share, the
+``recorded.json`` beside this file: the settings that all runs share, the
 accuracies of the tuning, and the accuracies on the way of each kind, rate and seed.
 """
 
@@ -16,6 +16,7 @@ import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -86,7 +87,7 @@ def main() -> int:
         },
         **versions(),
     }
-    write("choices/twins", stored, indent=1)
+    write("recorded", stored, folder=Path(__file__).parent, indent=1)
     return 0
 
 

@@ -1,8 +1,8 @@
 """Train the landing page's model at nine noise multipliers and record its accuracy.
 
-    python -m tools.record.noise_levels
+    python -m dpsgd_explorer.web.hub.widgets.noise.record
 
-Writes dpsgd_explorer/web/recorded/choices/noise_levels.json: the settings that all runs
+Writes ``recorded.json`` beside this file: the settings that all runs
 share, and of each noise multiplier its ε and the accuracy on the test records of one
 run per seed.
 """
@@ -10,6 +10,7 @@ run per seed.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
@@ -36,7 +37,7 @@ def main() -> int:
         "levels": levels,
         **versions(),
     }
-    write("choices/noise_levels", stored, indent=1)
+    write("recorded", stored, folder=Path(__file__).parent, indent=1)
     return 0
 
 

@@ -1,8 +1,8 @@
 """Measure what each clipping bound would do to the gradients of a recorded run.
 
-    python -m tools.record.clipping_angles
+    python -m dpsgd_explorer.web.hub.widgets.clip_histogram.record
 
-Writes dpsgd_explorer/web/recorded/choices/clipping_angles.json.  The run of a preset is
+Writes ``recorded.json`` beside this file.  The run of a preset is
 repeated.  At eight of its steps, before the update, the true per-sample gradients of
 the batch are measured: the number in each bin of lengths, and for 25 values of C the
 length of the mean of the clipped gradients and its angle to the true mean.  C changes
@@ -13,6 +13,7 @@ it is not private.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -52,7 +53,7 @@ def main() -> int:
         **recorded(config),
         **versions(),
     }
-    write("choices/clipping_angles", stored)
+    write("recorded", stored, folder=Path(__file__).parent)
     return 0
 
 
