@@ -143,6 +143,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         "site": site,
         "public_url": settings.public_url,
         "static_url": published.url,
+        "module_script": published.module_script,
         "documentation_url": published.documentation_url,
         "version": __version__,
         "navigation": NAVIGATION,

@@ -86,7 +86,7 @@ def show(run_id: str) -> RunAnswer:
     """Returns one run with its settings, state and ε.
 
     Anyone with the id of the run may read it. While the run is queued, the answer
-    contains its position and estimated start.
+    contains its position.
     """
     return _answer(run_store().get(run_id))
 

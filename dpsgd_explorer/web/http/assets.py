@@ -16,6 +16,8 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import posixpath
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any
 from wsgiref.headers import Headers
 
+from markupsafe import Markup
 from werkzeug.datastructures import Accept
 from werkzeug.http import parse_accept_header
 from whitenoise import WhiteNoise
@@ -41,6 +44,8 @@ FRONT_DIR = next(
 WIDGETS_DIR = Path(__file__).parents[1] / "hub" / "widgets"
 #: Where a script in such a folder finds static/js: in a checkout, and once published.
 IN_A_CHECKOUT, PUBLISHED = b'"../../../../../static/js/', b'"../../'
+#: The address in an import that a browser resolves before it runs a module.
+STATIC_IMPORT = re.compile(r'(?:\bfrom|^import)\s*"(\.[^"]+)"', re.MULTILINE)
 #: Written by ``tools.build_docs``; missing where the documentation is not built.
 DOCUMENTATION_DIR = FRONT_DIR / "built_docs"
 DOCUMENTATION_URL = "/docs/"
@@ -86,11 +91,13 @@ class Assets:
     Attributes:
         shelf: Folder that holds the published folders.
         folders: Folder of each file by the name templates use.
+        imports: Names of all modules that a script imports, directly or not.
         documentation: Folder of the built documentation, if there is one.
     """
 
     shelf: Path
     folders: Mapping[str, str]
+    imports: Mapping[str, tuple[str, ...]]
     documentation: str | None = None
 
     @property
@@ -109,6 +116,19 @@ class Assets:
                 f"there is no static file {name!r}; restart after adding one."
             )
         return f"/static/{self.folders[name]}/{name}"
+
+    def module_script(self, name: str) -> Markup:
+        """Return the element that runs a script module, after links to its imports.
+
+        Without these links a browser learns of an import when it has read the module
+        that imports it: the trainer's are four deep, so it would wait four times.
+        """
+        links = [
+            Markup('<link rel="modulepreload" href="{}">\n').format(self.url(imported))
+            for imported in self.imports[name]
+        ]
+        script = Markup('<script type="module" src="{}"></script>')
+        return Markup("").join([*links, script.format(self.url(name))])
 
     def serve_before(
         self, application: Any, add_headers: Callable[[Headers], None]
@@ -145,6 +165,7 @@ def publish(
     return Assets(
         shelf=shelf,
         folders=dict.fromkeys(files, tree) | {PLOTLY: plotly},
+        imports=_all_imports(files),
         documentation=_publish_documentation(documentation_dir, shelf),
     )
 
@@ -184,6 +205,27 @@ def _published(source: Path) -> bytes:
     if source.suffix != ".js":
         return content
     return content.replace(IN_A_CHECKOUT, PUBLISHED)
+
+
+def _all_imports(files: Mapping[str, Path]) -> dict[str, tuple[str, ...]]:
+    """Return the modules that each script imports, directly or not, nearest first."""
+    direct = {
+        name: [
+            posixpath.normpath(posixpath.join(posixpath.dirname(name), address))
+            for address in STATIC_IMPORT.findall(_published(path).decode())
+        ]
+        for name, path in files.items()
+        if name.endswith(".js")
+    }
+    every: dict[str, tuple[str, ...]] = {}
+    for name in direct:
+        reached = {name: None}
+        for module in (queue := [name]):
+            new = [m for m in direct[module] if m not in reached]
+            reached.update(dict.fromkeys(new))
+            queue += new
+        every[name] = tuple(reached)[1:]
+    return every
 
 
 def tree_hash(files: Mapping[str, Path]) -> str:

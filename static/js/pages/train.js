@@ -38,6 +38,7 @@ const newest = new Newest(page);
 /** What the page knows; everything on it is drawn from here. */
 const store = {
   plan: data.plan, // the answer for the settings as they stand, or null
+  exact: {query: toQuery(form.given), plan: data.plan}, // the last exact answer, and the settings that it is for
   /** @type {LiveRun | null} */
   run: null,
   launching: false, // true while a launch is on its way
@@ -138,6 +139,7 @@ async function ask(signal) {
       newest.rest();
     }
     accept(await answer);
+    store.exact = {query, plan: await answer};
   } catch (error) {
     if (error.name !== "AbortError") refuse(error);
   }
@@ -200,10 +202,12 @@ async function launch() {
   showRunError(null);
   try {
     form.requireFilled();
+    const query = toQuery(form.given);
     const answer = await postJson("/api/v1/runs", {...form.json, ...data.labels});
     remember(`?${setUp()}#run=${answer.id}`);
     bringIntoView(part("status-bar"), page.querySelector(".accuracy-box"));
-    attach(answer, await planOf(answer.config));
+    const isKnown = store.exact.plan && store.exact.query === query; // the plan on the page is that of the run
+    attach(answer, isKnown ? store.exact.plan : await planOf(answer.config));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     showErrors(error.fields);

@@ -1,7 +1,5 @@
 """The trainer with a run: started, watched, stopped, come back to."""
 
-import re
-
 import pytest
 from playwright.sync_api import expect
 
@@ -20,8 +18,7 @@ from tests.browser.trainer import (
     unfold,
 )
 
-# With the time, once a run of the kind was done on this server.
-NEXT = re.compile(r"^next( in line|, in about \d.*)$")
+NEXT = "next in line"
 
 DIVERGING = {
     "model": "mlp",
@@ -78,6 +75,23 @@ def test_a_run_is_watched_from_the_key_to_the_last_point_and_found_again(open_pa
     expect(status(page)).to_have_text("Finished")
     expect(status(page, "accuracy")).to_have_text(accuracy)
     expect(page.get_by_label("Seed")).to_have_value(seed)
+
+
+def test_a_launch_asks_for_nothing_that_the_page_knows(open_page):
+    """Neither for the plan of its settings nor for the run that POST describes."""
+    page = open_page(at(SHORT))
+    page.wait_for_load_state("networkidle")
+    asked = []
+    page.on("request", lambda request: asked.append((request.method, request.url)))
+    run_to_the_end(page)
+    names = [
+        (method, url.split("/api/v1/")[1].split("?")[0])
+        for method, url in asked
+        if "/api/v1/" in url
+    ]
+    run = page.url.split("#run=")[1]
+    assert names[:2] == [("POST", "runs"), ("GET", f"runs/{run}/events")]
+    assert not {("GET", "privacy/plan"), ("GET", f"runs/{run}")} & {*names}
     expect(page.get_by_label("Clipping bound C", exact=True)).to_have_value("0.5")
 
 

@@ -12,6 +12,7 @@ from tests.web.reading import Page
 
 MOST_BYTES = 150_000
 IMPORT = re.compile(r'\b(?:from|import)\s*\(?\s*"(\.[^"]+)"')
+STATIC_IMPORT = re.compile(r'^(?:import|} from|export)[^"]*"(\.[^"]+)"', re.M)
 IN_STYLE = re.compile(r"""url\(\s*["']?([^"')]+)""")
 HUB = [
     "/",
@@ -88,3 +89,23 @@ def test_what_is_loaded_is_followed_to_its_end(sent):
     assert asked_for("/s/e.css", style) == {"/d.woff2"}
     script = 'import {a} from "./f.js";\nexport * from "../g.js";\nimport("./h.js");'
     assert asked_for("/s/i.js", script) == {"/s/f.js", "/g.js", "/s/h.js"}
+
+
+def links_of(page, relation):
+    """Return the addresses of a page's links of one relation."""
+    return {a["href"] for a in page.all("link") if a.get("rel") == relation}
+
+
+@pytest.mark.parametrize("address", ["/train/", "/labs/attack/", "/learn/", "/runs/"])
+def test_a_page_names_all_modules_that_its_scripts_import(sent, address):
+    page = Page(sent(address)[1])
+    scripts = {a["src"] for a in page.all("script") if a.get("type") == "module"}
+    imported, waiting = set(), list(scripts)
+    while waiting:
+        module = waiting.pop()
+        statics = STATIC_IMPORT.findall(sent(module)[1])
+        new = {urljoin(module, name) for name in statics} - imported
+        imported |= new
+        waiting += new
+    assert imported - scripts == links_of(page, "modulepreload") - scripts
+    assert imported

@@ -92,15 +92,19 @@ export class LiveRun {
     this.onState();
   }
 
-  async watchQueue() {
+  /** The place in the queue that the run was given with is shown; it is asked for again later. */
+  watchQueue() {
     clearTimeout(this.queueTimer);
-    if (this.log.state !== "queued") return;
+    if (this.log.state === "queued") this.queueTimer = setTimeout(() => this.askForPlace(), QUEUE_MS);
+  }
+
+  async askForPlace() {
     const answer = await getJson(this.answer.links.self).catch(() => null);
     if (answer && this.log.state === "queued") {
       this.takePlace(answer);
       this.panel.update({activity: this.activity});
     }
-    this.queueTimer = setTimeout(() => this.watchQueue(), QUEUE_MS);
+    this.watchQueue();
   }
 
   /** Ask the server to end the run; it does so within seconds. */
