@@ -116,7 +116,7 @@ FAMILIES = {
     ),
     "source: audit": Family(0.5, r"dpsgd_explorer/audit/.*\.py", prose.comments),
     "source: cli": Family(2.5, r"dpsgd_explorer/cli/.*\.py", prose.comments),
-    "source: dp": Family(8.0, r"dpsgd_explorer/dp/.*\.py", prose.comments),
+    "source: dp": Family(2.5, r"dpsgd_explorer/dp/.*\.py", prose.comments),
     "source: experiments": Family(
         12.0, r"dpsgd_explorer/experiments/.*\.py", prose.comments
     ),
