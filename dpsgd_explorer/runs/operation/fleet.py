@@ -57,7 +57,7 @@ class Fleet:
     """The database of a site, for its operator."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        """Do nothing yet.
+        """Stores the arguments.
 
         Args:
             database: Where the runs are.
