@@ -1,6 +1,15 @@
 """The accountant race: one run, counted step by step by every accountant that applies.
 
 The curves are those of the lab; the script shows them and computes no ε.
+
+Misconception: "The smallest ε is the best accountant", and "a larger ε means less
+    privacy"
+Content: one run counted step by step by every accountant that applies, each marked
+    exact, bound or approximation; the run is equally private each time, and the
+    approximation ends below the truth
+Source: our accountants, as in the lab; Dong, Roth and Su 2019, arXiv:1905.02383;
+    Mironov, Talwar and Zhang 2019, arXiv:1908.10530; Abadi et al. 2016,
+    arXiv:1607.00133
 """
 
 from __future__ import annotations

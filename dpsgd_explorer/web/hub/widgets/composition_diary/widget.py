@@ -10,6 +10,14 @@ chosen on the way.
 
 Source: geometric noise: Ghosh, Roughgarden and Sundararajan (2009), arXiv:0811.2841;
 its Rényi divergences: Mironov (2017), arXiv:1702.07476, Proposition 5.
+
+Misconception: “ε simply adds up”, “each project has a budget of its own”, and “a total
+    may be watched and then decided upon”
+Content: a diary of runs, sums and counts under one budget, kept in three ways: added
+    up, composed, or by a filter; what would exceed the budget is refused
+Source: together: the exact accountant’s losses, composed, with Connect the Dots,
+    Doroshenko et al. 2022, arXiv:2207.04380; filter: Feldman and Zrnic 2021,
+    arXiv:2008.11193; counts: Ghosh, Roughgarden and Sundararajan 2009, arXiv:0811.2841
 """
 
 from __future__ import annotations

@@ -5,6 +5,16 @@ Records, models and the attacker's scores are those of a recorded attack
 deals as many records that were in as records that were out, so that one button all the
 way scores what a coin scores.  The limits are those of a guess on a fair coin, see
 ``questions.odds``; the intervals are those of Clopper and Pearson (1934).
+
+Misconception: "An attacker needs something clever to know who was in", and "who beats a
+    coin in one game beats the promise"
+Content: ten records of a recorded attack, five of them in, one at a time: the visitor,
+    who sees how sure the model is, against a likelihood ratio with shadow models;
+    without privacy and with it, next to a coin’s score, the accuracy of the attacked
+    model, and both limits by name: of this run, and of ε alone
+Source: records, logits and scores recorded by `record.py`; attack: Carlini and others
+    2022, arXiv:2112.03570; limit (1 + δ(0))/2 of the exact accountant: Dong, Roth and
+    Su 2019, arXiv:1905.02383
 """
 
 from __future__ import annotations

@@ -1,6 +1,15 @@
 """The one-step microscope: a DP-SGD step on 24 records in seven sub-steps.
 
 A second view has the lengths of a recorded step of a network.
+
+Misconception: "Noise is added to each gradient", "clipping is harmless", "divide by the
+    batch that was drawn", and "a smaller C is more private"
+Content: one step in seven sub-steps on 24 records: which arrows are cut, what clipping
+    does to the direction, noise once on the sum with 200 other draws, the expected size
+    as divisor; of a network the recorded lengths of all gradients, since a plane would
+    show them too short, and noise that is σC√d long
+Source: Abadi et al. 2016, arXiv:1607.00133; bias of clipping: Chen, Wu and Hong 2020,
+    arXiv:2006.15429; the network’s lengths: `web/hub/widgets/microscope/record.py`
 """
 
 from __future__ import annotations

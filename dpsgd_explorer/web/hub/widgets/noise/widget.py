@@ -4,6 +4,14 @@ The runs were recorded by ``record.py``.  The two worlds of a level
 are what the best attacker sees of the whole run, the likelihood ratio of all steps, on
 a scale on which the world without the record is standard normal: with z of that scale,
 the other world's density is φ(z) e^l(z), l the privacy loss there.
+
+Misconception: "Privacy and accuracy are traded evenly", and "a limit means that nothing
+    can be told"
+Content: both worlds of a whole run as the best attacker sees them, merging as σ grows,
+    next to accuracies measured at nine noise levels and the attacker's limit; accuracy
+    hardly moves while the limit falls to a coin's
+Source: limit: exact trade-off curve, Dong, Roth and Su 2019, arXiv:1905.02383;
+    accuracies: `web/hub/widgets/noise/record.py`
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 σ of every batch size is the exact accountant's.  Why large batches gain hardly anything
 beyond some size: Räisä, Jälkö and Honkela 2024, arXiv:2402.03990.
+
+Misconception: “The larger the batch, the better, since each update has less noise”
+Content: at the same ε and epochs, noise per update and over the whole run against the
+    batch size: the second is flat beyond some size
+Source: σ from the exact accountant; Räisä, Jälkö and Honkela 2024, arXiv:2402.03990
 """
 
 from __future__ import annotations

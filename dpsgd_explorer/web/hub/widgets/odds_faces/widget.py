@@ -3,6 +3,13 @@
 An attacker says "took part" of 100 people, one by one.  Among all people of whom it
 says so, the share of those who did is at most o e^ε / (1 + o e^ε), o being the odds
 before; the promise is about the outcomes at which it says so.
+
+Misconception: “ε = 1 is one percent of something”, and “private means that nobody can
+    tell”
+Content: how many of an attacker’s 100 statements can be right at each ε, from three
+    beliefs before, in faces and in odds
+Source: Dwork and Roth 2014; the odds form of Bayes’ rule with the definition; counts
+    rounded up
 """
 
 from __future__ import annotations

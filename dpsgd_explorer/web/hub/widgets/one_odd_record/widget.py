@@ -1,4 +1,12 @@
-"""One odd record: a line through 24 points, and what moving one of them does."""
+"""One odd record: a line through 24 points, and what moving one of them does.
+
+Misconception: "One record among many cannot matter", and "gradients are averages, so
+    nobody stands out"
+Content: a record far from the others moves the fitted line, since its gradient is many
+    times as long as theirs
+Source: computed in the page from the 24 records of `figures/toy_problem.py`; atypical
+    records influence a model most: Feldman and Zhang 2020, arXiv:2008.03703
+"""
 
 from __future__ import annotations
 

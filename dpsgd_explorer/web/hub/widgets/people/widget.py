@@ -1,6 +1,12 @@
 """A person with several records: what one promise says, clipped by record or by person.
 
 Both lines are of `figures/chapters/group_privacy.py`, which names the source.
+
+Misconception: "ε = 1 protects each person by ε = 1"
+Content: the promise per record for a person with several records, in ε and as an
+    attacker’s limit; sampling and clipping by person makes it one promise again
+Source: Dwork and Roth 2014, Theorem 2.2; Vadhan 2017, Lemma 2.2; δ(ε) from the exact
+    accountant
 """
 
 from __future__ import annotations

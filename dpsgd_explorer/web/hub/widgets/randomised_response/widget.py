@@ -1,6 +1,12 @@
 """Randomised response on oneself: two coins, one sheet, and what a crowd still tells.
 
 The visitor's answer stays in the browser.  ε and the limit of a belief come from here.
+
+Misconception: “Hiding the answers spoils the survey”, and “a random answer protects
+    only if nobody knows the coins’ law”
+Content: one’s own answer behind two coins, the conclusions that a sheet allows, and
+    twenty crowds whose estimates gather round the truth
+Source: Warner 1965; the factor 3 is p/(1 − p) of two fair coins, ε = ln 3
 """
 
 from __future__ import annotations

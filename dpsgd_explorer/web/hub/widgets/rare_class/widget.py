@@ -1,6 +1,14 @@
 """Each digit's accuracy at one level of privacy, with one digit made rare.
 
 The readings are those of the figure: recorded runs, each level at its tuned rate.
+
+Misconception: "Half a point of accuracy on average is half a point for everyone", and
+    "clipping must cost the rare class"
+Content: one digit of ten made rare: the accuracy of each digit next to the average
+    without privacy, clipped only, at ε = 3 and 1, each at the rate tuned on average,
+    and the same digit when frequent
+Source: our own recorded runs (`tools/record/fairness.py`); Bagdasaryan, Poursaeed and
+    Shmatikov 2019, arXiv:1905.12101
 """
 
 from __future__ import annotations

@@ -1,6 +1,12 @@
 """A recorded run played again: accuracy against the ε that is spent on the way.
 
 Every number was recorded or computed here; the script only shows them.
+
+Misconception: "ε is spent evenly over the steps", and "accuracy comes with the last of
+    the budget"
+Content: a recorded run played, stopped and read at any evaluation: accuracy against the
+    ε spent so far, its twin without privacy next to it
+Source: our own recorded runs (`tools/record/runs.py`), ε by the exact accountant
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Errors of private linear regression against ε, read at one budget."""
+"""Errors of private linear regression against ε, read at one budget.
+
+Misconception: "SGD is the way to train privately", and "a private answer is better than
+    none"
+Content: errors of AdaSSP, SSP and two noisy descents at any ε, next to always answering
+    the mean and least squares without privacy
+Source: computed from the data (`regression/comparison.py`); Wang 2018, arXiv:1803.02596
+"""
 
 from __future__ import annotations
 

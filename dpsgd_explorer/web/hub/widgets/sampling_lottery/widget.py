@@ -10,6 +10,15 @@ does not depend on the records, one record replaced moves one sum of an epoch by
 2 C, so an epoch is at most one Gaussian release with noise σ C on a sensitivity of 2 C.
 That is a bound without amplification; the exact ε may be far above Poisson's (Chua and
 others 2024, arXiv:2403.17673), and is not above this bound.
+
+Misconception: “Shuffled batches are as good as Poisson samples: the average batch is
+    the same”, and “fixed batches hide records better”
+Content: three ways to draw batches of the same expected size: which steps use one’s own
+    record, how sizes vary, and what each may promise
+Source: Poisson: exact accountant; fixed size: Rényi bound for one record replaced,
+    after Balle, Barthe and Gaboardi 2018, arXiv:1807.01647; shuffled: one Gaussian
+    release per epoch for one record replaced; the gap to Poisson: Chua and others 2024,
+    arXiv:2403.17673
 """
 
 from __future__ import annotations

@@ -3,6 +3,14 @@
 ``record.py`` trained a private run, one that clips and adds no noise, and
 an ordinary one, of each seed on the same batches from the same first parameters: each
 kind at its own learning rate, tuned with other seeds, and at those of the other two.
+
+Misconception: "Privacy costs accuracy because of the noise alone", and "runs are
+    compared fairly at the same learning rate"
+Content: a private, a clipped and an ordinary run from the same weights on the same
+    batches: what clipping takes and what noise takes, over three seeds, at rates of
+    their own and at one rate
+Source: our own recorded runs (`web/hub/widgets/three_way_twin/record.py`); that tuning
+    decides such comparisons: De et al. 2022, arXiv:2204.13650
 """
 
 from __future__ import annotations

@@ -7,6 +7,16 @@ The limit of any attack is shipped as straight lines.  For every ε' the pair
 1 - e^-ε' (1 - δ(ε') - FPR): the least of all these lines is the trade-off curve (Dong,
 Roth and Su 2019, arXiv:1905.02383v3, Proposition 2.5).  With δ(ε') rounded up at
 ``LINES`` values of ε' it is a bound, so the browser reads it to the safe side.
+
+Misconception: "Compare the two models' weights to see whether a record was there", "ε =
+    3 is 3 % of something", and "a dot beyond the limit breaks the promise"
+Content: two clouds of 200 trainings, an attacker's hits and false alarms with 95 %
+    intervals at a threshold one drags, and the limit for every attack; the odd record
+    can be dragged, and both worlds are trained again: hits follow it, ε and the limit
+    do not, since C bounds what any record can do
+Source: limit: trade-off curve, Dong, Roth and Su 2019, arXiv:1905.02383; ε and δ(ε)
+    from the exact accountant; band and tail: Balle and Wang 2018, arXiv:1805.06530;
+    intervals: Wilson 1927
 """
 
 from __future__ import annotations

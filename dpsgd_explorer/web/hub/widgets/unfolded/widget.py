@@ -7,6 +7,12 @@ y, [4], the gradient with respect to w is U g, [4].
 
 Source: Chellapilla, Puri and Simard (2006), "High performance convolutional neural
 networks for document processing", on unfolding a convolution.
+
+Misconception: "A convolution needs a trick of its own for per-sample gradients"
+Content: one steps through the four positions: pixels under the kernel, their column of
+    the matrix, the output that it makes; then the rows of the same matrix, each times
+    the output's gradient, are the kernel's gradient of one record
+Source: Chellapilla, Puri and Simard 2006; Bu, Mao and Xu 2022, arXiv:2205.10683
 """
 
 from __future__ import annotations
