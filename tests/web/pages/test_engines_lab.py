@@ -33,7 +33,7 @@ ASKED = {"kind": "engines", "model": "mlp", "width": 4, "batch_size": 2}
 def compared():
     """The events of a comparison that was really made."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines_loop, "SECONDS", 0.0)
+        patch.setattr(engines_loop, "TIMING_SECONDS", 0.0)
         patch.setattr(measuring, "VISIT_SECONDS", 0.0)
         return list(start(parse(ASKED)).events())
 
