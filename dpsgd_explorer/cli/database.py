@@ -51,9 +51,9 @@ def carry_out(options: argparse.Namespace) -> int:
     before = database.revision()
     database.close()
     if options.action == "current":
-        known = "no tables" if before is None else f"schema {before}"
+        present = "no tables" if before is None else f"schema {before}"
         remedy = "up to date" if before == NEWEST else f"migrate with: {COMMAND}"
-        print(f"{known}, this program needs schema {NEWEST}: {remedy}")
+        print(f"{present}, this program needs schema {NEWEST}: {remedy}")
         return 0 if before == NEWEST else OUTDATED
     Database(url, on_open="upgrade", answer_s=None).close()
     done = "created" if before is None else f"migrated from schema {before}"

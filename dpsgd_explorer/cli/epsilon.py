@@ -42,13 +42,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="batch size / N, in (0, 1], a number or a fraction such as 256/60000",
     )
-    known = parser.add_mutually_exclusive_group(required=True)
-    known.add_argument(
+    noise_or_target = parser.add_mutually_exclusive_group(required=True)
+    noise_or_target.add_argument(
         "--noise-multiplier",
         type=number,
         help="standard deviation of the noise / clipping bound; prints ε",
     )
-    known.add_argument(
+    noise_or_target.add_argument(
         "--target-epsilon", type=number, help="prints the noise that this ε needs"
     )
     parser.add_argument(

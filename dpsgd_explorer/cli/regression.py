@@ -165,7 +165,7 @@ def _rate(text: str) -> float | str:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Release coefficients and print their cost; return 0 on success."""
+    """Releases coefficients and prints them with their ε; returns 0 on success."""
     _check_options(options)
     table, preprocessing = _data(options)
     prepared = preprocessing.apply(table.X, table.y)
@@ -241,7 +241,7 @@ def parse_bounds(text: str, names: tuple[str, ...]) -> tuple[float, ...]:
     """
     ranges: dict[str, float] = {}
     for part in filter(None, text.split(",")):
-        name, _, value = (piece.strip() for piece in part.rpartition("="))
+        name, _, value = (word.strip() for word in part.rpartition("="))
         if name in ranges:
             checks.refuse("--bounds", f"--bounds must name each feature once: {name}.")
         try:
