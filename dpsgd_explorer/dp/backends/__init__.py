@@ -15,19 +15,30 @@ from dpsgd_explorer.dp.backends.torch import TorchBackend
 from dpsgd_explorer.dp.backends.triton.backend import TritonBackend
 from dpsgd_explorer.dp.backends.triton.rows import is_installed
 
-_BACKENDS: dict[str, TorchBackend] = {"cpu": NativeBackend()}
+
+class _Backends(dict[str, TorchBackend]):
+    """Backends by type of device; creates and stores a missing backend."""
+
+    def __missing__(self, device_type: str) -> TorchBackend:
+        if device_type != "cuda":
+            backend = TorchBackend()
+        else:
+            backend = TritonBackend() if is_installed() else AsyncBackend()
+        return self.setdefault(device_type, backend)
+
+
+_BACKENDS = _Backends(cpu=NativeBackend())
 
 
 def backend_of(values: Tensor) -> TorchBackend:
     """Returns the backend of the device that holds a tensor."""
     # Reading ``is_cpu`` takes a third of the time of reading ``device``.
-    return backend_on("cpu" if values.is_cpu else values.device.type)
+    return _BACKENDS["cpu" if values.is_cpu else values.device.type]
 
 
 def backend_on(device_type: str) -> TorchBackend:
     """Returns the backend of a type of device, such as "cpu" or "cuda"."""
-    backend = _BACKENDS.get(device_type)
-    return _new_backend(device_type) if backend is None else backend
+    return _BACKENDS[device_type]
 
 
 @contextmanager
@@ -67,12 +78,3 @@ def release_memory() -> None:
     """Returns cached memory of earlier passes to the system."""
     POOL.release()
     HEAP.trim()
-
-
-def _new_backend(device_type: str) -> TorchBackend:
-    """Creates and registers the backend of a type of device without one."""
-    if device_type != "cuda":
-        backend = TorchBackend()
-    else:
-        backend = TritonBackend() if is_installed() else AsyncBackend()
-    return _BACKENDS.setdefault(device_type, backend)

@@ -9,7 +9,7 @@ computed, and an input that only the weight's gradient needs is not saved.
 | Linear | x W^T + b | g W |
 | convolution | x * w + b | g convolved with w, transposed |
 | Embedding | W[ids] | none: ids are whole numbers |
-| LayerNorm, GroupNorm | w xhat + b | torch's kernel, asked for the input alone |
+| LayerNorm, GroupNorm | w xhat + b | torch's kernel, for the input alone |
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.normalization import GroupNormRule, LayerNormRule
 
 Saved = tuple[Tensor, ...]
-#: Gradients that torch's backward kernels compute: of input, weight, bias.
-ONLY_INPUT = [True, False, False]
+#: Output mask of torch's backward kernels, for the gradients of (input, weight, bias).
+INPUT_MASK = [True, False, False]
 
 
 class LayerFunction(ABC, Generic[LayerT]):
-    """The forward of one kind of layer, and its backward to the input."""
+    """The forward of one kind of layer, and the backward to the input."""
 
     def fits(self, layer: LayerT, x: Tensor) -> bool:
-        """Whether this function computes the layer's output; else torch runs it."""
+        """Returns True if this function supports the layer; otherwise torch runs it."""
         return True
 
     @abstractmethod
     def forward(self, layer: LayerT, x: Tensor) -> tuple[Tensor, Saved]:
-        """Return the output and the tensors that ``backward`` needs."""
+        """Returns the output and the tensors that ``backward`` needs."""
 
     @abstractmethod
     def backward(self, layer: LayerT, saved: Saved, gradient: Tensor) -> Tensor:
-        """Return the gradient of the input, in its shape, from that of the output."""
+        """Returns the gradient of the input from the gradient of the output."""
 
 
 class LinearFunction(LayerFunction[nn.Linear]):
@@ -78,7 +78,7 @@ class ConvFunction(LayerFunction[_ConvNd]):
         not_transposed = False, [0] * len(layer.kernel_size), layer.groups
         kernel = torch.ops.aten.convolution_backward
         of_input: Tensor = kernel(
-            gradient, x, weight, None, *sizes, *not_transposed, ONLY_INPUT
+            gradient, x, weight, None, *sizes, *not_transposed, INPUT_MASK
         )[0]
         return of_input
 
@@ -100,7 +100,7 @@ class LayerNormFunction(LayerFunction[nn.LayerNorm]):
         out, mean, rstd = torch.native_layer_norm(
             x, layer.normalized_shape, layer.weight, layer.bias, layer.eps
         )
-        # Only tensors can be saved: an empty one where the layer has no weight.
+        # Only tensors can be saved, so an empty tensor replaces a missing weight.
         scale = layer.weight if layer.weight is not None else x.new_empty(0)
         return out, (x, mean, rstd, scale)
 
@@ -110,7 +110,7 @@ class LayerNormFunction(LayerFunction[nn.LayerNorm]):
         shape = layer.normalized_shape
         kernel = torch.ops.aten.native_layer_norm_backward
         of_input: Tensor = kernel(
-            gradient, x, shape, mean, rstd, weight, None, ONLY_INPUT
+            gradient, x, shape, mean, rstd, weight, None, INPUT_MASK
         )[0]
         return of_input
 
@@ -131,7 +131,7 @@ class GroupNormFunction(LayerFunction[nn.GroupNorm]):
         sizes = len(x), layer.num_channels, x.shape[2:].numel()
         kernel = torch.ops.aten.native_group_norm_backward
         arguments = gradient.contiguous(), x, mean, rstd, weight, *sizes
-        of_input: Tensor = kernel(*arguments, layer.num_groups, ONLY_INPUT)[0]
+        of_input: Tensor = kernel(*arguments, layer.num_groups, INPUT_MASK)[0]
         return of_input
 
 
@@ -148,7 +148,7 @@ FUNCTIONS: Mapping[type[Rule[Any]], LayerFunction[Any]] = {
 def function_of(
     layer: nn.Module, rule: Rule[Any], args: Any, kwargs: Any
 ) -> LayerFunction[Any] | None:
-    """Return the function for this call of a layer; None if torch must run it.
+    """Returns the function for this call of a layer; None if torch must run the layer.
 
     Autocast chooses precisions for torch's own operations, so under autocast torch
     runs the layer.
@@ -164,7 +164,7 @@ def function_of(
 def apply_function(
     function: LayerFunction[Any], layer: nn.Module, args: Any, kwargs: Any
 ) -> Tensor:
-    """Return the layer's output, a node of autograd's graph.
+    """Returns the layer's output, a node of autograd's graph.
 
     Args:
         function: From ``function_of`` for this call.
@@ -194,7 +194,7 @@ class _LayerNode(torch.autograd.Function):
         anchor: Tensor,
         x: Tensor,
     ) -> Tensor:
-        """Return the layer's output; ``BackpropCapture`` adds callbacks to the node."""
+        """Returns the output; ``BackpropCapture`` adds callbacks to the node."""
         out, saved = function.forward(layer, x)
         ctx.function, ctx.layer, ctx.backprop_callbacks = function, layer, []
         ctx.save_for_backward(*saved)
@@ -202,7 +202,7 @@ class _LayerNode(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Report the output's gradient and return the input's."""
+        """Reports the output's gradient and returns the gradient of the input."""
         for callback in ctx.backprop_callbacks:
             callback(gradients[0])
         of_input = None

@@ -3,11 +3,11 @@
 A capture is attached to a layer's output y and receives the gradient of the loss with
 respect to y, [B, ..., p].  Parameters are not in autograd's graph at all (the engine
 turns ``requires_grad`` off during forward), so torch computes no parameter gradient.
-That leaves one gap: a layer whose input needs no gradient, as the first one, would have
-an output outside any graph.  There the output becomes the root of a new graph.
+One case remains: the output of a layer whose input needs no gradient, such as the first
+layer, would be outside any graph.  Such an output becomes the root of a new graph.
 
-Source: Goodfellow (2015), arXiv:1510.01799, who reads the same two quantities, inputs
-and output gradients, from an ordinary backward.
+Source: Goodfellow (2015), arXiv:1510.01799 (inputs and output gradients from an
+ordinary backward).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch.autograd import Variable
 from dpsgd_explorer.dp.layers.rewrite import BackpropCallback
 from dpsgd_explorer.errors import PrivacyError
 
-#: Makes of an output's gradient what is held of it.
+#: Computes the tensor that is stored in place of an output's gradient.
 Reduce = Callable[[Tensor], Tensor]
 
 
@@ -42,21 +42,22 @@ class BackpropCapture:
         self._refusal = ""
 
     def attach(self, key: str, output: Tensor, reduce: Reduce | None = None) -> Tensor:
-        """Return the output with a capture; the caller must use the returned tensor.
+        """Returns the output with a capture; the caller must use the returned tensor.
 
         Args:
             key: Name of the output.
             output: The output.
-            reduce: What is held in place of its gradient.
+            reduce: Computes the tensor that is stored in place of the gradient; None
+                stores the gradient.
         """
-        callback = self.callback(key, reduce)
+        callback = partial(self._receive, key, reduce)
         node = output.grad_fn
         if node is None:
             if not output.requires_grad:
                 return _graph_root(output, callback)
             output.register_hook(callback)  # type: ignore[no-untyped-call]
             return output
-        # An autograd function in a layer's place calls back itself; see
+        # An autograd function that replaces a layer calls its callbacks itself; see
         # ``autograd_functions``.
         callbacks = getattr(node, "backprop_callbacks", None)
         if callbacks is not None:
@@ -66,11 +67,11 @@ class BackpropCapture:
         return output
 
     def callback(self, key: str, reduce: Reduce | None = None) -> BackpropCallback:
-        """Return the function to call with the gradient of the output named ``key``."""
+        """Returns the function to call with the gradient of output ``key``."""
         return partial(self._receive, key, reduce)
 
     def close(self, reason: str) -> None:
-        """Raise PrivacyError(reason) at every gradient that comes from now on."""
+        """Makes every later gradient raise PrivacyError(reason)."""
         self._refusal = reason
 
     def _receive(self, key: str, reduce: Reduce | None, gradient: Tensor) -> None:
@@ -92,7 +93,7 @@ class BackpropCapture:
             "sample twice. Add the losses and call backward once."
         )
         gradients, self._gradients = self._gradients, {}
-        # A device's thread of autograd has a mode of its own.
+        # Autograd's thread for a device has a separate gradient mode.
         with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
             self._deliver(gradients)
 
@@ -100,19 +101,19 @@ class BackpropCapture:
 def _of_result(
     number: int, callback: BackpropCallback, gradients: tuple[Tensor | None, ...]
 ) -> None:
-    """Call back with the gradient of a node's result, if there is one."""
+    """Calls the callback with the gradient of a node's result, if there is one."""
     gradient = gradients[number]
     if gradient is not None:
         callback(gradient)
 
 
 def start_graph(output: Tensor) -> Tensor:
-    """Return the output as the root of a graph if it is in none, without a capture."""
+    """Returns the output in a graph: its graph, or a new one with it as the root."""
     return output if output.requires_grad else _graph_root(output, lambda _: None)
 
 
-#: Only a function with an input that requires a gradient enters a graph; this one never
-#: gets its gradient.
+#: Input of ``_GraphRoot``, because only a function with an input that requires a
+#: gradient enters a graph.  The gradient of this input is never computed.
 _ANCHOR = torch.empty(0, requires_grad=True)
 
 
@@ -128,17 +129,19 @@ class _GraphRoot(torch.autograd.Function):
     def forward(
         ctx: Any, anchor: Tensor, box: tuple[Tensor, BackpropCallback]
     ) -> Tensor:
-        """Return the tensor in the box.
+        """Returns the tensor in the box.
 
-        In a box: as an argument it would be an input of this node, and autograd would
-        forbid operations in place on the result, as an in-place ReLU that follows.
+        As a direct argument the tensor would be an input of this node, and autograd
+        would forbid in-place operations on the result, such as a following in-place
+        ReLU.
         """
         output, ctx.callback = box
-        # A second tensor on the same memory: the node's own must have no other history.
+        # The result shares the memory but is a new tensor, because the result of a node
+        # must have no other history.
         return output.detach()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
-        """Report the gradient; no node comes before this one."""
+        """Reports the gradient; the graph ends here."""
         ctx.callback(gradients[0])
         return None, None

@@ -1,14 +1,15 @@
 """The interface of a gradient engine, and of the per-sample gradients that it delivers.
 
 A step has two sides.  The engine runs along with the module's forward and backward and
-delivers one :class:`PerSampleGradients` when backward ends.  Clipping asks that object
-for norms [B], turns them into factors w [B], and asks it to add sum_i w_i g_i:
+delivers one :class:`PerSampleGradients` when backward ends.  Clipping reads norms [B]
+from that object, computes factors w [B] from them, and calls ``add_weighted`` to add
+sum_i w_i g_i:
 
     squared = gradients.squared_norms()       # {unit: [B]}
     weights = {unit: factors(norms) ...}      # {unit: [B]}
     gradients.add_weighted(weights, sums)     # into {unit: {name: shape}}
 
-No step needs the gradients themselves, [B, *shape] per parameter, to exist.
+Per-sample gradients, [B, *shape] per parameter, need not exist in memory.
 
 Source: Abadi et al. (2016), arXiv:1607.00133, algorithm 1.
 """
@@ -39,7 +40,7 @@ from dpsgd_explorer.errors import PrivacyError
 
 #: (unit, local name) of a parameter; see ``unit_of``.
 ParameterKey = tuple[str, str]
-#: The parameters of a part of the gradients, and the part.
+#: A part of the gradients, after the parameters that it covers.
 ParameterPart = tuple[frozenset[ParameterKey], "PerSampleGradients"]
 #: {unit: {local name of a parameter: tensor of its shape}}; see ``unit_of``.
 GradientSums = Mapping[str, Mapping[str, Tensor]]
@@ -50,35 +51,35 @@ NormTerm = tuple[str, Tensor]
 class PerSampleGradients(ABC):
     """The gradients g_1 .. g_B of one backward pass, materialized or not.
 
-    g_i is the gradient of sample i's own loss: the factor 1 / B of a mean over the
+    g_i is the gradient of the loss of sample i: the factor 1 / B of a mean over the
     batch and the scale of a ``GradScaler`` are removed.
 
     Attributes:
-        leaves_out: Whether a weight of 0 leaves a sample out, whatever its gradient
-            holds, on devices that run behind Python.
+        leaves_out: If True, a weight of 0 excludes a sample on asynchronous devices,
+            even if its gradient contains infinity or NaN.
     """
 
     leaves_out: ClassVar[bool] = False
 
     @abstractmethod
     def __len__(self) -> int:
-        """Return B."""
+        """Returns B."""
 
     @abstractmethod
     def norm_terms(self) -> list[NormTerm]:
-        """Return (unit, squared L2 norms [B]) of disjoint parts of the gradients.
+        """Returns (unit, squared L2 norms [B]) of disjoint parts of the gradients.
 
-        Each is at least the squared length that ``add_weighted`` adds for the sample at
-        weight 1, rounding included: the norm must never be short.
+        A squared norm is at least the squared norm of the vector that ``add_weighted``
+        adds for the sample at weight 1, rounding included: it is never too small.
         """
 
     def squared_norms(self) -> dict[str, Tensor]:
-        """Return {unit: squared L2 norms over its trainable parameters, [B]}."""
+        """Returns {unit: squared L2 norms over its trainable parameters, [B]}."""
         return added_by_unit(self.norm_terms())
 
     @abstractmethod
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        """Add sum_i weights[unit][i] * g_i to ``sums``, in place.
+        """Adds sum_i weights[unit][i] * g_i to ``sums``, in place.
 
         Args:
             weights: {unit: clipping factors, [B]}.
@@ -87,45 +88,49 @@ class PerSampleGradients(ABC):
 
     @abstractmethod
     def materialize(self) -> dict[str, Tensor]:
-        """Return {parameter's name in the module: gradients, [B, *shape]}."""
+        """Returns {parameter's name in the module: gradients, [B, *shape]}."""
 
     @abstractmethod
     def take(self, index: Tensor) -> Self:
-        """Return the gradients of the samples at these positions, in this order."""
+        """Returns the gradients of the samples with these indices, in this order."""
 
     def split(self) -> tuple[Self | None, Iterator[Self]]:
-        """Return parameters whose gradients fit in memory at once, and the rest.
+        """Returns the gradients of small parameters, and chunks of the others.
 
         Returns:
-            (whole, pieces): ``whole`` holds some parameters for all B samples, or is
-            None.  ``pieces`` hold the other parameters, each for consecutive samples.
+            (whole, chunks): ``whole`` has all B samples of the parameters whose
+            gradients fit in memory together; None if there are no such parameters.
+            Each chunk has consecutive samples of the other parameters.
         """
         return None, iter((self,))
 
-    def by_parameters(self, every: Collection[ParameterKey]) -> list[ParameterPart]:
-        """Return parts of which each has all gradients of some parameters.
+    def by_parameters(self, keys: Collection[ParameterKey]) -> list[ParameterPart]:
+        """Returns parts; a part has all gradients of its parameters.
 
         Args:
-            every: (unit, local name) of all trainable parameters.
+            keys: (unit, local name) of all trainable parameters.
         """
-        return [(frozenset(every), self)]
+        return [(frozenset(keys), self)]
 
 
 def added_by_unit(terms: Iterable[NormTerm]) -> dict[str, Tensor]:
-    """Return {unit: sum of its squared norms, [B]}, added in float64."""
+    """Returns {unit: sum of its squared norms, [B]}, added in float64."""
     parts: dict[str, list[Tensor]] = {}
     for unit, values in terms:
         parts.setdefault(unit, []).append(values)
-    return {unit: backend_of(own[0]).sum_of(own) for unit, own in parts.items()}
+    return {
+        unit: norms[0] if len(norms) == 1 else backend_of(norms[0]).sum_of(norms)
+        for unit, norms in parts.items()
+    }
 
 
 def full_name(layer: str, parameter: str) -> str:
-    """Return the parameter's name in ``named_parameters`` of the whole module."""
+    """Returns the parameter's name in ``named_parameters`` of the whole module."""
     return f"{layer}.{parameter}" if layer and parameter else layer or parameter
 
 
 def unit_of(layer: str, parameter: str, by_parameter: bool) -> tuple[str, str]:
-    """Return the (unit, local name) under which norms and sums are stored.
+    """Returns the (unit, local name) under which norms and sums are stored.
 
     A unit is what gets a norm of its own: a layer, or with ``by_parameter`` a single
     parameter.  ("fc", "bias") stays ("fc", "bias") or becomes ("fc.bias", "").
@@ -153,13 +158,13 @@ class GradientEngine(ABC):
         module: The model; its passes are observed between ``start`` and ``stop``.
         clipping_mode: A key of CLIPPING_MODES, or {layer's name: such a key}.
         loss_reduction: "mean" or "sum": how the user's loss combines the samples.
-        by_parameter: Whether each parameter is a unit with a norm of its own, instead
-            of each layer.
+        by_parameter: If True, every parameter is a unit with its norm; otherwise every
+            layer is.
 
     Attributes:
-        input_rows: Which inputs of the module have one row per sample.
-        on_gradients: Called with the per-sample gradients when a backward ends; by
-            ``microbatch`` once per sample.
+        input_rows: Finds the inputs of the module that have one row per sample.
+        on_gradients: Called with the per-sample gradients when a backward ends;
+            ``microbatch`` calls it once per sample.
         before_forward: Called with (args, kwargs, B) before each observed forward, if
             set.
         verified: The structure for which the safety check has passed; None after the
@@ -167,12 +172,12 @@ class GradientEngine(ABC):
         outputs: The outputs of the last pass.
         user_loss_scale: Returns the factor on the user's losses, as of a GradScaler.
         on_loss: Called at each backward with the reading of the loss's graph and B.
-        on_failure: Called with the pass where its backward ends with an exception.
+        on_failure: Called with the pass if its backward ends with an exception.
         current_pass: The last pass that gradients may come from; None before it.
-        releases_in_backward: Whether the noisy gradient is due when backward ends, not
-            at the optimizer's step.
-        runs_alone: Whether each sample runs alone, and draws random numbers of its own
-            where the module draws them for the whole batch.
+        releases_in_backward: If True, the noisy gradient is due when backward ends, and
+            not at the optimizer's step.
+        runs_alone: If True, samples run one by one, and every sample draws the random
+            numbers that the module would draw for the whole batch.
     """
 
     releases_in_backward: ClassVar[bool] = False
@@ -203,48 +208,48 @@ class GradientEngine(ABC):
 
     @abstractmethod
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
-        """Return {unit: {local name: trainable parameter}}.
+        """Returns {unit: {local name: trainable parameter}}.
 
         Raises:
-            UnsupportedModuleError: a trainable parameter is out of reach.
+            UnsupportedModuleError: the engine does not support a trainable parameter.
         """
 
     @abstractmethod
     def start(self) -> None:
-        """Install the hooks or the forward patch; passes are observed from now on."""
+        """Installs the hooks or the forward patch; passes are observed from now on."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Remove them; the module is as it was before ``start``."""
+        """Removes the hooks or the forward patch that ``start`` installed."""
 
     def explain(self) -> list[NormChoice]:
-        """Return how the norms of the last pass were computed; [] without a choice."""
+        """Returns the norm method of each layer call of the last pass; [] if none."""
         return []
 
     @property
     def rules(self) -> Mapping[str, object]:
-        """Rule of each layer, by the name of the layer; {} without rules."""
+        """Rule of each layer, by the layer's name; {} without rules."""
         return {}
 
     def remedy(self, error: Exception) -> str:
-        """Return what to do when the module fails on the safety check's inputs."""
+        """Returns the remedy if the module fails on the inputs of the safety check."""
         return (
             "Pass example_inputs and loss_fn that fit together, and create inputs that "
             "cannot be random (offsets, lengths, indices) inside the module."
         )
 
     def learning_batch_dims(self) -> AbstractContextManager[None]:
-        """Return a context in which passes of two sizes show the batch dimension."""
+        """Returns a context that learns batch dimensions from passes of two sizes."""
         return nullcontext()
 
     def begin_pass(self, args: Any, kwargs: Any) -> int:
-        """Check that a pass may be observed, and return B.
+        """Checks that a pass may be observed, and return B.
 
         Raises:
             PrivacyError: the set of trainable parameters has changed since ``start``,
                 or no input has the samples in its first dimension.
         """
-        # The full comparison walks the module tree, so a verified structure skips it.
+        # The full comparison walks the module tree; a verified structure needs none.
         if self.verified is None or not self.verified.holds():
             self._check_trainable()
             self.verified = None
@@ -254,10 +259,10 @@ class GradientEngine(ABC):
         return size
 
     def _check_trainable(self) -> None:
-        known = {p for unit in self.parameters().values() for p in unit.values()}
-        if trainable_parameters(self.module) != known:
-            every = self.module.named_parameters()
-            new = [name for name, p in every if p.requires_grad and p not in known]
+        attached = {p for unit in self.parameters().values() for p in unit.values()}
+        if trainable_parameters(self.module) != attached:
+            named = self.module.named_parameters()
+            new = [name for name, p in named if p.requires_grad and p not in attached]
             raise PrivacyError(
                 "the trainable parameters must stay the same while the engine is "
                 f"attached; {', '.join(new) or 'some'} changed. Detach the engine and "
@@ -265,8 +270,9 @@ class GradientEngine(ABC):
             )
 
     def watch_loss(self, outputs: Any, size: int) -> None:
-        """Mark the outputs of this pass, so that the graph of its loss can be read."""
-        # The attribute is read at backward: it may be replaced after this forward.
+        """Marks the outputs of this pass, so that the graph of its loss can be read."""
+        # The lambda reads the attribute at backward, because a user may set another
+        # scale after this forward.
         self.current_pass = ModulePass(
             size,
             self.loss_reduction,
@@ -276,7 +282,7 @@ class GradientEngine(ABC):
         mark_outputs(outputs, self.current_pass)
 
     def restore(self) -> None:
-        """Undo what a pass changes of the module while it runs, after an interrupt."""
+        """Undoes the temporary changes of a pass to the module, after an interrupt."""
         return None
 
     def _backward_failed(self, failed: object) -> None:
@@ -284,11 +290,11 @@ class GradientEngine(ABC):
         self.on_failure(failed)
 
     def report_loss(self) -> bool:
-        """Report the reading of the last pass's loss to ``on_loss``.
+        """Reports the reading of the last pass's loss to ``on_loss``.
 
         Returns:
-            Whether the gradients of the pass are to be delivered: those of a backward
-            that was asked for the gradients of other tensors are not.
+            True if the gradients of the pass must be delivered; False if the backward
+            computes gradients of other tensors.
         """
         if self.current_pass is None:
             return True
@@ -298,37 +304,37 @@ class GradientEngine(ABC):
         return True
 
     def gradient_scale(self, batch_size: int) -> float:
-        """Return the factor from a gradient of the user's loss to that of one sample.
+        """Returns the factor from gradients of the user's loss to per-sample gradients.
 
-        A mean over B samples holds each loss 1 / B times, and a GradScaler's factor s
-        multiplies all of them: the answer is B / s.  B = 256 and s = 65,536 give 2^-8.
+        A mean over B samples divides every loss by B, and a GradScaler multiplies it by
+        s: the factor is B / s.  B = 256 and s = 65,536 give 2^-8.
         """
         samples = float(batch_size) if self.loss_reduction == "mean" else 1.0
         return samples / self.user_loss_scale()
 
 
 def trainable_parameters(module: nn.Module) -> set[nn.Parameter]:
-    """Return the parameters that require a gradient.
+    """Returns the parameters that require a gradient.
 
-    ``module.parameters()`` builds every name on the way; this runs at each unverified
-    pass and walks the tree without them.
+    It runs at each unverified pass.  ``module.parameters()`` would also build the name
+    of every parameter.
     """
-    found: set[nn.Parameter] = set()
+    trainable: set[nn.Parameter] = set()
     seen, queue = {module}, [module]
     for current in queue:
-        own = [p for p in current._parameters.values() if p is not None]
-        found.update(p for p in own if p.requires_grad)
+        parameters = [p for p in current._parameters.values() if p is not None]
+        trainable.update(p for p in parameters if p.requires_grad)
         new = [m for m in current._modules.values() if m is not None and m not in seen]
         seen.update(new)
         queue += new
-    return found
+    return trainable
 
 
 def batch_size_of(args: Any, kwargs: Any) -> int:
-    """Return B: the first dimension of the first tensor among a module's inputs.
+    """Returns B: the first dimension of the first tensor among a module's inputs.
 
     Raises:
-        PrivacyError: no input has the samples in a dimension of its own.
+        PrivacyError: no input has a dimension that counts the samples.
     """
     for value in (*args, *kwargs.values()):
         if isinstance(value, PackedSequence):
@@ -350,17 +356,17 @@ def batch_size_of(args: Any, kwargs: Any) -> int:
 
 
 def unit_loss_scale() -> float:
-    """Return the scale of a loss that is not scaled: 1."""
+    """Returns 1, the scale of a loss without a ``GradScaler``."""
     return 1.0
 
 
 def ignore_loss(reading: LossReading, size: int) -> None:
-    """Settle what is open of a loss: gradients are inspected, not trained with."""
+    """Finishes the reading of a loss whose gradients are not used for training."""
     reading.settle()
 
 
 def _ignore_failure(failed: object) -> None:
-    """Do nothing: no sum has to be undone."""
+    """Ignores the failure, since there is no sum to undo."""
 
 
 def _refuse_gradients(gradients: PerSampleGradients) -> None:

@@ -1,9 +1,9 @@
 """Finds the dimension of a layer's input that counts the samples.
 
 A sequence of T positions may come as [B, T, d], as [T, B, d], or as one [T, d] for all
-samples, and a single shape does not tell them apart when T = B.  So the safety check
-runs two passes of different batch sizes before training, and the shapes are compared:
-the dimension that follows the batch size is the batch dimension.
+samples.  If T = B, a single shape does not distinguish these layouts.  So the safety
+check runs two passes with different batch sizes before training and compares the
+shapes: the dimension that changes with the batch size is the batch dimension.
 
 Worked: with B = 3 a layer sees [3, 3, 8], with B = 2 it sees [3, 2, 8].  Dimension 0
 was 3 both times; dimension 1 was 3 and 2, the batch sizes: it counts the samples.
@@ -15,27 +15,28 @@ from dpsgd_explorer.dp.layers.base import BadInputError
 
 Shape = tuple[int, ...]
 
-#: Most answers that are stored; sequences have many lengths.
-MOST_FOUND = 10_000
+#: Maximum number of cached results; sequences of many lengths have many shapes.
+MAX_CACHED_DIMS = 10_000
 
 
 class BatchDims:
-    """Stores {call: {batch size: shape}} while ``learning``, and decides by it.
+    """Finds batch dimensions from the shapes that it stored while ``learning``.
 
     Attributes:
-        learning: Whether passes are run to compare their shapes, not to train.
+        learning: If True, passes run to compare their shapes, and not to train.
     """
 
     def __init__(self) -> None:
         self.learning = False
+        # {call: {batch size: shape}}
         self._seen: dict[str, dict[int, Shape]] = {}
-        # What follows from the shapes learnt is found once per call and shape.
-        self._found: dict[tuple[object, ...], int | None] = {}
+        # Results by the arguments of ``batch_dim``; learning a shape discards them.
+        self._cached: dict[tuple[object, ...], int | None] = {}
 
     def forget(self) -> None:
-        """Discard all shapes."""
+        """Discards all shapes."""
         self._seen = {}
-        self._found = {}
+        self._cached = {}
 
     def batch_dim(
         self,
@@ -47,32 +48,32 @@ class BatchDims:
         may_share: bool,
         likely: int = 0,
     ) -> int | None:
-        """Return the batch dimension of one call's input; None if all samples share it.
+        """Returns the batch dimension of a call's input; None if all samples share it.
 
         Args:
             call: Name of the call and input, equal in every pass: "layer#number.input".
             shape: Shape of the input.
             size: B.
             dims: Number of leading dimensions that may be the batch dimension.
-            may_share: Whether the input may have no batch dimension.
-            likely: The dimension to prefer where several fit.
+            may_share: If True, the input may have no batch dimension.
+            likely: The dimension to prefer if several fit.
 
         Raises:
             BadInputError: no dimension fits.
         """
-        question = call, shape, size, dims, may_share, likely
+        arguments = call, shape, size, dims, may_share, likely
         if self.learning:
-            self._found = {}
-        elif question in self._found:
-            return self._found[question]
-        found = self._decided(*question)
+            self._cached = {}
+        elif arguments in self._cached:
+            return self._cached[arguments]
+        dim = self._computed(*arguments)
         if not self.learning:
-            if len(self._found) == MOST_FOUND:
-                self._found = {}
-            self._found[question] = found
-        return found
+            if len(self._cached) == MAX_CACHED_DIMS:
+                self._cached = {}
+            self._cached[arguments] = dim
+        return dim
 
-    def _decided(
+    def _computed(
         self,
         call: str,
         shape: Shape,
@@ -81,7 +82,7 @@ class BatchDims:
         may_share: bool,
         likely: int,
     ) -> int | None:
-        # Outside learning a shape is judged by those learnt, and is not added to them.
+        # Outside learning a shape is compared with the stored shapes, and not stored.
         learnt = self._seen.setdefault(call, {}) if self.learning else {}
         learnt[size] = shape
         seen = learnt if self.learning else self._seen_of(call) or learnt
@@ -100,26 +101,26 @@ class BatchDims:
         )
 
     def _seen_of(self, call: str) -> dict[int, Shape]:
-        """Return the shapes learnt of a call, or of the layer's last call before it.
+        """Returns the stored shapes of a call, or of the layer's last call before it.
 
-        A cell that is called once per step runs more often on longer sequences than
-        the safety check showed; its later calls take after the earlier ones.
+        A cell that is called once per time step has more calls on longer sequences than
+        in the safety check; the additional calls use the shapes of earlier calls.
         """
         if call not in self._seen:
             layer, _, rest = call.rpartition("#")
             number, _, label = rest.partition(".")
             earlier = (f"{layer}#{k}.{label}" for k in range(int(number) - 1, 0, -1))
-            known = next((name for name in earlier if name in self._seen), None)
-            self._seen[call] = {} if known is None else self._seen[known]
+            last = next((name for name in earlier if name in self._seen), None)
+            self._seen[call] = {} if last is None else self._seen[last]
         return self._seen[call]
 
 
 def _counts(seen: dict[int, Shape], dim: int) -> bool:
-    """Whether this dimension had the batch size in all passes."""
+    """Returns True if this dimension had the batch size in all passes."""
     return all(len(shape) > dim and shape[dim] == size for size, shape in seen.items())
 
 
 def _shared(seen: dict[int, Shape]) -> bool:
-    """Whether the shape is the same for all batch sizes, or is one row for all."""
+    """Returns True if the shape is equal for all batch sizes, or has a single row."""
     shapes = set(seen.values())
     return len(shapes) == 1 and (len(seen) > 1 or next(iter(shapes))[:1] == (1,))

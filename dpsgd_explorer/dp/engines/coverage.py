@@ -11,7 +11,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.engines.base import unit_of
-from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, ParameterKey
+from dpsgd_explorer.dp.engines.layer_calls import (
+    GradientTarget,
+    ParameterKey,
+    TrainedParameters,
+)
 from dpsgd_explorer.dp.layers import rule_for
 from dpsgd_explorer.dp.layers.base import Rule
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
@@ -25,7 +29,7 @@ class Coverage:
 
     Args:
         module: The model.
-        by_parameter: Whether each parameter is a unit of its own, instead of a layer.
+        by_parameter: If True, every parameter is a unit; otherwise every layer is.
 
     Attributes:
         layers: {name: layer}.
@@ -33,7 +37,8 @@ class Coverage:
         parameters: {unit: {local name: trainable parameter}}, each parameter once.
 
     Raises:
-        UnsupportedModuleError: nothing is trainable, or a layer's settings rule it out.
+        UnsupportedModuleError: no parameter is trainable, or the settings of a layer
+            are unsupported.
     """
 
     def __init__(self, module: nn.Module, *, by_parameter: bool = False) -> None:
@@ -41,9 +46,9 @@ class Coverage:
         self.layers: dict[str, nn.Module] = {}
         self.rules: dict[str, Rule[Any]] = {}
         self.parameters: Parameters = {}
-        # By id: parameters compare as tensors.
+        # The key is the id, because ``==`` compares the entries of parameters.
         self._keys: dict[int, ParameterKey] = {}
-        self._targets: dict[nn.Module, Any] = {}
+        self._trained: dict[nn.Module, TrainedParameters] = {}
         for name, layer in module.named_modules():
             direct = {
                 local: parameter
@@ -57,9 +62,9 @@ class Coverage:
                 "the module has no trainable parameters, so there is nothing to train "
                 "with DP-SGD. Set requires_grad_(True) on some of them."
             )
-        # Now, since a sharded layer has other parameters while it runs.
-        for name, layer in self.layers.items():
-            self.targets(name, layer)
+        # A sharded layer has other parameters while it runs, so all are found here.
+        for layer in self.layers.values():
+            self._trained[layer] = self.trained(layer)
 
     def _add(
         self, name: str, layer: nn.Module, direct: dict[str, nn.Parameter]
@@ -74,13 +79,13 @@ class Coverage:
                 self.parameters.setdefault(unit, {})[key] = parameter
 
     def is_trained(self, parameter: Tensor) -> bool:
-        """Whether a parameter was trainable when the engine was made."""
+        """Returns True if a parameter was trainable when the engine was created."""
         return id(parameter) in self._keys
 
     def refuse_unshardable(self) -> None:
-        """Raise UnsupportedModuleError if a rule needs values of the parameters.
+        """Raises UnsupportedModuleError if a rule needs values of the parameters.
 
-        A sharded layer has them only while it runs.
+        A sharded layer has these values only while it runs.
         """
         for name, rule in self.rules.items():
             if rule.reads_parameters:
@@ -93,21 +98,15 @@ class Coverage:
                 )
 
     def direct_parameters(self, name: str) -> list[str]:
-        """Return the local names of the layer's own trained parameters."""
-        every = self.layers[name].named_parameters(recurse=False)
-        return [local for local, p in every if id(p) in self._keys]
+        """Returns the local names of a layer's trained parameters, without children."""
+        parameters = self.layers[name].named_parameters(recurse=False)
+        return [local for local, p in parameters if id(p) in self._keys]
 
-    def targets(
-        self, name: str, layer: nn.Module
-    ) -> tuple[dict[str, GradientTarget], dict[str, nn.Parameter]]:
-        """Return where the gradients of a layer, or of a part of one, belong.
-
-        Returns:
-            ({local name: target}, {local name: parameter}), trainable ones only.
-        """
-        if layer in self._targets:
-            targets, parameters = self._targets[layer]
-            return targets, parameters
+    def trained(self, layer: nn.Module) -> TrainedParameters:
+        """Returns the trained parameters of a layer, or of a part of one."""
+        if layer in self._trained:
+            return self._trained[layer]
+        # A part is not stored, because every pass creates new parts.
         if isinstance(layer, LayerPart):
             start, stop, direct = layer.start, layer.stop, dict(layer.whole)
         else:
@@ -118,6 +117,4 @@ class Coverage:
             n: GradientTarget(*self._keys[id(p)], start, stop)
             for n, p in direct.items()
         }
-        if not isinstance(layer, LayerPart):  # a part is made anew in every pass
-            self._targets[layer] = targets, direct
-        return targets, direct
+        return TrainedParameters(targets, direct)

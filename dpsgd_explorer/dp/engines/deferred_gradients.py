@@ -1,8 +1,8 @@
-"""Per-sample gradients that are computed from layer calls when clipping asks for them.
+"""Per-sample gradients that clipping computes from layer calls, chunk by chunk.
 
-After backward each layer call holds activations x [B, T, d] and backprops g [B, T, p].
-Norms and weighted sums come from these by the call's rule; gradients [B, p, d] exist
-only where a rule instantiates them, and then for a piece of the batch that fits in
+After backward every layer call has activations x [B, T, d] and backprops g [B, T, p].
+The call's rule computes norms and weighted sums from them.  Gradients [B, p, d] exist
+only if a rule instantiates them, for one chunk of the batch that fits in
 ``chunk_bytes`` of the backend.
 
 Source: Bu et al. (2022), arXiv:2210.00038 (book-keeping).
@@ -26,10 +26,10 @@ from dpsgd_explorer.dp.engines.base import (
     PerSampleGradients,
 )
 from dpsgd_explorer.dp.engines.call_groups import CallGradients
-from dpsgd_explorer.dp.engines.joined_calls import joined_on_device, together
+from dpsgd_explorer.dp.engines.joined_calls import joined
 
-#: How much larger a piece may be that saves another one.
-LARGER = 1.25
+#: Maximum ratio of a chunk's bytes to ``chunk_bytes``, if that saves one chunk.
+MAX_CHUNK_RATIO = 1.25
 
 
 class DeferredGradients(PerSampleGradients):
@@ -38,9 +38,9 @@ class DeferredGradients(PerSampleGradients):
     Args:
         parts: The layer calls of the pass; see ``call_groups.grouped``.
         size: B.
-        scale: Factor from the gradients of the user's loss to those of one sample; see
+        scale: Factor from gradients of the user's loss to per-sample gradients; see
             ``GradientEngine.gradient_scale``.
-        device: Of the gradients.
+        device: Device of the gradients.
     """
 
     leaves_out: ClassVar[bool] = True
@@ -80,14 +80,13 @@ class DeferredGradients(PerSampleGradients):
         return type(self)(parts, len(chosen), self._scale, self._device)
 
     def split(self) -> tuple[Self | None, Iterator[Self]]:
-        """Return the small parts whole, and the large ones in pieces of the batch.
+        """Returns the small parts with the whole batch, and chunks of the large parts.
 
-        Every piece costs one call per part, so parts that together need a quarter of a
-        piece's bytes are computed for the whole batch at once.
+        Every chunk costs one call per part.  Small parts, which together need at most a
+        quarter of the bytes of a chunk, are therefore computed for the whole batch.
         """
         memory = backend_on(self._device.type).chunk_bytes(self._device)
-        parts = together(self._parts, self._scale)
-        parts = joined_on_device(parts, self._scale)
+        parts = joined(self._parts, self._scale)
         needed = {part: self._size * part.sample_bytes() for part in parts}
         if sum(needed.values()) <= memory:
             return None, iter((self._of(parts),))
@@ -98,33 +97,34 @@ class DeferredGradients(PerSampleGradients):
                 break
             small.append(part)
         large = self._of([part for part in parts if part not in small])
-        return self._of(small) if small else None, large._pieces()
+        return self._of(small) if small else None, large._chunks()
 
-    def by_parameters(self, every: Collection[ParameterKey]) -> list[ParameterPart]:
-        joined: list[tuple[frozenset[ParameterKey], list[CallGradients]]] = []
+    def by_parameters(self, keys: Collection[ParameterKey]) -> list[ParameterPart]:
+        groups: list[tuple[frozenset[ParameterKey], list[CallGradients]]] = []
         for alone in (alone for part in self._parts for alone in part.alone()):
-            keys, parts = alone.keys(), [alone]
-            # Parts of one parameter: each has other rows of it, as queries and keys.
-            for other in [other for other in joined if other[0] & keys]:
-                joined.remove(other)
-                keys, parts = keys | other[0], other[1] + parts
-            joined.append((keys, parts))
-        return [(keys, self._of(parts)) for keys, parts in joined]
+            group_keys, parts = alone.keys(), [alone]
+            # Several parts may have different rows of one parameter, as the queries and
+            # keys of attention do.
+            for other in [other for other in groups if other[0] & group_keys]:
+                groups.remove(other)
+                group_keys, parts = group_keys | other[0], other[1] + parts
+            groups.append((group_keys, parts))
+        return [(group_keys, self._of(parts)) for group_keys, parts in groups]
 
     def _of(self, parts: list[CallGradients]) -> Self:
         return type(self)(parts, self._size, self._scale, self._device)
 
-    def _pieces(self) -> Iterator[Self]:
-        """Yield pieces of about equal size, each of a piece's bytes or a little more.
+    def _chunks(self) -> Iterator[Self]:
+        """Yields chunks of about equal size, of ``chunk_bytes`` or a little more.
 
-        A batch that needs a little more than one piece is one: a second of few samples
-        would cost as many calls.
+        A second chunk with few samples would cost the calls of a full chunk, so chunks
+        may exceed ``chunk_bytes`` by a factor MAX_CHUNK_RATIO to save one.
         """
         memory = backend_on(self._device.type).chunk_bytes(self._device)
         sample_bytes = sum(part.sample_bytes() for part in self._parts)
         count = math.ceil(self._size / max(1, memory // sample_bytes))
         fewer = math.ceil(self._size / max(1, count - 1))
-        if count > 1 and fewer * sample_bytes <= LARGER * memory:
+        if count > 1 and fewer * sample_bytes <= MAX_CHUNK_RATIO * memory:
             count -= 1
         size = math.ceil(self._size / max(1, count))
         for start in range(0, self._size, max(1, size)):

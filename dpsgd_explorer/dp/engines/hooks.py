@@ -1,14 +1,14 @@
 """Per-sample clipping from one forward and one backward (``engine="hooks"``).
 
-Forward hooks save each trainable layer's input x [B, T, d]; backward hooks capture the
-gradient g [B, T, p] of its output.  Autograd computes no parameter gradient at all.
-From the pairs (x, g) each layer's rule computes norms [B], and after clipping the sum
-of w_i g_i, as one product over all samples: for a linear layer (w g)^T x, as expensive
-as the ordinary weight gradient that was saved.
+Forward hooks save the input x [B, T, d] of each trainable layer; backward hooks capture
+the gradient g [B, T, p] of the output.  Autograd computes no parameter gradient.  From
+the pairs (x, g) a layer's rule computes norms [B] and, after clipping, the sum of
+w_i g_i as one product over all samples.  For a linear layer this product is (w g)^T x,
+as expensive as the ordinary weight gradient that autograd does not compute.
 
-Compared with its predecessors: ghost clipping (Li et al.; Lee and Kifer) runs backward
-a second time, on the losses weighted by w_i; book-keeping (Bu et al.) keeps g instead
-and needs no second backward.
+Ghost clipping (Li et al.; Lee and Kifer) runs backward a second time, on the losses
+weighted by w_i.  Book-keeping (Bu et al.), the method of this module, stores g and
+needs no second backward.
 
 Sources: Bu et al. (2022), arXiv:2210.00038 (book-keeping); Lee and Kifer (2021),
 arXiv:2009.03106 (clipping by reweighted losses); Li et al. (2022), arXiv:2110.05679
@@ -59,16 +59,16 @@ from dpsgd_explorer.errors import PrivacyError
 class HooksEngine(GradientEngine):
     """Forward hooks on the trainable layers, captures on their outputs.
 
-    The life of a pass: a hook before the module opens a recording; hooks on the layers
-    record their calls; a hook after the module closes it; the capture delivers the
-    backprops when backward ends.
+    In a pass, a hook before the module opens a recording, hooks on the layers record
+    their calls, and a hook after the module closes the recording.  The capture delivers
+    the backprops when backward ends.
     """
 
     def __init__(self, module: nn.Module, **options: Unpack[EngineOptions]) -> None:
         super().__init__(module, **options)
         self._coverage = Coverage(module, by_parameter=self.by_parameter)
         self._trained = [
-            p for own in self._coverage.parameters.values() for p in own.values()
+            p for unit in self._coverage.parameters.values() for p in unit.values()
         ]
         self._sharded = is_sharded(module)
         if self._sharded:
@@ -86,14 +86,14 @@ class HooksEngine(GradientEngine):
 
     @property
     def rules(self) -> Mapping[str, object]:
-        """Rule of each layer, by the name of the layer."""
+        """Rule of each layer, by the layer's name."""
         return self._coverage.rules
 
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
         return self._coverage.parameters
 
     def explain(self) -> list[NormChoice]:
-        """Return the norm method of each layer call of the last pass, by layer."""
+        """Returns the norm method of each layer call of the last pass, by layer."""
         return [choice() for choices in self._choices.values() for choice in choices]
 
     def remedy(self, error: Exception) -> str:
@@ -108,7 +108,7 @@ class HooksEngine(GradientEngine):
 
     @contextmanager
     def learning_batch_dims(self) -> Iterator[None]:
-        """Compare the shapes of passes of several batch sizes inside the context."""
+        """Compares the shapes of passes of several batch sizes inside the context."""
         self._batch_dims.forget()
         self._batch_dims.learning = True
         try:
@@ -117,11 +117,12 @@ class HooksEngine(GradientEngine):
             self._batch_dims.learning = False
 
     def start(self) -> None:
-        # Torch runs no hook after a KeyboardInterrupt, so hooks alone cannot clean up.
+        # Torch runs no hook after a KeyboardInterrupt, so hooks alone cannot restore
+        # the module.
         self._patches.append(ForwardPatch(self.module, self._guarded, "_call_impl"))
         self._handles = [
             self.module.register_forward_pre_hook(
-                # A sharded module must not be made whole before the pass is open.
+                # The pass must be open before a sharded module gathers its parameters.
                 ModuleHook(self._open),
                 prepend=self._sharded,
                 with_kwargs=True,
@@ -129,7 +130,8 @@ class HooksEngine(GradientEngine):
         ]
         for name, rule in self._coverage.rules.items():
             self._watch_layer(name, rule)
-        # Last: the module may itself be a layer, whose hook must see an open pass.
+        # This hook is the last, because the module may be a layer, and the hook of a
+        # layer needs an open pass.
         self._handles.append(
             self.module.register_forward_hook(ModuleHook(self._close), always_call=True)
         )
@@ -170,10 +172,11 @@ class HooksEngine(GradientEngine):
         ]
 
     def _open(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Begin a recording, unless the pass is evaluated, nested, or in backward."""
+        """Opens a recording, unless the pass is nested, in backward or has no grad."""
         if self._open_pass or not torch.is_grad_enabled() or _in_backward():
             return
-        self._free_whole_parameters()
+        if self._sharded:
+            reshard(self.module)
         batch_size = self.begin_pass(args, kwargs)
         self._replace_recording(
             ForwardRecording(
@@ -186,16 +189,12 @@ class HooksEngine(GradientEngine):
         )
         self._fast_attention = torch.backends.mha.get_fastpath_enabled()
         self._open_pass, self._replayed = True, False
-        # Without these flags autograd builds no path to the parameters, and computes
-        # no weight gradient in backward: the saving that pays for the clipped sum.
+        # Without these flags autograd builds no path to the parameters, and backward
+        # computes no weight gradient.  The saved time pays for the clipped sum.
         self._require_parameter_gradients(False)
-        # torch's fused attention runs where no parameter requires a gradient, and has
-        # no derivative.
+        # torch runs its fused attention if no parameter requires a gradient, and fused
+        # attention has no derivative.
         torch.backends.mha.set_fastpath_enabled(False)
-
-    def _free_whole_parameters(self) -> None:
-        if self._sharded:  # else there are none, and the search walks all modules
-            reshard(self.module)
 
     def _close(self, module: nn.Module, args: Any, output: Any) -> None:
         if self._open_pass and not _in_backward():
@@ -217,7 +216,7 @@ class HooksEngine(GradientEngine):
             parameter.requires_grad = required
 
     def _current_recording(self) -> ForwardRecording | None:
-        """Return the open recording; None outside a pass, and under ``no_grad``."""
+        """Returns the open recording; None outside a pass, and under ``no_grad``."""
         return self._recording if self._open_pass and torch.is_grad_enabled() else None
 
     def _before_layer(
@@ -228,11 +227,14 @@ class HooksEngine(GradientEngine):
         def before(layer: nn.Module, args: Any, kwargs: Any = None) -> None:
             recording = self._current_recording()
             if recording is not None:
-                # torch calls a hook that was removed meanwhile, without kwargs: the
-                # safety check does that to a model that is one layer.
+                # If a hook is removed during the call, torch still calls it, without
+                # kwargs.  The safety check removes hooks of a model that is one layer.
                 if kwargs is None:
                     return
-                recording.check(name, rule, args, kwargs)
+                try:
+                    rule.check(layer, args, kwargs)
+                except BadInputError as error:
+                    raise recording.bad_input(name, error) from error
             elif self._replays():
                 self._replayed = True
                 _require_gradients(layer, direct, False)
@@ -247,7 +249,10 @@ class HooksEngine(GradientEngine):
         def after(layer: nn.Module, args: Any, kwargs: Any, out: Any) -> Tensor | None:
             recording = self._current_recording()
             if recording is not None and out is not None:
-                return recording.layer_call(name, rule, args, kwargs, out)
+                try:
+                    return recording.layer_call(name, rule, args, kwargs, out)
+                except BadInputError as error:
+                    raise recording.bad_input(name, error) from error
             if not self._replays():
                 return None
             self._check_replay(name)
@@ -259,29 +264,29 @@ class HooksEngine(GradientEngine):
     def _rewritten(self, name: str, rule: Rewrite[Any]) -> Callable[..., Any]:
         layer = self._coverage.layers[name]
 
-        def forward(own_forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        def forward(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             recording = self._current_recording()
             if recording is not None:
                 recorder = recording.recorder(name)
                 try:
-                    return rule.forward(layer, own_forward, recorder, args, kwargs)
+                    return rule.forward(layer, original, recorder, args, kwargs)
                 except BadInputError as error:
                     raise recording.bad_input(name, error) from error
             if self._recording is None or not self._replays():
-                return own_forward(*args, **kwargs)
+                return original(*args, **kwargs)
             self._check_replay(name)
             replay = ReplayCallRecorder(self._recording, name)
             self._replayed = True
             self._require_parameter_gradients(False)
             try:
-                return rule.forward(layer, own_forward, replay, args, kwargs)
+                return rule.forward(layer, original, replay, args, kwargs)
             finally:
                 self._require_parameter_gradients(True)
 
         return forward
 
     def _check_replay(self, name: str) -> None:
-        """Raise PrivacyError if a layer runs for the first time in backward."""
+        """Raises PrivacyError if a layer runs for the first time in backward."""
         if self._recording is None or not self._recording.has_seen(name):
             raise PrivacyError(
                 f"{name or 'the module'} ran in the backward pass but was hidden in "
@@ -290,14 +295,15 @@ class HooksEngine(GradientEngine):
             )
 
     def _replays(self) -> bool:
-        """Whether backward runs a checkpointed part of the recorded pass again."""
+        """Returns True if backward runs a checkpointed part of the pass again."""
         return _in_backward() and torch.is_grad_enabled()
 
     def _deliver(self, pairs: list[tuple[PendingLayerCall, Tensor]]) -> None:
         recording = self._recording
         if recording is None:
             raise PrivacyError("gradients arrived for a pass that was not recorded.")
-        self._free_whole_parameters()
+        if self._sharded:
+            reshard(self.module)
         if not self.report_loss():
             return
         self._choices = {}
@@ -308,17 +314,20 @@ class HooksEngine(GradientEngine):
         self.on_gradients(DeferredGradients(parts, size, scale, device))
 
     def _layer_call(self, pending: PendingLayerCall, backprops: Tensor) -> LayerCall:
-        """Return the call with its norm method, in float32 or the parameter's better.
+        """Returns the call with its norm method.
 
-        Under autocast activations and backprops may be bfloat16, whose 8 bits would
-        not bound a norm without gradients.  Gradients made of them may be bfloat16
-        themselves: the norm is of the same numbers as the sum.
+        The precision is the parameter's, but at least float32.  Under autocast
+        activations and backprops may be bfloat16, whose 8 bits are too few to bound a
+        ghost norm.  Instantiated gradients may be bfloat16, because the norm and the
+        sum then use equal numbers.
         """
-        parameter = next(iter(pending.parameters.values()))
+        parameter = next(iter(pending.trained.parameters.values()))
         name, rule, layer = pending.name, pending.rule, pending.layer
         dtype = accumulation_dtype(parameter.dtype)
         inputs = pending.activations, backprops
-        is_low = rule.of_low_precision and _are_bfloat16(*inputs)
+        is_low = backprops.dtype is torch.bfloat16 and (
+            rule.of_low_precision and _are_bfloat16(*inputs)
+        )
         if not is_low:
             inputs = _in_precision(*inputs, dtype)
         mode = self._modes[name]
@@ -334,8 +343,7 @@ class HooksEngine(GradientEngine):
             rule,
             layer,
             *inputs,
-            pending.targets,
-            pending.parameters,
+            pending.trained,
             dtype,
             ghost=ghost,
             keeps=keeps,
@@ -343,10 +351,11 @@ class HooksEngine(GradientEngine):
 
 
 def _are_bfloat16(activations: Any, backprops: Tensor) -> bool:
-    """Whether a device has made a layer's tensors in bfloat16."""
-    if backprops.dtype is not torch.bfloat16 or not backend_of(backprops).is_async:
-        return False
-    return all(x.dtype is torch.bfloat16 for x in tensors_of(activations))
+    """Returns True if a device has computed the tensors of a layer in bfloat16."""
+    tensors = *tensors_of(activations), backprops
+    return backend_of(backprops).is_async and all(
+        tensor.dtype is torch.bfloat16 for tensor in tensors
+    )
 
 
 def _in_precision(
@@ -355,13 +364,13 @@ def _in_precision(
     if isinstance(activations, Tensor) and (
         activations.dtype is backprops.dtype is dtype
     ):
-        return activations, backprops  # the usual case
+        return activations, backprops  # The usual case needs no conversion.
     activations = map_tensors(lambda x: in_precision(x, dtype), activations)
     return activations, in_precision(backprops, dtype)
 
 
 def _require_gradients(layer: nn.Module, names: list[str], required: bool) -> None:
-    """Set the flag of the parameters that the layer has now, whole or sharded."""
+    """Sets ``requires_grad`` of the layer's current parameters, whole or sharded."""
     for name in names:
         layer.get_parameter(name).requires_grad_(required)
 

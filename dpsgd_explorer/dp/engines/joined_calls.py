@@ -37,7 +37,7 @@ from dpsgd_explorer.dp.engines.layer_calls import (
 
 
 class _Owner(NamedTuple):
-    """The layer call that a map belongs to.
+    """The layer call of a map.
 
     Attributes:
         call: The call.
@@ -48,6 +48,12 @@ class _Owner(NamedTuple):
     call: LayerCall
     unit: str
     suffix: str
+
+    def totals(self, sums: GradientSums) -> list[Tensor]:
+        """Returns the sum of the map's weight, and of its bias if that is trained."""
+        targets = self.call.trained.targets
+        names = f"weight{self.suffix}", f"bias{self.suffix}"
+        return [targets[name].of(sums) for name in names if name in targets]
 
 
 class _Table(NamedTuple):
@@ -63,13 +69,13 @@ class _Table(NamedTuple):
 
 
 class LinearCalls(CallGradients):
-    """Some samples of calls that are linear maps, each the only one of its parameters.
+    """Some samples of calls that are linear maps and share no parameters.
 
     Args:
-        calls: The calls, of all samples.
-        scale: As of ``CallGradients``.
-        samples: Which of the samples; all if None.
-        table: Their maps, if they are known.
+        calls: The calls, with all samples.
+        scale: See ``CallGradients``.
+        samples: Indices of the samples; None means all samples.
+        table: The maps of the calls; None builds the table.
     """
 
     def __init__(
@@ -84,68 +90,56 @@ class LinearCalls(CallGradients):
         if samples is None:
             samples = range(self._table.maps.batch_size)
         self._samples = samples
-        self._made: JoinedGradients | None = None
+        self._gradients: JoinedGradients | None = None
 
     def __len__(self) -> int:
         return len(self._samples)
 
-    def _unscaled_terms(self) -> list[NormTerm]:
-        self._made = self._table.maps.products(self._samples)
-        norms = self._made.squared_norms.unbind(0)
+    def norm_terms(self) -> list[NormTerm]:
+        self._gradients = self._table.maps.products(self._samples)
+        norms = self._gradients.squared_norms.unbind(0)
         units = [owner.unit for owner in self._table.owners]
-        return list(zip(units, norms, strict=True))
+        return self._scaled_terms(list(zip(units, norms, strict=True)))
 
     def whole_gradients(self) -> dict[ParameterKey, Tensor]:
         return summed_gradients(self._taken(slice(None)))
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        made = self._made or self._table.maps.products(self._samples)
+        gradients = self._gradients or self._table.maps.products(self._samples)
         scaled, owners = self._scaled(weights, sums), self._table.owners
-        made.add_weighted(
+        gradients.add_weighted(
             [scaled[owner.unit] for owner in owners],
-            [owner.call.totals_of(owner.suffix, sums) for owner in owners],
+            [owner.totals(sums) for owner in owners],
         )
 
     def take(self, index: Tensor | slice) -> Self:
         if isinstance(index, slice) and index.step in (None, 1):
-            taken = self._samples[index]
-            return type(self)(self._calls, self._scale, taken, self._table)
+            samples = self._samples[index]
+            return type(self)(self._calls, self._scale, samples, self._table)
         return type(self)(self._taken(index), self._scale)
 
     def _taken(self, index: Tensor | slice) -> list[LayerCall]:
-        """Return the calls of some of these samples."""
-        own = slice(self._samples.start, self._samples.stop)
-        return [call.take(own).take(index) for call in self._calls]
+        """Returns the calls of some of these samples."""
+        samples = slice(self._samples.start, self._samples.stop)
+        return [call.take(samples).take(index) for call in self._calls]
 
 
 def _table_of(calls: list[LayerCall]) -> _Table:
     maps: list[LinearMap] = []
     owners: list[_Owner] = []
     for call in calls:
-        unit = next(iter(call.targets.values())).unit
-        for suffix, own in call.linear_maps().items():
-            maps.append(own)
+        (unit,) = call.trained.units
+        for suffix, linear_map in call.linear_maps().items():
+            maps.append(linear_map)
             owners.append(_Owner(call, unit, suffix))
     return _Table(backend_of(maps[0].inputs).join(maps), owners)
 
 
-def together(parts: Iterable[CallGradients], scale: float) -> list[CallGradients]:
-    """Return the parts, those among them that are linear maps as one."""
-    others: list[CallGradients] = []
-    calls: list[LayerCall] = []
-    for part in parts:
-        if isinstance(part, SingleCall) and part.call.linear_maps():
-            calls.append(part.call)
-        else:
-            others.append(part)
-    return [LinearCalls(calls, scale), *others] if calls else others
-
-
-class _Made(NamedTuple):
-    """Gradients that were made.
+class _TargetRows(NamedTuple):
+    """Per-sample gradients and their target.
 
     Attributes:
-        target: Where they belong.
+        target: Target of the gradients.
         rows: [B, *shape], contiguous.
     """
 
@@ -154,71 +148,79 @@ class _Made(NamedTuple):
 
 
 class DeviceCalls(CallGradients):
-    """Some samples of parts whose gradients are instantiated and kept.
+    """Some samples of parts whose gradients are instantiated and stored.
 
     Args:
         parts: The parts.
-        scale: As of ``CallGradients``.
+        scale: See ``CallGradients``.
     """
 
     def __init__(self, parts: list[CallGradients], scale: float = 1.0) -> None:
         calls: list[LayerCall] = [call for part in parts for call in part._calls]
         super().__init__(calls, scale)
         self._parts = parts
-        self._made: list[_Made] = []
+        self._gradients: list[_TargetRows] = []
 
-    def _unscaled_terms(self) -> list[NormTerm]:
-        self._made = self._make()
-        rows = [made.rows for made in self._made]
-        found = backend_of(rows[0]).squared_norms(rows)
-        units = tuple([made.target.unit for made in self._made])
+    def norm_terms(self) -> list[NormTerm]:
+        self._gradients = self._computed()
+        rows = [gradient.rows for gradient in self._gradients]
+        norms = backend_of(rows[0]).squared_norms(rows)
+        units = tuple([gradient.target.unit for gradient in self._gradients])
         distinct = list(dict.fromkeys(units))
         if len(distinct) < len(units):
-            found = (_sums_by_unit(units, found.device) @ found.double()).float()
-        return list(zip(distinct, found.unbind(0), strict=True))
+            norms = (_sums_by_unit(units, norms.device) @ norms.double()).float()
+        return self._scaled_terms(list(zip(distinct, norms.unbind(0), strict=True)))
 
     def whole_gradients(self) -> dict[ParameterKey, Tensor]:
-        every = (part.whole_gradients() for part in self._parts)
-        return {key: gradient for own in every for key, gradient in own.items()}
+        return {
+            key: gradient
+            for part in self._parts
+            for key, gradient in part.whole_gradients().items()
+        }
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        made = self._made or self._make()
+        gradients = self._gradients or self._computed()
         scaled = self._scaled(weights, sums)
-        backend_of(made[0].rows).add_weighted(
-            [each.rows for each in made],
-            [scaled[each.target.unit] for each in made],
-            [each.target.of(sums) for each in made],
+        backend_of(gradients[0].rows).add_weighted(
+            [gradient.rows for gradient in gradients],
+            [scaled[gradient.target.unit] for gradient in gradients],
+            [gradient.target.of(sums) for gradient in gradients],
         )
 
     def take(self, index: Tensor | slice) -> Self:
         return type(self)([part.take(index) for part in self._parts], self._scale)
 
-    def _make(self) -> list[_Made]:
+    def _computed(self) -> list[_TargetRows]:
         return [
-            _Made(target, gradient.contiguous())
+            _TargetRows(target, gradient.contiguous())
             for part in self._parts
             for target, gradient in part.targeted_gradients()
         ]
 
 
-def joined_on_device(
-    parts: Iterable[CallGradients], scale: float
-) -> list[CallGradients]:
-    """Return the parts, those whose gradients a device keeps as one."""
-    others: list[CallGradients] = []
-    keeping: list[CallGradients] = []
+def joined(parts: Iterable[CallGradients], scale: float) -> list[CallGradients]:
+    """Returns the parts, with one part in place of all parts that can be joined."""
+    linear: list[LayerCall] = []
+    on_device: list[CallGradients] = []
+    result: list[CallGradients] = []
     for part in parts:
-        if isinstance(part, SingleCall | SharedCalls) and part.joins_layers():
-            keeping.append(part)
+        if isinstance(part, SingleCall) and part.call.linear_maps():
+            linear.append(part.call)
+        elif isinstance(part, SingleCall | SharedCalls) and part.joins_layers():
+            on_device.append(part)
         else:
-            others.append(part)
-    return [DeviceCalls(keeping, scale), *others] if keeping else others
+            result.append(part)
+    if linear:
+        result.insert(0, LinearCalls(linear, scale))
+    if on_device:
+        result.insert(0, DeviceCalls(on_device, scale))
+    return result
 
 
 @lru_cache(maxsize=64)
 def _sums_by_unit(units: tuple[str, ...], device: torch.device) -> Tensor:
-    """Return the matrix that adds up the rows of each unit, [units, n]."""
-    distinct = {unit: place for place, unit in enumerate(dict.fromkeys(units))}
+    """Returns the matrix that adds the rows of each unit, [units, n]."""
+    distinct = {unit: row for row, unit in enumerate(dict.fromkeys(units))}
     matrix = torch.zeros(len(distinct), len(units), dtype=torch.float64)
     for column, unit in enumerate(units):
         matrix[distinct[unit], column] = 1.0

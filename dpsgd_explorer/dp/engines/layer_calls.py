@@ -2,9 +2,9 @@
 
 A layer call is one application of a rule: its activations x [B, T, d] and its backprops
 g [B, T, p].  For a linear layer the gradient of sample i is sum_t g_it x_it^T, [p, d],
-and two ways lead to its norm (``LayerCall.ghost``):
+and there are two methods for its norm (``LayerCall.ghost``):
 
-- *instantiate* the gradients [B, p, d], then take their norms;
+- *instantiate* the gradients [B, p, d], then compute their norms;
 - the *ghost norm*, of two Gram matrices [B, T, T] and no gradient:
   ||sum_t g_t x_t^T||^2 = sum_st (x_s.x_t)(g_s.g_t).
 
@@ -50,21 +50,43 @@ class GradientTarget(NamedTuple):
 
     @property
     def key(self) -> ParameterKey:
-        """The parameter."""
+        """Key of the parameter."""
         return self.unit, self.parameter
 
     @property
     def is_whole(self) -> bool:
-        """Whether the gradient is that of all rows."""
+        """Returns True if the target is the whole parameter."""
         return self.stop is None
 
     def of(self, sums: GradientSums) -> Tensor:
-        """Return what the gradient is added to, as a view."""
-        return self.rows_of(sums[self.unit][self.parameter])
+        """Returns the sum that the gradient is added to, as a view."""
+        total = sums[self.unit][self.parameter]
+        return total if self.stop is None else total[self.start : self.stop]
 
-    def rows_of(self, values: Tensor) -> Tensor:
-        """Return the rows of a tensor of the parameter's shape, as a view."""
-        return values if self.stop is None else values[self.start : self.stop]
+
+@dataclass(frozen=True, eq=False)
+class TrainedParameters:
+    """The trained parameters of a layer, or of a part of one.
+
+    They are fixed while an engine is attached, so all calls of the layer share them.
+
+    Attributes:
+        targets: {local name: target of the gradient}.
+        parameters: {local name: parameter}, with the names of ``targets``.
+        keys: Key of each parameter.
+        units: The clipping units of the parameters; usually one.
+    """
+
+    targets: Mapping[str, GradientTarget]
+    parameters: Mapping[str, nn.Parameter]
+    keys: tuple[ParameterKey, ...] = field(init=False)
+    units: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        keys = tuple(target.key for target in self.targets.values())
+        object.__setattr__(self, "keys", keys)
+        units = tuple(dict.fromkeys(unit for unit, _ in keys))
+        object.__setattr__(self, "units", units)
 
 
 @dataclass(eq=False)
@@ -72,13 +94,12 @@ class LayerCall:
     """One layer call with the gradient of its output.
 
     Attributes:
-        rule: The algebra of its gradients.
+        rule: The rule of the layer.
         layer: The module, or a part of one.
-        activations: What the rule saved of the call, samples first.
+        activations: The tensors that the rule saved, samples first.
         backprops: Gradient of the loss with respect to the output, [B, ...].
-        targets: {local name: where the gradient belongs}, trainable ones only.
-        parameters: {local name: parameter}, of the same names.
-        dtype: That of norms and sums; gradients on a device may be bfloat16.
+        trained: The trained parameters of the layer.
+        dtype: Dtype of norms and sums; gradients on a device may be bfloat16.
         ghost: Computes norms and sums without gradients; None if they are instantiated.
         keeps: If True, gradients instantiated for the norm are stored for the sum.
         wide: If True, the ghost norm and its sum are computed in float64.
@@ -89,8 +110,7 @@ class LayerCall:
     layer: nn.Module
     activations: Any
     backprops: Tensor
-    targets: Mapping[str, GradientTarget]
-    parameters: Mapping[str, nn.Parameter]
+    trained: TrainedParameters
     dtype: torch.dtype
     ghost: GhostNorm[Any, Any] | None
     keeps: bool
@@ -98,7 +118,7 @@ class LayerCall:
     gradients: dict[str, Tensor] = field(default_factory=dict)
 
     def squared_norms(self) -> Tensor:
-        """Return squared norms over all parameters of the call together, [B]."""
+        """Returns squared norms over all parameters of the call together, [B]."""
         if self.ghost is not None:
             norms = self.ghost.squared_norms(self.layer, *self._inputs())
             return norms.to(self.dtype)
@@ -110,9 +130,10 @@ class LayerCall:
         return norms
 
     def outer_product(self) -> OuterProductCall | None:
-        """Return the call, if its norms may be computed together with others'.
+        """Returns the call as an outer product; None if it has no such form.
 
-        Such a call is a linear map of one position, whose weight and bias are trained.
+        The backend computes norms of several outer products together.  The call must be
+        a linear map of one position, whose weight and bias are trained.
         """
         if self.ghost is None or self.wide or self.backprops.dtype is not self.dtype:
             return None
@@ -123,7 +144,7 @@ class LayerCall:
         return OuterProductCall(single.inputs[:, 0], single.backprops[:, 0])
 
     def linear_maps(self) -> Mapping[str, LinearMap]:
-        """Return its maps, if the backend computes their gradients with others'."""
+        """Returns the linear maps, if the backend joins them with other maps."""
         if self.ghost is not None or not self.keeps:
             return {}
         maps = self.rule.linear_form(self.layer, self.activations, self.backprops)
@@ -131,21 +152,15 @@ class LayerCall:
         return maps if all(map(backend.can_join, maps.values())) else {}
 
     def joins_layers(self) -> bool:
-        """Return True if its gradients are kept, and joined with other layers'."""
+        """Returns True if its gradients are stored and joined with other layers'."""
         if self.ghost is not None or not self.keeps:
             return False
         if self.dtype is not torch.float32:
             return False
         return backend_of(self.backprops).joins_layers
 
-    def totals_of(self, suffix: str, sums: GradientSums) -> list[Tensor]:
-        """Return what belongs to a map's weight, and to its bias if it is trained."""
-        names = f"weight{suffix}", f"bias{suffix}"
-        targets = [self.targets[name] for name in names if name in self.targets]
-        return [target.of(sums) for target in targets]
-
     def _inputs(self) -> tuple[Any, Tensor]:
-        """Return activations and backprops, in float64 if the call is ``wide``."""
+        """Returns activations and backprops, in float64 if the call is ``wide``."""
         if not self.wide:
             return self.activations, self.backprops
         activations = map_tensors(
@@ -154,28 +169,31 @@ class LayerCall:
         return activations, self.backprops.double()
 
     def inflation(self) -> float:
-        """Return the relative lengthening of the ghost norm by float32's bounds.
+        """Returns the relative lengthening of the ghost norm by float32's bounds.
 
-        0 where the norm is that of instantiated gradients, which need no such bound.
+        It is 0 if gradients are instantiated, because their norms need no such bound.
         """
         if self.ghost is None or self.dtype is not torch.float32:
             return 0.0
         return self.ghost.inflation(self.layer, self.activations, self.backprops)
 
     def materialize(self) -> dict[str, Tensor]:
-        """Return {local name: gradients, [B, *shape]}."""
+        """Returns {local name: gradients, [B, *shape]}."""
         return self.rule.per_sample_gradients(
             self.layer, self.activations, self.backprops
         )
 
     def has_ids(self) -> bool:
-        """Return True if most rows of its gradients are 0, as an embedding's."""
+        """Returns True if most rows of the gradients are 0, as for an embedding."""
         return self.rule.ghost_norm is not None and self.rule.ghost_norm.has_ids
 
     def added_to(self, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return {local name: the sum with those of other calls, [B, *shape]}.
+        """Returns {local name: sum of the call's and other gradients, [B, *shape]}.
 
-        Only for calls that ``has_ids``.
+        Supported only if ``has_ids``.
+
+        Args:
+            gradients: {local name: gradients of other calls, [B, *shape]}.
         """
         assert self.rule.ghost_norm is not None
         inputs = self.layer, self.activations, self.backprops
@@ -186,39 +204,35 @@ class LayerCall:
         }
 
     def outer_products(self) -> dict[str, OuterProduct] | None:
-        """Return the gradients as outer products, if they have that form."""
+        """Returns the gradients as outer products, if they have that form."""
         if self.ghost is None:
             return None
         return self.ghost.outer_products(self.layer, *self._inputs())
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        """Add sum_i weights[unit][i] * g_i to the sums of every unit of the call."""
-        into = {local: target.of(sums) for local, target in self.targets.items()}
-        by_unit = {t.unit: weights[t.unit] for t in self.targets.values()}
-        # One weight vector for all units (clipping of the whole gradient): one product.
+        """Adds sum_i weights[unit][i] * g_i to the sums of every unit of the call."""
+        targets = self.trained.targets
+        totals = {name: target.of(sums) for name, target in targets.items()}
+        by_unit = {unit: weights[unit] for unit in self.trained.units}
+        # If the whole gradient is clipped together, all units have one weight vector,
+        # and the rule runs once.
         if len({id(vector) for vector in by_unit.values()}) == 1:
-            self._add_weighted(next(iter(by_unit.values())), into)
+            self._add_weighted(next(iter(by_unit.values())), totals)
             return
-        # Else the rule runs once per unit, and adds what belongs to others to scratch.
+        # Otherwise the rule runs once per unit.  Gradients of the other units are added
+        # to copies, which are discarded.
         for unit, vector in by_unit.items():
-            own = {n for n, target in self.targets.items() if target.unit == unit}
-            scratch = {n: s if n in own else s.clone() for n, s in into.items()}
+            scratch = {
+                name: total if targets[name].unit == unit else total.clone()
+                for name, total in totals.items()
+            }
             self._add_weighted(vector, scratch)
 
-    def add_weighted_to_one(
-        self, weights: Mapping[str, Tensor], sums: GradientSums
-    ) -> None:
-        """Do the same where all parameters belong to one unit."""
-        unit = next(iter(self.targets.values())).unit
-        own = sums[unit]
-        into = {local: t.rows_of(own[t.parameter]) for local, t in self.targets.items()}
-        self._add_weighted(weights[unit], into)
-
     def _add_weighted(self, weights: Tensor, sums: Mapping[str, Tensor]) -> None:
-        """Add what the norm was computed of: the gradients, or the rule's own sum.
+        """Adds the sum by the method that computed the norm.
 
-        Two algorithms round differently.  A norm of one and a sum by the other would
-        let a contribution exceed C by the difference.
+        The two methods round differently.  A norm by one method and a sum by the other
+        would let a contribution exceed C by the difference.
         """
         if self.ghost is None:
             gradients = self.gradients or self.materialize()
@@ -241,7 +255,7 @@ class LayerCall:
             total.add_(wide[name])
 
     def take(self, index: Tensor | slice) -> Self:
-        """Return the call for some of the samples."""
+        """Returns the call for some of the samples."""
         return replace(
             self,
             activations=map_tensors(lambda x: x[index], self.activations),
@@ -250,11 +264,11 @@ class LayerCall:
         )
 
     def gradient_bytes(self) -> int:
-        """Return the bytes of one sample's instantiated gradients; 0 for a ghost norm.
+        """Returns the bytes of one sample's instantiated gradients; 0 for a ghost norm.
 
         A ``nn.Linear(784, 256)`` in float32 has 785 * 256 * 4 = 803,840.
         """
         if self.ghost is not None:
             return 0
-        numbers = sum(p.numel() for p in self.parameters.values())
+        numbers = sum(p.numel() for p in self.trained.parameters.values())
         return numbers * self.backprops.element_size()

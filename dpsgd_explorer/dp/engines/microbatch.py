@@ -1,13 +1,13 @@
 """Per-sample gradients by one backward per sample (``engine="microbatch"``).
 
-The definition of a per-sample gradient as a program: the module runs on each sample
-alone, a batch of one, and autograd differentiates each run alone.  Any module will do,
-at B times the calls; one sample's gradients are in memory at a time.  The tests compare
-the other engines with this one.
+This engine is the definition of a per-sample gradient as a program: the module runs on
+one sample at a time, a batch of one, and autograd differentiates each run.  It supports
+any module, at B times the calls, and stores the gradients of one sample at a time.  The
+tests compare the other engines with this one.
 
-The forward needs one trick.  The user computes one loss from the outputs of the batch,
-so the B outputs are joined to one tensor [B, ...] outside of any graph; backward of the
-loss ends there with a gradient [B, ...], and row i of it continues into run i.
+The user computes one loss from the outputs of the batch.  So the B outputs are joined
+to one tensor [B, ...] outside of any graph.  Backward of the loss ends at this tensor
+with a gradient [B, ...], and row i of the gradient continues into run i.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class MicrobatchEngine(WholeModuleEngine):
     def _runs(
         self, args: Any, kwargs: Any, size: int
     ) -> tuple[list[list[Tensor]], OutputTree]:
-        """Return each sample's output tensors with their graphs, and their tree.
+        """Returns each sample's output tensors with their graphs, and their tree.
 
-        An empty batch, which Poisson sampling may draw, has one run on no rows: it
-        gives the tree.
+        An empty batch, which Poisson sampling may draw, has one run on no rows, which
+        determines the tree.
         """
         has_rows = self.input_rows.of((args, kwargs), size)
         leaves, spec = tree_flatten((args, kwargs))
@@ -58,11 +58,11 @@ class MicrobatchEngine(WholeModuleEngine):
     def _deliver(
         self, runs: list[list[Tensor]], backprops: Mapping[str, Tensor]
     ) -> None:
-        """Deliver the gradients sample by sample, so that one is in memory at a time.
+        """Delivers the gradients sample by sample; memory contains one at a time.
 
         Args:
             runs: Each sample's output tensors.
-            backprops: {index of the tensor: gradient of the joined one, [B, ...]}.
+            backprops: {index of the tensor: gradient of the joined tensor, [B, ...]}.
         """
         if not self.report_loss():
             return
@@ -78,7 +78,7 @@ class MicrobatchEngine(WholeModuleEngine):
             self.on_gradients(self._materialized(self._backward(pairs), 1))
 
     def _backward(self, pairs: list[tuple[Tensor, Tensor]]) -> dict[int, Tensor]:
-        """Return {id of parameter: one sample's gradient, [1, *shape]}.
+        """Returns {id of parameter: one sample's gradient, [1, *shape]}.
 
         Parameters that the sample did not use are missing.
         """
@@ -95,10 +95,10 @@ class MicrobatchEngine(WholeModuleEngine):
 
 
 def _joined(tensors: tuple[Tensor, ...]) -> Tensor:
-    """Return the samples' outputs as one tensor: [1, ...] or [] each -> [B, ...]."""
+    """Returns the samples' outputs as one tensor: [1, ...] or [] each -> [B, ...]."""
     return torch.cat([t.detach() if t.dim() else t.detach()[None] for t in tensors])
 
 
 def _row_of(gradient: Tensor, i: int, output: Tensor) -> Tensor:
-    """Return sample i's gradient in the shape of its output."""
+    """Returns sample i's gradient in the shape of its output."""
     return gradient[i].reshape(output.shape)

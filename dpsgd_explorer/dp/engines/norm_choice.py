@@ -1,4 +1,4 @@
-"""Chooses per layer how gradient norms are computed; the update is the same either way.
+"""Chooses a norm method per layer; both methods give equal updates up to rounding.
 
 A ghost norm costs T^2 (d + p) multiply-adds per sample of a linear layer, an
 instantiated gradient T d p (Bu, Mao and Xu 2022).  With T = 1, d = 1000 and p = 100
@@ -23,13 +23,13 @@ from torch.utils._pytree import tree_map
 
 from dpsgd_explorer.dp.layers.base import GradientRule
 from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm, MultiplyAdds
-from dpsgd_explorer.dp.layers.round_off import UNSEEN
+from dpsgd_explorer.dp.layers.round_off import MAX_INFLATION
 from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import ConfigError
 
-#: {mode: what it does}.  The last two force a method.  The first two let the rule
-#: choose for the shapes of each pass, and differ in whether gradients instantiated for
-#: the norm are stored for the sum ("MixOpt") or computed again ("MixGhostClip").
+#: {mode: description}.  The last two force a method.  The first two let the rule
+#: choose for the shapes of each pass.  "MixOpt" stores the gradients of a norm for the
+#: sum, and "MixGhostClip" computes them again.
 CLIPPING_MODES: dict[str, str] = {
     "MixOpt": "the cheaper method at each shape; gradients are stored for the sum",
     "MixGhostClip": (
@@ -39,21 +39,22 @@ CLIPPING_MODES: dict[str, str] = {
     "instantiate": "norms of per-sample gradients, which are stored for the sum",
 }
 DEFAULT_MODE = "MixOpt"
-FORCED = ("ghost", "instantiate")
+#: Modes that force a method.
+FORCED_MODES = ("ghost", "instantiate")
 
 #: One mode for all layers, or {layer's name or the start of it: mode}.
 ClippingMode = str | Mapping[str, str]
 
 
 def mode_of(modes: ClippingMode, name: str) -> str:
-    """Return the mode of a layer: that of the longest given name that contains it.
+    """Returns the mode of a layer, by the longest name in ``modes`` that contains it.
 
     With {"": "ghost", "body": "MixOpt"} the layer "body.0" has "MixOpt".
     """
     if isinstance(modes, str):
         return modes
-    above = [given for given in modes if _is_within(name, given)]
-    return modes[max(above, key=len)] if above else DEFAULT_MODE
+    ancestors = [ancestor for ancestor in modes if _is_within(name, ancestor)]
+    return modes[max(ancestors, key=len)] if ancestors else DEFAULT_MODE
 
 
 def chosen_ghost_norm(
@@ -63,7 +64,7 @@ def chosen_ghost_norm(
     activations: Any,
     backprops: Tensor,
 ) -> GhostNorm[Any, Any] | None:
-    """Return the ghost norm of a layer call; None if gradients are instantiated.
+    """Returns the ghost norm of a layer call; None if gradients are instantiated.
 
     Only shapes and dtypes decide, never a value of the data.
     """
@@ -74,9 +75,10 @@ def chosen_ghost_norm(
         return ghost
     if not ghost.cost_ratio(layer, activations, backprops) < 1:
         return None
-    # Beyond UNSEEN the ghost norm would be computed in float64, whose products cost
-    # about twice, which the rule did not count: instantiate, if there is a choice.
-    if ghost.inflation(layer, activations, backprops) <= UNSEEN:
+    # Above MAX_INFLATION the ghost norm would be computed in float64, whose products
+    # cost twice as much as the rule estimates, so gradients are instantiated if the
+    # rule has that choice.
+    if ghost.inflation(layer, activations, backprops) <= MAX_INFLATION:
         return ghost
     has_choice = ghost.multiply_adds(layer, activations, backprops) is not None
     return None if has_choice else ghost
@@ -92,7 +94,7 @@ class NormChoice:
         input_shapes: Shapes of the saved activations, samples first.
         output_shape: Shape of the output, samples first.
         norm_method: "ghost" or "instantiate".
-        multiply_adds: Cost of either method per sample, where the rule counts it.
+        multiply_adds: Cost of both methods per sample; None if the rule has one method.
         reason: The reason in words.
     """
 
@@ -114,16 +116,16 @@ class TensorSpec:
         self.shape, self.dtype = values.shape, values.dtype
 
     def empty(self) -> Tensor:
-        """Return a tensor of this shape and dtype without storage (device "meta")."""
+        """Returns a tensor of this shape and dtype without storage (device "meta")."""
         return torch.empty(self.shape, dtype=self.dtype, device="meta")
 
 
-#: Specs of a call's activations, in a tree as they are, and of its backprops.
+#: Specs of a call's activations, as a tree, and of its backprops.
 CallSpecs = tuple[Any, TensorSpec]
 
 
 def specs_of(activations: Any, backprops: Tensor) -> CallSpecs:
-    """Return the specs of a call's tensors."""
+    """Returns the specs of a call's tensors."""
     return map_tensors(TensorSpec, activations), TensorSpec(backprops)
 
 
@@ -136,14 +138,14 @@ def explained(
     *,
     is_ghost: bool,
 ) -> NormChoice:
-    """Return what was chosen for a call of the layer of this name, and why."""
+    """Returns the choice for a call of the layer with this name, and its reason."""
     activations, backprops = tree_map(TensorSpec.empty, specs[0]), specs[1].empty()
     inputs = layer, activations, backprops
     ghost = rule.ghost_norm
     cost = None if ghost is None else ghost.multiply_adds(*inputs)
     if ghost is None:
         reason = _reason(None, is_ghost)
-    elif mode in FORCED:
+    elif mode in FORCED_MODES:
         reason = f"clipping_mode {mode!r}"
     elif not is_ghost and ghost.cost_ratio(*inputs) < 1:
         reason = "float32 is too imprecise for norms without gradients"
@@ -161,7 +163,7 @@ def explained(
 
 
 def check_layer_names(mode: ClippingMode, module: nn.Module) -> None:
-    """Raise ConfigError if a mode is given for a layer that does not exist."""
+    """Raises ConfigError if a mode is given for a layer that does not exist."""
     names = {name for name, _ in module.named_modules()}
     for name in {} if isinstance(mode, str) else mode:
         if name not in names:
@@ -172,9 +174,9 @@ def check_layer_names(mode: ClippingMode, module: nn.Module) -> None:
             )
 
 
-def _is_within(name: str, above: str) -> bool:
-    """Whether a module's name is ``above`` or inside it; "" contains every name."""
-    return not above or name == above or name.startswith(f"{above}.")
+def _is_within(name: str, ancestor: str) -> bool:
+    """Returns True if ``ancestor`` is the module or contains it; "" is the root."""
+    return not ancestor or name == ancestor or name.startswith(f"{ancestor}.")
 
 
 def _reason(cost: MultiplyAdds | None, ghost: bool) -> str:

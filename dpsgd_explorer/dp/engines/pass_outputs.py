@@ -1,4 +1,4 @@
-"""The outputs of a forward pass, checked for foreign hooks before backward."""
+"""Checks that users register no hook on the outputs of a pass before backward."""
 
 from __future__ import annotations
 
@@ -14,24 +14,30 @@ class PassOutputs:
     """The hooks of the tensors that the last pass returned.
 
     A hook on an output sees the gradients [B, ...] of all samples and may mix them
-    before any per-sample gradient is computed.  A hook inside the module was there when
-    the safety check ran; one registered after the pass was not.
+    before any per-sample gradient is computed.  The safety check has tested hooks
+    inside the module, but not a hook that is registered after the pass.
 
-    The hooks are held, not the outputs: from an output its graph is reached, and from
-    the graph the engine, through nodes that Python's garbage collector does not see.
-    An engine that is dropped before a backward would never be freed.
+    The object stores hooks and not outputs.  An output refers to its graph, and the
+    graph to the engine, through nodes that Python's garbage collector does not see: an
+    engine that is discarded before a backward would never be freed.
     """
 
     def __init__(self) -> None:
         self._hooks: list[tuple[dict[int, Any], int]] = []
 
     def remember(self, output: Any) -> None:
-        """Store the hooks of an output; the engine's own hooks are on it already."""
-        tensors = [leaf for leaf in tensors_of(output) if leaf.requires_grad]
-        self._hooks = [(hooks, len(hooks)) for hooks in map(_hooks_of, tensors)]
+        """Stores the hooks of an output after the engine has registered its hooks."""
+        self._hooks = []
+        for leaf in tensors_of(output):
+            if leaf.requires_grad:
+                if leaf._backward_hooks is None:
+                    # The first hook creates the table that later hooks are added to.
+                    leaf.register_hook(_keep).remove()  # type: ignore[no-untyped-call]
+                hooks = cast("dict[int, Any]", leaf._backward_hooks)
+                self._hooks.append((hooks, len(hooks)))
 
     def check(self) -> None:
-        """Raise PrivacyError if an output has got a hook since ``remember``."""
+        """Raises PrivacyError if an output has a new hook since ``remember``."""
         remembered, self._hooks = self._hooks, []
         for hooks, count in remembered:
             if len(hooks) != count:
@@ -43,12 +49,5 @@ class PassOutputs:
                 )
 
 
-def _hooks_of(leaf: Tensor) -> dict[int, Any]:
-    """Return the tensor's hooks, {number: hook}; later ones are added to it."""
-    if leaf._backward_hooks is None:  # the first hook creates it
-        leaf.register_hook(_keep).remove()  # type: ignore[no-untyped-call]
-    return cast("dict[int, Any]", leaf._backward_hooks)
-
-
 def _keep(gradient: Tensor) -> None:
-    """Leave the gradient as it is."""
+    """Leaves the gradient unchanged."""

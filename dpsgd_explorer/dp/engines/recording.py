@@ -1,8 +1,9 @@
 """Saves the activations of every layer call in one forward pass, until its backward.
 
-Book-keeping begins here: of each call the activations stay (x, [B, T, d], which torch
-saves anyway), a :class:`BackpropCapture` waits for the gradient of its output
-(g, [B, T, p]), and when backward ends the pairs (x, g) are delivered.
+This is the first part of book-keeping.  A recording stores the activations of each call
+(x, [B, T, d], which torch saves as well), and a :class:`BackpropCapture` receives the
+gradient of the output (g, [B, T, p]).  When backward ends, the recording delivers the
+pairs (x, g).
 
 Source: Bu et al. (2022), arXiv:2210.00038 (book-keeping).
 """
@@ -31,80 +32,79 @@ from dpsgd_explorer.dp.engines.backprop_capture import (
 )
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
-from dpsgd_explorer.dp.engines.layer_calls import GradientTarget
+from dpsgd_explorer.dp.engines.layer_calls import TrainedParameters
 from dpsgd_explorer.dp.engines.norm_choice import CallSpecs, specs_of
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, LayerRule
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.rewrite import (
     BackpropCallback,
+    EarlyGradientsRule,
     ExpandedRule,
     LayerPart,
-    MadeGradientsRule,
 )
 from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 
-#: Makes a layer's gradients, {local name: [B, *shape]}, of activations and backprops.
+#: Computes a layer's gradients, {local name: [B, *shape]}, from activations and
+#: backprops.
 EarlyGradients = Callable[[nn.Module, Any, Tensor], dict[str, Tensor]]
 
 
 @dataclass(eq=False)
 class PendingLayerCall:
-    """One layer call whose output gradient has not come back yet.
+    """One layer call whose output gradient has not arrived yet.
 
     Attributes:
         name: The layer's name, for messages and for its clipping mode.
-        rule: The algebra of its gradients.
+        rule: The rule of the layer.
         layer: The module, or a part of one.
-        activations: What the rule saved, samples first.
-        targets: {local name: where the gradient belongs}.
-        parameters: {local name: parameter}, of the same names.
+        activations: The tensors that the rule saved, samples first.
+        trained: The trained parameters of the layer.
         batch_dim: The dimension of the output that counts the samples.
         versions: Version counters of the activations when they were saved.
-        early: Makes the gradients of the layer, when backprops arrive; None where
-            these are held until backward ends.
-        specs: Those of activations and backprops, where these are not held.
+        early: Computes the gradients of the layer when backprops arrive; None if
+            backprops are stored until backward ends.
+        specs: Specs of activations and backprops, if these are not stored.
     """
 
     name: str
     rule: GradientRule[Any, Any]
     layer: nn.Module
     activations: Any
-    targets: dict[str, GradientTarget]
-    parameters: dict[str, nn.Parameter]
+    trained: TrainedParameters
     batch_dim: int
     versions: list[int]
     early: EarlyGradients | None = None
     specs: CallSpecs | None = None
 
     @property
-    def held(self) -> Reduce | None:
-        """What makes of backprops what is held of them; None: they are."""
-        return None if self.early is None else self.make_gradients
+    def reduction(self) -> Reduce | None:
+        """Reduction of backprops before they are stored; None stores them unchanged."""
+        return None if self.early is None else self.compute_gradients
 
-    def make_gradients(self, backprops: Tensor) -> Tensor:
-        """Replace the call by one that holds its gradients; return its backprops."""
+    def compute_gradients(self, backprops: Tensor) -> Tensor:
+        """Replaces activations by gradients; returns a tensor in place of backprops."""
         assert self.early is not None
         self.check_unchanged()
         backprops = backprops.transpose(0, self.batch_dim)
         self.specs = specs_of(self.activations, backprops)
-        parameter = next(iter(self.parameters.values()))
+        parameter = next(iter(self.trained.parameters.values()))
         precise = partial(in_precision, dtype=accumulation_dtype(parameter.dtype))
         inputs = map_tensors(precise, (self.activations, backprops))
         with full_precision():
             gradients = self.early(self.layer, *inputs)
-        if gradients.keys() != self.targets.keys():
+        if gradients.keys() != self.trained.targets.keys():
             raise PrivacyError(
                 f"the rule of {self.name or 'the module'} computed gradients of "
-                f"{sorted(gradients)}, but {sorted(self.targets)} are trained. Do not "
-                "change requires_grad between forward and backward."
+                f"{sorted(gradients)}, but {sorted(self.trained.targets)} are trained. "
+                "Do not change requires_grad between forward and backward."
             )
-        self.rule, self.activations, self.batch_dim = MadeGradientsRule(), gradients, 0
+        self.rule, self.activations, self.batch_dim = EarlyGradientsRule(), gradients, 0
         self.versions = _versions(gradients)
         return next(iter(gradients.values()))
 
     def check_unchanged(self) -> None:
-        """Raise PrivacyError if an input was changed in place after the call."""
+        """Raises PrivacyError if an input was changed in place after the call."""
         if _versions(self.activations) != self.versions:
             raise PrivacyError(
                 f"the input of {self.name or 'the module'} was changed in place after "
@@ -113,20 +113,21 @@ class PendingLayerCall:
 
 
 class ForwardRecording:
-    """The layer calls of one forward pass, in order, waiting for their backprops.
+    """The layer calls of one forward pass, in order, until their backprops arrive.
 
     Args:
-        coverage: Rules and targets of the layers.
-        batch_dims: Where the samples are in the inputs.
+        coverage: Rules and trained parameters of the layers.
+        batch_dims: Batch dimensions of the inputs.
         batch_size: B.
         deliver: Called when backward ends, with (call, backprops [B, ...]) of each call
-            whose gradient came.
-        whole: Whether layers have their parameters in backward too.
+            whose gradient arrived.
+        whole: If True, layers have their parameters in backward, as unsharded layers
+            do.
 
     Attributes:
         capture: Collects the output gradients.
-        shared_layers: Names of the layers whose output was one for all samples and got
-            a dimension of samples.
+        shared_layers: Names of the layers with one output for all samples, which the
+            recording expanded to B rows.
     """
 
     def __init__(
@@ -149,66 +150,44 @@ class ForwardRecording:
         self._call_counts: dict[str, int] = {}
 
     def recorder(self, name: str) -> ForwardCallRecorder:
-        """Return a recorder for the next call of a layer."""
+        """Returns a recorder for the next call of a layer."""
         return ForwardCallRecorder(self, name, self._call_name(name))
 
     def _call_name(self, name: str) -> str:
-        """Return the name of the next call of a layer: "layer#number"."""
+        """Returns the name of the next call of a layer: "layer#number"."""
         number = self._call_counts[name] = self._call_counts.get(name, 0) + 1
         return f"{name}#{number}"
 
-    def batch_dim(
-        self,
-        name: str,
-        label: str,
-        shape: tuple[int, ...],
-        dims: int,
-        *,
-        likely: int = 0,
-        share: bool = True,
-    ) -> int | None:
-        """Return the dimension of the samples in a tensor of a call; None: in none.
-
-        Raises:
-            UnsupportedModuleError: no dimension fits.
-        """
-        try:
-            return self.batch_dims.batch_dim(
-                label, shape, self.batch_size, dims, may_share=share, likely=likely
-            )
-        except BadInputError as error:
-            raise self.bad_input(name, error) from error
-
     def bad_input(self, name: str, error: BadInputError) -> UnsupportedModuleError:
-        """Return an exception that names the layer."""
+        """Returns an exception that names the layer."""
         kind = type(self._coverage.layers[name]).__name__
         return UnsupportedModuleError(f"{name or 'the module'} ({kind}) {error}.")
 
     def has_seen(self, name: str) -> bool:
-        """Whether a layer was called in this pass."""
+        """Returns True if a layer was called in this pass."""
         return name in self._call_counts
-
-    def check(
-        self, name: str, rule: GradientRule[Any, Any], args: Any, kwargs: Any
-    ) -> None:
-        """Raise UnsupportedModuleError if the layer does not take such inputs."""
-        try:
-            rule.check(self._coverage.layers[name], args, kwargs)
-        except BadInputError as error:
-            raise self.bad_input(name, error) from error
 
     def layer_call(
         self, name: str, rule: GradientRule[Any, Any], args: Any, kwargs: Any, out: Any
     ) -> Tensor:
-        """Record a whole layer's call; the caller must use the returned output."""
+        """Records the call of a whole layer; the caller must use the returned output.
+
+        Raises:
+            BadInputError: the samples have no dimension in the input or the output.
+        """
         layer = self._coverage.layers[name]
         activations = rule.saved_activations(layer, args, kwargs)
         call = self._call_name(name)
         dim: int | None = 0
         if isinstance(rule, LayerRule):
             dims = rule.position_dims(layer, activations)
-            label, shape = f"{call}.input", activations.shape
-            dim = self.batch_dim(name, label, shape, max(1, dims), share=dims > 0)
+            dim = self.batch_dims.batch_dim(
+                f"{call}.input",
+                activations.shape,
+                self.batch_size,
+                max(1, dims),
+                may_share=dims > 0,
+            )
             if dim is None:
                 self.shared_layers.append(name)
             if dim != 0:
@@ -216,11 +195,10 @@ class ForwardRecording:
                     activations, out, dim, self.batch_size
                 )
         if out.shape[dim or 0] != self.batch_size and not self.batch_dims.learning:
-            wrong = BadInputError(
+            raise BadInputError(
                 f"must give one row for each of the {self.batch_size} samples, got "
                 f"shape {list(out.shape)}"
             )
-            raise self.bad_input(name, wrong)
         return self.attach(self.add_call(name, rule, layer, activations, dim or 0), out)
 
     def add_call(
@@ -231,26 +209,23 @@ class ForwardRecording:
         activations: Any,
         batch_dim: int = 0,
     ) -> str:
-        """Save a call's activations, if they are needed, and return its key."""
-        targets, parameters = self._coverage.targets(name, layer)
+        """Saves a call's activations, if they are needed, and returns its key."""
+        trained = self._coverage.trained(layer)
         early: EarlyGradients | None = None
-        if rule.bias_needs_no_activations and targets.keys() == {"bias"}:
+        if rule.bias_needs_no_activations and trained.targets.keys() == {"bias"}:
             early, activations = rule.per_sample_gradients, ()
         elif self._whole and rule.computes_early():
             early = rule.per_sample_gradients
-        activations = map_tensors(_detached, activations)
-        if rule.of_low_precision:
-            activations = map_tensors(
-                lambda x: backend_of(x).as_computed(x), activations
-            )
+        activations = map_tensors(
+            _as_computed if rule.of_low_precision else _detached, activations
+        )
         key = str(len(self._pending))
         self._pending[key] = PendingLayerCall(
             name,
             rule,
             layer,
             activations,
-            targets,
-            parameters,
+            trained,
             batch_dim,
             _versions(activations),
             early,
@@ -258,15 +233,18 @@ class ForwardRecording:
         return key
 
     def attach(self, key: str, output: Tensor) -> Tensor:
-        """Return the output of a call with a capture of its gradient."""
-        call = self._pending[key]  # without targets all of its parameters are frozen
-        return self.capture.attach(key, output, call.held) if call.targets else output
+        """Returns the output of a call with a capture of its gradient."""
+        call = self._pending[key]
+        if not call.trained.targets:
+            return output
+        return self.capture.attach(key, output, call.reduction)
 
     def callback(self, key: str) -> BackpropCallback:
-        """Return what an autograd function calls with the gradient of a call."""
-        if not self._pending[key].targets:
+        """Returns the function to call with the gradient of a call's output."""
+        call = self._pending[key]
+        if not call.trained.targets:
             return lambda gradient: None
-        return self.capture.callback(key, self._pending[key].held)
+        return self.capture.callback(key, call.reduction)
 
     def _finish(self, gradients: Mapping[str, Tensor]) -> None:
         pairs = []
@@ -312,19 +290,26 @@ class ForwardCallRecorder:
         dims: int,
         *,
         likely: int = 0,
-        share: bool = True,
     ) -> int | None:
-        label = f"{self._call}.{label}"
-        return self._recording.batch_dim(
-            self._name, label, shape, dims, likely=likely, share=share
-        )
+        try:
+            return self._recording.batch_dims.batch_dim(
+                f"{self._call}.{label}",
+                shape,
+                self.batch_size,
+                dims,
+                may_share=True,
+                likely=likely,
+            )
+        except BadInputError as error:
+            raise self._recording.bad_input(self._name, error) from error
 
 
 class ReplayCallRecorder:
-    """Runs a checkpointed forward again in backward, as it ran the first time.
+    """Runs a checkpointed forward again in backward, as in the first run.
 
     Activation checkpointing discards a part's graph and rebuilds it in backward.  The
-    rebuilt graph must begin where the first did; its calls are not recorded again.
+    rebuilt graph must begin at the nodes of the first graph.  Its calls are not
+    recorded again.
     """
 
     def __init__(self, recording: ForwardRecording, name: str) -> None:
@@ -360,10 +345,10 @@ class ReplayCallRecorder:
 def _samples_first(
     inputs: Tensor, output: Tensor, dim: int | None, size: int
 ) -> tuple[Tensor, Tensor]:
-    """Move the samples of the inputs to the front; expand a shared input to B rows.
+    """Moves the samples of the inputs to the front; expands a shared input to B rows.
 
-    A shared input [T, d] becomes [B, T, d] and its output likewise, both as views: only
-    then does the output's gradient have one row per sample.
+    A shared input [T, d] and its output become views [B, T, ...], so that the gradient
+    of the output has one row per sample.
     """
     if dim is not None:
         return inputs.transpose(0, dim) if dim else inputs, output
@@ -381,6 +366,10 @@ def _linear(part: LayerPart, inputs: Tensor) -> Tensor:
 
 def _detached(leaf: Any) -> Any:
     return leaf.detach() if isinstance(leaf, Tensor) else leaf
+
+
+def _as_computed(leaf: Tensor) -> Tensor:
+    return backend_of(leaf).as_computed(leaf.detach())
 
 
 def _versions(activations: Any) -> list[int]:

@@ -1,10 +1,10 @@
 """Per-sample gradients by ``torch.func.vmap`` of the whole module (``engine="vmap"``).
 
-Each sample gets a copy of the parameters, theta_i = theta (a view [B, *shape], without
-memory), and the forward is mapped over samples and copies together.  The gradient of
-the loss with respect to copy i is the gradient of sample i, because no other sample
-uses that copy; one backward gives all of them, [B, *shape] per parameter.  No layer
-needs a rule; what vmap cannot map is refused.
+Each sample has a copy of the parameters, theta_i = theta (a view [B, *shape] without
+additional memory), and the forward is mapped over samples and copies together.  The
+gradient of the loss with respect to copy i is the gradient of sample i, because no
+other sample uses that copy.  One backward computes all of them, [B, *shape] per
+parameter.  No layer needs a rule.  Modules that vmap cannot map raise an error.
 
 Source: Subramani et al. (2021), arXiv:2010.09063 (per-sample gradients by
 vectorisation).
@@ -52,8 +52,8 @@ class VmapEngine(WholeModuleEngine):
         size: int,
         copies: Mapping[nn.Parameter, Tensor],
     ) -> tuple[list[Tensor], OutputTree]:
-        """Return the tensors of the module's output, [B, ...] each, and their tree."""
-        if size == 0:  # vmap refuses to map over nothing
+        """Returns the tensors of the module's output, [B, ...] each, and their tree."""
+        if size == 0:  # vmap raises an error for an empty batch.
             tensors, tree = OutputTree.split(self._forward(*args, **kwargs), 0)
             return [t if t.dim() else t.new_zeros(0) for t in tensors], tree
         rows = self.input_rows.of((args, kwargs), size)
@@ -82,7 +82,7 @@ class VmapEngine(WholeModuleEngine):
         backprops: Mapping[str, Tensor],
         size: int,
     ) -> None:
-        """Continue backward from the outputs to the copies, and deliver.
+        """Continues backward from the outputs to the copies, and deliver.
 
         Args:
             outputs: The tensors of the output, [B, ...] each, with their graph.
@@ -128,10 +128,10 @@ class _MappedCall:
 
     Args:
         module: The model.
-        forward: Its own forward.
+        forward: The original forward of the model.
         copies: {parameter: its copies, [B, *shape]}.
         call: (args, kwargs).
-        rows: Whether each leaf of the call has one row per sample.
+        rows: For each leaf of the call, True if it has one row per sample.
 
     Attributes:
         tree: The structure of one sample's output, after ``outputs``.
@@ -146,8 +146,8 @@ class _MappedCall:
         rows: Sequence[bool],
     ) -> None:
         self._forward, self._copies = forward, copies
-        # Every place that holds a trained parameter: a tied one has several.
-        self._places = [
+        # (module, name, parameter) of all uses; a tied parameter has several uses.
+        self._uses = [
             (owner, name, parameter)
             for owner in module.modules()
             for name, parameter in owner._parameters.items()
@@ -164,7 +164,7 @@ class _MappedCall:
         self.tree: Any = None
 
     def outputs(self) -> list[Tensor]:
-        """Return the leaves of the output for the whole batch, [B, ...] each."""
+        """Returns the leaves of the output for the whole batch, [B, ...] each."""
         mapped = torch.vmap(self._of_one_sample, randomness="different")
         with _without_fast_attention():
             outputs = mapped(
@@ -174,7 +174,7 @@ class _MappedCall:
         return [out.flatten(0, 1) if out.dim() > 1 else out for out in outputs]
 
     def _of_one_sample(self, copies: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
-        """Return the output tensors of one sample, a batch of one."""
+        """Returns the output tensors of one sample, a batch of one."""
         leaves = list(self._leaves)
         for i, row in zip(self._rows, rows, strict=True):
             leaves[i] = row.unsqueeze(0)
@@ -187,13 +187,13 @@ class _MappedCall:
     def _parameters_replaced(
         self, copies: Mapping[nn.Parameter, Tensor]
     ) -> Iterator[None]:
-        """Put the copies in place of the parameters of all modules."""
+        """Replaces the parameters of all modules by the copies inside the context."""
         handles = [
             table.register_forward_hook(_without_padding)
             for table in self._padded_tables
         ]
         try:
-            for owner, name, parameter in self._places:
+            for owner, name, parameter in self._uses:
                 owner._parameters[name] = copies[parameter]  # type: ignore[assignment]
             yield
         finally:
@@ -202,18 +202,18 @@ class _MappedCall:
             self._put_back()
 
     def _put_back(self) -> None:
-        for owner, name, parameter in self._places:
+        for owner, name, parameter in self._uses:
             owner._parameters[name] = parameter
 
     def restore(self) -> None:
-        """Give the module its parameters again, wherever the call was interrupted."""
+        """Restores the parameters of the module after an interrupted call."""
         self._put_back()
         torch.backends.mha.set_fastpath_enabled(self._fast_attention)
 
 
 @contextmanager
 def _without_fast_attention() -> Iterator[None]:
-    """Disable torch's fused encoder layer, which has no derivative."""
+    """Disables torch's fused encoder layer, which has no derivative."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -223,18 +223,18 @@ def _without_fast_attention() -> Iterator[None]:
 
 
 def _copies(parameter: nn.Parameter, size: int) -> Tensor:
-    """Return one copy of the parameter per sample, [B, *shape], all on one memory."""
+    """Returns one copy of the parameter per sample, [B, *shape], in shared memory."""
     return parameter.detach().expand(size, *parameter.shape).requires_grad_()
 
 
 def _without_padding(table: nn.Embedding, args: Any, output: Tensor) -> Tensor:
-    """Cut the gradient to the padding row, which torch.func.vmap does not cut."""
+    """Stops the gradient to the padding row, which torch.func.vmap does not stop."""
     padding = (args[0] == table.padding_idx).unsqueeze(-1)
     return torch.where(padding, output.detach(), output)
 
 
 def _where_it_fails(module: nn.Module, call: _MappedCall) -> str:
-    """Run a failing call again and return the innermost module that was running."""
+    """Runs a failing call again and returns the innermost module that was running."""
     running: list[nn.Module] = []
     names = {owner: name for name, owner in module.named_modules()}
     handles = []

@@ -1,8 +1,8 @@
 """The base of the engines that run the whole module: ``vmap`` and ``microbatch``.
 
 Both replace the module's forward and materialize all per-sample gradients,
-[B, *shape] per parameter.  No layer needs a rule.  Norms and sums are then those of
-plain tensors, so ``clipping_mode`` has no effect.
+[B, *shape] per parameter.  No layer needs a rule.  Norms and sums are computed from
+these tensors, so ``clipping_mode`` has no effect.
 """
 
 from __future__ import annotations
@@ -54,30 +54,31 @@ class MaterializedGradients(PerSampleGradients):
 
     def norm_terms(self) -> list[NormTerm]:
         return [
-            (unit, gradient_squared_norms(own)) for unit, own in self._gradients.items()
+            (unit, gradient_squared_norms(gradients))
+            for unit, gradients in self._gradients.items()
         ]
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        for unit, own in self._gradients.items():
-            add_weighted(own, weights[unit], sums[unit])
+        for unit, gradients in self._gradients.items():
+            add_weighted(gradients, weights[unit], sums[unit])
 
     def materialize(self) -> dict[str, Tensor]:
         return {
             full_name(unit, local): gradient
-            for unit, own in self._gradients.items()
-            for local, gradient in own.items()
+            for unit, gradients in self._gradients.items()
+            for local, gradient in gradients.items()
         }
 
     def take(self, index: Tensor) -> Self:
         gradients = {
-            unit: {local: g[index] for local, g in own.items()}
-            for unit, own in self._gradients.items()
+            unit: {local: g[index] for local, g in of_unit.items()}
+            for unit, of_unit in self._gradients.items()
         }
         return type(self)(gradients, len(index))
 
 
 class WholeModuleEngine(GradientEngine):
-    """Replaces the module's forward by one that a subclass defines."""
+    """Replaces the forward of the module by the forward of a subclass, ``_run``."""
 
     runs_alone = True
 
@@ -102,9 +103,9 @@ class WholeModuleEngine(GradientEngine):
         self._replace_capture(None)
         self.restore()
 
-    def _observed_forward(self, own_forward: Any, args: Any, kwargs: Any) -> Any:
+    def _observed_forward(self, original: Any, args: Any, kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
-            return own_forward(*args, **kwargs)
+            return original(*args, **kwargs)
         size = self.begin_pass(args, kwargs)
         try:
             output = self._run(args, kwargs, size)
@@ -117,7 +118,7 @@ class WholeModuleEngine(GradientEngine):
 
     @abstractmethod
     def _run(self, args: Any, kwargs: Any, size: int) -> Any:
-        """Return the module's output for B = ``size`` samples, with a capture on it."""
+        """Returns the output for B = ``size`` samples, with a capture."""
 
     def _replace_capture(self, new: BackpropCapture | None) -> None:
         if self._capture is not None:
@@ -129,12 +130,12 @@ class WholeModuleEngine(GradientEngine):
 
     @property
     def _trained(self) -> list[nn.Parameter]:
-        return [p for own in self._parameters.values() for p in own.values()]
+        return [p for unit in self._parameters.values() for p in unit.values()]
 
     def _captured(
         self, capture: BackpropCapture, tree: OutputTree, values: Iterable[Tensor]
     ) -> Any:
-        """Return the module's output for the batch, with a capture on each tensor.
+        """Returns the module's output for the batch, with a capture on each tensor.
 
         Args:
             capture: Collects the gradients; a tensor's key is its index.
@@ -148,17 +149,17 @@ class WholeModuleEngine(GradientEngine):
         )
 
     def _reduced(self, losses: Tensor) -> Tensor:
-        """Return the batch's loss from the samples' losses: [B] -> []."""
+        """Returns the batch's loss from the samples' losses: [B] -> []."""
         return losses.mean() if self.loss_reduction == "mean" else losses.sum()
 
     def _materialized(
         self, gradients: Mapping[int, Tensor], size: int
     ) -> MaterializedGradients:
-        """Return the gradients in units, in float32 or the parameter's better.
+        """Returns the gradients by unit, in the parameter's dtype, at least float32.
 
         Args:
-            gradients: {id of parameter: [B, *shape]}; a missing parameter was not used
-                and has the gradient 0.
+            gradients: {id of parameter: [B, *shape]}; a missing parameter was not used,
+                so its gradient is 0.
             size: B.
         """
 
@@ -169,29 +170,29 @@ class WholeModuleEngine(GradientEngine):
             return parameter.new_zeros(size, *parameter.shape, dtype=dtype)
 
         by_unit = {
-            unit: {local: rows(p) for local, p in own.items()}
-            for unit, own in self._parameters.items()
+            unit: {local: rows(p) for local, p in parameters.items()}
+            for unit, parameters in self._parameters.items()
         }
         return MaterializedGradients(by_unit, size)
 
 
 @dataclass(frozen=True)
 class OutputTree:
-    """The structure of what the module returns for one sample.
+    """The structure of the module's output for one sample.
 
     Attributes:
         spec: The tree.
-        filled_places: Whether each leaf is a tensor; the others are None.
-        scalars: Whether each tensor is one number, such as the sample's own loss.
+        are_tensors: For each leaf, True if it is a tensor and False if it is None.
+        scalars: For each tensor, True if it is one number, such as the sample's loss.
     """
 
     spec: TreeSpec
-    filled_places: list[bool]
+    are_tensors: list[bool]
     scalars: list[bool]
 
     @classmethod
     def split(cls, output: Any, rows: int) -> tuple[list[Tensor], Self]:
-        """Return the tensors of an output for ``rows`` samples, 0 or 1, and its tree.
+        """Returns the tensors of an output for ``rows`` samples, 0 or 1, and its tree.
 
         Raises:
             UnsupportedModuleError: a leaf is neither None, nor one number, nor a
@@ -201,13 +202,17 @@ class OutputTree:
         for leaf in leaves:
             _check_leaf(leaf, rows)
         tensors = [leaf for leaf in leaves if leaf is not None]
-        places = [leaf is not None for leaf in leaves]
-        return tensors, cls(spec, places, [tensor.dim() == 0 for tensor in tensors])
+        are_tensors = [leaf is not None for leaf in leaves]
+        return tensors, cls(
+            spec, are_tensors, [tensor.dim() == 0 for tensor in tensors]
+        )
 
     def fill(self, tensors: Iterable[Tensor]) -> Any:
-        """Return the tree with these tensors as its leaves, in order."""
+        """Returns the tree with these tensors as its leaves, in order."""
         remaining = iter(tensors)
-        leaves = [next(remaining) if place else None for place in self.filled_places]
+        leaves = [
+            next(remaining) if is_tensor else None for is_tensor in self.are_tensors
+        ]
         return tree_unflatten(leaves, self.spec)
 
 
@@ -231,7 +236,7 @@ def _check_leaf(leaf: Any, rows: int) -> None:
 def _trainable_parameters(
     module: nn.Module, by_parameter: bool
 ) -> dict[str, dict[str, nn.Parameter]]:
-    """Return {unit: {local name: parameter}}, a shared parameter once."""
+    """Returns {unit: {local name: parameter}}, a shared parameter once."""
     parameters: dict[str, dict[str, nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:

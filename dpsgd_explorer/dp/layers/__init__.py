@@ -1,7 +1,7 @@
 """The rules of the layers that can be trained with DP-SGD, and their table.
 
-A new layer needs a file with its rule, a line in RULES, and a case in the tests.  A
-layer of a user's own gets its rule by :func:`register_rule`.
+A new layer needs a file with the rule, a line in RULES, and a case in the tests.
+:func:`register_rule` adds the rule of a user's layer.
 """
 
 from __future__ import annotations
@@ -124,14 +124,14 @@ def register_rule(kind: type[nn.Module], rule: Rule[Any]) -> Callable[[], None]:
 
 
 def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
-    """Return the rule of this exact type, or of the type whose forward it shares.
+    """Returns the rule of this exact type, or of the base class with its forward.
 
-    A module without a rule, or changed on the instance, gets ``ANY_MODULE``, which
-    differentiates it with ``torch.func``.
+    The rule of a module without a rule, or with a forward that was changed on the
+    instance, is ``ANY_MODULE``, which differentiates it with ``torch.func``.
 
     Args:
-        layer: A module that has trainable parameters of its own.
-        name: Its name in ``named_modules``, for messages.
+        layer: A module that contains trainable parameters.
+        name: Name of the module in ``named_modules``, for messages.
 
     Raises:
         UnsupportedModuleError: the layer's settings exclude it, or its parameters are
@@ -144,7 +144,7 @@ def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
             'engine cannot see. Use engine="vmap" or "microbatch", or freeze them.'
         )
     rule = RULES.get(type(layer)) or _inherited_rule(layer)
-    if rule is None or not _is_right(rule, layer):
+    if rule is None or not _is_covered(rule, layer):
         return ANY_MODULE
     reason = rule.refusal(layer)
     if reason:
@@ -156,7 +156,7 @@ def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
 
 
 def _hidden_parameters(layer: nn.Module) -> str:
-    """Return how trainable parameters are used outside the forward; "" if not."""
+    """Returns how parameters are used outside the forward; "" if they are not."""
     parameters = layer.parameters(recurse=False)
     if type(layer).forward is nn.Module.forward and any(
         p.requires_grad for p in parameters
@@ -170,7 +170,7 @@ def _hidden_parameters(layer: nn.Module) -> str:
 
 
 def _inherited_rule(layer: nn.Module) -> Rule[Any] | None:
-    # A subclass that overrides no method of the forward computes the same function.
+    # A subclass that overrides no method of the forward computes an equal function.
     for kind, rule in RULES.items():
         if isinstance(layer, kind) and all(
             getattr(type(layer), method) is getattr(kind, method)
@@ -180,8 +180,8 @@ def _inherited_rule(layer: nn.Module) -> Rule[Any] | None:
     return None
 
 
-def _is_right(rule: Rule[Any], layer: nn.Module) -> bool:
-    """Whether the layer has its type's forward and no parameter that the rule lacks."""
+def _is_covered(rule: Rule[Any], layer: nn.Module) -> bool:
+    """Returns True if the rule covers the layer's forward and parameters."""
     if any(_is_replaced(layer, method) for method in rule.forward_methods):
         return False
     parameters = layer.named_parameters(recurse=False)
@@ -189,7 +189,10 @@ def _is_right(rule: Rule[Any], layer: nn.Module) -> bool:
 
 
 def _is_replaced(layer: nn.Module, method: str) -> bool:
-    """Whether the instance has another method than its type; copies have the same."""
+    """Returns True if the instance has another method than its type.
+
+    A deep copy has the method of its type.
+    """
     if method not in vars(layer):
         return False
     original: Any = getattr(type(layer), method).__get__(layer)

@@ -1,9 +1,9 @@
 """Rule for ``nn.MultiheadAttention``.
 
-Its parameters are those of four linear maps (queries, keys, values, output), applied
-inside one function of torch that no hook reaches, and of two rows that may be added to
-every sequence.  The forward here computes the same outputs, and records a call for each
-map; three of the maps are rows of one weight.
+The parameters belong to four linear maps (queries, keys, values, output) inside one
+function of torch that no hook reaches, and to two rows that may be added to every
+sequence.  The forward of this module computes equal outputs and records a call for each
+map.  Three of the maps are rows of one weight.
 
 Source: Vaswani et al. (2017), arXiv:1706.03762, section 3.2.
 """
@@ -41,7 +41,7 @@ class MultiheadAttentionRewrite(Rewrite[nn.MultiheadAttention]):
     def forward(
         self,
         layer: nn.MultiheadAttention,
-        own_forward: Callable[..., Any],
+        original: Callable[..., Any],
         recorder: CallRecorder,
         args: Any,
         kwargs: Any,
@@ -66,28 +66,30 @@ class MultiheadAttentionRewrite(Rewrite[nn.MultiheadAttention]):
 def _samples_first(
     layer: nn.MultiheadAttention, recorder: CallRecorder, inputs: list[Tensor]
 ) -> list[Tensor]:
-    """Return query, key and value as [B, T, E], one object where they are one."""
-    for each in inputs:
-        if each.dim() != 3 or each.is_nested:
+    """Returns query, key and value as [B, T, E]; equal inputs remain one object."""
+    for values in inputs:
+        if values.dim() != 3 or values.is_nested:
             raise BadInputError(
-                f"takes a batch of 3 dimensions, got shape {list(each.shape)}"
+                f"takes a batch of 3 dimensions, got shape {list(values.shape)}"
             )
-        if each.shape[0 if layer.batch_first else 1] != recorder.batch_size:
+        if values.shape[0 if layer.batch_first else 1] != recorder.batch_size:
             raise BadInputError(
                 f"must see one row for each of the {recorder.batch_size} samples, got "
-                f"shape {list(each.shape)} with batch_first={layer.batch_first}"
+                f"shape {list(values.shape)} with batch_first={layer.batch_first}"
             )
-    # By identity: self-attention, with one input three times, needs one product only.
-    turned = {
-        id(each): each if layer.batch_first else each.transpose(0, 1) for each in inputs
+    # Inputs are compared by identity, because self-attention, with one input three
+    # times, needs only one product.
+    transposed = {
+        id(values): values if layer.batch_first else values.transpose(0, 1)
+        for values in inputs
     }
-    return [turned[id(each)] for each in inputs]
+    return [transposed[id(values)] for values in inputs]
 
 
 def _projected(
     layer: nn.MultiheadAttention, recorder: CallRecorder, inputs: list[Tensor]
 ) -> list[Tensor]:
-    """Return q, k and v, [B, T, E] each."""
+    """Returns q, k and v, [B, T, E] each."""
     width = layer.embed_dim
     bias = {"bias": "in_proj_bias"} if layer.in_proj_bias is not None else {}
     if layer.in_proj_weight is not None and inputs[0] is inputs[1] is inputs[2]:
@@ -113,7 +115,7 @@ def _projected(
 def _with_bias(
     layer: nn.MultiheadAttention, recorder: CallRecorder, values: Tensor, i: int
 ) -> Tensor:
-    """Add a third of the joint bias, expanded to one copy per sample."""
+    """Adds a third of the joint bias, expanded to one copy per sample."""
     if layer.in_proj_bias is None:
         return values
     width = layer.embed_dim
@@ -124,7 +126,7 @@ def _with_bias(
 def _with_added_rows(
     layer: nn.MultiheadAttention, recorder: CallRecorder, k: Tensor, v: Tensor
 ) -> tuple[Tensor, Tensor, int]:
-    """Append the rows of ``add_bias_kv`` and ``add_zero_attn``, and count them."""
+    """Appends the rows of ``add_bias_kv`` and ``add_zero_attn``, and counts them."""
     added = 0
     if layer.bias_k is not None:
         k = torch.cat([k, recorder.expanded(layer, "bias_k")[:, 0]], 1)
@@ -139,7 +141,7 @@ def _with_added_rows(
 def _mask(
     layer: nn.MultiheadAttention, given: dict[str, Any], added: int, like: Tensor
 ) -> Tensor | None:
-    """Return the sum of the masks, broadcastable to the scores [B, heads, T, S]."""
+    """Returns the sum of the masks, broadcastable to the scores [B, heads, T, S]."""
     attention, padding = given["attn_mask"], given["key_padding_mask"]
     if given["is_causal"] and attention is None:
         raise BadInputError(
@@ -166,7 +168,7 @@ def _as_scores(mask: Tensor, like: Tensor) -> Tensor:
 
 
 def _by_head(layer: nn.MultiheadAttention, values: Tensor) -> Tensor:
-    """Return [B, heads, T, E / heads]."""
+    """Returns [B, heads, T, E / heads]."""
     split = *values.shape[:2], layer.num_heads, layer.head_dim
     return values.reshape(split).transpose(1, 2)
 
@@ -184,7 +186,7 @@ def _attend(
     mask: Tensor | None,
     need_weights: bool,
 ) -> _Attended:
-    """Return the attended values [B, heads, T, E / heads], and the weights if asked."""
+    """Returns attended values [B, heads, T, E / heads], and weights if needed."""
     dropout = layer.dropout if layer.training else 0.0
     if not need_weights:
         attended = F.scaled_dot_product_attention(q, k, v, mask, dropout)

@@ -24,7 +24,7 @@ class Rule(ABC, Generic[LayerT]):
     """The base of all rules: which layers and parameters a rule covers."""
 
     #: Methods that compute the layer's output.  A subclass of the layer that overrides
-    #: none of them computes the same function, and has its parent's rule.
+    #: none of them computes an equal function, and has the rule of the parent class.
     forward_methods: ClassVar[tuple[str, ...]] = ("forward",)
     #: Names of the parameters that the rule covers; a layer with another trainable
     #: parameter does not get the rule.
@@ -44,7 +44,7 @@ class Rule(ABC, Generic[LayerT]):
         return name in self.parameter_names
 
     def refusal(self, layer: LayerT) -> str:
-        """Returns the reason why the settings are unsupported; "" if there is none."""
+        """Returns the reason why the settings are unsupported, else ""."""
         return ""
 
 
@@ -55,8 +55,8 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     Activations are a tensor or a tuple of tensors, each with one row per sample.
 
     The other members describe these gradients a second time, for speed or memory.  A
-    subclass with a ``per_sample_gradients`` of its own has other gradients, so it
-    inherits none of these descriptions; see ``_GRADIENT_FORMS``.
+    subclass that overrides ``per_sample_gradients`` has other gradients, so it inherits
+    none of these descriptions; see ``_GRADIENT_FORMS``.
     """
 
     #: Norms and sums without gradients; None if the rule has only gradients.
@@ -64,27 +64,27 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     #: If True, gradients are exact products of the numbers of activations and
     #: backprops, so that these may be bfloat16 where a forward computes in it.
     of_low_precision: ClassVar[bool] = False
-    #: If True, the gradients of a bias that is trained alone are made of backprops: no
-    #: activations are saved, and ``per_sample_gradients`` gets ``()`` for them.
+    #: If True, the gradients of a bias that is trained alone need only backprops: no
+    #: activations are saved, and ``per_sample_gradients`` receives ``()`` for them.
     bias_needs_no_activations: ClassVar[bool] = False
-    #: If True, a sample's gradients are smaller than the inputs that they are made of,
-    #: as those of a normalization layer; see ``computes_early``.
+    #: If True, a sample's gradients are smaller than the activations, as in a
+    #: normalization layer; see ``computes_early``.
     small_gradients: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = vars(cls)
-        lost: tuple[str, ...] = ()
-        if "per_sample_gradients" in own:
-            lost = _GRADIENT_FORMS
-        elif own.keys() & {"ghost_norm", "measured_gradients"}:
-            lost = ("linear_form",)
-        for name in lost:
-            if name not in own:
+        defined = vars(cls)
+        not_inherited: tuple[str, ...] = ()
+        if "per_sample_gradients" in defined:
+            not_inherited = _GRADIENT_FORMS
+        elif defined.keys() & {"ghost_norm", "measured_gradients"}:
+            not_inherited = ("linear_form",)
+        for name in not_inherited:
+            if name not in defined:
                 setattr(cls, name, getattr(GradientRule, name))
 
     def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
-        """Check the inputs of a call before the layer runs.
+        """Checks the inputs of a call before the layer runs.
 
         Raises:
             BadInputError: the layer does not take such inputs in a batch.
@@ -114,8 +114,8 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     ) -> tuple[dict[str, Tensor], Tensor]:
         """Returns ``per_sample_gradients``, and their squared norms together, ``(B,)``.
 
-        Never too small.  A rule overrides it if norms are known once the gradients are
-        computed.
+        A norm is never too small.  A rule overrides this method if it computes norms
+        together with the gradients.
         """
         gradients = self.per_sample_gradients(layer, activations, backprops)
         return gradients, gradient_squared_norms(gradients)
@@ -123,7 +123,7 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     def linear_form(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> Mapping[str, LinearMap]:
-        """Returns {suffix: map} if the gradients are those of linear maps, else {}.
+        """Returns {suffix: map} if the gradients are gradients of linear maps, else {}.
 
         A map's parameters are "weight" and "bias" with the suffix.  A backend may
         compute and sum the gradients of several calls together, without the other
@@ -209,51 +209,51 @@ class LayerRule(GradientRule[LayerT, Tensor], Generic[LayerT]):
         return ""
 
     def position_dims(self, layer: LayerT, inputs: Tensor) -> int:
-        """Return the number of leading dimensions that the layer treats alike.
+        """Returns the number of leading dimensions that the layer treats alike.
 
-        The samples may be in any of them, or in none where all samples share one input.
-        0: the samples are always in the first dimension.
+        The samples may be in any of these dimensions, or all samples may share one
+        input.  If the number is 0, the samples are always in the first dimension.
         """
         return 0
 
 
 class BadInputError(ValueError):
-    """An input that a layer does not take in a batch; the engine adds the name."""
+    """Raised for an input that a layer does not support; the engine adds the name."""
 
 
 def gradient_squared_norms(gradients: Mapping[str, Tensor]) -> Tensor:
-    """Return the squared norms of {name: [B, *shape]} taken together, [B].
+    """Returns squared norms over all parameters of {name: [B, *shape]}, [B].
 
-    Never too small.
+    A norm is never too small.
     """
-    every = list(gradients.values())
-    backend = backend_of(every[0])
-    return backend.sum_of(backend.squared_norms(every).unbind(0))
+    values = list(gradients.values())
+    backend = backend_of(values[0])
+    return backend.sum_of(backend.squared_norms(values).unbind(0))
 
 
 def measured(
     gradients: dict[str, Tensor], norms: Tensor | None
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Return gradients with their squared norms, which are computed if not known."""
+    """Returns gradients and their squared norms, which it computes if None."""
     return gradients, gradient_squared_norms(gradients) if norms is None else norms
 
 
 def add_weighted(
     gradients: Mapping[str, Tensor], weights: Tensor, sums: Mapping[str, Tensor]
 ) -> None:
-    """Add sum_i weights[i] * gradients[name][i] to sums[name]."""
+    """Adds sum_i weights[i] * gradients[name][i] to sums[name]."""
     if gradients:
-        every, totals = list(gradients.values()), [sums[name] for name in gradients]
-        backend_of(weights).add_weighted(every, [weights] * len(every), totals)
+        values, totals = list(gradients.values()), [sums[name] for name in gradients]
+        backend_of(weights).add_weighted(values, [weights] * len(values), totals)
 
 
 def trains(layer: nn.Module, name: str) -> bool:
-    """Whether the layer has this parameter and wants its gradient.
+    """Returns True if the layer has this parameter and the parameter is trained.
 
-    The engine asks autograd for no parameter gradient, so ``requires_grad`` is off
-    while a pass is recorded; rules are called when it is on again.
+    Autograd computes no parameter gradient, so ``requires_grad`` is off while a pass is
+    recorded.  Rules are called when it is on again.
     """
-    # Registered parameters are read directly: nn.Module's look-up takes 1 µs.
+    # Registered parameters are read directly, because nn.Module's look-up takes 1 µs.
     parameter = layer._parameters.get(name)
     if parameter is None:
         parameter = getattr(layer, name, None)
@@ -261,10 +261,10 @@ def trains(layer: nn.Module, name: str) -> bool:
 
 
 def trained(layer: nn.Module, entries: Mapping[str, T]) -> dict[str, T]:
-    """Return the entries of the parameters that the layer trains, by local name."""
+    """Returns the entries of the parameters that the layer trains, by local name."""
     return {name: entry for name, entry in entries.items() if trains(layer, name)}
 
 
 def scale_samples(values: Tensor, weights: Tensor) -> Tensor:
-    """Return weights[i] * values[i] for every sample i, [B, ...]."""
+    """Returns weights[i] * values[i] for every sample i, [B, ...]."""
     return values * weights.view(-1, *[1] * (values.dim() - 1))

@@ -2,12 +2,12 @@
 
 Both are linear layers on patches.  A convolution reads patches of its input: with U_t
 the patch under output position t, D = C k_1 .. k_n entries, the gradient is
-sum_t g_t U_t^T, group by group.  A transposed one writes patches of its output; the
-gradient with respect to its weight is sum_t x_t V_t^T with V_t the patch of the *output
-gradient* that input position t wrote: the same algebra with the two roles swapped.
+sum_t g_t U_t^T, group by group.  A transposed convolution writes patches of its output:
+the gradient of its weight is sum_t x_t V_t^T, with V_t the patch of the *output
+gradient* at input position t.  Inputs and output gradients swap their roles.
 
-Padding is done first and explicitly, in the layer's own mode, so that the patches of
-every padding (also the uneven one of "same") are those of an unpadded convolution.
+The input is padded explicitly first, in the layer's mode.  The padded input has the
+patches of an unpadded convolution for every padding, also the uneven padding of "same".
 
 Source: Bu, Mao and Xu (2022), arXiv:2205.10683 (ghost norm of convolutions); groups,
 padding modes and transposed convolutions are derived here.
@@ -43,9 +43,10 @@ from dpsgd_explorer.dp.layers.round_off import (
     sum_over_positions,
 )
 
-#: Positions up to which, and channels of the output from which, a sum over the batch is
-#: a product on copied patches.
-FEW, MANY = 16, 128
+#: Maximum number of positions for a weighted sum by one product on copied patches.
+MAX_PATCH_POSITIONS = 16
+#: Minimum number of output channels for a weighted sum by this product.
+MIN_PATCH_CHANNELS = 128
 
 
 class Patches(NamedTuple):
@@ -54,7 +55,7 @@ class Patches(NamedTuple):
     Attributes:
         read: The tensor that patches are cut from, [B, C, *size].
         rows: The tensor that multiplies them, [B, p, *positions].
-        sides: Zeros that are still to be put around ``read``, as ``F.pad`` counts them.
+        sides: Widths of the zero padding that ``read`` still needs, as for ``F.pad``.
     """
 
     read: Tensor
@@ -66,7 +67,7 @@ def patches(layer: _ConvNd, x: Tensor, g: Tensor) -> Patches:
     """Returns a convolution as a linear layer on patches."""
     if not layer.transposed:
         return Patches(_padded(layer, x), g)
-    padding = cast(tuple[int, ...], layer.padding)  # never a word, as in "same"
+    padding = cast(tuple[int, ...], layer.padding)  # never a string such as "same"
     sides = [side for p in reversed(padding) for side in (p, p)]
     return Patches(_cropped(layer, F.pad(g, sides), x), x)
 
@@ -107,7 +108,7 @@ class ConvNdNorm(MatrixNorm[_ConvNd]):
         if trains(layer, "weight") and len(weights):
             read, rows, sides = unpadded(layer, activations, backprops)
             rows = scale_samples(rows, weights)
-            if _is_quicker_by_patches(layer, rows):
+            if _is_faster_by_patches(layer, rows):
                 read = F.pad(read, list(sides)) if any(sides) else read
                 _add_by_patches(layer, read, rows, sums["weight"])
             else:
@@ -127,7 +128,7 @@ class ConvNdNorm(MatrixNorm[_ConvNd]):
         self, layer: _ConvNd, activations: Tensor, backprops: Tensor
     ) -> dict[str, OuterProduct] | None:
         if layer.groups > 1:
-            return None  # one product per group, and a call has one per parameter
+            return None  # A call has one product per parameter, not one per group.
         read, rows, _ = patches(layer, activations, backprops)
         unfolded = _unfolded(layer, read, rows)[:, 0]  # [B, T, K C], channels last
         by_offset = unfolded.unflatten(2, (-1, read.shape[1]))  # type: ignore[no-untyped-call]
@@ -176,7 +177,7 @@ class ConvTransposeNdRule(ConvNdRule):
 def _gradients(
     layer: _ConvNd, activations: Tensor, backprops: Tensor
 ) -> tuple[dict[str, Tensor], Tensor | None]:
-    """Return the gradients by name, and the weight's norms if they are known."""
+    """Returns the gradients by name, and the weight's norms or None."""
     gradients, norms = {}, None
     if trains(layer, "weight"):
         read, rows, sides = unpadded(layer, activations, backprops)
@@ -189,7 +190,7 @@ def _gradients(
 
 
 def settings_of(layer: _ConvNd) -> Convolution:
-    """Return the settings of a layer."""
+    """Returns the settings of a layer."""
     return Convolution(layer.kernel_size, layer.stride, layer.dilation, layer.groups)
 
 
@@ -202,22 +203,22 @@ def _padded(layer: _ConvNd, x: Tensor) -> Tensor:
 
 
 def _cropped(layer: _ConvNd, read: Tensor, rows: Tensor) -> Tensor:
-    """Cut off what is beyond the last patch: the ``output_padding``."""
+    """Removes the entries after the last patch, the ``output_padding``."""
     steps = zip(
         rows.shape[2:], layer.kernel_size, layer.stride, layer.dilation, strict=True
     )
     needed = [
         (t - 1) * stride + dilation * (k - 1) + 1 for t, k, stride, dilation in steps
     ]
-    beyond = [want - have for want, have in zip(needed, read.shape[2:], strict=True)]
-    return F.pad(read, [side for e in reversed(beyond) for side in (0, e)])
+    excess = [size - used for size, used in zip(read.shape[2:], needed, strict=True)]
+    return F.pad(read, [side for e in reversed(excess) for side in (0, -e)])
 
 
 def _unfolded(layer: _ConvNd, read: Tensor, rows: Tensor) -> Tensor:
-    """Copy the patch of each position, [B, G, T, D/G].
+    """Copies the patch of each position, [B, G, T, D/G].
 
-    Entries run over the kernel, then C/G: channels last is the quickest order to copy,
-    in either memory format, and a Gram matrix does not depend on the order.
+    Entries run over the kernel, then C/G.  With channels last, copying is fastest in
+    both memory formats, and a Gram matrix does not depend on the order.
     """
     batch, channel, *steps = read.stride()
     depth, positions = read.shape[1] // layer.groups, rows.shape[2:]
@@ -236,24 +237,29 @@ def _unfolded(layer: _ConvNd, read: Tensor, rows: Tensor) -> Tensor:
 
 
 def _by_group(layer: _ConvNd, rows: Tensor) -> Tensor:
-    """Return [B, G, T, p/G]."""
+    """Returns [B, G, T, p/G]."""
     outputs = rows.shape[1] // layer.groups
     split = rows.reshape(len(rows), layer.groups, outputs, prod(rows.shape[2:]))
     return split.transpose(2, 3)
 
 
-def _is_quicker_by_patches(layer: _ConvNd, rows: Tensor) -> bool:
-    """Whether one matrix product on patches is quicker than torch's convolution.
+def _is_faster_by_patches(layer: _ConvNd, rows: Tensor) -> bool:
+    """Returns True if a matrix product on patches is faster than torch's convolution.
 
-    Its kernels lose their speed on few positions: for 512 channels on 4 by 4 pixels, 16
-    samples, they take 32 to 37 ms, and patches and product 18; at 8 by 8 they are even.
+    Torch's kernels are slow for few positions.  For 512 channels on 4 by 4 pixels and
+    16 samples they take 32 to 37 ms, and patches with the product take 18 ms.  On 8 by
+    8 pixels both take equal times.
     """
-    positions, outputs = prod(rows.shape[2:]), rows.shape[1]
-    return layer.groups == 1 and positions <= FEW and outputs >= MANY
+    positions, channels = prod(rows.shape[2:]), rows.shape[1]
+    return (
+        layer.groups == 1
+        and positions <= MAX_PATCH_POSITIONS
+        and channels >= MIN_PATCH_CHANNELS
+    )
 
 
 def _add_by_patches(layer: _ConvNd, read: Tensor, rows: Tensor, total: Tensor) -> None:
-    """Add the weight gradient of the whole batch, of an unpadded convolution."""
+    """Adds the weight gradient of the whole batch for an unpadded convolution."""
     patches = _unfolded(layer, read, rows)[:, 0].flatten(0, 1)  # [B T, K C]
     g = _by_group(layer, rows)[:, 0].flatten(0, 1)  # [B T, p]
     gradient = torch.mm(g.t(), patches)
@@ -264,14 +270,14 @@ def _add_by_patches(layer: _ConvNd, read: Tensor, rows: Tensor, total: Tensor) -
 def _weight_gradient(
     layer: _ConvNd, read: Tensor, rows: Tensor, sides: Sequence[int]
 ) -> Tensor:
-    """Return the weight gradient of the whole batch.
+    """Returns the weight gradient of the whole batch.
 
     Args:
         layer: The layer.
-        read: What its patches are read of.
+        read: The tensor that patches are cut from.
         rows: Output gradients, scaled.
-        sides: Zeros around each sample, as ``F.pad`` counts them.  torch's convolution
-            puts as many on either side by itself, in less time.
+        sides: Widths of the zero padding of each sample, as for ``F.pad``.  Equal
+            widths are passed to torch's convolution, which pads in less time.
     """
     padding = zeros = [0] * len(layer.kernel_size)
     if any(sides) and sides[::2] == sides[1::2]:

@@ -2,7 +2,7 @@
 
 A weight with several calls has as its gradient the sum over its calls, and the norm of
 a sum is not the sum of the norms.  With a call's gradient sum_t l_t r_t^T, the cross
-term of two calls u and v needs neither gradient:
+term of two calls u and v needs no gradient:
 <sum_s l_s r_s^T, sum_t l'_t r'_t^T> = sum_st (l_s.l'_t)(r_s.r'_t).
 
 Source: derived here; with u = v it is the ghost norm of Li et al. (2022),
@@ -50,7 +50,7 @@ class OuterProduct:
     def rows_added_to(self, gradients: Tensor) -> Tensor:
         """Returns the sum with other gradients of the parameter, in new memory.
 
-        Only rows that ``left`` has ids of are changed.
+        Only the rows whose ids are in ``left`` change.
 
         Args:
             gradients: [B, V, d].
@@ -64,9 +64,10 @@ class OuterProduct:
 
 
 def squared_norms_of_sum(uses: Sequence[OuterProduct]) -> Tensor:
-    """Return the squared norms [B] of the sum of one parameter's calls.
+    """Returns the squared norms [B] of the sum of one parameter's calls.
 
-    As those of ``gram_norms``, never below the sample's squared length in the sum.
+    As in ``gram_norms``, they are never below the squared norm of the sample's
+    contribution to the sum.
     """
     lengths_of = [_lengths(use) for use in uses]
     value = error = uses[0].right.new_zeros(len(uses[0].right))
@@ -85,7 +86,7 @@ def squared_norms_of_sum(uses: Sequence[OuterProduct]) -> Tensor:
 
 
 def _left_gram(a: OuterProduct, b: OuterProduct) -> Gram:
-    """Return l_s.l'_t for all positions s of one and t of the other, [B, S, T]."""
+    """Returns l_s.l'_t for all positions s of ``a`` and t of ``b``, [B, S, T]."""
     if a.left.dim() == 2 and b.left.dim() == 2:
         same = torch.eq(a.left.unsqueeze(2), b.left.unsqueeze(1))
         return Gram(same.to(a.right.dtype), 0, 0)
@@ -101,7 +102,7 @@ def _left_gram(a: OuterProduct, b: OuterProduct) -> Gram:
 
 
 def _picked(ids: Tensor, other: OuterProduct) -> Tensor:
-    """Return l'_t[id_s], [B, S, T]; 0 where ``other`` has no such row."""
+    """Returns l'_t[id_s], [B, S, T]; 0 if ``other`` has no row id_s."""
     rows = other.left.shape[2]
     index = ids - other.start
     inside = (index >= 0) & (index < rows)

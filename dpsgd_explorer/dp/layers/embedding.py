@@ -1,9 +1,9 @@
 """Layer rule for ``nn.Embedding``: y_t = W[id_t], a linear layer on one-hot inputs.
 
-Row v of sample i's gradient is the sum of g_t over the positions with id_t = v, so
-the squared norm is sum_v ||sum_{t: id_t = v} g_t||^2: the sums over each sample's
-repeated ids, squared and added, without the V by d gradient.  The padding row is not
-trained: its positions add 0.
+Row v of sample i's gradient is the sum of g_t over the positions with id_t = v, so the
+squared norm is sum_v ||sum_{t: id_t = v} g_t||^2.  This needs sums over each sample's
+repeated ids, and no V by d gradient.  The padding row is not trained: its positions
+add 0.
 
 Worked: ids (5, 7, 5) and g = (1, 0), (0, 2), (1, 1).  Row 5 is (2, 1), row 7 is (0, 2):
 the squared norm is 5 + 4 = 9.
@@ -28,7 +28,8 @@ from dpsgd_explorer.dp.layers.round_off import upper_norms
 class EmbeddingNorm(GhostNorm[nn.Embedding, Tensor]):
     """The ghost norm of an embedding.
 
-    It is always chosen: to gather T rows never costs more than to fill V of them.
+    The engine always chooses it, because gathering T rows never costs more than filling
+    V rows.
     """
 
     has_ids: ClassVar[bool] = True
@@ -41,10 +42,10 @@ class EmbeddingNorm(GhostNorm[nn.Embedding, Tensor]):
         if positions == 1:
             return vector_norms(g[:, 0]).square_()
         pairs, where = backend_of(ids).distinct(_sample_ids(ids, rows))
-        every = g.flatten(0, 1)
+        vectors = g.flatten(0, 1)
         sums = g.new_zeros(len(pairs), g.shape[-1])
-        sums.index_add_(0, where, every)  # one row a (sample, id)
-        added = g.new_zeros(len(pairs)).index_add_(0, where, vector_norms(every))
+        sums.index_add_(0, where, vectors)  # one row per (sample, id)
+        added = g.new_zeros(len(pairs)).index_add_(0, where, vector_norms(vectors))
         squares = upper_norms(vector_norms(sums), added, positions).double().square_()
         norms = squares.new_zeros(len(ids)).index_add_(0, pairs // rows, squares)
         return norms.to(g.dtype)
@@ -101,7 +102,7 @@ class EmbeddingRule(LayerRule[nn.Embedding]):
 
 
 def table_refusal(table: nn.Embedding | nn.EmbeddingBag) -> str:
-    """Return why a table's gradients or rows would depend on the batch; "" if not."""
+    """Returns why a table's gradients or rows depend on the batch; "" if not."""
     if table.scale_grad_by_freq:
         return "scale_grad_by_freq divides by how often the batch has an id"
     if table.max_norm is not None:
@@ -110,8 +111,9 @@ def table_refusal(table: nn.Embedding | nn.EmbeddingBag) -> str:
 
 
 def ids_out_of_range(ids: Tensor, rows: int) -> str:
-    """Return which ids are outside a table of ``rows`` rows; "" if none."""
-    if not ids.numel() or backend_of(ids).is_async:  # the device refuses them itself
+    """Returns the range of ids if it exceeds ``rows`` rows, as text; else ""."""
+    # Kernels of asynchronous devices check ids themselves.
+    if not ids.numel() or backend_of(ids).is_async:
         return ""
     least, most = (int(end) for end in ids.aminmax())
     if least >= 0 and most < rows:
@@ -120,7 +122,7 @@ def ids_out_of_range(ids: Tensor, rows: int) -> str:
 
 
 def _positions(layer: nn.Embedding, ids: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ids [B, T] and g [B, T, d], with g = 0 at the padding id."""
+    """Returns ids [B, T] and g [B, T, d], with g = 0 at the padding id."""
     between = ids.shape[1:].numel()
     ids, g = ids.reshape(len(ids), between), g.reshape(len(g), between, g.shape[-1])
     if layer.padding_idx is not None:
@@ -129,6 +131,6 @@ def _positions(layer: nn.Embedding, ids: Tensor, g: Tensor) -> tuple[Tensor, Ten
 
 
 def _sample_ids(ids: Tensor, rows: int) -> Tensor:
-    """Return i * rows + id for every position of sample i, [B T]."""
+    """Returns i * rows + id for every position of sample i, [B T]."""
     samples = torch.arange(len(ids), device=ids.device)
     return (samples.unsqueeze(1) * rows + ids).flatten()

@@ -2,9 +2,9 @@
 
 One bag is one sample.  With the scale s_l (1, or the id's own weight, or one over the
 bag's length for a mean) row v of the gradient is (sum of s_l with id_l = v) g: a vector
-of counts times g.  Its squared norm is ||g||^2 times the squared length of the counts,
-in which an id that occurs twice in a bag adds up.  For "max", entry j of g goes to the
-row that gave the largest entry j.
+of counts times g.  Its squared norm is ||g||^2 times the squared norm of the counts.
+An id that occurs twice in a bag has the sum of both scales as its count.  For "max",
+entry j of g belongs to the row with the largest entry j.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from dpsgd_explorer.dp.layers.embedding import ids_out_of_range, table_refusal
 from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm
 from dpsgd_explorer.dp.layers.round_off import upper_norms
 
-#: Ids and their scales, [B, L] each, a scale of 0 where a bag is shorter; for "max" the
-#: winning ids, and 1 where there are any, [B, d] each.
+#: Ids and their scales, [B, L] each, with scale 0 after the end of a bag.  For "max":
+#: ids of the largest entries, and 1 if the bag has ids, [B, d] each.
 Bags = tuple[Tensor, Tensor]
 
 
 class EmbeddingBagNorm(GhostNorm[nn.EmbeddingBag, Bags]):
     """The ghost norm of a bag.
 
-    It is always chosen: to count L ids never costs more than to fill V rows.
+    The engine always chooses it, because counting L ids never costs more than filling V
+    rows.
     """
 
     def squared_norms(
@@ -40,13 +41,13 @@ class EmbeddingBagNorm(GhostNorm[nn.EmbeddingBag, Bags]):
         if layer.mode == "max":
             return vector_norms(scales * backprops).square_()
         same = (ids.unsqueeze(1) == ids.unsqueeze(2)).to(scales.dtype)  # [B, L, L]
-        totals_of_id = torch.bmm(same, scales.unsqueeze(2)).squeeze(
-            2
-        )  # [B, L]: id's total
+        # Total scale of the id at each position, [B, L].
+        totals_of_id = torch.bmm(same, scales.unsqueeze(2)).squeeze(2)
         added = torch.bmm(same, scales.abs().unsqueeze(2)).squeeze(2)
         totals = upper_norms(totals_of_id.abs(), added, ids.shape[1])
-        often = same.sum(2).clamp_(min=1.0).sqrt_()  # each total is counted so often
-        return vector_norms(totals / often).mul_(vector_norms(backprops)).square_()
+        # An id that occurs n times has n equal totals, so each counts 1 / n.
+        roots = same.sum(2).clamp_(min=1.0).sqrt_()
+        return vector_norms(totals / roots).mul_(vector_norms(backprops)).square_()
 
     def add_weighted(
         self,
@@ -134,7 +135,7 @@ class EmbeddingBagRule(GradientRule[nn.EmbeddingBag, Bags]):
 
 
 def _are_offsets(offsets: Tensor, ids: int) -> bool:
-    """Whether these are valid offsets of bags among ``ids`` ids."""
+    """Returns True if ``offsets`` are valid offsets of bags among ``ids`` ids."""
     ends = torch.cat([offsets, offsets.new_tensor([ids])])
     return not len(offsets) or (int(offsets[0]) == 0 and bool((ends.diff() >= 0).all()))
 
@@ -145,7 +146,7 @@ def _padded(
     offsets: Tensor | None = None,
     per_sample_weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return ids, whether each entry is an id, and the ids' weights, [B, L] each."""
+    """Returns ids, a mask that is True for ids, and the ids' weights, [B, L] each."""
     scales = per_sample_weights
     scales = layer.weight.new_ones(input.shape) if scales is None else scales.detach()
     if input.dim() == 2:
@@ -156,14 +157,14 @@ def _padded(
         ends = offsets
     starts, lengths = ends[:-1], ends.diff()
     longest = int(lengths.max()) if len(lengths) else 0
-    places = torch.arange(longest, device=input.device)
-    inside = places < lengths.unsqueeze(1)
-    index = (starts.unsqueeze(1) + places) * inside
+    offsets_in_bag = torch.arange(longest, device=input.device)
+    inside = offsets_in_bag < lengths.unsqueeze(1)
+    index = (starts.unsqueeze(1) + offsets_in_bag) * inside
     return input[index] * inside, inside, scales[index]
 
 
 def _winners(layer: nn.EmbeddingBag, ids: Tensor, inside: Tensor) -> Bags:
-    """Return the id with the largest entry in each of the d dimensions."""
+    """Returns the id with the largest entry in each of the d dimensions."""
     width = layer.embedding_dim
     if ids.shape[1] == 0:
         return ids.new_zeros(len(ids), width), layer.weight.new_zeros(len(ids), width)
@@ -174,5 +175,5 @@ def _winners(layer: nn.EmbeddingBag, ids: Tensor, inside: Tensor) -> Bags:
 
 
 def _counts(ids: Tensor, scales: Tensor, rows: int) -> Tensor:
-    """Return the total scale of every id, [B, V]."""
+    """Returns the total scale of every id, [B, V]."""
     return scales.new_zeros(len(ids), rows).scatter_add_(1, ids, scales)

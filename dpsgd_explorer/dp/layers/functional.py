@@ -1,12 +1,12 @@
 """Rule for any other module: ``torch.func.vmap`` over the module alone.
 
-The module's own parameters are expanded to one copy per sample, and its forward is
-mapped over the samples.  Autograd then computes each copy's gradient, which is that of
-its sample, in the backward of the loss: nothing is computed a second time, and random
-masks are drawn once.
+The parameters of the module, without its children's, are expanded to one copy per
+sample, and the forward is mapped over the samples.  In the backward of the loss
+autograd then computes the gradient of each copy, which is the gradient of the sample.
+The forward runs once, so random masks are drawn once.
 
-A trainable module inside it is called outside the map, on the whole batch, so that it
-has its own rule; only the outer module's own operations run on copies.
+A trainable module inside is called outside the map, on the whole batch, and has its
+rule.  Only operations of the outer module run on copies.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class FunctionalRewrite(Rewrite[nn.Module]):
     def forward(
         self,
         layer: nn.Module,
-        own_forward: Callable[..., Any],
+        original: Callable[..., Any],
         recorder: CallRecorder,
         args: Any,
         kwargs: Any,
     ) -> Any:
         if recorder.batch_size == 0:
-            return own_forward(*args, **kwargs)
-        call = _Mapped(layer, own_forward, recorder, (args, kwargs))
+            return original(*args, **kwargs)
+        call = _Mapped(layer, original, recorder, (args, kwargs))
         try:
             return call.outputs()
         except ExplorerError:
-            raise  # a module inside has explained its error
+            raise  # A module inside has already explained its error.
         except (RuntimeError, ValueError) as error:
             raise BadInputError(
                 "has no layer rule, and torch.func.vmap cannot run it alone on one "
@@ -81,17 +81,17 @@ class _Mapped:
         self._out_spec: Any = None
 
     def outputs(self) -> Any:
-        """Return the module's outputs for the whole batch."""
-        mapped = torch.vmap(self._one, randomness="different")
+        """Returns the module's outputs for the whole batch."""
+        mapped = torch.vmap(self._of_one_sample, randomness="different")
         index = torch.arange(self._size)
         rows = [self._leaves[i] for i in self._rows]
         leaves = mapped(index, self._copies, rows)
         return tree_unflatten([leaf.flatten(0, 1) for leaf in leaves], self._out_spec)
 
-    def _one(
+    def _of_one_sample(
         self, index: Tensor, copies: dict[str, Tensor], rows: list[Tensor]
     ) -> list[Tensor]:
-        """Return the output leaves of one sample, a batch of one."""
+        """Returns the output leaves of one sample, a batch of one."""
         leaves = list(self._leaves)
         for i, row in zip(self._rows, rows, strict=True):
             leaves[i] = row.unsqueeze(0)
@@ -108,7 +108,7 @@ class _Mapped:
 
 @contextmanager
 def _handed_out(layer: nn.Module, copies: dict[str, Tensor]) -> Iterator[None]:
-    """Replace the layer's parameters by these tensors inside the context."""
+    """Replaces the layer's parameters by these tensors inside the context."""
     parameters = {name: layer._parameters[name] for name in copies}
     layer._parameters.update(copies)  # type: ignore[arg-type]
     try:
@@ -120,7 +120,7 @@ def _handed_out(layer: nn.Module, copies: dict[str, Tensor]) -> Iterator[None]:
 class _Gate:
     """Runs calls of trainable modules outside the map, on the whole batch.
 
-    Outside the map, modules call each other as usual.
+    Outside the map, modules call other modules as usual.
     """
 
     def __init__(self, index: Tensor, recorder: CallRecorder) -> None:
@@ -130,7 +130,7 @@ class _Gate:
 
     @contextmanager
     def opened(self, layer: nn.Module) -> Iterator[None]:
-        """Redirect calls of the modules with parameters inside the layer."""
+        """Redirects calls of the modules with parameters inside the layer."""
         inside = [
             submodule
             for submodule in layer.modules()
@@ -147,7 +147,7 @@ class _Gate:
                 submodule._compiled_call_impl = original
 
     def _through(self, module: nn.Module) -> Callable[..., Any]:
-        """Return the replacement of the module's call, hooks included."""
+        """Returns the replacement of the module's call, hooks included."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if self._outside:
@@ -176,7 +176,7 @@ class _Trip:
         self.out_spec: Any = None
 
     def run(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Call the module with these tensors as its tensor inputs."""
+        """Calls the module with these tensors as its tensor inputs."""
         rest = iter(tensors)
         leaves = [next(rest) if isinstance(x, Tensor) else x for x in self._leaves]
         args, kwargs = tree_unflatten(leaves, self._spec)
@@ -186,10 +186,10 @@ class _Trip:
             raise ValueError("the modules inside it must return tensors")
         return output_leaves
 
-    def parted(
+    def split(
         self, outputs: list[Tensor], likely: int
     ) -> tuple[tuple[Tensor, ...], Any]:
-        """Return the outputs with batches of one, and their mapped dimensions."""
+        """Returns the outputs as batches of one, and their mapped dimensions."""
         batch_dim, label = self._recorder.batch_dim, self._label
         dims = tuple(
             batch_dim(f"{label}, {i}", tuple(out.shape), 2, likely=likely)
@@ -203,7 +203,7 @@ class _Trip:
 
 
 class _WholeBatch(torch.autograd.Function):
-    """Runs a call on the whole batch; the graph is that of the call itself."""
+    """Runs a call on the whole batch; autograd records the graph of the call."""
 
     @staticmethod
     def forward(trip: _Trip, index: Tensor, *tensors: Tensor) -> Any:
@@ -212,24 +212,24 @@ class _WholeBatch(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep nothing."""
+        """Saves nothing for backward."""
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, trip: _Trip, *values: Tensor) -> Any:
-        """Join the samples, call the module, and split its outputs again."""
+        """Joins the samples, calls the module, and splits its outputs again."""
         rows = [
             value if dim is None else value.movedim(dim, 0)
             for value, dim in zip(values[1:], in_dims[2:], strict=True)
         ]
         mapped = [dim is not None for dim in in_dims[2:]]
-        places = [_place(row) for row in rows]
+        dims = [_batch_dim(row) for row in rows]
         joined = [
-            row.squeeze(place + 1).movedim(0, place) if is_mapped else row
-            for row, place, is_mapped in zip(rows, places, mapped, strict=True)
+            row.squeeze(dim + 1).movedim(0, dim) if is_mapped else row
+            for row, dim, is_mapped in zip(rows, dims, mapped, strict=True)
         ]
-        return trip.parted(trip.run(joined), places[0] if places else 0)
+        return trip.split(trip.run(joined), dims[0] if dims else 0)
 
 
-def _place(values: Tensor) -> int:
-    """Return the dimension of each sample's batch of one: 0, or 1 for [T, 1, ...]."""
+def _batch_dim(values: Tensor) -> int:
+    """Returns the dimension of a sample's batch of one: 0, or 1 for [T, 1, ...]."""
     return int(values.dim() > 2 and values.shape[1] != 1 and values.shape[2] == 1)

@@ -34,8 +34,8 @@ class GhostNorm(ABC, Generic[LayerT, ActivationsT]):
 
     Optional part of a rule: set the attribute ``ghost_norm`` of the rule to an
     instance.  The engine then calls :meth:`squared_norms` and :meth:`add_weighted` in
-    place of ``per_sample_gradients`` where :meth:`cost_ratio` is below 1, and where
-    ``clipping_mode="ghost"`` asks for it.
+    place of ``per_sample_gradients`` if :meth:`cost_ratio` is below 1, or if
+    ``clipping_mode`` is "ghost".
 
     Source: Li et al. (2022), arXiv:2110.05679, section 4.
 
@@ -62,8 +62,8 @@ class GhostNorm(ABC, Generic[LayerT, ActivationsT]):
         tensor([10.], dtype=torch.float64)
     """
 
-    #: If True, ``outer_products`` have ids in place of one-hot rows: the gradients of
-    #: such a call are added to those of another call row by row.
+    #: If True, ``outer_products`` have ids in place of one-hot rows, and the gradients
+    #: are added row by row to the gradients of other calls.
     has_ids: ClassVar[bool] = False
 
     def __repr__(self) -> str:
@@ -119,7 +119,7 @@ class GhostNorm(ABC, Generic[LayerT, ActivationsT]):
     def multiply_adds(
         self, layer: LayerT, activations: ActivationsT, backprops: Tensor
     ) -> MultiplyAdds | None:
-        """Returns the cost of either method; None if the method is not a choice.
+        """Returns the cost of both methods; None if the rule has only one method.
 
         Like ``cost_ratio`` it must depend on shapes alone.
         """
@@ -130,7 +130,7 @@ class GhostNorm(ABC, Generic[LayerT, ActivationsT]):
     ) -> float:
         """Returns the relative lengthening of the norms by float32's error bound.
 
-        It must depend on shapes alone.  Above ``round_off.UNSEEN`` the engine
+        It must depend on shapes alone.  Above ``round_off.MAX_INFLATION`` the engine
         instantiates gradients, or passes float64 tensors to the methods.
         """
         return 0.0
@@ -140,7 +140,7 @@ class GhostNorm(ABC, Generic[LayerT, ActivationsT]):
     ) -> dict[str, OuterProduct] | None:
         """Returns {local name: gradients as sums of outer products}.
 
-        For parameters with several calls, whose norms need cross terms.  None if the
-        gradients have no such form; the engine instantiates them instead.
+        The engine needs them for parameters with several calls, whose norms need cross
+        terms.  If the result is None, the engine instantiates gradients instead.
         """
         return None

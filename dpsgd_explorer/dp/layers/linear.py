@@ -1,8 +1,8 @@
 """Layer rule for ``nn.Linear``: y = x W^T + b, shared by T positions.
 
-The gradient of sample i is sum_t g_it x_it^T.  Its squared norm needs no gradient:
-||sum_t g_t x_t^T||^2 = sum_st (x_s.x_t)(g_s.g_t), two T by T Gram matrices, and for
-T = 1 just ||x||^2 ||g||^2.  A bias is a weight on a constant input of 1.
+The gradient of sample i is sum_t g_it x_it^T.  The squared norm needs no gradient:
+||sum_t g_t x_t^T||^2 = sum_st (x_s.x_t)(g_s.g_t), from two T by T Gram matrices.  For
+T = 1 it is ||x||^2 ||g||^2.  A bias is a weight on a constant input of 1.
 
 Source: Goodfellow (2015), arXiv:1510.01799 (T = 1); Li et al. (2022),
 arXiv:2110.05679, section 4 (sequences, there called ghost clipping).
@@ -44,7 +44,7 @@ class LinearNorm(MatrixNorm[nn.Linear]):
         call = _outer_product_call(layer, activations, backprops)
         if call is not None:
             return backend_of(backprops).outer_product_norms([call])[0]
-        x, g = _positions(activations), _positions(backprops)
+        x, g = _positions(activations, backprops)
         if not trains(layer, "weight"):
             return vector_norms(g.sum(1)).square_()
         if x.shape[1] == 1:
@@ -63,7 +63,7 @@ class LinearNorm(MatrixNorm[nn.Linear]):
         sums: Mapping[str, Tensor],
     ) -> None:
         if "weight" not in sums:
-            sums["bias"].addmv_(_positions(backprops).sum(1).t(), weights)
+            sums["bias"].addmv_(_bias_gradients(backprops).t(), weights)
             return
         if backprops.dim() > 2:
             scaled = scale_samples(backprops, weights).flatten(0, -2)  # [B T, p]
@@ -77,7 +77,7 @@ class LinearNorm(MatrixNorm[nn.Linear]):
     def outer_products(
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> dict[str, OuterProduct]:
-        x, g = _positions(activations), _positions(backprops)
+        x, g = _positions(activations, backprops)
         bias = OuterProduct(g, torch.ones_like(x[..., :1]))
         return trained(layer, {"weight": OuterProduct(g, x), "bias": bias})
 
@@ -100,7 +100,7 @@ class LinearRule(LayerRule[nn.Linear]):
         self, layer: nn.Linear, activations: Tensor, backprops: Tensor
     ) -> dict[str, Tensor]:
         if not trains(layer, "weight"):
-            return {"bias": _positions(backprops).sum(1)}
+            return {"bias": _bias_gradients(backprops)}
         return _gradients(layer, activations, backprops).named()
 
     def measured_gradients(
@@ -114,7 +114,7 @@ class LinearRule(LayerRule[nn.Linear]):
     ) -> Mapping[str, LinearMap]:
         if not trains(layer, "weight"):
             return {}
-        x, g = _positions(activations), _positions(backprops)
+        x, g = _positions(activations, backprops)
         return {"": LinearMap(x, g, trains(layer, "bias"))}
 
     def wrong_input(self, layer: nn.Linear, inputs: Tensor) -> str:
@@ -128,8 +128,7 @@ def _gradients(
     layer: nn.Linear, activations: Tensor, backprops: Tensor
 ) -> LinearGradients:
     return backend_of(backprops).linear_gradients(
-        _positions(activations),
-        _positions(backprops),
+        *_positions(activations, backprops),
         weight=trains(layer, "weight"),
         bias=trains(layer, "bias"),
     )
@@ -147,6 +146,17 @@ def _outer_product_call(
     return None
 
 
-def _positions(values: Tensor) -> Tensor:
-    """View [B, n] or [B, ..., n] as [B, T, n], also when B is 0."""
-    return values.unsqueeze(1) if values.dim() == 2 else values.flatten(1, -2)
+def _positions(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns [B, d] and [B, p], or [B, ..., d] and [B, ..., p], with T positions.
+
+    The results are views [B, T, d] and [B, T, p], also if B is 0.
+    """
+    if g.dim() == 2:
+        return x.unsqueeze(1), g.unsqueeze(1)
+    return x.flatten(1, -2), g.flatten(1, -2)
+
+
+def _bias_gradients(backprops: Tensor) -> Tensor:
+    """Returns the sum over positions, [B, p] or [B, ..., p] -> [B, p]."""
+    g = backprops.unsqueeze(1) if backprops.dim() == 2 else backprops.flatten(1, -2)
+    return g.sum(1)

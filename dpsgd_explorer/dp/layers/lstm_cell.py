@@ -10,7 +10,7 @@ from dpsgd_explorer.dp.layers.recurrent_cells import Cell
 
 
 class LSTMCell(Cell):
-    """Gates [i, f, g, o]: c' = f c + i g, h' = o tanh(c'), maybe projected."""
+    """Gates [i, f, g, o]: c' = f c + i g, h' = o tanh(c'), optionally projected."""
 
     has_memory = True
 

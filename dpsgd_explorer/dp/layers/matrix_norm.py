@@ -1,17 +1,17 @@
-"""The ghost norm of gradients that are matrix products, and when it is worth its cost.
+"""The ghost norm of gradients that are matrix products, and an estimate of its cost.
 
 The gradient of a sample is a product of a [p, T] by a [T, D] matrix, in each of G
-groups.  To instantiate it costs as many multiply-adds as the clipped sum will, and
-saves that sum: what remains of its cost is that each of the p D entries is written once
-and read for the sum.  The ghost norm makes two T by T Gram matrices, reads inputs and
-backprops for them and for what rounding may hide, scales one of them, and the sum is
-computed on top.  So the rule of the papers, T^2 (D + p) against T D p, lacks what is
-read on the ghost side, and overrates the gradient by T over the cost of an entry.
+groups.  An instantiated gradient costs the multiply-adds of the clipped sum, and the
+sum then needs none of them.  Its additional cost is writing p D entries and reading
+them for the sum.  The ghost norm computes two T by T Gram matrices, reads inputs and
+backprops for them and for the rounding bounds, and the clipped sum is computed in
+addition.  The rule of the papers, T^2 (D + p) against T D p, therefore omits the reads
+of the ghost norm, and overestimates the gradient by T over the cost of an entry.
 
 The constants below are fitted to a processor with vector units of 512 bits
-(docs/decisions/0018-compiled-linear-gradients.md); a factor of two either way changes
-the choice for few layers.  They are the same on every processor, since two runs of one
-configuration that give the same numbers must choose alike.
+(docs/decisions/0018-compiled-linear-gradients.md).  Doubling or halving them changes
+the choice for few layers.  All processors use equal constants, because two runs with
+equal numbers must make equal choices.
 
 Source: Bu, Mao and Xu (2022), arXiv:2205.10683 (the choice per layer).
 """
@@ -26,14 +26,14 @@ from torch import Tensor
 from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm, LayerT, MultiplyAdds
 from dpsgd_explorer.dp.layers.round_off import inflation
 
-#: Multiply-adds in the time of writing an entry of a gradient and reading it.
-ENTRY = 16
-#: The same where it is written in another order than the parameter's.
-ENTRY_IN_ANOTHER_ORDER = 48
-#: Multiply-adds in the time of what is read of an input or a backprop.
-READ = 45
+#: Multiply-adds in the time of writing and reading one entry of a gradient.
+ENTRY_MULTIPLY_ADDS = 16
+#: Multiply-adds in this time if the memory order differs from the parameter's.
+REORDERED_ENTRY_MULTIPLY_ADDS = 48
+#: Multiply-adds in the time of reading one entry of an input or a backprop.
+READ_MULTIPLY_ADDS = 45
 #: Multiply-adds in the time of copying one entry of a patch.
-COPY = 40
+COPY_MULTIPLY_ADDS = 40
 
 
 class MatrixSizes(NamedTuple):
@@ -75,12 +75,12 @@ class MatrixNorm(GhostNorm[LayerT, Tensor]):
         self, layer: LayerT, activations: Tensor, backprops: Tensor
     ) -> float:
         t, d, p, _ = self.sizes(layer, activations, backprops)
-        if t == 1:  # the ghost norm is a product of two lengths: always cheaper
+        if t == 1:  # The ghost norm is a product of two norms, which is always cheaper.
             return 0.0
         if self.has_patches:
-            entry, copied = ENTRY_IN_ANOTHER_ORDER, t * d
+            entry, copied = REORDERED_ENTRY_MULTIPLY_ADDS, t * d
         else:
-            entry, copied = ENTRY, 0
+            entry, copied = ENTRY_MULTIPLY_ADDS, 0
         return cost_ratio(t, d + p, d * p, entry=entry, copied=copied)
 
     def inflation(self, layer: LayerT, activations: Tensor, backprops: Tensor) -> float:
@@ -88,16 +88,24 @@ class MatrixNorm(GhostNorm[LayerT, Tensor]):
 
 
 def cost_ratio(
-    positions: int, read: int, entries: int, *, entry: int = ENTRY, copied: int = 0
+    positions: int,
+    read: int,
+    entries: int,
+    *,
+    entry: int = ENTRY_MULTIPLY_ADDS,
+    copied: int = 0,
 ) -> float:
-    """Return the estimated cost of a ghost norm over that of gradients, per sample.
+    """Returns the estimated cost ratio of a ghost norm and gradients, per sample.
 
     Args:
         positions: T.
         read: Entries of an input and a backprop, D + p.
         entries: Entries of the gradients, D p.
-        entry: Multiply-adds in the time of each of them.
+        entry: Multiply-adds in the time of writing and reading one entry.
         copied: Entries that are copied for the ghost norm.
     """
-    ghost = positions * read * (positions + READ) + COPY * copied
+    ghost = (
+        positions * read * (positions + READ_MULTIPLY_ADDS)
+        + COPY_MULTIPLY_ADDS * copied
+    )
     return ghost / max(1, entry * entries)

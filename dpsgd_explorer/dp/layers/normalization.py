@@ -2,7 +2,7 @@
 
 A normalisation layer computes y = w xhat + b, with xhat the standardised input.  The
 gradient of sample i is the sum over positions of xhat g (weight) and of g (bias).  It
-is as small as the parameter, so it is always instantiated, when the backprops arrive.
+has the size of the parameter, so it is always instantiated, when the backprops arrive.
 
 | layer | xhat is standardised within | w and b have one entry per |
 |---|---|---|
@@ -44,7 +44,7 @@ RANKS: dict[type[nn.Module], int] = {
 
 
 class NormalizationRule(LayerRule[LayerT]):
-    """y = w xhat + b; a subclass defines xhat and where w is the same."""
+    """y = w xhat + b; a subclass defines xhat and the entries that share one w."""
 
     reads_parameters: ClassVar[bool] = False
     bias_needs_no_activations: ClassVar[bool] = True
@@ -52,7 +52,7 @@ class NormalizationRule(LayerRule[LayerT]):
 
     @abstractmethod
     def standardised(self, layer: LayerT, x: Tensor) -> Tensor:
-        """Return xhat, in the shape of x and in memory of its own."""
+        """Returns xhat in new memory, with the shape of x."""
 
     def per_sample_gradients(
         self, layer: LayerT, activations: Tensor, backprops: Tensor
@@ -71,11 +71,11 @@ class NormalizationRule(LayerRule[LayerT]):
     def device_sums(
         self, layer: LayerT, activations: Tensor, backprops: Tensor
     ) -> tuple[Tensor, Tensor] | None:
-        """Return the gradients of w and b by one kernel; None if there is none."""
+        """Returns the gradients of w and b by one kernel; None without a kernel."""
         return None
 
     def summed(self, layer: LayerT, values: Tensor) -> Tensor:
-        """Return the sum over positions, [B, C, ...] -> [B, C]."""
+        """Returns the sum over positions, [B, C, ...] -> [B, C]."""
         return sum_over_positions(values)
 
     def wrong_input(self, layer: LayerT, inputs: Tensor) -> str:
@@ -85,14 +85,14 @@ class NormalizationRule(LayerRule[LayerT]):
 class LayerNormRule(NormalizationRule[nn.LayerNorm | nn.RMSNorm]):
     """Inputs and outputs [B, ..., *normalized_shape]."""
 
-    #: Whether the mean is taken off.
+    #: If True, the mean is subtracted.
     centred: ClassVar[bool] = True
 
     def device_sums(
         self, layer: Any, activations: Tensor, backprops: Tensor
     ) -> tuple[Tensor, Tensor] | None:
-        known = type(self) in (LayerNormRule, RMSNormRule)
-        if not known:
+        # A subclass may standardise the inputs in another way than the kernel.
+        if type(self) not in (LayerNormRule, RMSNormRule):
             return None
         shape = layer.normalized_shape
         positions = activations.shape[1 : activations.dim() - len(shape)].numel()
@@ -110,7 +110,7 @@ class LayerNormRule(NormalizationRule[nn.LayerNorm | nn.RMSNorm]):
         return F.layer_norm(x, layer.normalized_shape, eps=layer.eps)
 
     def summed(self, layer: nn.LayerNorm | nn.RMSNorm, values: Tensor) -> Tensor:
-        """Return the sum over positions, [B, ..., *shape] -> [B, *shape]."""
+        """Returns the sum over positions, [B, ..., *shape] -> [B, *shape]."""
         positions = tuple(range(1, values.dim() - len(layer.normalized_shape)))
         return values.sum(positions) if positions else values
 
@@ -142,7 +142,7 @@ class InstanceNormRule(NormalizationRule[_InstanceNorm]):
     """Inputs and outputs [B, C, ...] with one, two or three dimensions of positions."""
 
     def standardised(self, layer: _InstanceNorm, x: Tensor) -> Tensor:
-        # torch refuses an empty batch
+        # torch raises an error for an empty batch.
         return F.instance_norm(x, eps=layer.eps) if len(x) else x.clone()
 
     def wrong_input(self, layer: _InstanceNorm, inputs: Tensor) -> str:

@@ -1,7 +1,7 @@
 """Rule for ``nn.RNN``, ``nn.GRU`` and ``nn.LSTM``.
 
 Layers, directions, dropout between layers, packed sequences, initial states and
-projections are as in torch; each direction of each layer is one run of a cell.
+projections work as in torch.  One direction of one layer is one run of a cell.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RecurrentRewrite(Rewrite[nn.RNNBase]):
     def forward(
         self,
         layer: nn.RNNBase,
-        own_forward: Callable[..., Any],
+        original: Callable[..., Any],
         recorder: CallRecorder,
         args: Any,
         kwargs: Any,
@@ -49,11 +49,12 @@ class RecurrentRewrite(Rewrite[nn.RNNBase]):
         sequences = _unpacked(layer, recorder, given["input"])
         h, c = _initial_states(layer, sequences, given.get("hx"))
         weight: Any = layer._flat_weights[0]
-        own = partial(in_precision, dtype=weight.dtype)
-        sequences = sequences._replace(values=own(sequences.values))
-        # Autocast would lower the products of a step, and not what is added to them.
+        precise = partial(in_precision, dtype=weight.dtype)
+        sequences = sequences._replace(values=precise(sequences.values))
+        # Autocast would lower the precision of a step's products, but not of the terms
+        # that are added to them.
         with torch.autocast(weight.device.type, enabled=False):
-            return self._run(layer, recorder, sequences, own(h), own(c))
+            return self._run(layer, recorder, sequences, precise(h), precise(c))
 
     def _run(
         self,
@@ -85,10 +86,10 @@ class _Sequences(NamedTuple):
 
     Attributes:
         values: [T, B, I].
-        active: [T, B, 1], 0 beyond a sequence's end; None if there is none.
-        lengths: [B], of a packed input.
-        source: The packed input; None if it was a tensor.
-        batch_first: Whether a tensor input was [B, T, I].
+        active: [T, B, 1], 0 after the end of a sequence; None if all have T steps.
+        lengths: Lengths of a packed input, [B].
+        source: The packed input; None if the input is a tensor.
+        batch_first: If True, a tensor input has the shape [B, T, I].
     """
 
     values: Tensor
@@ -98,7 +99,7 @@ class _Sequences(NamedTuple):
     batch_first: bool
 
     def packed(self, values: Tensor) -> Tensor | PackedSequence:
-        """Return outputs [T, B, P] in the form of the inputs."""
+        """Returns outputs [T, B, P] in the form of the inputs."""
         if self.source is None or self.lengths is None:
             return values.transpose(0, 1) if self.batch_first else values
         order = self.source.sorted_indices
@@ -126,7 +127,7 @@ def _unpacked(layer: nn.RNNBase, recorder: CallRecorder, given: Any) -> _Sequenc
 def _check(
     layer: nn.RNNBase, recorder: CallRecorder, values: Any, batch_dim: int
 ) -> None:
-    """Raise BadInputError unless these are a batch of sequences."""
+    """Raises BadInputError unless these are a batch of sequences."""
     if not isinstance(values, Tensor) or values.dim() != 3:
         shape = list(values.shape) if isinstance(values, Tensor) else type(values)
         raise BadInputError(f"takes a batch of 3 dimensions or packed, got {shape}")
@@ -144,7 +145,7 @@ def _check(
 def _initial_states(
     layer: nn.RNNBase, sequences: _Sequences, hx: Any
 ) -> tuple[Tensor, Tensor]:
-    """Return h [layers * directions, B, P] and c [layers * directions, B, H]."""
+    """Returns h [layers * directions, B, P] and c [layers * directions, B, H]."""
     x = sequences.values
     runs = layer.num_layers * (2 if layer.bidirectional else 1)
     shape = runs, x.shape[1], layer.proj_size or layer.hidden_size
@@ -169,7 +170,7 @@ def _run(
     h: Tensor,
     c: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run one direction of layer i; return outputs and last states."""
+    """Runs one direction of layer i; returns outputs and last states."""
     suffix = f"_l{i}" + ("_reverse" if direction else "")
     names = [f"weight_{m}" for m in ("ih", "hh")]
     names += [f"bias_{m}" for m in ("ih", "hh")] if layer.bias else []
@@ -208,7 +209,7 @@ class _GateBackprops:
         self._projected: Callable[[Tensor], None] | None = None
 
     def start(self) -> None:
-        """Record the calls; the states before each step are known after the run."""
+        """Records the calls, after the run has computed the states before each step."""
         steps = _samples_first(self._x), _samples_first(self._cell.hidden_before)
         rule = GatesRule()
         self._gates = self._recorder.add_call(rule, self._part, steps)

@@ -1,11 +1,11 @@
 """Recurrent cells over a whole sequence, forward and backward, with their gates.
 
 Per-sample gradients need the gradients at the gates, which torch's recurrent kernels do
-not return.  Here one autograd function runs a cell over the steps and back; it computes
-no weight gradient.
+not return.  In this module one autograd function runs a cell over the steps, and back
+in backward.  It computes no weight gradient.
 
 Shapes: T steps, B samples, I inputs, H hidden units, P outputs (P = H without
-projection).  ``active`` [T, B, 1] is 0 beyond a sequence's end: there the state is
+projection).  ``active`` [T, B, 1] is 0 after the end of a sequence, where the state is
 copied and gradients are 0.
 """
 
@@ -28,7 +28,7 @@ class Cell(ABC):
         part: weight_ih and weight_hh, with bias_ih and bias_hh if the layer has them.
         projection: weight_hr [P, H] of an LSTM, or None.
         active: [T, B, 1], or None if all sequences have T steps.
-        reverse: Whether the steps run from the last to the first.
+        reverse: If True, the steps run from the last to the first.
     """
 
     has_memory = False
@@ -53,31 +53,31 @@ class Cell(ABC):
         self.hidden_before: Tensor = torch.empty(0)
 
     def steps(self, length: int) -> list[int]:
-        """Return the steps in their order of execution."""
+        """Returns the steps in their order of execution."""
         return list(range(length))[:: -1 if self.reverse else 1]
 
     @abstractmethod
     def run(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs [T, B, P], the last state [B, P] and memory [B, H]."""
+        """Returns outputs [T, B, P], the last state [B, P] and memory [B, H]."""
 
     @abstractmethod
     def back(
         self, outputs: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the gradients of the arguments of ``run`` from those of its results.
+        """Returns gradients of the arguments of ``run`` from gradients of its results.
 
         Returns:
             Gradients at the gates [T, B, k H], of x, of h and of c.
         """
 
     def keep(self, t: int, new: Tensor, old: Tensor) -> Tensor:
-        """Return the new state where step t is active, else the old one."""
+        """Returns the new state where step t is active, else the old one."""
         if self.active is None:
             return new
         return torch.where(self.active[t] > 0, new, old)
 
     def mask(self, t: int, values: Tensor) -> Tensor:
-        """Return the values where step t is active, else 0."""
+        """Returns the values where step t is active, else 0."""
         return values if self.active is None else values * self.active[t]
 
 
@@ -102,7 +102,8 @@ class PlainCell(Cell):
         return self._outputs(), h, c
 
     def _outputs(self) -> Tensor:
-        # A copy: the user may change outputs in place, and back() needs the values.
+        # The result is a copy, because the user may change outputs in place, and
+        # ``back`` needs the values.
         return self._values * (1.0 if self.active is None else self.active)
 
     def back(
@@ -171,15 +172,15 @@ class Run(torch.autograd.Function):
         h: Tensor,
         c: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs and last states; the anchor puts this node into a graph."""
+        """Returns outputs and last states; the anchor puts this node into a graph."""
         ctx.cell, ctx.callback = cell, callback
         outputs, last_h, last_c = cell.run(x, h, c)
         return outputs, last_h.clone(), last_c.clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Call back with the gates' gradients and return those of the inputs."""
-        cell, ctx.cell = ctx.cell, None  # frees the saved gates after this call
+        """Reports the gradients of the gates; returns the gradients of the inputs."""
+        cell, ctx.cell = ctx.cell, None  # Frees the saved gates after this call.
         if cell is None:
             raise PrivacyError(
                 "backward ran twice through one forward pass of a recurrent layer. Add "

@@ -5,9 +5,9 @@ are sum_t g_t x_t^T and sum_t g_t h_{t-1}^T with g_t the gradient at the gates. 
 both maps see the same g (all cells but the GRU) their squared norms share one Gram
 matrix: <X X^T + H H^T + 2, G G^T>, with a 1 for each bias.
 
-In a GRU the candidate's hidden half is multiplied by the reset gate, so its gates have
-four blocks [r, z, n_h, n_x], of which the hidden map sees the first three, and the
-input map r, z and n_x.
+In a GRU the hidden half of the candidate is multiplied by the reset gate, so the gates
+have four blocks [r, z, n_h, n_x].  The hidden map uses r, z and n_h, and the input map
+uses r, z and n_x.
 
 Source: derived here from Li et al. (2022), arXiv:2110.05679, section 4.
 """
@@ -69,9 +69,8 @@ class GatesNorm(GhostNorm[LayerPart, Steps]):
         positions = weights.repeat_interleave(backprops.shape[1])  # [B T]
         gates = gates_of(layer, backprops)
         for name, values, g in zip(MAPS, activations, gates, strict=True):
-            g = g.flatten(
-                0, 1
-            )  # [B T, k H]; the values are narrower, so the weights scale them
+            g = g.flatten(0, 1)  # [B T, k H]
+            # The weights scale the values, which are narrower than the gates.
             if f"weight_{name}" in sums:
                 scaled = scale_samples(values, weights).flatten(0, 1)
                 sums[f"weight_{name}"].addmm_(g.t(), scaled)
@@ -81,7 +80,7 @@ class GatesNorm(GhostNorm[LayerPart, Steps]):
     def multiply_adds(
         self, layer: LayerPart, activations: Steps, backprops: Tensor
     ) -> MultiplyAdds:
-        """T^2 (I + H + k H) against T (I + H) k H, the gates once or twice."""
+        """Returns T^2 (I + H + k H) and T (I + H) k H; a GRU reads k H gates twice."""
         steps = backprops.shape[1]
         read, entries = _read_and_entries(layer, activations, backprops)
         return MultiplyAdds(steps**2 * read, steps * entries)
@@ -122,7 +121,7 @@ class GatesRule(GradientRule[LayerPart, Steps]):
     ghost_norm: ClassVar[GatesNorm] = GatesNorm()
 
     def saved_activations(self, layer: LayerPart, args: Any, kwargs: Any) -> Steps:
-        """Return the two inputs, as ``RecurrentRewrite`` passes them."""
+        """Returns the two inputs, as ``RecurrentRewrite`` passes them."""
         inputs, hidden = args
         return inputs, hidden
 
@@ -136,7 +135,8 @@ class GatesRule(GradientRule[LayerPart, Steps]):
     ) -> tuple[dict[str, Tensor], Tensor]:
         gradients = _gradients(layer, activations, backprops)
         norms = [
-            measured(own.named(), own.squared_norms)[1] for own in gradients.values()
+            measured(of_map.named(), of_map.squared_norms)[1]
+            for of_map in gradients.values()
         ]
         return _named(gradients), backend_of(backprops).sum_of(norms)
 
@@ -153,9 +153,9 @@ class GatesRule(GradientRule[LayerPart, Steps]):
 
 
 def splits_candidate(layer: LayerPart, backprops: Tensor) -> bool:
-    """Returns True if a GRU's candidate has gates of its own for either map.
+    """Returns True if a GRU's candidate has separate gates for both maps.
 
-    Its backprops have four blocks then, and its weights three.
+    The backprops then have four blocks, and the weights three.
     """
     return backprops.shape[2] != len(layer.weight_hh)
 
@@ -172,7 +172,7 @@ def gates_of(layer: LayerPart, backprops: Tensor) -> tuple[Tensor, Tensor]:
 def _gradients(
     layer: LayerPart, activations: Steps, backprops: Tensor
 ) -> dict[str, LinearGradients]:
-    """Return the gradients of each map that is trained."""
+    """Returns the gradients of each map that is trained."""
     maps = {}
     gates = gates_of(layer, backprops)
     for name, values, g in zip(MAPS, activations, gates, strict=True):
@@ -187,7 +187,7 @@ def _gradients(
 def _read_and_entries(
     layer: LayerPart, activations: Steps, backprops: Tensor
 ) -> tuple[int, int]:
-    """Return I + H and the gates of either map, and the entries of a gradient."""
+    """Returns I + H plus the gates of both maps, and the entries of a gradient."""
     inputs, hidden = activations
     values, written = inputs.shape[2] + hidden.shape[2], len(layer.weight_hh)
     gates = 2 * written if splits_candidate(layer, backprops) else backprops.shape[2]
@@ -195,7 +195,7 @@ def _read_and_entries(
 
 
 def _named(maps: Mapping[str, LinearGradients]) -> dict[str, Tensor]:
-    """Return {parameter's name: gradients} of the maps by name."""
+    """Returns {parameter's name: gradients} of the maps by name."""
     named: dict[str, Tensor] = {}
     for name, gradients in maps.items():
         named |= gradients.named(*(f"{kind}_{name}" for kind in KINDS))
@@ -203,7 +203,7 @@ def _named(maps: Mapping[str, LinearGradients]) -> dict[str, Tensor]:
 
 
 def _input_gram(layer: LayerPart, name: str, values: Tensor) -> Gram:
-    """Return x_s.x_t where the weight is trained, and 1 more where the bias is."""
+    """Returns x_s.x_t if the weight is trained, plus 1 if the bias is trained."""
     if trains(layer, f"weight_{name}"):
         products = gram(values)
     else:

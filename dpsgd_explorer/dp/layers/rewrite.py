@@ -1,9 +1,10 @@
 """Rules for layers whose forward is replaced to record its parts.
 
-A recurrent layer's gates, or the projections inside attention, are outputs of no
-module.  While a pass is recorded, such a layer's forward is replaced by an equal one
-that passes them to a :class:`CallRecorder`; the module and its state dict are
-unchanged.  Parameters that are expanded, and gradients made early, have rules here.
+No module has the gates of a recurrent layer, or the projections inside attention, as
+its output.  While a pass is recorded, the forward of such a layer is replaced by an
+equal forward that passes them to a :class:`CallRecorder`.  The module and its state
+dict do not change.  The rules of expanded parameters and of gradients that are
+computed early are also defined here.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ class LayerPart(nn.Module):
     """Some parameters of a layer, or rows of them, under the names of another rule.
 
     Args:
-        layer: Their layer.
-        names: {name that the rule uses: the layer's name for it}.
-        start, stop: The rows; all of them if ``stop`` is None.
-        kind: Its name in an explanation.
+        layer: The layer.
+        names: {name that the rule uses: name in the layer}.
+        start, stop: Range of rows; all rows if ``stop`` is None.
+        kind: Name of the part in an explanation.
     """
 
     def __init__(
@@ -44,12 +45,11 @@ class LayerPart(nn.Module):
         self.names, self.start, self.stop = dict(names), start, stop
         self.kind = kind or type(layer).__name__
         parameters = {name: layer.get_parameter(path) for name, path in names.items()}
-        object.__setattr__(
-            self, "whole", parameters
-        )  # registered, they would be parameters twice
+        # nn.Module's ``__setattr__`` would register the parameters a second time.
+        object.__setattr__(self, "whole", parameters)
 
     def __getattr__(self, name: str) -> Any:
-        """Return the rows of a parameter, detached, wanting a gradient if it does."""
+        """Returns detached rows of a parameter with the parameter's requires_grad."""
         whole = vars(self).get("whole", {})
         if name not in whole:
             return super().__getattr__(name)
@@ -80,26 +80,26 @@ class CallRecorder(Protocol):
     batch_size: int
 
     def is_trained(self, parameter: Tensor) -> bool:
-        """Whether a parameter is trained; ``requires_grad`` is off during a pass."""
+        """Returns True if a parameter is trained; a pass turns requires_grad off."""
 
     def linear(self, part: LayerPart, inputs: Tensor, *, batch_dim: int = 0) -> Tensor:
-        """Return inputs weight^T + bias, recorded; inputs [B, T, d] or [T, B, d]."""
+        """Returns inputs weight^T + bias, recorded; inputs [B, T, d] or [T, B, d]."""
 
     def expanded(self, layer: nn.Module, name: str) -> Tensor:
-        """Return a parameter expanded to one copy per sample, [B, *shape], recorded."""
+        """Returns a parameter as one copy per sample, [B, *shape], recorded."""
 
     def add_call(
         self, rule: GradientRule[Any, Any], part: nn.Module, activations: Any
     ) -> BackpropCallback:
-        """Record a call; return the function to call with its output's gradient."""
+        """Records a call; returns the function to call with the output's gradient."""
 
     def batch_dim(
         self, label: str, shape: tuple[int, ...], dims: int, *, likely: int = 0
     ) -> int | None:
-        """Return which of the leading ``dims`` dimensions counts the samples.
+        """Returns the one of the leading ``dims`` dimensions that counts the samples.
 
-        None if all samples share the tensor.  The label names a tensor of a call, the
-        same in every pass; ``likely`` decides where several dimensions fit.
+        The result is None if all samples share the tensor.  The label names a tensor of
+        a call, equal in every pass.  If several dimensions fit, ``likely`` decides.
         """
 
 
@@ -110,12 +110,12 @@ class Rewrite(Rule[LayerT], Generic[LayerT]):
     def forward(
         self,
         layer: LayerT,
-        own_forward: Callable[..., Any],
+        original: Callable[..., Any],
         recorder: CallRecorder,
         args: Any,
         kwargs: Any,
     ) -> Any:
-        """Return what ``own_forward(*args, **kwargs)`` would.
+        """Returns the output of ``original(*args, **kwargs)``.
 
         Raises:
             BadInputError: the layer does not take such inputs in a batch.
@@ -137,12 +137,12 @@ class ExpandedRule(GradientRule[nn.Module, tuple[()]]):
         return {"value": backprops}
 
 
-class MadeGradientsRule(GradientRule[nn.Module, dict[str, Tensor]]):
-    """A layer whose gradients were made when its backprops arrived.
+class EarlyGradientsRule(GradientRule[nn.Module, dict[str, Tensor]]):
+    """A layer whose gradients were computed when its backprops arrived.
 
-    They are the activations of its call, {local name: [B, *shape]}; neither inputs nor
-    backprops are held until the end of backward.  So it is with layers that train a
-    bias alone, and with those whose gradients are smaller than their inputs.
+    The activations of the call are the gradients, {local name: [B, *shape]}; inputs and
+    backprops are not stored until the end of backward.  The rule applies to layers that
+    train a bias alone, and to layers whose gradients are smaller than their inputs.
 
     Source: Bu et al. (2022), arXiv:2210.00036 (private training of biases alone needs
     no activations).

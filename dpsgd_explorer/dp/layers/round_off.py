@@ -5,22 +5,24 @@ the norms of vectors.  The bounds here depend on shapes alone, except for the ma
 in the bounds themselves.
 
 *Ghost norms.*  N^2 = ||sum_t g_t x_t^T||^2 = sum_st K_st R_st with K_st = x_s.x_t and
-R_st = g_s.g_t.  The terms may cancel, their errors do not:
+R_st = g_s.g_t.  The terms may cancel, but their errors do not:
 
     |error| <= gamma sum_st |x_s| |x_t| |R_st| + gamma' sum_st |g_s| |g_t| |K_st|
 
-where gamma is of the additions in an entry of K and of those over s and t, and gamma'
-of those in an entry of R.  The bound is added to the computed norm.  For few
-positions its two sums cost too much: neither is above L^2, with L = sum_t |x_t| |g_t|.
+where gamma covers the additions in an entry of K and the additions over s and t, and
+gamma' covers the additions in an entry of R.  The bound is added to the computed norm.
+For few positions the two sums of the bound cost too much.  L^2 replaces both, which is
+an upper bound of each, with L = sum_t |x_t| |g_t|.
 
 *The sum.*  A gradient that is not instantiated is added to the clipped sum position by
-position, which may lengthen it by gamma_T L at most.  The norm is lengthened by that.
-An instantiated gradient is added itself, so its length is that of the contribution.
+position, which may increase its norm by at most gamma_T L.  This term is added to the
+norm.  An instantiated gradient is added directly, so its norm is the norm of the
+contribution.
 
-*Underflow.*  Products below the least normal number may count as 0.  For that reason an
+*Underflow.*  Products below the least normal number may count as 0.  Therefore an
 entry of K is wrong by at most e = ``underflow_bound(d)`` and an entry of R by at most
 e' = ``underflow_bound(p)``, so that sum_st K_st R_st is wrong by at most
-e' (sum_t |x_t|)^2 + e (sum_t |g_t|)^2 and the underflow of its own T^2 products.
+e' (sum_t |x_t|)^2 + e (sum_t |g_t|)^2 and the underflow of the T^2 products.
 
 Source: derived here, from N. J. Higham (2002), Accuracy and Stability of Numerical
 Algorithms, 2nd ed., section 3.1 (inner products, gamma_n).
@@ -37,15 +39,16 @@ from torch import Tensor
 from dpsgd_explorer.dp.backends.rounding import EXTRA_ROUNDINGS, gamma, underflow_bound
 
 #: Entries per block of a sum in a Gram matrix.
-GRAM_BLOCK = 256
-#: Largest relative lengthening of an ordinary sample's norm by the bounds.
-UNSEEN = 1e-4
-#: Factor for second-order terms: gamma_n gamma_m, and rounding in the bounds.
-SLACK = 1.02
+GRAM_BLOCK_ENTRIES = 256
+#: Maximum relative lengthening of an ordinary sample's norm by the error bounds.
+MAX_INFLATION = 1e-4
+#: Factor of the bounds that covers second-order terms: products gamma_n gamma_m, and
+#: rounding in the bounds themselves.
+SECOND_ORDER_FACTOR = 1.02
 
 
 def sum_over_positions(values: Tensor) -> Tensor:
-    """Sum [B, p, ...] to [B, p], for a norm and for the sum alike."""
+    """Sums [B, p, ...] to [B, p], for a norm and for the sum alike."""
     return values if values.dim() == 2 else values.flatten(2).sum(2)
 
 
@@ -55,7 +58,7 @@ class Gram(NamedTuple):
     Attributes:
         values: [B, S, T].
         terms: Number of roundings of each entry.
-        products: Number of products in each entry; 0 if underflow takes nothing off.
+        products: Number of products in each entry; 0 if underflow cannot occur.
     """
 
     values: Tensor
@@ -63,51 +66,51 @@ class Gram(NamedTuple):
     products: int
 
     def plus(self, other: Gram) -> Gram:
-        """Return the products of the joined vectors."""
+        """Returns the products of the joined vectors."""
         values = self.values + other.values
         products = self.products + other.products
         return Gram(values, max(self.terms, other.terms) + 1, products)
 
     def plus_one(self) -> Gram:
-        """Return the products of vectors with one more entry of 1, a bias; in place."""
+        """Returns the products of vectors with another entry of 1, a bias; in place."""
         return Gram(self.values.add_(1.0), self.terms + 1, self.products)
 
     @property
     def underflow(self) -> float:
-        """The most that underflow takes off an entry."""
+        """Upper bound of the underflow in an entry."""
         return underflow_bound(self.products, self.values.dtype)
 
-    def own_lengths(self) -> Tensor:
-        """Return the length of each position's vector, [B, T], if S = T."""
-        return self.own_squares().sqrt().add_(sqrt(self.underflow))
+    def position_norms(self) -> Tensor:
+        """Returns the norm of each position's vector, [B, T]; S = T is required."""
+        return self.squared_position_norms().sqrt().add_(sqrt(self.underflow))
 
-    def own_squares(self) -> Tensor:
-        """Return the squared length of each position's vector, [B, T], if S = T."""
+    def squared_position_norms(self) -> Tensor:
+        """Returns the squared norm of each position's vector, [B, T], if S = T."""
         return self.values.diagonal(dim1=-2, dim2=-1)
 
 
 def gram(values: Tensor, other: Tensor | None = None) -> Gram:
-    """Return the products of [B, S, d] with [B, T, d], or with itself, in blocks."""
+    """Returns the products of [B, S, d] with [B, T, d], or with itself, in blocks."""
     others = values if other is None else other
-    if values.shape[2] <= GRAM_BLOCK:
+    if values.shape[2] <= GRAM_BLOCK_ENTRIES:
         size = values.shape[2]
         return Gram(torch.bmm(values, others.transpose(1, 2)), size, size)
     total: Tensor = values.new_zeros(())
-    parts = [torch.split(side, GRAM_BLOCK, 2) for side in (values, others)]
+    parts = [torch.split(side, GRAM_BLOCK_ENTRIES, 2) for side in (values, others)]
     for left, right in zip(*parts, strict=True):
         total = torch.bmm(left, right.transpose(1, 2)).add_(total)
     size = values.shape[2]
-    return Gram(total, GRAM_BLOCK + size // GRAM_BLOCK + 1, size)
+    return Gram(total, GRAM_BLOCK_ENTRIES + size // GRAM_BLOCK_ENTRIES + 1, size)
 
 
 class Lengths(NamedTuple):
-    """Lengths of the two factors of each position's outer product, [B, T] each."""
+    """Norms of the two factors of each position's outer product, [B, T] each."""
 
     inputs: Tensor
     outputs: Tensor
 
     def of_products(self) -> Tensor:
-        """Return sum_t ||x_t|| ||g_t||, [B]."""
+        """Returns sum_t ||x_t|| ||g_t||, [B]."""
         return (self.inputs * self.outputs).sum(-1)
 
 
@@ -126,7 +129,15 @@ def inner_products(
     *,
     doubled: bool = False,
 ) -> Inner:
-    """Return sum_st K_st R_st of two calls with their lengths; doubled for a pair."""
+    """Returns sum_st K_st R_st of two calls; doubled for a pair of different calls.
+
+    Args:
+        inputs: Gram matrix of the inputs, K.
+        outputs: Gram matrix of the backprops, R.
+        first: Norms of the first call's vectors.
+        second: Norms of the second call's vectors.
+        doubled: If True, value and error are multiplied by 2.
+    """
     k, r = inputs.values, outputs.values
     value = (k * r).sum(-1).sum(-1)
     additions = sum(k.shape[1:]) + EXTRA_ROUNDINGS
@@ -139,71 +150,76 @@ def inner_products(
 
 
 def gram_norms(inputs: Gram, outputs: Gram) -> Tensor:
-    """Return ||sum_t g_t x_t^T||^2, [B], of the Gram matrices of x and of g.
+    """Returns ||sum_t g_t x_t^T||^2, [B], of the Gram matrices of x and of g.
 
-    Never below the sample's squared length in the clipped sum.
+    They are never below the squared norm of the sample's contribution to the sum.
     """
     positions = inputs.values.shape[1]
-    factor_lengths = Lengths(inputs.own_lengths(), outputs.own_lengths())
+    factor_lengths = Lengths(inputs.position_norms(), outputs.position_norms())
     if _is_short(positions, inputs.terms + outputs.terms):
-        squares = inputs.own_squares() * outputs.own_squares()
+        squares = inputs.squared_position_norms() * outputs.squared_position_norms()
         largest = squares.sqrt_().sum(-1)
         value = (inputs.values * outputs.values).sum((-2, -1))
         terms = inputs.terms + outputs.terms + positions**2 + EXTRA_ROUNDINGS
         error = largest.square().mul_(gamma(terms, value.dtype))
         error += _underflow(inputs, outputs, factor_lengths, factor_lengths)
         return upper_squares(Inner(value, error), largest, positions)
-    found = inner_products(inputs, outputs, factor_lengths, factor_lengths)
-    return upper_squares(found, factor_lengths.of_products(), positions)
+    products = inner_products(inputs, outputs, factor_lengths, factor_lengths)
+    return upper_squares(products, factor_lengths.of_products(), positions)
 
 
 def _underflow(inputs: Gram, outputs: Gram, first: Lengths, second: Lengths) -> Tensor:
-    """Return the most that underflow takes off sum_st K_st R_st of two calls, [B].
+    """Returns upper bounds of the underflow in sum_st K_st R_st of two calls, [B].
 
-    What it takes off the bound of the clipped sum is below this.
+    The underflow in the bound of the clipped sum is smaller.
     """
     of_inputs = first.inputs.sum(-1).mul_(outputs.underflow) * second.inputs.sum(-1)
     of_outputs = first.outputs.sum(-1).mul_(inputs.underflow) * second.outputs.sum(-1)
     pairs = inputs.values.shape[1] * inputs.values.shape[2]
-    own = (
+    of_pairs = (
         underflow_bound(pairs, inputs.values.dtype)
         + pairs * inputs.underflow * outputs.underflow
     )
-    return of_inputs.add_(of_outputs).add_(own)
+    return of_inputs.add_(of_outputs).add_(of_pairs)
 
 
-def upper_squares(found: Inner, largest: Tensor, positions: int) -> Tensor:
-    """Return upper bounds of squared norms, with all rounding errors, [B].
+def upper_squares(squares: Inner, largest: Tensor, positions: int) -> Tensor:
+    """Returns upper bounds of squared norms, with all rounding errors, [B].
 
     Args:
-        found: Squared norms of the gradients.
+        squares: Squared norms of the gradients.
         largest: L, [B].
         positions: T, the number of terms per sample in the clipped sum.
     """
-    norms = found.error.mul(SLACK).add_(found.value).clamp_(min=0.0).sqrt_()
-    of_sum = SLACK * gamma(positions + EXTRA_ROUNDINGS, norms.dtype)
+    norms = (
+        squares.error.mul(SECOND_ORDER_FACTOR)
+        .add_(squares.value)
+        .clamp_(min=0.0)
+        .sqrt_()
+    )
+    of_sum = SECOND_ORDER_FACTOR * gamma(positions + EXTRA_ROUNDINGS, norms.dtype)
     return norms.add_(largest, alpha=of_sum).square_()
 
 
-def upper_norms(found: Tensor, added: Tensor, positions: int) -> Tensor:
-    """Return upper bounds of norms of sums over positions, with all rounding errors.
+def upper_norms(norms: Tensor, added: Tensor, positions: int) -> Tensor:
+    """Returns upper bounds of norms of sums over positions, with all rounding errors.
 
     Both these norms and the clipped sum add vectors over the positions, hence the 2.
 
     Args:
-        found: Computed norms of the sums.
+        norms: Computed norms of the sums.
         added: Sums of the vectors' norms.
         positions: Largest number of terms.
     """
-    alpha = 2 * SLACK * gamma(positions + EXTRA_ROUNDINGS, found.dtype)
-    return found.add(added, alpha=alpha)
+    alpha = 2 * SECOND_ORDER_FACTOR * gamma(positions + EXTRA_ROUNDINGS, norms.dtype)
+    return norms.add(added, alpha=alpha)
 
 
 def inflation(positions: int, inputs: int, outputs: int) -> float:
-    """Return the relative lengthening of a ghost norm by float32's error bounds.
+    """Returns the relative lengthening of a ghost norm by float32's error bounds.
 
-    For independent normal entries, where |K_st| is about 0.8 sqrt(d) for s != t, and
-    lengths are about sqrt(d).
+    The estimate assumes independent normal entries, for which |K_st| is about
+    0.8 sqrt(d) for s != t, and norms are about sqrt(d).
     """
     if positions == 1:
         return 0.0
@@ -217,16 +233,19 @@ def inflation(positions: int, inputs: int, outputs: int) -> float:
 
 
 def _is_short(positions: int, terms: int) -> bool:
-    """Whether a bound by L^2, which is T N^2 for ordinary samples, is below UNSEEN."""
+    """Returns True if the bound by L^2 is below MAX_INFLATION.
+
+    For ordinary samples L^2 is T N^2.
+    """
     unit = torch.finfo(torch.float32).eps / 2
-    return unit * positions * (terms + positions**2) < UNSEEN
+    return unit * positions * (terms + positions**2) < MAX_INFLATION
 
 
 def _gram_terms(entries: int) -> int:
-    return min(entries, GRAM_BLOCK) + entries // GRAM_BLOCK
+    return min(entries, GRAM_BLOCK_ENTRIES) + entries // GRAM_BLOCK_ENTRIES
 
 
 def _quadratic(left: Tensor, matrix: Tensor, right: Tensor) -> Tensor:
-    """Return sum_st left_s |matrix_st| right_t, [B]."""
+    """Returns sum_st left_s |matrix_st| right_t, [B]."""
     weighted = torch.bmm(matrix.abs(), right.unsqueeze(2)).squeeze(2)
     return weighted.mul_(left).sum(-1)

@@ -97,7 +97,11 @@ class Structure:
                 )
                 or len(parameters) != len(old_parameters)
                 or not all(map(is_, parameters, old_parameters))
-                or (old_parameters and _trained(parameters) != trained)
+                or (
+                    old_parameters
+                    and [p is not None and p.requires_grad for p in parameters]
+                    != trained
+                )
             ):
                 return False
         return True
@@ -117,7 +121,7 @@ def _part(module: nn.Module) -> _Part:
         hooks,
         _user_hooks(hooks),
         parameters,
-        _trained(parameters),
+        [p is not None and p.requires_grad for p in parameters],
     )
 
 
@@ -138,10 +142,6 @@ def _hooks(attributes: dict[str, Any]) -> list[Any]:
 def _user_hooks(hooks: list[Any]) -> list[Any]:
     """Returns the hooks that an engine has not registered."""
     return [hook for hook in hooks if hook.__class__ is not ModuleHook]
-
-
-def _trained(parameters: Any) -> list[bool]:
-    return [p is not None and p.requires_grad for p in parameters]
 
 
 def _global_hooks() -> list[Any]:

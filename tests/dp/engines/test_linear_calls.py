@@ -12,7 +12,7 @@ from dpsgd_explorer.dp.backends.native.backend import NativeBackend
 from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.dp.engines import deferred_gradients
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
-from dpsgd_explorer.dp.engines.joined_calls import LinearCalls, together
+from dpsgd_explorer.dp.engines.joined_calls import LinearCalls, joined
 from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.recurrent_gates import GatesRule
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
@@ -90,7 +90,7 @@ def chunk_bytes(request, monkeypatch):
 @pytest.mark.parametrize("engine", ["hooks", "extending"])
 def test_a_step_is_that_of_one_layer_after_the_other(engine, style, monkeypatch):
     made, seen = moved(engine=engine, clipping_style=style)
-    monkeypatch.setattr(deferred_gradients, "together", lambda parts, scale: parts)
+    monkeypatch.setattr(deferred_gradients, "joined", lambda parts, scale: parts)
     alone, of_one = moved(engine=engine, clipping_style=style)
     torch.testing.assert_close(made, alone)
     torch.testing.assert_close(seen.norms, of_one.norms)
@@ -99,7 +99,7 @@ def test_a_step_is_that_of_one_layer_after_the_other(engine, style, monkeypatch)
 
 def test_they_are_one_group():
     _, gradients = gradients_of(*drawn())
-    parts = together(gradients._parts, 1.0)
+    parts = joined(gradients._parts, 1.0)
     (linear,) = (part for part in parts if isinstance(part, LinearCalls))
     assert len(linear._calls) == LINEAR
     assert len(parts) == len(gradients._parts) - LINEAR + 1
@@ -108,7 +108,7 @@ def test_they_are_one_group():
 @pytest.mark.parametrize("mode", ["ghost", "MixGhostClip"])
 def test_what_has_ghost_norms_or_keeps_no_gradients_stays_alone(mode):
     _, gradients = gradients_of(*drawn(), clipping_mode=mode)
-    parts = together(gradients._parts, 1.0)
+    parts = joined(gradients._parts, 1.0)
     assert not any(isinstance(part, LinearCalls) for part in parts)
 
 
@@ -125,8 +125,8 @@ INDICES = {
 @pytest.mark.parametrize("name", INDICES)
 def test_some_of_the_samples(name):
     _, gradients = gradients_of(*drawn())
-    joined = together(gradients._parts, gradients._scale)
-    taken, alone = gradients._of(joined), gradients
+    parts = joined(gradients._parts, gradients._scale)
+    taken, alone = gradients._of(parts), gradients
     for index in INDICES[name]:
         taken, alone = taken.take(index), alone.take(index)
     assert len(taken) == len(alone)

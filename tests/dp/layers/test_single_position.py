@@ -6,7 +6,11 @@ from torch import nn
 
 from dpsgd_explorer.dp.engines.base import added_by_unit
 from dpsgd_explorer.dp.engines.call_groups import OuterProducts, SingleCall, grouped
-from dpsgd_explorer.dp.engines.layer_calls import GradientTarget, LayerCall
+from dpsgd_explorer.dp.engines.layer_calls import (
+    GradientTarget,
+    LayerCall,
+    TrainedParameters,
+)
 from dpsgd_explorer.dp.layers.conv_nd import ConvNdRule
 from dpsgd_explorer.dp.layers.linear import LinearNorm, LinearRule
 
@@ -22,8 +26,7 @@ def call_of(unit, layer, x, rule=None):
         layer,
         x,
         torch.randn_like(layer(x)).detach(),
-        {name: GradientTarget(unit, name) for name in names},
-        names,
+        TrainedParameters({name: GradientTarget(unit, name) for name in names}, names),
         layer.weight.dtype,
         ghost=rule.ghost_norm,
         keeps=False,
@@ -105,9 +108,10 @@ def test_two_calls_of_one_unit_are_added():
     first = calls()[0]
     other = nn.Linear(3, 2)
     second = call_of("small", other, torch.randn(SAMPLES, 3))
-    second.targets = {
-        name: GradientTarget("small", f"{name}2") for name in second.targets
-    }
+    second.trained = TrainedParameters(
+        {name: GradientTarget("small", f"{name}2") for name in second.trained.targets},
+        second.trained.parameters,
+    )
     (both,) = norms_of([first, second]).values()
     each = [gradient_norms(call) for call in (first, second)]
     torch.testing.assert_close(both.double(), sum(each), rtol=1e-4, atol=0)
