@@ -1,10 +1,9 @@
 """Functions for use with an engine: per-sample gradients and means, views, averages.
 
-The views of a sample (augmentation multiplicity) are averaged before clipping: a
-sample's gradient is the mean over its K views, so that a record is clipped once and its
-influence is bounded as before; more views cost time and no privacy.  The average of
-noisy models has less noise than the last of them; it is post-processing of released
-parameters and costs no privacy.
+With augmentation multiplicity, a sample's gradient is the mean over its K views.  The
+views are averaged before clipping, so a record is clipped once, and more views cost
+time but no privacy.  The average of noisy models contains less noise than the last
+model.  It is post-processing of released parameters, so it costs no privacy.
 
 Source: De et al. (2022), arXiv:2204.13650, sections 3.2 and 3.3.
 """
@@ -101,11 +100,11 @@ def per_sample_gradients(
 def per_sample_mean(losses: Tensor, mask: Tensor | None = None) -> Tensor:
     """Returns the mean over samples of each sample's mean over its tokens.
 
-    sum_i (sum_t mask_it losses_it / sum_t mask_it) / B.  Use it where samples have
-    different numbers of tokens.  A mean over all tokens of the batch also divides by
-    the tokens of the other samples, so clipping would not bound the influence of one
-    sample.  This function divides by B and by the sample's token count.  A sample
-    without tokens adds 0.
+    The formula is sum_i (sum_t mask_it losses_it / sum_t mask_it) / B.  Use this
+    function if samples have different numbers of tokens.  A mean over all tokens of the
+    batch would also divide by the tokens of other samples, so clipping would not bound
+    the influence of one sample.  This function divides by B and by the token count of
+    the sample.  A sample without tokens adds 0.
 
     Args:
         losses: Tensor ``(B,)`` or ``(B, T, ...)``, as a loss with ``reduction="none"``
@@ -149,13 +148,13 @@ def _mean_of_samples(losses: Tensor, mask: Tensor | None) -> Tensor:
     weights = weights.flatten(1) if losses.dim() > 1 else weights[:, None]
     total = weights.sum(1, keepdim=True)
     share = weights / torch.where(total > 0, total, 1) / max(len(losses), 1)
-    # Not a product alone: 0 times a masked loss that is not finite would be NaN.
+    # Masked losses are replaced by 0, since 0 times an infinite loss would be NaN.
     counted = torch.where(share > 0, losses.reshape(share.shape), 0)
     return (counted * share).sum()
 
 
 def _learn_batch_dims(gradient_engine: HooksEngine, x: Tensor) -> None:
-    """Run passes of two batch sizes, as the safety check of the engine does."""
+    """Runs passes of two batch sizes, as the safety check of the engine does."""
     if not len(x):
         return
     with undisturbed(gradient_engine):
@@ -198,12 +197,12 @@ def views(
 
 
 class AveragedViews(PerSampleGradients):
-    """Samples whose gradients are means over views.
+    """The gradients of samples, as means over the gradients of their views.
 
     Args:
-        rows: Gradients of all B K views, with those of one sample next to each other.
-        multiplicity: Views per sample, K.
-        parameters: {unit: {local name: parameter}}, as norms are reported.
+        rows: Gradients of all B K views; the views of a sample are next to each other.
+        multiplicity: Number of views per sample, K.
+        parameters: {unit: {local name: parameter}}; a norm is computed per unit.
 
     Raises:
         PrivacyError: the number of rows is not a multiple of K.
@@ -235,16 +234,16 @@ class AveragedViews(PerSampleGradients):
         return norms
 
     def add_weighted(self, weights: Mapping[str, Tensor], sums: GradientSums) -> None:
-        """Add the means over views, the same tensors that the norms were taken of."""
+        """Adds the weighted means over views, from the tensors of the norms if any."""
         means = self._means or self.materialize()
-        added = [
+        terms = [
             (means[name], weights[unit], sums[unit][local])
             for unit, parameters in self._parameters.items()
             for local in parameters
             if (name := full_name(unit, local)) in means
         ]
-        for gradients, own, total in added:
-            backend_of(own).add_weighted([gradients], [own], [total])
+        for gradients, unit_weights, total in terms:
+            backend_of(unit_weights).add_weighted([gradients], [unit_weights], [total])
 
     def materialize(self) -> dict[str, Tensor]:
         return {
@@ -255,16 +254,16 @@ class AveragedViews(PerSampleGradients):
     def take(self, index: Tensor | slice) -> Self:
         samples = torch.arange(len(self))[index]
         rows = samples.unsqueeze(1) * self._views + torch.arange(self._views)
-        taken = self._rows.take(rows.flatten())
-        views = type(self)(taken, self._views, self._parameters)
+        chosen = self._rows.take(rows.flatten())
+        views = type(self)(chosen, self._views, self._parameters)
         views._means = {name: g[index] for name, g in self._means.items()}
         return views
 
     def split(self) -> tuple[Self | None, Iterator[Self]]:
-        return None, self._pieces()
+        return None, self._chunks()
 
-    def _pieces(self) -> Iterator[Self]:
-        """Yield the samples in pieces, whose views' gradients fit in memory."""
+    def _chunks(self) -> Iterator[Self]:
+        """Yields chunks of samples; the gradients of a chunk's views fit in memory."""
         units = self._parameters.values()
         flat = [p for unit in units for p in unit.values()]
         backend = backend_of(flat[0])
@@ -316,9 +315,9 @@ class ParameterAverage:
 
     def __init__(self, module: nn.Module, decay: float = 0.9999) -> None:
         refuse_uninitialized(module)
-        came, decay = shown(decay), finite("decay", decay)
+        given, decay = shown(decay), finite("decay", decay)
         if not 0 < decay < 1:
-            raise ConfigError("decay", f"decay must be between 0 and 1, got {came}.")
+            raise ConfigError("decay", f"decay must be between 0 and 1, got {given}.")
         self._parameters = {
             name: p for name, p in module.named_parameters() if p.requires_grad
         }
