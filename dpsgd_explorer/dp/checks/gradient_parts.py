@@ -1,7 +1,7 @@
-"""The gradients of a few samples, some parameters at a time.
+"""Compares and sums the gradients of a few samples, a few parameters at a time.
 
-The gradients of all parameters need not exist at once: the peak is that of the largest
-layer, which is all that a rank of a sharded model has room for.
+The peak of memory is the gradient of the largest layer and not of the whole model, for
+which a rank of a sharded model has no room.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from dpsgd_explorer.dp.engines.base import (
 )
 from dpsgd_explorer.errors import UnsupportedModuleError
 
-#: Entries that are compared at once: their differences take 4 MiB.
+#: Number of entries per comparison, which bounds the memory of differences to 4 MiB.
 COMPARED_ENTRIES = 2**20
 
+#: {name of a unit or parameter: values, for example with a row per sample}.
 Rows = dict[str, Tensor]
+#: {unit: {local name: parameter}}.
 Parameters = Mapping[str, Mapping[str, nn.Parameter]]
+#: The gradients of all samples of a pass, in one or more parts.
 Samples = list[PerSampleGradients]
 
 
@@ -41,20 +44,20 @@ class NotFiniteError(UnsupportedModuleError):
 
 
 def chosen(samples: Samples, rows: range) -> Samples:
-    """Return the gradients of consecutive samples of a pass."""
-    found, start = [], 0
+    """Returns the gradients of some samples of a pass, by the samples' indices."""
+    parts, start = [], 0
     for part in samples:
-        own = [i - start for i in rows if start <= i < start + len(part)]
+        indices = [i - start for i in rows if start <= i < start + len(part)]
         start += len(part)
-        if own:
-            found.append(part.take(torch.tensor(own)))
-    return found
+        if indices:
+            parts.append(part.take(torch.tensor(indices)))
+    return parts
 
 
 def weighted_parts(
     samples: Samples, weights: Mapping[str, Tensor], parameters: Parameters
 ) -> Iterator[Rows]:
-    """Yield {name: weighted sum over the samples} of some parameters at a time.
+    """Yields {name: weighted sum over the samples} for a few parameters at a time.
 
     Parameters that the pass has not used are left out.
 
@@ -68,16 +71,16 @@ def weighted_parts(
         _add(parts, weights, totals)
         yield {
             full_name(unit, name): total
-            for unit, own in totals.items()
-            for name, total in own.items()
+            for unit, unit_totals in totals.items()
+            for name, total in unit_totals.items()
         }
 
 
 def summed_rows(samples: Samples, parameters: Parameters) -> Iterator[Rows]:
-    """Yield {name: sum of the materialized gradients} of some parameters at a time.
+    """Yields {name: sum of the materialized gradients} for a few parameters at a time.
 
-    A layer's rule has a second path to weighted sums; this one makes each sample's
-    gradient, as canaries and other norm methods do.
+    A layer's rule has two ways to compute a sum.  This function computes the gradient
+    of each sample, as canaries and some norm methods do; ``weighted_parts`` does not.
 
     Args:
         samples: The gradients of a pass.
@@ -88,7 +91,7 @@ def summed_rows(samples: Samples, parameters: Parameters) -> Iterator[Rows]:
         for part in parts:
             for i in range(0 if part is None else len(part)):
                 assert part is not None, "it has samples"
-                # One after the other: a sample's gradients are as large as the model.
+                # One sample at a time: its gradients have the size of the model.
                 for name, rows in part.take(torch.tensor([i])).materialize().items():
                     if name not in totals:
                         dtype = accumulation_dtype(rows.dtype)
@@ -100,15 +103,17 @@ def summed_rows(samples: Samples, parameters: Parameters) -> Iterator[Rows]:
 def differences(
     first: Samples, second: Samples, parameters: Parameters
 ) -> Iterator[tuple[float, float]]:
-    """Yield (largest entry of the first, of the difference) of some parameters.
+    """Compares the gradients of a sample in two passes, a few parameters at a time.
 
-    Gradients of the same sample in two passes; those of layers that a pass has not used
-    are 0.
+    If a pass has not used a layer, the gradients of the layer are 0 in that pass.
 
     Args:
-        first: Gradients of one sample in a pass.
+        first: Gradients of a sample in a pass.
         second: Gradients of the sample in another pass.
         parameters: {unit: {local name: parameter}} of the engine.
+
+    Yields:
+        (largest entry of the first gradients, largest entry of the difference).
 
     Raises:
         NotFiniteError: a gradient is not finite.
@@ -124,9 +129,9 @@ def differences(
 
 
 def squared_norms_of(samples: PerSampleGradients) -> Rows:
-    """Return {unit: squared norms [B]}, with gradients of a few samples at a time.
+    """Returns {unit: squared norms [B]}, with gradients of a few samples at a time.
 
-    As in an ordinary step, and nothing is stored for a sum that does not come.
+    The norms are computed as in a step, but no gradients are stored for a later sum.
     """
     with full_precision():
         whole, pieces = samples.split()
@@ -137,18 +142,18 @@ def squared_norms_of(samples: PerSampleGradients) -> Rows:
 
 
 def largest_difference(first: Tensor, second: Tensor) -> float:
-    """Return the largest absolute difference of two tensors, or NaN."""
+    """Returns the largest absolute difference of two tensors, or NaN."""
     pairs = zip(
         torch.split(first.flatten(), COMPARED_ENTRIES),
         torch.split(second.flatten(), COMPARED_ENTRIES),
         strict=True,
     )
-    found = [largest_entry(a - b.to(a.dtype)) for a, b in pairs]
-    return math.nan if any(map(math.isnan, found)) else max(found, default=0.0)
+    entries = [largest_entry(a - b.to(a.dtype)) for a, b in pairs]
+    return math.nan if any(map(math.isnan, entries)) else max(entries, default=0.0)
 
 
 def largest_entry(values: Tensor) -> float:
-    """Return the largest absolute entry, or NaN, in one pass over the values."""
+    """Returns the largest absolute entry, or NaN, in one pass over the values."""
     if not values.numel():
         return 0.0
     least, most = torch.aminmax(values)
@@ -158,13 +163,16 @@ def largest_entry(values: Tensor) -> float:
 def _by_keys(
     samples: Samples, parameters: Parameters
 ) -> Iterator[tuple[frozenset[ParameterKey], list[PerSampleGradients | None]]]:
-    """Yield some parameters, and their gradients in each part; None where unused."""
-    every = [(unit, name) for unit, own in parameters.items() for name in own]
-    parts = [dict(part.by_parameters(every)) for part in samples]
+    """Yields the keys of a few parameters, and their gradients in each part.
+
+    The gradients are None in a part that has not used the parameters.
+    """
+    all_keys = [(unit, name) for unit, names in parameters.items() for name in names]
+    parts = [dict(part.by_parameters(all_keys)) for part in samples]
     groups = list(dict.fromkeys(keys for part in parts for keys in part))
     if sum(map(len, groups)) > len(frozenset().union(*groups)):
-        # A parameter is shared with others in one part and alone in another.
-        yield frozenset(every), [*samples]
+        # The parts group the parameters differently, so all parameters are one group.
+        yield frozenset(all_keys), [*samples]
         return
     for keys in groups:
         yield keys, [part.get(keys) for part in parts]
@@ -190,8 +198,8 @@ def _add(
         if part is not None:
             rows = slice(start, start := start + len(part))
             cut = {
-                unit: weights[unit][rows].to(next(iter(own.values())))
-                for unit, own in totals.items()
+                unit: weights[unit][rows].to(next(iter(unit_totals.values())))
+                for unit, unit_totals in totals.items()
                 if unit in weights
             }
             with full_precision():
@@ -199,15 +207,15 @@ def _add(
 
 
 def _largest(totals: dict[str, Rows]) -> float:
-    entries = [largest_entry(t) for own in totals.values() for t in own.values()]
+    entries = [largest_entry(t) for unit in totals.values() for t in unit.values()]
     if not math.isfinite(sum(entries)):
         raise NotFiniteError
     return max(entries, default=0.0)
 
 
 def joined(parts: Iterable[Rows]) -> Rows:
-    """Return {name: rows of all parts}."""
-    every = list(parts)
-    if len(every) == 1:
-        return every[0]
-    return {name: torch.cat([part[name] for part in every]) for name in every[0]}
+    """Returns {name: rows of all parts}."""
+    all_parts = list(parts)
+    if len(all_parts) == 1:
+        return all_parts[0]
+    return {name: torch.cat([p[name] for p in all_parts]) for name in all_parts[0]}
