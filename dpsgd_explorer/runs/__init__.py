@@ -1,5 +1,5 @@
 """Store, queue, worker and feed of runs.
 
-The ``runs`` table is the truth: the queue only carries a doorbell, a worker must
-claim a run, and whatever it writes carries the fence number of its claim.
+The ``runs`` table is the only source of truth: the queue merely wakes workers.  A
+worker must claim a run, and each of its writes carries the fence number of the claim.
 """

@@ -1,8 +1,8 @@
 """The doorbell: wakes a worker for a queued run; the message holds only its id.
 
-A message that is lost or delivered twice does no harm.  The runs table is the truth:
-a worker that is woken claims the next run of the fair queue, and the consumer rings
-again for a run that waits too long.
+A message that is lost or delivered twice does no harm.  The runs table is the only
+source of truth: an awakened worker claims the next run of the fair queue, and the
+consumer rings again for a run that waits too long.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dpsgd_explorer.settings import Settings
 if TYPE_CHECKING:
     from huey.api import Huey
 
-# After a message that was not taken, the next ones are not waited for: a group of runs
-# rings for each of them.
+# Pause after a message that the queue did not accept.  A group of runs sends a message
+# for each run, and the launch request would wait for the timeout of every one.
 DEAF_SECONDS = 2.0
 logger = logging.getLogger(__name__)
 
@@ -34,14 +34,15 @@ class Doorbell:
     def __init__(
         self, settings: Settings, answer: Callable[[str], None] | None = None
     ) -> None:
-        """Open the queue; one in a file when it is used first.
+        """Opens the queue; a queue in a file is opened at its first use.
 
         Args:
-            settings: Says where the queue is.
-            answer: Called with the run id in a worker's thread; None: ring only.
+            settings: Settings with the address of the queue.
+            answer: Function called with the run id in a worker's thread; None if this
+                process only rings.
 
         Raises:
-            ConfigError: there is no queue of that kind, or it does not answer.
+            ConfigError: The kind of queue is unknown, or the queue does not answer.
         """
         url = settings.queue_url
         self._answer = answer
@@ -57,13 +58,13 @@ class Doorbell:
 
     @cached_property
     def huey(self) -> Huey:
-        """The queue."""
+        """Queue in a file."""
         from dpsgd_explorer.runs.queue import queue_in
 
         return self._with_task(queue_in(self._file))
 
     def _with_task(self, huey: Huey) -> Huey:
-        """Return the queue, which knows what to do when it rings."""
+        """Returns the queue with the task that a message starts."""
 
         def ring(run_id: str) -> None:
             if self._answer is not None:
@@ -73,14 +74,14 @@ class Doorbell:
         return huey
 
     def ring(self, run_id: str) -> bool:
-        """Wake a worker; return False if the queue takes no message.
+        """Wakes a worker; returns False if the queue accepts no message.
 
-        The workers look themselves then.
+        Without a message, workers find the run when they next poll the database.
         """
         if time.monotonic() < self._deaf_until:
             return False
         try:
-            self.huey  # noqa: B018  # opened, and its task known
+            self.huey  # noqa: B018  # opens the queue and registers its task
             self._ring(run_id)
         except self._faults as error:
             logger.warning("workers could not be notified of run %s: %s", run_id, error)

@@ -1,9 +1,9 @@
-"""Follow runs as they happen: one thread reads the log for all listeners.
+"""Live feed of events: one thread reads the log for all listeners.
 
-While there are listeners, the thread reads new events whenever PostgreSQL tells of
-some, and ten times per second from SQLite, which tells nobody.  It puts each event in
-the buffers of its run's listeners.  A listener that finds a gap (it joined late, or its
-buffer overflowed) reads the missing part from the table.
+While there are listeners, the thread reads new events on PostgreSQL's notifications, or
+polls SQLite ten times per second.  It adds each event to the buffers of the run's
+listeners.  A listener that detects a gap (it joined late, or its buffer overflowed)
+reads the missing events from the table.
 """
 
 from __future__ import annotations
@@ -45,14 +45,22 @@ class _Listener:
         self._arrived.set()
 
     def collect(self, timeout: float) -> list[StoredEvent]:
-        """Return the new events, waiting at most ``timeout`` seconds for the first."""
+        """Returns the new events after at most ``timeout`` seconds for the first."""
         self._arrived.wait(timeout)
         self._arrived.clear()
         return [self._buffer.popleft() for _ in range(len(self._buffer))]
 
 
 class Hub:
-    """Hands new events of a store to any number of listeners."""
+    """Passes new events of a store to any number of listeners.
+
+    The reading thread runs only while there are listeners.
+
+    Args:
+        store: Store of the runs.
+        heartbeat_s: Seconds without an event after which ``follow`` yields None.
+        longest_s: Seconds after which a stream ends.
+    """
 
     def __init__(
         self,
@@ -61,7 +69,6 @@ class Hub:
         heartbeat_s: float = HEARTBEAT_SECONDS,
         longest_s: float = LONGEST_STREAM_SECONDS,
     ) -> None:
-        """Do nothing yet: the thread runs while there are listeners."""
         self._store = store
         self._heartbeat_s = heartbeat_s
         self._longest_s = longest_s
@@ -71,19 +78,19 @@ class Hub:
 
     @property
     def listeners(self) -> int:
-        """Number of listeners now."""
+        """Number of current listeners."""
         return len(self._listeners)
 
     def follow(self, run_id: str, after: int = 0) -> Iterator[StoredEvent | None]:
-        """Yield a run's events with ``seq > after`` as they come, then end.
+        """Yields a run's events with ``seq > after`` as they are stored, then ends.
 
-        None is yielded when no event came for a while, so that the caller finds out
-        whether its reader is still connected.  The stream ends after the run's last
-        event, or after ten minutes: the reader asks again from its last event.  A
-        number beyond the end of the log counts as its end.
+        None is yielded after ``heartbeat_s`` without an event, so that the caller can
+        test whether its reader is still connected.  The stream ends after the run's
+        last event or after ``longest_s``; the reader reconnects from its last event.
+        If ``after`` is larger than the last sequence number, the latter is used.
 
         Raises:
-            RunNotFoundError: there is no such run.
+            RunNotFoundError: The run does not exist.
         """
         run = self._store.get(run_id)
         after = max(0, min(after, run.last_seq))
@@ -112,7 +119,7 @@ class Hub:
     def _news(
         self, run_id: str, after: int, arrived: list[StoredEvent]
     ) -> Iterable[StoredEvent] | None:
-        """Return the events after ``after``; None when the run was deleted."""
+        """Returns the events after ``after``; None if the run was deleted."""
         unseen = [event for event in arrived if event.seq > after]
         expected = range(after + 1, after + 1 + len(unseen))
         if arrived and [event.seq for event in unseen] == list(expected):
@@ -122,11 +129,11 @@ class Hub:
         except RunNotFoundError:
             return None
         except StorageBusyError:
-            return ()  # the next silence brings us here again
+            return ()  # the next heartbeat tries again
         return self._stored(run_id, after)
 
     def _stored(self, run_id: str, after: int) -> Iterator[StoredEvent]:
-        """Yield the stored events, as far as they can be read now."""
+        """Yields the stored events until the end or a storage error."""
         try:
             yield from self._store.each_event(run_id, after)
         except StorageBusyError as error:
@@ -134,7 +141,10 @@ class Hub:
 
     @contextmanager
     def _listening(self, run_id: str) -> Iterator[_Listener]:
-        """Register a listener within the context; its caller then reads the table."""
+        """Registers a listener within the context.
+
+        The caller reads the table afterwards, so no event falls between the two.
+        """
         listener = _Listener(run_id)
         with self._lock:
             if self._thread is None:
@@ -151,14 +161,14 @@ class Hub:
                 self._listeners.discard(listener)
 
     def _tail(self, event_id: int) -> None:
-        """Deliver every event after this one while there are listeners."""
+        """Delivers every event after ``event_id`` while there are listeners."""
         with closing(self._store.database.wake(POLL_SECONDS)) as wake:
             while self._is_wanted():
                 wake.wait()
                 event_id = self._deliver(event_id)
 
     def _deliver(self, event_id: int) -> int:
-        """Deliver what is stored behind an event; return the newest one's id."""
+        """Delivers the events after ``event_id``; returns the id of the newest."""
         try:
             rows = self._store.events_since(event_id, BUFFER_SIZE)
         except (ExplorerError, SQLAlchemyError):

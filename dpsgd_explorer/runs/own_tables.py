@@ -1,8 +1,8 @@
-"""The visitors' own tables: files that they brought, and what their columns hold.
+"""Visitors' own tables: uploaded files and the descriptions of their columns.
 
-They are in the database, so that every process of a site reads them, on any machine,
-and a backup has them.  A row's owner is a hash of the visitor's name, so that the row
-does not tell whose it is.
+The tables are in the database, so that every process of a site can read them, on any
+machine, and a backup contains them.  The owner of a row is a hash of the visitor's
+name, so that the row alone does not identify the visitor.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dpsgd_explorer.experiments.own_table import Column, OwnTable
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.site.tables import own_tables
 
-MOST_TABLES = 5  # of a visitor
-MOST_DRAFTS = 5  # of a visitor: the oldest makes room for a new one
-MOST_IN_ALL = 250  # files of up to 2 MB
+MOST_TABLES = 5  # tables per visitor
+MOST_DRAFTS = 5  # drafts per visitor; a new draft replaces the oldest
+MOST_IN_ALL = 250  # tables and drafts on the site, files of up to 2 MB
 HOUR = 60 * 60
 DAY = 24 * HOUR
 DRAFT_DAYS = 1
@@ -43,12 +43,12 @@ class Draft:
 
 
 class OwnTables:
-    """The tables of one visitor.
+    """Tables of one visitor.
 
     Args:
-        database: Where they are.
-        visitor: Whose they are.
-        clock: Gives unix seconds.
+        database: Database with the tables.
+        visitor: Owner of the tables.
+        clock: Returns unix seconds.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class OwnTables:
     ) -> None:
         self._database, self._clock = database, clock
         self._owner = hashlib.sha256(visitor.encode()).hexdigest()[:32]
-        self._mine = own_tables.c.owner == self._owner
+        self._is_owned = own_tables.c.owner == self._owner
 
     def add(self, content: bytes) -> Draft:
-        """Keep an uploaded file; a form that was left takes no table's place.
+        """Stores an uploaded file as a draft; drafts do not count as tables.
 
         Raises:
-            ConfigError: it cannot be read, or there are too many tables.
+            ConfigError: The file cannot be read, or there are too many tables.
         """
         draft = Draft(hashlib.sha256(content).hexdigest(), header(content))
         with self._database.write() as connection:
@@ -70,7 +70,7 @@ class OwnTables:
             self._put(connection, draft.sha256, content)
             newest = (
                 select(own_tables.c.name)
-                .where(self._mine, ~IS_STATED)
+                .where(self._is_owned, ~IS_STATED)
                 .order_by(own_tables.c.stored_at.desc())
                 .offset(MOST_DRAFTS)
             )
@@ -79,16 +79,16 @@ class OwnTables:
         return draft
 
     def draft(self, sha256: str) -> Draft | None:
-        """Return an uploaded file of this hash, if there is one."""
+        """Returns the uploaded file with this hash; None if it does not exist."""
         content = self.content(sha256) if DRAFT.match(sha256) else None
         return None if content is None else Draft(sha256, header(content))
 
     def state(self, draft: Draft, columns: tuple[Column, ...]) -> Checked:
-        """Make a table of an uploaded file and its stated columns.
+        """Creates a table from an uploaded file and the description of its columns.
 
         Raises:
-            ConfigError: a row is not as stated, there are too many tables, or the file
-                was deleted meanwhile.
+            ConfigError: A row contradicts the description, there are too many tables,
+                or the file was deleted meanwhile.
         """
         content = self.content(draft.sha256)
         if content is None:
@@ -105,50 +105,48 @@ class OwnTables:
         return checked
 
     def all(self) -> list[OwnTable]:
-        """Return the tables, newest first."""
+        """Returns the tables, newest first."""
         newest = own_tables.c.stored_at.desc()
-        query = select(own_tables.c.stated).where(self._mine, IS_STATED)
+        query = select(own_tables.c.stated).where(self._is_owned, IS_STATED)
         with self._database.read() as connection:
-            found = connection.scalars(query.order_by(newest)).all()
-        return [OwnTable.model_validate_json(stated) for stated in found]
+            texts = connection.scalars(query.order_by(newest)).all()
+        return [OwnTable.model_validate_json(text) for text in texts]
 
     def drafts(self) -> list[Draft]:
-        """Return the files whose columns are not stated yet."""
+        """Returns the files without a description of their columns."""
         query = select(own_tables.c.name, own_tables.c.content)
         with self._database.read() as connection:
-            found = connection.execute(query.where(self._mine, ~IS_STATED)).all()
-        return [Draft(name, header(content)) for name, content in found]
+            rows = connection.execute(query.where(self._is_owned, ~IS_STATED)).all()
+        return [Draft(name, header(content)) for name, content in rows]
 
     def get(self, name: str) -> OwnTable | None:
-        """Return the table of this name, if there is one."""
+        """Returns the table with this name; None if it does not exist."""
         named = own_tables.c.name == name
-        query = select(own_tables.c.stated).where(self._mine, named, IS_STATED)
+        query = select(own_tables.c.stated).where(self._is_owned, named, IS_STATED)
         with self._database.read() as connection:
             stated = connection.scalar(query)
         return None if stated is None else OwnTable.model_validate_json(stated)
 
     def content(self, name: str) -> bytes | None:
-        """Return the file of a table or draft, if there is one."""
-        query = select(own_tables.c.content)
+        """Returns the file of a table or draft; None if it does not exist."""
+        query = select(own_tables.c.content).where(*self._named(name))
         with self._database.read() as connection:
-            found: bytes | None = connection.scalar(
-                query.where(self._mine, own_tables.c.name == name)
-            )
-        return found
+            content: bytes | None = connection.scalar(query)
+        return content
 
     def delete(self, name: str) -> bool:
-        """Delete a table or a draft; False if there is none."""
+        """Deletes a table or a draft; returns False if it does not exist."""
         with self._database.write(ends=True) as connection:
             return self._delete(connection, own_tables.c.name == name) > 0
 
     def delete_all(self) -> None:
-        """Delete every table and draft."""
+        """Deletes every table and draft of the visitor."""
         with self._database.write(ends=True) as connection:
             self._delete(connection, own_tables.c.name.is_not(None))
 
     def _check_room(self, connection: Connection) -> None:
         query = select(func.count()).select_from(own_tables)
-        count = connection.scalar(query.where(self._mine, IS_STATED)) or 0
+        count = connection.scalar(query.where(self._is_owned, IS_STATED)) or 0
         if count >= MOST_TABLES:
             raise ConfigError(
                 "file",
@@ -176,23 +174,28 @@ class OwnTables:
         values = {"content": content, "stated": stated, "stored_at": self._clock()}
         changed = update(own_tables).where(*self._named(name)).values(values)
         if not connection.execute(changed).rowcount:
-            own = {"owner": self._owner, "name": name}
-            connection.execute(insert(own_tables).values(own | values))
+            key = {"owner": self._owner, "name": name}
+            connection.execute(insert(own_tables).values(key | values))
 
     def _named(self, name: str) -> tuple[Any, ...]:
-        return self._mine, own_tables.c.name == name
+        return self._is_owned, own_tables.c.name == name
 
     def _delete(self, connection: Connection, which: Any) -> int:
-        return connection.execute(delete(own_tables).where(self._mine, which)).rowcount
+        return connection.execute(
+            delete(own_tables).where(self._is_owned, which)
+        ).rowcount
 
 
 def delete_old(database: Database, keep_days: float | None, now: float) -> int:
-    """Delete old tables, and files whose columns were never stated; return how many.
+    """Deletes old tables and old drafts.
 
     Args:
-        database: Where they are.
-        keep_days: Days to keep tables; None: for ever.
+        database: Database with the tables.
+        keep_days: Days to keep tables; None keeps them forever.
         now: Unix seconds.
+
+    Returns:
+        Number of deleted rows.
     """
     stored_at = own_tables.c.stored_at
     old = and_(~IS_STATED, stored_at < now - DRAFT_DAYS * DAY)
@@ -203,13 +206,13 @@ def delete_old(database: Database, keep_days: float | None, now: float) -> int:
 
 
 class TableSweep:
-    """Deletes old tables and forgotten drafts, once an hour.
+    """Deletes old tables and drafts once per hour.
 
     Args:
-        database: Where they are.
-        keep_days: Days to keep tables; None: for ever.
-        clock: Gives unix seconds.
-        pause_clock: Gives seconds, for the next hour only.
+        database: Database with the tables.
+        keep_days: Days to keep tables; None keeps them forever.
+        clock: Returns unix seconds.
+        pause_clock: Returns seconds for the hourly schedule.
     """
 
     def __init__(
@@ -224,7 +227,7 @@ class TableSweep:
         self._pause_clock, self._due = pause_clock, pause_clock()
 
     def tend(self) -> None:
-        """Delete what is due; call again and again."""
+        """Deletes old rows if an hour has passed; called periodically."""
         if self._pause_clock() < self._due:
             return
         self._due = self._pause_clock() + HOUR

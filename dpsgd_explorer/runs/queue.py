@@ -1,6 +1,6 @@
-"""The queue behind the doorbell: in a file, in PostgreSQL or in Redis.
+"""Queue of the doorbell's messages: in a file, in PostgreSQL or in Redis.
 
-Loads huey, and with it the clients of both servers.
+This module imports huey, which imports the client libraries of both servers.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from dpsgd_explorer.runs.database.address import (
 
 NAME = "dpsgd-explorer"
 CONNECT_SECONDS = 2
-# Longer than the second for which huey waits for a message: silence is no fault.
+# Longer than the second for which huey waits for a message, so that an empty queue does
+# not count as an error.
 ANSWER_SECONDS = 2.5
 
 
 class JsonSerializer(Serializer):  # type: ignore[misc]  # huey has no types
-    """Keeps queue messages as JSON; huey's own way is pickle, which runs code."""
+    """Stores messages as JSON; huey's default is pickle, which can execute code."""
 
     def _serialize(self, data: Message) -> bytes:
         return json.dumps(list(data)).encode()
@@ -40,17 +41,17 @@ class JsonSerializer(Serializer):  # type: ignore[misc]  # huey has no types
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue, and the errors it raises when it takes no message."""
+    """A queue, and the errors it raises if it accepts no message."""
 
     huey: Huey
     faults: tuple[type[Exception], ...]
 
 
 def queue_at(url: str) -> Queue:
-    """Open the queue on a server.
+    """Opens the queue on a server.
 
     Raises:
-        ConfigError: nothing answers there.
+        ConfigError: The server does not answer.
     """
     return _redis(url) if kind_of(url) == REDIS else _postgresql(url)
 
@@ -71,8 +72,8 @@ def _redis(url: str) -> Queue:
             url,
             socket_connect_timeout=CONNECT_SECONDS,
             socket_timeout=ANSWER_SECONDS,
-            # A connection that a restart broke is made anew; silence is not waited for
-            # twice.
+            # A connection lost in a restart of the server is opened again once.  A
+            # timeout is not retried.
             retry=Retry(NoBackoff(), 1, supported_errors=(LostError,)),
         )
         huey = RedisHuey(NAME, connection_pool=pool, **_plain())
@@ -103,7 +104,7 @@ def _postgresql(url: str) -> Queue:
     try:
         huey = PostgresHuey(NAME, connection=connect, **_plain())
     except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
-        # Another process has just made its tables.
+        # Another process has created the tables in the meantime.
         huey = PostgresHuey(NAME, connection=connect, **_plain())
     except psycopg.errors.ReadOnlySqlTransaction:
         raise ConfigError(
@@ -117,7 +118,7 @@ def _postgresql(url: str) -> Queue:
 
 
 def _plain() -> dict[str, object]:
-    """Return what all queues have in common."""
+    """Returns the options that all queues share."""
     return {"results": False, "serializer": JsonSerializer()}
 
 

@@ -1,8 +1,9 @@
-"""The classes of a site: made by a teacher, joined by a link, launched for by all.
+"""Classes: created by a teacher and joined through a link.
 
-Runs of a class count for the quota that its students share, and not for that of the
-network: a room full of students has one address.  Each student has a share of it, and
-visitors take turns in the queue as always.  A run stays its visitor's.
+Runs launched for a class count for the quota of the class, which its students share.
+They do not count for the launch quota of the network, because all students in a room
+have one address.  Each student can use part of the class quota.  In the queue, visitors
+take turns as usual, and each run belongs to the visitor who launched it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,14 @@ DAY = 24 * 60 * 60
 
 
 class Classes:
-    """The classes in a database; safe to share between threads."""
+    """Classes in a database; safe to share between threads.
+
+    Args:
+        database: Database of the runs.
+        clock: Returns unix seconds.
+        quotas: Limits of classes, visitors, networks and the site.
+        cost_limit: Multiply-adds that one run may need.
+    """
 
     def __init__(
         self,
@@ -55,28 +63,21 @@ class Classes:
         quotas: Quotas,
         cost_limit: float,
     ) -> None:
-        """Do nothing yet.
-
-        Args:
-            database: Where the runs are.
-            clock: Gives unix seconds.
-            quotas: Limits of classes, visitors, networks and the site.
-            cost_limit: Multiply-adds that one run may need.
-        """
         self._database, self._clock, self._quotas = database, clock, quotas
         self._limits: dict[str, Any] = {"quotas": quotas, "cost_limit": cost_limit}
 
     def make(self, plan: ClassPlan, *, visitor: str, network: str = "") -> Class:
-        """Make a class; the visitor is its teacher.
+        """Creates a class with the visitor as its teacher.
 
         Args:
-            plan: Its name and its quotas.
-            visitor: Who makes it.
+            plan: Name and quotas of the class.
+            visitor: Creator of the class.
             network: Network of the request, see ``networks``; "" if no quota counts it.
 
         Raises:
-            ConfigError: a value of the plan is outside its domain.
-            QuotaError: the visitor or the network made too many today.
+            ConfigError: A value of the plan is outside its domain.
+            QuotaError: The visitor or the network has created too many classes in the
+                last 24 hours.
         """
         values = plan.checked(self._quotas)
         days = values.pop("days")
@@ -103,18 +104,28 @@ class Classes:
             return membership.read(connection, class_id, now)
 
     def find(self, class_id: str) -> Class:
-        """Return a class to who has a link to it; ClassNotFoundError: there is none."""
+        """Returns a class for a visitor with a link to it.
+
+        Raises:
+            ClassNotFoundError: The class does not exist.
+        """
         with self._database.read() as connection:
             return membership.read(connection, class_id, self._clock())
 
     def get(self, class_id: str, visitor: str) -> Class:
-        """Return a class that a visitor is in; ClassNotFoundError otherwise."""
+        """Returns a class as one of its members may see it.
+
+        Raises:
+            ClassNotFoundError: The visitor is not a member of such a class.
+        """
         with self._database.read() as connection:
-            found = membership.own(connection, class_id, visitor, self._clock())
-            return found.seen_by(visitor)
+            class_ = membership.read_as_member(
+                connection, class_id, visitor, self._clock()
+            )
+            return class_.seen_by(visitor)
 
     def of(self, visitor: str) -> list[Class]:
-        """Return the classes that a visitor is in, the newest first."""
+        """Returns the classes of which a visitor is a member, newest first."""
         now = self._clock()
         query = (
             select(class_members.c.class_id)
@@ -128,63 +139,76 @@ class Classes:
         )
         with self._database.read() as connection:
             ids = connection.scalars(query).all()
-            found = [membership.read(connection, class_id, now) for class_id in ids]
-            return [one.seen_by(visitor) for one in found]
+            return [
+                membership.read(connection, class_id, now).seen_by(visitor)
+                for class_id in ids
+            ]
 
     def join(self, class_id: str, visitor: str, nickname: str = "") -> Class:
-        """Let a visitor with the link in; one who is in already may change the name.
+        """Adds a visitor with the link to a class, or changes a member's nickname.
 
         Raises:
-            ClassNotFoundError: there is no such class, or a teacher removed this one.
-            ClassOverError: it was closed, or its time is up.
-            ConfigError: the nickname is none.
-            QuotaError: it is full.
+            ClassNotFoundError: The class does not exist, or a teacher removed the
+                visitor.
+            ClassOverError: The class was closed, or its time is over.
+            ConfigError: The nickname is invalid.
+            QuotaError: The class is full.
         """
         nickname = checked_nickname(nickname)
         with self._database.write() as connection:
             now = self._clock()
-            found = membership.read(connection, class_id, now)
-            member = found.member(visitor)
+            class_ = membership.read(connection, class_id, now)
+            member = class_.member(visitor)
             if member is None or not member.is_teacher:
-                membership.check_goes_on(found)
+                membership.check_is_open(class_)
                 membership.enrol_student(
-                    connection, found, visitor, nickname, self._quotas
+                    connection, class_, visitor, nickname, self._quotas
                 )
             return membership.read(connection, class_id, now).seen_by(visitor)
 
     def teach(self, class_id: str, visitor: str) -> Class:
-        """Make a visitor with the teacher's link a teacher of the class."""
+        """Makes a visitor with the teacher's link a teacher of the class."""
         with self._database.write() as connection:
             now = self._clock()
-            found = membership.read(connection, class_id, now)
-            membership.enrol_teacher(connection, found, visitor)
+            class_ = membership.read(connection, class_id, now)
+            membership.enrol_teacher(connection, class_, visitor)
             return membership.read(connection, class_id, now)
 
     def leave(self, class_id: str, visitor: str) -> None:
-        """Take a student out of a class, with its runs; they stay the student's.
+        """Removes the visitor and the visitor's runs from a class, at their request.
+
+        The runs themselves are not deleted.
 
         Raises:
-            ClassNotFoundError: this one is not in it.
-            ConfigError: this one is its last teacher.
+            ClassNotFoundError: The visitor is not a member of the class.
+            ConfigError: The visitor is the last teacher of the class.
         """
         with self._database.write() as connection:
-            found = membership.own(connection, class_id, visitor, self._clock())
-            teachers = [one for one in found.members if one.is_teacher]
-            if [one.visitor for one in teachers if one.left_at is None] == [visitor]:
+            class_ = membership.read_as_member(
+                connection, class_id, visitor, self._clock()
+            )
+            teachers = [
+                member.visitor
+                for member in class_.members
+                if member.is_teacher and member.left_at is None
+            ]
+            if teachers == [visitor]:
                 raise ConfigError(
                     "class_id",
                     "a class must have a teacher, and you are its last one: close the "
                     "class, or delete it.",
                 )
-            self._take_out(connection, found, visitor, removed=False)
+            self._take_out(connection, class_, visitor, removed=False)
 
     def remove_student(self, class_id: str, number: int, visitor: str) -> None:
-        """Take a student out of a class for good, with its runs, as its teacher."""
+        """Removes a student and the student's runs permanently, as a teacher."""
         with self._database.write() as connection:
-            found = membership.taught(connection, class_id, visitor, self._clock())
-            for member in found.students:
+            class_ = membership.read_as_teacher(
+                connection, class_id, visitor, self._clock()
+            )
+            for member in class_.students:
                 if member.number == number:
-                    self._take_out(connection, found, member.visitor, removed=True)
+                    self._take_out(connection, class_, member.visitor, removed=True)
                     return
             raise ConfigError(
                 "number",
@@ -193,15 +217,16 @@ class Classes:
             )
 
     def remove_run(self, class_id: str, run_id: str, visitor: str) -> None:
-        """Take a run out of a class, as its teacher or as who launched it."""
+        """Removes a run from a class, as a teacher or as the owner of the run."""
         with self._database.write() as connection:
-            found = membership.own(connection, class_id, visitor, self._clock())
-            member = found.member(visitor)
-            mine = select(class_runs.c.run_id).join(
-                runs, runs.c.id == class_runs.c.run_id
+            class_ = membership.read_as_member(
+                connection, class_id, visitor, self._clock()
             )
-            query = mine.where(
-                class_runs.c.class_id == class_id, class_runs.c.run_id == run_id
+            member = class_.member(visitor)
+            query = (
+                select(class_runs.c.run_id)
+                .join(runs, runs.c.id == class_runs.c.run_id)
+                .where(class_runs.c.class_id == class_id, class_runs.c.run_id == run_id)
             )
             if member is None or not member.is_teacher:
                 query = query.where(runs.c.visitor == visitor)
@@ -211,18 +236,18 @@ class Classes:
             rosters.changed(connection, class_id)
 
     def close(self, class_id: str, visitor: str) -> Class:
-        """End a class, as its teacher; its page stays for those who are in it."""
+        """Closes a class, as a teacher; its members can still open its page."""
         return self._order(class_id, visitor, closed_at=self._clock())
 
     def renew_links(self, class_id: str, visitor: str) -> Class:
-        """Let other links lead to a class, as its teacher; the former hold no more."""
+        """Replaces the links to a class, as a teacher; the old links stop working."""
         return self._order(class_id, visitor, links=classes.c.links + 1)
 
     def delete(self, class_id: str, visitor: str) -> None:
-        """Delete a class with its roster, as its teacher; runs stay and go on."""
+        """Deletes a class and its roster, as a teacher; the runs continue."""
         with self._database.write(ends=True) as connection:
             now = self._clock()
-            membership.taught(connection, class_id, visitor, now)
+            membership.read_as_teacher(connection, class_id, visitor, now)
             rosters.delete_class(connection, class_id, now)
 
     def launch(
@@ -236,17 +261,17 @@ class Classes:
         group: str = "",
         parent: str = "",
     ) -> str:
-        """Queue a run that counts for a class; return its id.
+        """Queues a run that counts for a class; returns its id.
 
-        The queue counts it for the network of the request too, but the launches of that
-        network do not: a room full of students has one address.
+        The run counts for the network's share of the queue, but not for the network's
+        launches: all students in a room have one address.
 
         Raises:
-            ClassNotFoundError: the visitor is not in such a class.
-            ClassOverError: it was closed, or its time is up.
-            ConfigError: as ``RunStore.create``.
-            QuotaError: the quota of the class or the visitor's share of it is used
-                up, or as ``RunStore.create``.
+            ClassNotFoundError: The visitor is not a member of such a class.
+            ClassOverError: The class was closed, or its time is over.
+            ConfigError: See ``RunStore.create``.
+            QuotaError: The quota of the class or the visitor's share of it is used
+                up; see also ``RunStore.create``.
         """
         config.check_reachable()
         launch = admission.Launch(
@@ -258,9 +283,9 @@ class Classes:
         )
         with self._database.write() as connection:
             now = self._clock()
-            found = membership.own(connection, class_id, visitor, now)
-            membership.check_goes_on(found)
-            _check_left(found, visitor)
+            class_ = membership.read_as_member(connection, class_id, visitor, now)
+            membership.check_is_open(class_)
+            _check_left(class_, visitor)
             launching.queue_one(
                 connection,
                 config,
@@ -270,18 +295,18 @@ class Classes:
                 now=now,
                 **self._limits,
             )
-            _count_launch(connection, found, visitor, launch.run_id)
+            _count_launch(connection, class_, visitor, launch.run_id)
         return launch.run_id
 
     def roster(
         self, class_id: str, limit: int | None = None, *, visitor: str | None = None
     ) -> list[RosterRow]:
-        """Return the runs of a class, newest first, each with its member.
+        """Returns the runs of a class, newest first, each with the member.
 
         Args:
-            class_id: The class.
-            limit: Largest number of runs; None: all.
-            visitor: A member, who gets the runs that it may see; None: all runs.
+            class_id: Id of the class.
+            limit: Maximum number of runs; None returns all.
+            visitor: Member whose permissions apply; None returns all runs.
         """
         query = (
             select(runs)
@@ -291,24 +316,24 @@ class Classes:
             .limit(limit)
         )
         with self._database.read() as connection:
-            found = membership.read(connection, class_id, self._clock())
-            query = query.where(_seen_by(found, visitor))
-            known = {one.visitor: one for one in found.members}
+            class_ = membership.read(connection, class_id, self._clock())
+            query = query.where(_seen_by(class_, visitor))
+            members = {member.visitor: member for member in class_.members}
             rows = connection.execute(query).mappings().all()
         return [
-            RosterRow(run, known.get(run.visitor)) for run in map(Run.from_row, rows)
+            RosterRow(run, members.get(run.visitor)) for run in map(Run.from_row, rows)
         ]
 
     def events(
         self, class_id: str, after: int, limit: int, *, visitor: str | None = None
     ) -> list[StoredEvent]:
-        """Return the events of a class's runs behind an event, oldest first.
+        """Returns the events of a class's runs after an event, oldest first.
 
         Args:
-            class_id: The class.
-            after: Number of an event.
-            limit: Largest number of events.
-            visitor: A member, who gets those of the runs that it may see; None: all.
+            class_id: Id of the class.
+            after: Id of the last event that the caller has.
+            limit: Maximum number of events.
+            visitor: Member whose permissions apply; None returns events of all runs.
         """
         query = (
             select(events)
@@ -324,35 +349,35 @@ class Classes:
             .limit(limit)
         )
         with self._database.read() as connection:
-            found = membership.read(connection, class_id, self._clock())
-            query = query.where(_seen_by(found, visitor))
+            class_ = membership.read(connection, class_id, self._clock())
+            query = query.where(_seen_by(class_, visitor))
             return [StoredEvent(*row) for row in connection.execute(query)]
 
     def _order(self, class_id: str, visitor: str, **values: Any) -> Class:
         with self._database.write() as connection:
             now = self._clock()
-            membership.taught(connection, class_id, visitor, now)
+            membership.read_as_teacher(connection, class_id, visitor, now)
             changed = update(classes).where(classes.c.id == class_id)
             connection.execute(changed.values(values))
             rosters.changed(connection, class_id)
             return membership.read(connection, class_id, now)
 
     def _take_out(
-        self, connection: Connection, found: Class, visitor: str, *, removed: bool
+        self, connection: Connection, class_: Class, visitor: str, *, removed: bool
     ) -> None:
-        mine = (
-            class_members.c.class_id == found.id,
+        is_member = (
+            class_members.c.class_id == class_.id,
             class_members.c.visitor == visitor,
         )
-        values = {"left_at": found.now, "removed": removed, "nickname": ""}
-        connection.execute(update(class_members).where(*mine).values(values))
-        own = select(runs.c.id).where(runs.c.visitor == visitor)
+        values = {"left_at": class_.now, "removed": removed, "nickname": ""}
+        connection.execute(update(class_members).where(*is_member).values(values))
+        run_ids = select(runs.c.id).where(runs.c.visitor == visitor)
         connection.execute(
             delete(class_runs).where(
-                class_runs.c.class_id == found.id, class_runs.c.run_id.in_(own)
+                class_runs.c.class_id == class_.id, class_runs.c.run_id.in_(run_ids)
             )
         )
-        rosters.changed(connection, found.id)
+        rosters.changed(connection, class_.id)
 
     def _check_makers(
         self, connection: Connection, visitor: str, network: str, now: float
@@ -367,7 +392,7 @@ class Classes:
                 continue
             if _made_since(connection, is_its, now - DAY) >= most:
                 raise QuotaError(
-                    f"{noun} already made {most} classes in the last 24 hours, the "
+                    f"{noun} already created {most} classes in the last 24 hours, the "
                     "maximum. Use one of them, or try again tomorrow.",
                     DAY,
                 )
@@ -380,40 +405,41 @@ def _made_since(
     return connection.scalar(query.select_from(classes)) or 0
 
 
-def _seen_by(found: Class, visitor: str | None) -> ColumnElement[bool]:
-    """Return the condition on runs of a class that a member may see."""
-    seen = found if visitor is None else found.seen_by(visitor)
+def _seen_by(class_: Class, visitor: str | None) -> ColumnElement[bool]:
+    """Returns the condition for the runs that a member may see."""
+    seen = class_ if visitor is None else class_.seen_by(visitor)
     if not seen.is_restricted:
         return true()
-    return runs.c.visitor.in_([one.visitor for one in seen.members])
+    return runs.c.visitor.in_([member.visitor for member in seen.members])
 
 
-def _check_left(found: Class, visitor: str) -> None:
-    """Raise QuotaError if the class, or this one in it, may launch no more."""
-    member = found.member(visitor)
+def _check_left(class_: Class, visitor: str) -> None:
+    """Raises QuotaError if the quota of the class or of the member is used up."""
+    member = class_.member(visitor)
     assert member is not None
-    wait = max(1, round(found.ends_at - found.now))
-    if found.launched >= found.launches:
+    wait = max(1, round(class_.ends_at - class_.now))
+    if class_.launched >= class_.launches:
         raise QuotaError(
-            f"The class “{found.name}” already launched {found.launches} runs, the "
+            f"The class “{class_.name}” already launched {class_.launches} runs, the "
             "maximum. Launch without the class, or ask your teacher for another class.",
             wait,
         )
-    if not found.left_to(member):
+    if not class_.left_to(member):
         raise QuotaError(
-            f"You already launched {found.launches_each} runs for “{found.name}”, the "
-            "maximum for one student. Launch without the class.",
+            f"You already launched {class_.launches_each} runs for “{class_.name}”, "
+            "the maximum for one student. Launch without the class.",
             wait,
         )
 
 
 def _count_launch(
-    connection: Connection, found: Class, visitor: str, run_id: str
+    connection: Connection, class_: Class, visitor: str, run_id: str
 ) -> None:
-    connection.execute(insert(class_runs).values(run_id=run_id, class_id=found.id))
-    more = update(classes).where(classes.c.id == found.id)
-    connection.execute(more.values(launched=classes.c.launched + 1))
-    mine = (class_members.c.class_id == found.id, class_members.c.visitor == visitor)
-    own = update(class_members).where(*mine)
-    connection.execute(own.values(launched=class_members.c.launched + 1))
-    rosters.changed(connection, found.id)
+    connection.execute(insert(class_runs).values(run_id=run_id, class_id=class_.id))
+    in_class = update(classes).where(classes.c.id == class_.id)
+    connection.execute(in_class.values(launched=classes.c.launched + 1))
+    of_member = update(class_members).where(
+        class_members.c.class_id == class_.id, class_members.c.visitor == visitor
+    )
+    connection.execute(of_member.values(launched=class_members.c.launched + 1))
+    rosters.changed(connection, class_.id)

@@ -1,4 +1,4 @@
-"""What a teacher asks for: the name of a class, its quotas, how long it lives."""
+"""The settings that a teacher chooses for a class: name, quotas and duration."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store.labels import checked_name
 
 USUAL_DAYS = 14
-MOST_DAYS = 366  # where the site sets no bound
-LARGEST = 1_000_000  # launches, where the site sets no bound
+MOST_DAYS = 366  # if the site sets no limit
+LARGEST = 1_000_000  # launches, if the site sets no limit
 LONGEST_NICKNAME = 30
 LONGEST_SETUP = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassPlan:
-    """A class to be made.
+    """Settings of a new class.
 
     Attributes:
-        name: For people; 1 to 60 printable characters.
-        launches: What all may launch together; None: as usual on this site.
-        launches_each: What one student may launch of these; None: as usual.
-        days: How long it lives; None: as usual.
-        setup: Query of the trainer that its students begin from; "" is the usual one.
+        name: Displayed name, 1 to 60 printable characters.
+        launches: Number of runs that all members may launch together; None uses the
+            default of the site.
+        launches_each: Number of runs that one student may launch; None uses the
+            default of the site.
+        days: Duration in days; None uses the default.
+        setup: Query string of the trainer page that students start from; "" uses the
+            default settings.
         shares_runs: If True, students see each other and each other's runs.
     """
 
@@ -37,16 +40,16 @@ class ClassPlan:
     shares_runs: bool = True
 
     def checked(self, quotas: Quotas) -> dict[str, Any]:
-        """Return the values, those that are not given as usual.
+        """Returns the values, with defaults in place of None.
 
         Raises:
-            ConfigError: names each value that is outside its domain.
+            ConfigError: A value is outside its domain.
         """
         usual = usual_plan(quotas)
         launches = usual.launches if self.launches is None else self.launches
-        each = self.launches_each
-        if each is None:
-            each = min(usual.launches_each or 1, launches or 1)
+        per_student = self.launches_each
+        if per_student is None:
+            per_student = min(usual.launches_each or 1, launches or 1)
         days = usual.days if self.days is None else self.days
         name = " ".join(checked_name("name", self.name).split())
         if not name:
@@ -62,7 +65,7 @@ class ClassPlan:
         _check("launches", launches, quotas.class_launches or LARGEST)
         _check(
             "launches_each",
-            each,
+            per_student,
             launches or 1,
             "at most the number of all together, ",
         )
@@ -70,7 +73,7 @@ class ClassPlan:
         return {
             "name": name,
             "launches": launches,
-            "launches_each": each,
+            "launches_each": per_student,
             "setup": self.setup,
             "days": days,
             "shares_runs": self.shares_runs,
@@ -78,7 +81,7 @@ class ClassPlan:
 
 
 def usual_plan(quotas: Quotas) -> ClassPlan:
-    """Return what a class gets if its teacher names no number."""
+    """Returns the default settings of a class on this site."""
     most = quotas.class_launches or LARGEST
     launches = min(quotas.class_launches_usual, most)
     return ClassPlan(
@@ -90,10 +93,10 @@ def usual_plan(quotas: Quotas) -> ClassPlan:
 
 
 def checked_nickname(text: str) -> str:
-    """Return what a student is to be called; "" is by number.
+    """Returns a nickname with single spaces; "" displays the student's number.
 
     Raises:
-        ConfigError: it is too long, or not printable.
+        ConfigError: The nickname is too long or not printable.
     """
     nickname = " ".join(text.split())
     if len(nickname) > LONGEST_NICKNAME or not nickname.isprintable():

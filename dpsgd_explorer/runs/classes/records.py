@@ -1,4 +1,4 @@
-"""The records of classes: plain and frozen; times are unix seconds."""
+"""Frozen records of classes; times are unix seconds."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from sqlalchemy import Row
 
 from dpsgd_explorer.runs.store.records import Run
 
-TEACHER = 0  # in place of a student's number
+TEACHER = 0  # number of a teacher; students have 1, 2, …
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One who joined a class.
+    """A visitor who joined a class.
 
     Attributes:
         number: 1 for the first student who joined, and so on; 0 for a teacher.
-        nickname: What it is to be called; "": by its number.
-        launched: Launches so far.
-        left_at: When it left or was removed.
-        removed: A teacher removed it, and it cannot join again.
+        nickname: Displayed name; "" displays the number.
+        launched: Number of launches so far.
+        left_at: Time when the member left or was removed.
+        removed: If True, a teacher removed the member, who cannot join again.
     """
 
     class_id: str
@@ -36,29 +36,33 @@ class Member:
 
     @property
     def is_teacher(self) -> bool:
-        """Whether it may close the class and remove runs and students."""
+        """True if the member may close the class and remove runs and students."""
         return self.number == TEACHER
 
     @classmethod
     def of(cls, row: Row[tuple[object, ...]]) -> Member:
-        """Read a row of the table of members."""
+        """Returns the member in a row of the table of members."""
         values = row._mapping
         return cls(**{name: values[name] for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Class:
-    """A class; what is in force is decided at ``now``.
+    """A class as of the time ``now``.
 
     Attributes:
-        setup: Query of the trainer that students begin from; "" is the usual one.
-        launches: What all may launch together, and ``launches_each`` one of them.
-        links: Number of the links that hold.
+        setup: Query string of the trainer page that students start from; "" uses the
+            default settings.
+        launches: Number of runs that all members may launch together.
+        launches_each: Number of runs that one student may launch.
+        launched: Number of runs launched so far.
+        links: Version number of the valid links.
         version: Number of the last change of members, runs or state.
         shares_runs: If True, students see each other and each other's runs.
-        members: All who joined, by number; teachers first.
-        now: When it was read.
-        is_restricted: If True, ``members`` are those that one student sees.
+        members: Everyone who joined, by number; teachers first.
+        now: Time when the class was read.
+        is_restricted: If True, ``members`` contains only members that one student may
+            see.
     """
 
     id: str
@@ -78,64 +82,75 @@ class Class:
     is_restricted: bool = False
 
     def seen_by(self, visitor: str) -> Class:
-        """Return the class with the members that a visitor may see.
+        """Returns the class with the members that a visitor may see.
 
-        Teachers see all; students of a class that does not share its runs see teachers
-        and themselves.
+        Teachers see all members.  Students see only teachers and themselves if
+        ``shares_runs`` is False.
         """
         member = self.member(visitor)
         if self.shares_runs or (member is not None and member.is_teacher):
             return self
         seen = tuple(
-            one for one in self.members if one.is_teacher or one.visitor == visitor
+            member
+            for member in self.members
+            if member.is_teacher or member.visitor == visitor
         )
         return replace(self, members=seen, is_restricted=True)
 
     @property
     def is_over(self) -> bool:
-        """Nobody joins and nothing is launched any more."""
+        """True if nobody can join the class or launch runs for it any more."""
         return self.closed_at is not None or self.now >= self.ends_at
 
     @property
     def students(self) -> list[Member]:
-        """The students who are in it."""
+        """Students who have not left."""
         return [
-            one for one in self.members if one.left_at is None and not one.is_teacher
+            member
+            for member in self.members
+            if member.left_at is None and not member.is_teacher
         ]
 
     def member(self, visitor: str) -> Member | None:
-        """Return a visitor's membership, None if it has none or left."""
-        found = self.membership(visitor)
-        return found if found is not None and found.left_at is None else None
+        """Returns a visitor's current membership; None without one."""
+        member = self.membership(visitor)
+        return member if member is not None and member.left_at is None else None
 
     def membership(self, visitor: str) -> Member | None:
-        """Return a visitor's membership, also one that has ended."""
-        return next((one for one in self.members if one.visitor == visitor), None)
+        """Returns a visitor's current or ended membership; None without one."""
+        memberships = (member for member in self.members if member.visitor == visitor)
+        return next(memberships, None)
 
     def left_to(self, member: Member) -> int:
-        """Return how many runs a member may launch yet."""
-        own = self.launches_each - member.launched
-        shared = self.launches - self.launched
-        return max(0, shared if member.is_teacher else min(own, shared))
+        """Returns the number of runs that a member may still launch."""
+        of_member = self.launches_each - member.launched
+        of_class = self.launches - self.launched
+        return max(0, of_class if member.is_teacher else min(of_member, of_class))
 
 
 @dataclass(frozen=True)
 class RosterRow:
-    """A run of a class, and who launched it; None: who was forgotten or removed."""
+    """A run of a class and the member who launched it.
+
+    Attributes:
+        run: The run.
+        member: The member; None if the member's data was deleted.
+    """
 
     run: Run
     member: Member | None
 
 
 def names_of(members: Sequence[Member]) -> dict[int, str]:
-    """Return what each student is called, by number; equal names get the number.
+    """Returns {number: displayed name} of the members.
 
-    Teachers are "Teacher".
+    The number is appended to names that several students have.  A teacher's name is
+    "Teacher".
     """
     plain = {
-        one.number: (one.nickname or f"Student {one.number}")
-        for one in members
-        if not one.is_teacher
+        member.number: (member.nickname or f"Student {member.number}")
+        for member in members
+        if not member.is_teacher
     }
     uses = Counter(name.casefold() for name in plain.values()) + Counter(["teacher"])
     named = {

@@ -1,4 +1,4 @@
-"""Addresses of databases and queues: which kind they are, and how they may be shown."""
+"""Addresses of databases and queues: their kinds, and display without passwords."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy.exc import ArgumentError
 
 SQLITE, POSTGRESQL, REDIS = "sqlite", "postgresql", "redis"
 DRIVER = "postgresql+psycopg"
-# The name of each kind's schemes.
+# Kind of database or queue by URL scheme.
 KINDS = {
     "sqlite": SQLITE,
     "postgresql": POSTGRESQL,
@@ -18,7 +18,7 @@ KINDS = {
     "rediss": REDIS,
 }
 PASSWORD = re.compile(r"(?<=:)[^:@/]*(?=@)")
-#: Arguments of an address that may be shown; any other may be a password.
+#: Arguments of an address that may be displayed; any other could be a password.
 SHOWN_ARGUMENTS = frozenset(
     {"host", "port", "dbname", "user", "sslmode", "application_name"}
     | {"connect_timeout", "db"}
@@ -26,12 +26,12 @@ SHOWN_ARGUMENTS = frozenset(
 
 
 def kind_of(url: str) -> str:
-    """Return the kind of an address; "" if it is none of ours."""
+    """Returns the kind of an address; "" if it is not supported."""
     return KINDS.get(url.partition("://")[0], "") if "://" in url else ""
 
 
 def shown(url: str) -> str:
-    """Return an address without its password, for messages."""
+    """Returns an address without its password, for messages."""
     try:
         parsed = make_url(url)
         hidden = dict.fromkeys(parsed.query.keys() - SHOWN_ARGUMENTS, "***")
@@ -41,5 +41,5 @@ def shown(url: str) -> str:
 
 
 def postgresql_url(url: str) -> URL:
-    """Return an address of PostgreSQL for the one driver that is used."""
+    """Returns a PostgreSQL address with the driver psycopg."""
     return make_url(url).set(drivername=DRIVER)

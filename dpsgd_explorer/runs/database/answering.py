@@ -1,8 +1,8 @@
-"""Connections to PostgreSQL that wait for an answer no longer than some seconds.
+"""Connections to PostgreSQL with a time limit for answers.
 
-A server whose process hangs still acknowledges every packet, and a cut network is
-silent for as long as the kernel retries.  Neither the server's own time-outs nor those
-of TCP end a wait for it, so the client counts.
+If a server process hangs, the kernel still acknowledges every packet.  If the network
+is cut, the kernel retries for minutes.  Neither the timeouts of PostgreSQL nor of TCP
+end such a wait, so the client measures the time itself.
 """
 
 from __future__ import annotations
@@ -15,43 +15,44 @@ import psycopg
 
 
 class AnsweringConnection(psycopg.Connection[Any]):
-    """A connection that breaks when the server is silent for too long.
+    """A connection that is closed if the server is silent for too long.
 
     Attributes:
-        answer_s: Seconds that a statement may take before its first byte, and between
-            two bytes; None: no limit.
+        answer_s: Maximum number of seconds before the first byte of an answer, and
+            between two bytes; None sets no limit.
     """
 
     answer_s: float | None = None
 
     @classmethod
     def limited(cls, answer_s: float | None, *args: Any, **options: Any) -> Self:
-        """Connect as ``psycopg.connect`` does; return a connection with this limit."""
+        """Connects like ``psycopg.connect``, with a time limit for answers."""
         connection = cls.connect(*args, **options)
         connection.answer_s = answer_s
         return connection
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        """Wait for the server, see ``psycopg.Connection.wait``.
+        """Waits for the server, see ``psycopg.Connection.wait``.
 
         Raises:
-            psycopg.OperationalError: the server was silent; the connection is closed.
+            psycopg.OperationalError: The time limit was exceeded, and the connection is
+                closed.
         """
         if self.answer_s is not None:
             gen = self._bounded(gen, self.answer_s)
         return super().wait(gen, *args, **options)
 
     def _bounded(self, gen: Any, answer_s: float) -> Generator[Any, Any, Any]:
-        """Pass on what a generator of psycopg waits for, until its time is over."""
+        """Runs psycopg's generator until its end or the time limit."""
         try:
             state = next(gen)
-            heard = time.monotonic()
+            answered_at = time.monotonic()
             while True:
                 ready = yield state
                 now = time.monotonic()
                 if ready:
-                    heard = now
-                elif now - heard >= answer_s:
+                    answered_at = now
+                elif now - answered_at >= answer_s:
                     self.pgconn.finish()
                     raise psycopg.OperationalError(
                         f"the server did not answer for {answer_s:g} seconds"

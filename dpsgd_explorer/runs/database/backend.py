@@ -1,4 +1,4 @@
-"""What a kind of database does in its own way."""
+"""Interface of a kind of database: SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ WRITES = "writes"
 
 
 class Wake(ABC):
-    """Waits until there may be more events; for one thread."""
+    """Waits for new events; used by one thread."""
 
     @abstractmethod
     def wait(self) -> None:
-        """Return soon after events were stored, and now and then without."""
+        """Returns soon after events were stored, and sometimes without new events."""
 
     @abstractmethod
     def close(self) -> None:
-        """Hold nothing any more."""
+        """Releases all resources."""
 
 
 class Backend(ABC):
-    """One pool of connections, and the statements that only this kind knows.
+    """A pool of connections, and the operations that depend on the kind of database.
 
     Attributes:
-        engine: The pool; a transaction begins as ``begin`` says.
-        is_embedded: All its processes are on this machine; its tables are brought up
-            to the present version when it is opened.
+        engine: Pool of connections, whose transactions are started by ``begin``.
+        is_embedded: If True, all processes that use the database are on this machine,
+            and its tables are migrated to the current version when it is opened.
     """
 
     engine: Engine
@@ -41,61 +41,61 @@ class Backend(ABC):
 
     @abstractmethod
     def begin(self, connection: Connection) -> None:
-        """Begin a transaction: one that writes has to be the only one that does."""
+        """Begins a transaction; at most one transaction may write at a time."""
 
     @abstractmethod
     def translation(self, error: DBAPIError) -> ExplorerError | None:
-        """Return a fault of the database in our own words; None: it is a bug."""
+        """Returns the error class for a fault of the database; None for a bug."""
 
     @abstractmethod
     def clock(self) -> float:
-        """Return unix seconds, the same for all processes."""
+        """Returns unix seconds by a clock that all processes share."""
 
     @abstractmethod
     def lease_clock(self) -> float:
-        """Return seconds that all processes count alike, and that nobody sets."""
+        """Returns seconds by a clock that all processes share and nobody sets."""
 
     @abstractmethod
     def demand_reserve(self) -> None:
-        """Raise StorageFullError if there is no room for work."""
+        """Raises StorageFullError if there is no space for training."""
 
     @abstractmethod
     def release_reserve(self) -> None:
-        """Free some space, so that runs can end on a full disk."""
+        """Frees some space, so that runs can end on a full disk."""
 
     def transaction_id(self, _connection: Connection) -> Any:
-        """Return what ``was_committed`` takes."""
+        """Returns the argument of ``was_committed``."""
         return None
 
     def was_committed(self, _transaction: Any, _patience_s: float) -> bool:
-        """Whether a transaction was committed whose commit was not answered."""
+        """Returns True if a transaction with an unanswered commit was committed."""
         return False
 
     @abstractmethod
     def wake(self, channel: str, poll_s: float) -> Wake:
-        """Return what waits for events.
+        """Returns an object that waits for events.
 
         Args:
-            channel: Where PostgreSQL tells of them.
-            poll_s: Seconds between two looks where nothing tells of them.
+            channel: Channel of PostgreSQL's notifications.
+            poll_s: Seconds between two polls of SQLite.
         """
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Bytes that the database takes on the disk."""
+        """Size of the database on the disk, in bytes."""
 
     @abstractmethod
     def shrink(self, connection: Connection, pages: int) -> int:
-        """Give some free pages back to the disk; return how many."""
+        """Releases up to ``pages`` free pages to the disk; returns their number."""
 
     @abstractmethod
     def compact(self, connection: Connection) -> None:
-        """Give all free pages back, outside a transaction."""
+        """Releases all free pages to the disk, outside a transaction."""
 
 
 def storage_busy() -> StorageBusyError:
-    """Return the error of a write that waited for others too long."""
+    """Returns the error of a write that waited too long for other writes."""
     return StorageBusyError(
         "another process locked the database for too long. Try again soon."
     )

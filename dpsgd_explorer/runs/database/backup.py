@@ -1,6 +1,7 @@
-"""A copy of the database as of one moment, while the site runs.
+"""Backup of the database while the site runs.
 
-The tables are copied as they are: those of an earlier version are not migrated.
+The copy has the state of a single moment.  Tables of an earlier version are copied
+without migration.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from dpsgd_explorer.runs.database.address import SQLITE, kind_of, shown
 
 
 def back_up(url: str, file: Path) -> int:
-    """Copy a SQLite database into a new file; return its bytes.
+    """Copies a SQLite database into a new file; returns its size in bytes.
 
     Args:
         url: Address of the database.
-        file: A file that does not exist, in a folder that does.
+        file: Path of the copy; the folder must exist, the file must not.
 
     Raises:
-        ConfigError: the file exists or cannot be written, or a server has a program of
-            its own for this.
+        ConfigError: The file exists or cannot be written, or the database is not a
+            SQLite file.
     """
     if kind_of(url) != SQLITE:
         raise ConfigError(
@@ -37,13 +38,13 @@ def back_up(url: str, file: Path) -> int:
         )
     source = make_url(url).database or ""
     try:
-        handle, beside = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-        os.close(handle)  # made with mode 0600: names of visitors are in it
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
+        os.close(handle)  # its mode is 0600, because it contains names of visitors
         try:
-            _copy(source, beside)
-            os.link(beside, file)
+            _copy(source, temporary)
+            os.link(temporary, file)
         finally:
-            Path(beside).unlink()
+            Path(temporary).unlink()
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(

@@ -1,14 +1,14 @@
-"""PostgreSQL: the processes of any number of machines.
+"""PostgreSQL, for processes on any number of machines.
 
-Transactions that write go one at a time, as SQLite's do: each takes one advisory lock
-first.  What a transaction has read is then still so when it writes, and the ids of
-events become visible in their order, which every reader of the log relies on.
+Write transactions are serialized, as in SQLite: each first takes one advisory lock.
+Values that a transaction has read are therefore still current when it writes, and the
+ids of events become visible in order, on which every reader of the log relies.
 
-A machine that vanishes within a transaction does not keep the lock: the server ends a
-session that is idle within one.
+If a machine disappears within a transaction, the server ends its idle session and so
+releases the lock.
 
-A server that hangs, or whose network is cut, is given up after some seconds: a request
-is answered within five, connecting and waiting for a connection included.
+If the server hangs or the network is cut, statements fail after some seconds: a request
+is answered within five seconds, including the time to connect.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ from dpsgd_explorer.runs.database.address import postgresql_url
 from dpsgd_explorer.runs.database.answering import AnsweringConnection
 from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake, storage_busy
 
-# Of the advisory lock; other programs that use the same database use other numbers.
+# Number of the advisory lock; other programs in the database use other numbers.
 WRITERS_LOCK = 0x6470_7367_6421
-# The lock is asked for again until a writer's patience is over.
+# Timeout of one attempt to take the lock; a write retries until its patience ends.
 LOCK_SECONDS = 2.0
-# libpq rounds less up to two seconds.
+# libpq rounds smaller values up to two seconds.
 CONNECT_SECONDS = 2
-# The server ends a statement of its own accord a little before we give the server up.
+# Share of the client's time limit after which the server itself aborts a statement.
 STATEMENT_SHARE = 0.8
-# Shorter than a lease, so that nobody loses one while a vanished writer is waited for.
+# Shorter than a lease, so that no lease expires while writers wait for the lock of a
+# machine that has disappeared.
 IDLE_SECONDS = 10
 POLL_SECONDS = 0.2
-# A listener that was told of nothing looks all the same.
+# A listener without notifications reads the log after this time all the same.
 SAFETY_SECONDS = 2.0
-# An outage is logged again after so long, however many ask meanwhile.
+# Minimum time between two log lines about an outage.
 WARNING_SECONDS = 10.0
-# Events that come this soon after one are read together with it.
+# Events within this time after a notification are read together.
 GATHER_SECONDS = 0.03
 CONNECTIONS = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 1.5}
 KEEPALIVES: dict[str, Any] = {
@@ -59,7 +60,7 @@ KEEPALIVES: dict[str, Any] = {
     "keepalives_count": 2,
     "tcp_user_timeout": 1000 * IDLE_SECONDS,
 }
-# The first statement of a transaction: it waits for the lock, then reads the clock.
+# First statement of a write transaction: it waits for the lock, then reads the clock.
 WRITE = text(
     "SELECT extract(epoch FROM clock_timestamp())::float8,"
     " pg_current_xact_id()::text FROM pg_advisory_xact_lock(:lock)"
@@ -68,19 +69,17 @@ NOW = text("SELECT extract(epoch FROM clock_timestamp())::float8")
 STATUS = text("SELECT pg_xact_status(CAST(:id AS xid8))")
 TRANSACTION = "transaction_id"
 DISK_FULL, READ_ONLY, FUTURE = "53100", "25006", "22023"
-# Locks that another transaction keeps, connections that others use, and statements that
-# took too long.
+# Error codes of locks held by others, exhausted connections and timed-out statements.
 BUSY = {"55P03", "40001", "40P01", "53200", "53300", "57014"}
-# Sessions that the server ended: class 08, 57P01 to 57P05, 25P03.
+# Error codes of sessions that the server ended: class 08, 57P01 to 57P05, 25P03.
 ENDED = ("08", "57P0", "25P03")
 logger = logging.getLogger(__name__)
 
 
 class Listener(Wake):
-    """Waits for the server's word (LISTEN), in a connection of its own."""
+    """Waits for notifications of PostgreSQL (LISTEN), in a separate connection."""
 
     def __init__(self, url: str, channel: str) -> None:
-        """Do nothing yet."""
         address = postgresql_url(url).set(drivername="postgresql")
         self._address = address.render_as_string(hide_password=False)
         self._listen = SQL("LISTEN {}").format(Identifier(channel))
@@ -89,10 +88,10 @@ class Listener(Wake):
     def wait(self) -> None:
         try:
             if self._connection is None:
-                self._connect()  # what was stored before this was told to nobody
+                self._connect()  # earlier events sent no notification: read them now
                 return
-            told = self._connection.notifies(timeout=SAFETY_SECONDS, stop_after=1)
-            if list(told):
+            news = self._connection.notifies(timeout=SAFETY_SECONDS, stop_after=1)
+            if list(news):
                 time.sleep(GATHER_SECONDS)
                 list(self._connection.notifies(timeout=0))
         except psycopg.Error as error:
@@ -122,21 +121,21 @@ class Listener(Wake):
 
 
 class Postgresql(Backend):
-    """The database of an address, whose tables ``database upgrade`` makes."""
+    """A PostgreSQL database; ``database upgrade`` creates its tables."""
 
     is_embedded = False
 
     def __init__(self, url: str, *, patience_s: float, answer_s: float | None) -> None:
-        """Open the pool; nothing is connected yet.
+        """Creates the pool without connecting.
 
         Args:
-            url: SQLAlchemy's form of address.
-            patience_s: How long a write waits while another process writes.
-            answer_s: How long a statement waits for the server; None: for ever.
+            url: SQLAlchemy URL.
+            patience_s: Seconds that a write waits while another process writes.
+            answer_s: Time limit of a statement in seconds; None sets no limit.
         """
         self._url = url
         self.engine = _engine(url, min(patience_s, LOCK_SECONDS), answer_s)
-        self._ahead = math.nan  # seconds of the server's clock before our monotonic
+        self._ahead = math.nan  # server's clock minus monotonic clock, in seconds
         self._warned_at = -math.inf
         event.listen(self.engine, "begin", self.begin)
 
@@ -180,7 +179,7 @@ class Postgresql(Backend):
             logger.warning("the database does not answer: %s", one_line(error.orig))
 
     def clock(self) -> float:
-        """Return the server's clock, as of the last write carried on by our own."""
+        """Returns the server's time at the last write, plus the time since then."""
         if math.isnan(self._ahead):
             with self.engine.connect() as connection:
                 self._ahead = (connection.scalar(NOW) or 0.0) - time.monotonic()
@@ -190,18 +189,21 @@ class Postgresql(Backend):
         return self.clock()
 
     def demand_reserve(self) -> None:
-        """Do nothing: the disk is the server's."""
+        """Does nothing: the disk belongs to the server."""
 
     def release_reserve(self) -> None:
-        """Do nothing: the disk is the server's."""
+        """Does nothing: the disk belongs to the server."""
 
     def transaction_id(self, connection: Connection) -> Any:
         return connection.info.get(TRANSACTION)
 
     def was_committed(self, transaction: Any, patience_s: float) -> bool:
-        """Ask the server, once it answers again; StorageUnreachableError: it does not.
+        """Returns True if the server has committed the transaction.
 
-        A commit that was not answered may have been carried out or not.
+        If the connection breaks during a commit, the client does not know its outcome.
+
+        Raises:
+            StorageUnreachableError: The server does not answer for ``patience_s``.
         """
         end = time.monotonic() + patience_s
         while True:
@@ -210,7 +212,7 @@ class Postgresql(Backend):
                     status = connection.scalar(STATUS, {"id": transaction})
             except DBAPIError as error:
                 if getattr(error.orig, "sqlstate", None) == FUTURE:
-                    return False  # lost in a crash, and its number with it
+                    return False  # a crash lost the transaction and its number
                 ours = self.translation(error)
                 if ours is None or time.monotonic() >= end:
                     raise ours or error from error
@@ -232,17 +234,17 @@ class Postgresql(Backend):
         return 0  # the server's autovacuum does this
 
     def compact(self, connection: Connection) -> None:
-        # It takes minutes on a large database, and says nothing meanwhile.
+        # VACUUM takes minutes on a large database, without an answer in the meantime.
         driver: Any = connection.connection.driver_connection
-        driver.answer_s, usual = None, driver.answer_s
+        driver.answer_s, answer_s = None, driver.answer_s
         driver.execute("SET statement_timeout = 0")
         driver.execute("VACUUM")
         driver.execute("RESET statement_timeout")
-        driver.answer_s = usual
+        driver.answer_s = answer_s
 
 
 class TextWithoutNull(StrDumperUnknown):
-    """Sends text; a null character, which no stored text has, as one that is none."""
+    """Encodes text, replacing NUL, which PostgreSQL rejects, with U+FFFD."""
 
     def dump(self, obj: str) -> Any:
         return super().dump(obj.replace("\0", "\ufffd"))
@@ -260,7 +262,7 @@ def _engine(url: str, lock_s: float, answer_s: float | None) -> Engine:
         connect_args={
             "connect_timeout": CONNECT_SECONDS,
             "application_name": "dpsgd-explorer",
-            "client_encoding": "utf8",  # also of a database that has none
+            "client_encoding": "utf8",  # also if the database has no encoding
             "options": " ".join(f"-c {name}={v}" for name, v in options.items()),
             **KEEPALIVES,
         },
@@ -281,12 +283,12 @@ def _engine(url: str, lock_s: float, answer_s: float | None) -> Engine:
 
 
 def _is_gone(error: DBAPIError, state: str | None) -> bool:
-    """Return True if there is no connection; a refused one has no state."""
+    """Returns True if the connection is lost; a refused connection has no state."""
     if state is None:
         return isinstance(error.orig, psycopg.OperationalError | psycopg.InterfaceError)
     return state.startswith(ENDED)
 
 
 def one_line(error: BaseException | None) -> str:
-    """Return the words of the server in one line."""
+    """Returns the message of an error in one line."""
     return " ".join(str(error).split())

@@ -1,8 +1,8 @@
-"""SQLite: one file, the processes of one machine.
+"""SQLite, for the processes of one machine.
 
-It runs in WAL mode, so readers never wait for a writer.  A write transaction starts
-with BEGIN IMMEDIATE: without it, one that reads first and then writes would be refused
-with "database is locked" whenever another wrote in between.
+The file is in WAL mode, so readers never wait for a writer.  A write transaction starts
+with BEGIN IMMEDIATE.  Without it, a transaction that reads before it writes would fail
+with "database is locked" if another process wrote in between.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from dpsgd_explorer.runs.files.disk_reserve import (
 )
 from dpsgd_explorer.runs.files.private_file import private_file
 
-# SQLite's own waiting; what goes beyond it is ours.
+# Timeout of one attempt to lock the file; Database retries until its patience ends.
 BUSY_TIMEOUT_SECONDS = 5.0
-# The write-ahead log is cut back to this after a burst of writes.
+# Size to which the write-ahead log is truncated after a burst of writes.
 LOG_BYTES = 4 * 2**20
-INCREMENTAL = 2  # free pages are given back when asked for
+INCREMENTAL = 2  # free pages are released by PRAGMA incremental_vacuum
 SET_AUTO_VACUUM = f"PRAGMA auto_vacuum = {INCREMENTAL}"
 
 
 class Poll(Wake):
-    """Looks again after a while: no process tells another of its writes."""
+    """Waits for a fixed time, because SQLite sends no notifications."""
 
     def __init__(self, poll_s: float) -> None:
         self._poll_s = poll_s
@@ -43,23 +43,23 @@ class Poll(Wake):
         time.sleep(self._poll_s)
 
     def close(self) -> None:
-        """Do nothing."""
+        """Does nothing: there are no resources to release."""
 
 
 class Sqlite(Backend):
-    """The file of an address; a new one is made."""
+    """A SQLite file, which is created if it does not exist."""
 
     is_embedded = True
 
     def __init__(self, url: str, *, patience_s: float) -> None:
-        """Open the pool.
+        """Creates the file and the pool.
 
         Args:
-            url: SQLAlchemy's form of address.
-            patience_s: How long a write waits while another process writes.
+            url: SQLAlchemy URL.
+            patience_s: Seconds that a write waits while another process writes.
 
         Raises:
-            ConfigError: it is not the address of a SQLite file on this machine.
+            ConfigError: The address is not a SQLite file on a disk of this machine.
         """
         self._file = private_file("DPSGD_DATABASE_URL", url, "runs.sqlite3")
         self._reserve = DiskReserve(self._file.with_name(f"{self._file.name}.reserve"))
@@ -73,7 +73,7 @@ class Sqlite(Backend):
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     def translation(self, error: DBAPIError) -> ExplorerError | None:
-        # The low byte is the primary code; the rest is the place in SQLite.
+        # The low byte is the primary code; the other bytes extend it.
         code: Any = getattr(error.orig, "sqlite_errorcode", None)
         primary = code & 0xFF if isinstance(code, int) else None
         if primary == sqlite3.SQLITE_FULL:
@@ -113,7 +113,7 @@ class Sqlite(Backend):
         return before - after
 
     def compact(self, connection: Connection) -> None:
-        """Give all free pages back; a database of an older version is rewritten."""
+        """Releases all free pages; rewrites a file without incremental vacuum."""
         cursor = connection.connection.cursor()
         if cursor.execute("PRAGMA auto_vacuum").fetchone() != (INCREMENTAL,):
             cursor.execute(SET_AUTO_VACUUM)
@@ -122,14 +122,14 @@ class Sqlite(Backend):
 
 
 def _engine(url: str, file: Path, *, busy_timeout_s: float) -> Engine:
-    # As many connections as there are threads to use them: none waits for another's.
+    # Without an upper limit, no thread waits for a connection of another.
     engine = create_engine(url, pool_size=8, max_overflow=-1)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # we begin transactions ourselves
         connection.execute(f"PRAGMA busy_timeout = {round(busy_timeout_s * 1000)}")
-        if not file.stat().st_size:  # only there, for it waits for writers
+        if not file.stat().st_size:  # in a new file only, because it waits for writers
             connection.execute(SET_AUTO_VACUUM)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")

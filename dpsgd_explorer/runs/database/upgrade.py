@@ -1,7 +1,7 @@
-"""Versions of the tables: which one a database has, and how it gets the present one.
+"""Schema versions: detection and migration.
 
-A new database is made from the tables as they are described; an older one is brought
-up by Alembic's revisions.  Alembic is imported only then.
+The tables of a new database are created from the current definitions.  An older
+database is migrated by Alembic's revisions; Alembic is imported only in this case.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ COMMAND = "python -m dpsgd_explorer database upgrade"
 
 
 def version_tables(metadata: MetaData) -> tuple[Table, Table]:
-    """Add the tables that hold the version.
+    """Returns the tables ``alembic_version`` and ``schema_version``, added to metadata.
 
-    The second was read before there was Alembic: programs of that time refuse the
+    Programs older than the use of Alembic read ``schema_version``, and reject the
     number in it.
     """
     version = String(32)
@@ -42,12 +42,12 @@ def version_tables(metadata: MetaData) -> tuple[Table, Table]:
 
 
 def revision(connection: Connection) -> str | None:
-    """Return the revision that a database has; None if it is new."""
+    """Returns the revision of a database; None if the database is new."""
     present, former = version_tables(MetaData())
     has = inspect(connection).has_table
     if has(present.name):
-        found: str | None = connection.scalar(select(present.c.version_num))
-        return found
+        version: str | None = connection.scalar(select(present.c.version_num))
+        return version
     if has(former.name):
         number = connection.scalar(select(former.c.version))
         return None if number is None else str(number)
@@ -55,24 +55,20 @@ def revision(connection: Connection) -> str | None:
 
 
 def upgrade(connection: Connection, metadata: MetaData, url: str) -> None:
-    """Make the tables, or bring them up, inside a transaction that writes.
+    """Creates or migrates the tables, inside a write transaction.
 
     Raises:
-        ConfigError: the tables are of a later version than this program's.
+        ConfigError: A later version of the program wrote the tables.
     """
     before = revision(connection)
     if before is None:
         _create(connection, metadata)
     elif before != NEWEST:
-        _bring_up(connection, before, url)
+        _migrate(connection, before, url)
 
 
 def check(connection: Connection, url: str) -> None:
-    """Refuse tables of another version.
-
-    Raises:
-        ConfigError: it names the command that brings older ones up.
-    """
+    """Raises ConfigError if the tables are missing or have another version."""
     before = revision(connection)
     if before is None:
         raise ConfigError(
@@ -97,7 +93,7 @@ def _create(connection: Connection, metadata: MetaData) -> None:
     connection.execute(insert(former).values(version=int(NEWEST)))
 
 
-def _bring_up(connection: Connection, before: str, url: str) -> None:
+def _migrate(connection: Connection, before: str, url: str) -> None:
     from alembic.config import Config
     from alembic.runtime.environment import EnvironmentContext
     from alembic.script import ScriptDirectory

@@ -1,1 +1,1 @@
-"""Files of the installation that nobody else reads, and room kept on the disk."""
+"""SQLite files of the installation: permissions, disk reserve, use on one machine."""

@@ -1,8 +1,8 @@
 """A reserve on the disk, so that runs can end when the disk is full.
 
-A file of zeros is kept next to the database.  When a write finds the disk full, the
-file is removed, and its space serves the writes that end a run.  Until the file can
-be written again, other writes are refused.
+A file of zeros lies next to the database.  If a write fails because the disk is full,
+the file is removed, and its space is used by the writes that end a run.  Other writes
+are rejected until the file can be written again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from dpsgd_explorer.errors import StorageFullError, StorageReadOnlyError
 
 RESERVE_BYTES = 2**20
-# Written again only when there is space for some time of work.
+# Free space at which the reserve is written again; it leaves space for some runs.
 NEEDED_BYTES = 4 * RESERVE_BYTES
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def storage_full() -> StorageFullError:
-    """Return the error for a full disk."""
+    """Returns the error for a full disk."""
     return StorageFullError(
         "the server's disk is full: stored runs can be read, but nothing new can be "
         "stored until its operator frees space."
@@ -28,7 +28,7 @@ def storage_full() -> StorageFullError:
 
 
 def storage_read_only() -> StorageReadOnlyError:
-    """Return the error for a disk or file that takes no writes."""
+    """Returns the error for a read-only disk or file."""
     return StorageReadOnlyError(
         "the server's disk is read-only now: stored runs can be read, but nothing new "
         "can be stored until its operator makes it writable again."
@@ -36,18 +36,17 @@ def storage_read_only() -> StorageReadOnlyError:
 
 
 class DiskReserve:
-    """The file of zeros; all processes share it."""
+    """The file of zeros, which all processes share."""
 
     def __init__(self, path: Path) -> None:
-        """Do nothing yet."""
         self._path = path
 
     def demand(self) -> None:
-        """Write the file if it is missing.
+        """Writes the file if it is missing.
 
         Raises:
-            StorageFullError: the disk is full.
-            StorageReadOnlyError: it takes no writes.
+            StorageFullError: The disk is full.
+            StorageReadOnlyError: The disk is read-only.
         """
         if self._path.exists():
             return
@@ -64,5 +63,5 @@ class DiskReserve:
             raise
 
     def release(self) -> None:
-        """Remove the file, so that the next writes can use its space."""
+        """Removes the file, so that the next writes can use its space."""
         self._path.unlink(missing_ok=True)

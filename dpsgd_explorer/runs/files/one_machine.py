@@ -1,7 +1,7 @@
-"""SQLite files are for the processes of one machine: what tells that they are not.
+"""Detection of SQLite files that several machines use.
 
-SQLite's write-ahead log is shared by memory and file locks, which network file systems
-do not have between machines: databases on them are damaged sooner or later.
+SQLite's write-ahead log needs shared memory and file locks, which network file systems
+do not provide between machines: a database on one is damaged sooner or later.
 
 Source: SQLite, "Write-Ahead Logging", section 1, and "How To Corrupt An SQLite Database
 File", section 2.1.
@@ -20,7 +20,7 @@ from dpsgd_explorer.errors import ConfigError
 
 MOUNTS = Path("/proc/self/mountinfo")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-#: File systems that several machines write to, as the kernel calls them.
+#: Kernel names of file systems to which several machines can write.
 SHARED = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre"}
     | {"gpfs", "beegfs", "ocfs2", "gfs2", "orangefs", "davfs", "fuse.sshfs"}
@@ -28,7 +28,7 @@ SHARED = frozenset(
     | {"fuse.ceph-fuse", "fuse.juicefs", "fuse.seaweedfs", "fuse.curlftpfs"}
 )
 OCTAL = re.compile(r"\\([0-7]{3})")
-#: A worker that gave a sign within this time is there.
+#: Age of a heartbeat up to which a worker counts as present.
 PRESENT_SECONDS = 30.0
 INSTEAD = (
     "SQLite works for the processes of a single machine. For several machines, set "
@@ -37,11 +37,11 @@ INSTEAD = (
 
 
 def file_system_of(folder: Path, mounts: str) -> str:
-    """Return the kind of file system that a folder is on; "" if that is not known.
+    """Returns the type of a folder's file system; "" if it is unknown.
 
     Args:
-        folder: A path; what is not there yet counts with the folder that is.
-        mounts: Text as /proc/self/mountinfo has it.
+        folder: Path of the folder, which need not exist yet.
+        mounts: Text in the format of /proc/self/mountinfo.
     """
     place, longest, kind = folder.resolve(), -1, ""
     for line in mounts.splitlines():
@@ -50,26 +50,26 @@ def file_system_of(folder: Path, mounts: str) -> str:
         if len(fields) < 5 or not after:
             continue
         point = Path(OCTAL.sub(lambda code: chr(int(code[1], 8)), fields[4]))
-        # Of mounts at one place the last one is seen.
+        # The last mount at a path hides the earlier ones.
         if place.is_relative_to(point) and len(point.parts) >= longest:
             longest, kind = len(point.parts), after.split(" ")[0]
     return kind
 
 
 def refuse_shared_folder(variable: str, file: Path) -> None:
-    """Refuse a SQLite file on a file system of several machines.
+    """Rejects a SQLite file on a network file system.
 
     Args:
-        variable: The environment variable that leads to it.
+        variable: Environment variable with the address of the file.
         file: The database.
 
     Raises:
-        ConfigError: naming the folder and its file system.
+        ConfigError: The file is on a network file system.
     """
     try:
         kind = file_system_of(file.parent, MOUNTS.read_text(errors="replace"))
     except OSError:
-        return  # a system without such a list
+        return  # systems other than Linux have no list of mounts
     if kind in SHARED:
         raise ConfigError(
             variable,
@@ -81,9 +81,9 @@ def refuse_shared_folder(variable: str, file: Path) -> None:
 
 
 def machine_id() -> str:
-    """Return what tells this machine from others, with all containers on it alike.
+    """Returns an id of this machine, which all its containers share.
 
-    It changes when the machine starts again.
+    The id changes when the machine restarts.
     """
     with contextlib.suppress(OSError):
         return BOOT_ID.read_text().strip()
@@ -91,12 +91,12 @@ def machine_id() -> str:
 
 
 def refuse_other_machines(file: Path) -> None:
-    """Refuse a SQLite file that a worker of another machine uses now.
+    """Rejects a SQLite file that a worker on another machine currently uses.
 
-    Signs of workers are read as ``operation.workers`` writes them.
+    The heartbeats that ``operation.workers`` writes are read without SQLAlchemy.
 
     Raises:
-        ConfigError: naming the machine.
+        ConfigError: A worker on another machine has a recent heartbeat.
     """
     if not file.exists():
         return
@@ -105,12 +105,12 @@ def refuse_other_machines(file: Path) -> None:
     try:
         address = f"{file.resolve().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
-            found = connection.execute(query, [since]).fetchall()
+            workers = connection.execute(query, [since]).fetchall()
     except sqlite3.Error:
-        return  # of an earlier version, or busy: opening it tells more
+        return  # an earlier version, or busy: opening the database reports more
     here = platform.node()[:80], machine_id()
-    for name, host, seen_at in found:
-        # A machine that has started again has its name, a container its machine's id.
+    for name, host, seen_at in workers:
+        # After a restart the host name is equal; in a container the machine id is.
         if host != here[0] and here[1] not in name:
             raise ConfigError(
                 "DPSGD_DATABASE_URL",

@@ -1,4 +1,4 @@
-"""SQLite files that only our user on the machine may read."""
+"""SQLite files that only the site's user on the machine may read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sqlalchemy.exc import ArgumentError
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.files.one_machine import refuse_shared_folder
 
-#: The first bytes of a SQLite database; a new one is empty.
+#: First bytes of a SQLite database; a new file is empty.
 SQLITE_START = b"SQLite format 3\0"
 OWNER_ONLY = 0o600
 OTHERS = 0o077
-# Files that SQLite writes next to a database; new ones get its mode.
+# Suffixes of the files that SQLite writes next to a database, with the database's mode.
 BESIDE = ("", "-wal", "-shm", "-journal")
 
 
 def keep_private(database: Path) -> None:
-    """Make a database file that only its owner may read, or take the right away."""
+    """Creates a database file, and removes permissions of other users."""
     database.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(database, os.O_CREAT | os.O_RDONLY, OWNER_ONLY))
     for suffix in BESIDE:
@@ -30,16 +30,15 @@ def keep_private(database: Path) -> None:
 
 
 def private_file(variable: str, url: str, example: str) -> Path:
-    """Return the SQLite file of an address, created if it is new, and kept private.
+    """Returns the SQLite file of an address, created if it is new, and private.
 
     Args:
-        variable: The environment variable that holds the address.
-        url: SQLAlchemy's form of address.
-        example: A file name for the error message.
+        variable: Environment variable with the address.
+        url: SQLAlchemy URL.
+        example: File name for the error message.
 
     Raises:
-        ConfigError: the address is not that of a SQLite file on this machine that can
-            be written.
+        ConfigError: The address is not a writable SQLite file on this machine.
     """
     try:
         address = make_url(url)

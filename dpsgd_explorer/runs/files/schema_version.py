@@ -23,5 +23,6 @@ def has_later_schema(file: Path) -> bool:
             [version] = row.fetchone() or [""]
     except sqlite3.Error:
         return False  # an early version, or busy: opening the database reports more
-    known = {path.stem.removeprefix(PREFIX) for path in REVISIONS.glob(f"{PREFIX}*.py")}
-    return bool(version) and version not in known
+    files = REVISIONS.glob(f"{PREFIX}*.py")
+    versions = {path.stem.removeprefix(PREFIX) for path in files}
+    return bool(version) and version not in versions

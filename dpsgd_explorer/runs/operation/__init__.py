@@ -1,1 +1,1 @@
-"""The site as its operator sees it: workers, queue, orders."""
+"""Operation of a site: workers, readiness, usage and the operator's orders."""

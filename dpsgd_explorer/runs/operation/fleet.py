@@ -1,6 +1,6 @@
-"""What an operator reads of all processes of a site, and orders them to do.
+"""State of a site for its operator, and the operator's orders.
 
-Every process of a site reads the same database, so each reports the same.
+All processes of a site read one database, so each process reports the same state.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from dpsgd_explorer.runs.store.records import Run, not_found
 from dpsgd_explorer.runs.store.schema import MOVES, PAUSED, QUEUED, RUNNING, runs
 from dpsgd_explorer.runs.store.site import counters, orders
 
-MOST_SHOWN = 200  # runs in one list
+MOST_SHOWN = 200  # runs per state in the operator's list
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """The state of a site at one time, from one transaction.
+    """State of a site, read in one transaction.
 
     Attributes:
-        runs: Number of runs that are stored, by state.
-        oldest_queued_s: Seconds since the oldest queued run was launched; 0: none is.
-        queue_paused_at: Unix seconds; None: runs start.
-        finished: Runs that ended since the database was made, by kind and final state.
-        lease_losses: Runs that lost their worker since then.
-        events: Number of the newest event, of which none is used twice.
-        workers: Those that were seen lately.
+        runs: Number of stored runs by state.
+        oldest_queued_s: Seconds since the launch of the oldest queued run; 0 if no run
+            is queued.
+        queue_paused_at: Unix seconds when the queue was paused; None if it is not.
+        finished: Number of runs that ended since the database was created, by kind and
+            final state.
+        lease_losses: Number of lost workers since the database was created.
+        events: Id of the newest event; ids are never reused.
+        workers: Workers seen within a day.
     """
 
     runs: Mapping[str, int]
@@ -49,24 +51,23 @@ class Reading:
 
     @property
     def queued(self) -> int:
-        """Runs that wait for a worker."""
+        """Number of queued runs."""
         return self.runs[QUEUED]
 
 
 class Fleet:
-    """The database of a site, for its operator."""
+    """Reads the state of a site and stores its operator's orders.
+
+    Args:
+        database: Database of the runs.
+        clock: Returns unix seconds.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        """Stores the arguments.
-
-        Args:
-            database: Where the runs are.
-            clock: Gives unix seconds.
-        """
         self._database, self._clock = database, clock
 
     def read(self) -> Reading:
-        """Return the state of the site now."""
+        """Returns the current state of the site."""
         with self._database.read() as connection:
             oldest = select(func.min(runs.c.created_at)).where(runs.c.state == QUEUED)
             queued_at = connection.scalar(oldest)
@@ -82,7 +83,7 @@ class Fleet:
             )
 
     def read_if_possible(self) -> Reading | None:
-        """Return the state of the site now; None if the database cannot be read."""
+        """Returns the current state; None if the database cannot be read."""
         try:
             return self.read()
         except (ExplorerError, SQLAlchemyError) as error:
@@ -90,12 +91,12 @@ class Fleet:
             return None
 
     def workers(self) -> list[LiveWorker]:
-        """Return the workers that were seen lately, the one seen last first."""
+        """Returns the workers seen within a day, most recent first."""
         with self._database.read() as connection:
             return live_workers(connection, self._clock())
 
     def unfinished(self) -> list[Run]:
-        """Return runs that train, are paused or wait, in this order, oldest first."""
+        """Returns running, paused and queued runs, in this order, oldest first."""
         with self._database.read() as connection:
             shown: list[Run] = []
             for state in (RUNNING, PAUSED, QUEUED):
@@ -110,43 +111,44 @@ class Fleet:
             return shown
 
     def usage(self) -> list[visitors.Usage]:
-        """Return the visitors that launched most in 24 hours, the busiest first."""
+        """Returns the visitors with the most launches in 24 hours, busiest first."""
         with self._database.read() as connection:
             return visitors.usage(connection, self._clock())
 
     def pause_queue(self) -> None:
-        """Let no run start; those that run go on."""
+        """Pauses the queue: no run starts, and running runs continue."""
         with self._database.write() as connection:
             orders.pause_queue(connection, self._clock())
 
     def resume_queue(self) -> None:
-        """Let runs start again."""
+        """Resumes the queue, also after ``drain``."""
         with self._database.write() as connection:
             orders.resume_queue(connection)
 
     def drain(self) -> None:
-        """Let no run start; have those that train given back to the queue.
+        """Pauses the queue and returns running runs to it, within seconds.
 
-        Workers do so within seconds; ``resume_queue`` ends it.
+        ``resume_queue`` undoes the order.
         """
         with self._database.write() as connection:
             orders.drain(connection, self._clock())
 
     def queue_is_paused(self) -> bool:
-        """Whether no run starts."""
+        """Returns True if the queue is paused."""
         with self._database.read() as connection:
             return orders.queue_paused_at(connection) is not None
 
     def end_run(self, run_id: str) -> str:
-        """End a queued or paused run now; ask the worker of a training run to end it.
+        """Ends a run; a run that has ended is left unchanged.
 
-        A run that has ended stays as it is.
+        A queued or paused run ends now.  The worker of a running run ends it within
+        seconds.
 
         Returns:
             The state of the run, or "its worker ends it".
 
         Raises:
-            RunNotFoundError: there is no such run.
+            RunNotFoundError: The run does not exist.
         """
         with self._database.write(ends=True) as connection:
             query = select(runs).where(runs.c.id == run_id)

@@ -1,7 +1,7 @@
-"""What a site needs in order to carry runs out, each checked by using it.
+"""Readiness checks: each part that a site needs to train runs is tested by using it.
 
-The checks run side by side and are answered for after some seconds, whatever hangs: a
-load balancer gives a probe that does not answer up, and learns nothing.
+The checks run in parallel, and their results are returned before a deadline even if a
+part hangs.  A load balancer would otherwise abort the probe and get no reason.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from dpsgd_explorer.runs.operation.workers import LOST_SECONDS, live_workers
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.schema import runs
 
-# Seconds for all checks together; probes commonly wait for three to five.
+# Time for all checks together; load balancers commonly wait for three to five seconds.
 DEADLINE_SECONDS = 2.0
-# Checks that hang keep their threads for some seconds; further ones wait in line.
+# A check that hangs occupies its thread for some seconds; further checks are queued.
 THREADS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that a site needs.
+    """Result of one check.
 
     Attributes:
         name: ``database``, ``schema``, ``queue`` or ``worker``.
-        says: What was seen, or what is wrong.
+        is_ok: True if the part works.
+        says: State of the part, or the fault and its remedy.
     """
 
     name: str
@@ -41,17 +42,22 @@ class Check:
 
 
 class Readiness:
-    """Checks the database, its schema, the queue and the workers."""
+    """Checks the database, its schema, the queue and the workers.
+
+    Args:
+        database: Database of the runs.
+        doorbell: Client of the queue.
+        clock: Returns unix seconds.
+    """
 
     def __init__(
         self, database: Database, doorbell: Doorbell, clock: Callable[[], float]
     ) -> None:
-        """Do nothing yet; ``clock`` gives unix seconds."""
         self._database, self._doorbell, self._clock = database, doorbell, clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="readiness")
 
     def checks(self) -> list[Check]:
-        """Check everything now."""
+        """Runs all checks and returns their results."""
         checked = {
             "database": self._read_runs,
             "schema": self._compare_schema,
@@ -59,13 +65,13 @@ class Readiness:
             "worker": self._look_for_worker,
         }
         end = time.monotonic() + DEADLINE_SECONDS
-        asked = {name: self._threads.submit(check) for name, check in checked.items()}
-        return [_checked(name, answer, end) for name, answer in asked.items()]
+        answers = {name: self._threads.submit(check) for name, check in checked.items()}
+        return [_checked(name, answer, end) for name, answer in answers.items()]
 
     def _read_runs(self) -> str:
         with self._database.read() as connection:
             connection.execute(select(runs.c.id).limit(1)).all()
-        return "it can be read"
+        return "ok"
 
     def _compare_schema(self) -> str:
         with self._database.read() as connection:
@@ -77,7 +83,7 @@ class Readiness:
         return f"version {version}"
 
     def _count_messages(self) -> str:
-        return f"{self._doorbell.huey.pending_count()} messages waiting"
+        return f"{self._doorbell.huey.pending_count()} messages queued"
 
     def _look_for_worker(self) -> str:
         with self._database.read() as connection:
@@ -98,7 +104,7 @@ class Readiness:
 
 
 class NotReadyError(Exception):
-    """A site could not carry out runs now."""
+    """A part works, but its state prevents runs from training."""
 
 
 def _checked(name: str, answer: Future[str], end: float) -> Check:
@@ -109,6 +115,6 @@ def _checked(name: str, answer: Future[str], end: float) -> Check:
         answer.cancel()
         says = str(error) or f"no answer within {DEADLINE_SECONDS:g} seconds"
         return Check(name=name, is_ok=False, says=says)
-    except Exception as error:  # a driver's own: Redis, PostgreSQL, SQLite, the disk
+    except Exception as error:  # errors of Redis, PostgreSQL, SQLite or the disk
         says = str(error).strip().partition("\n")[0] or type(error).__name__
         return Check(name=name, is_ok=False, says=says)

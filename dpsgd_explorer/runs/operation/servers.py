@@ -1,4 +1,4 @@
-"""The servers of a site, tried before its processes start."""
+"""Connection tests of a site's servers, before its processes start."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dpsgd_explorer.settings import Settings
 
 
 def check_servers(settings: Settings) -> None:
-    """Do nothing if database and queue answer.
+    """Connects to the database and the queue once.
 
     Raises:
-        ConfigError: it says which does not, or what its tables lack.
+        ConfigError: One of them does not answer, or the tables have another version.
     """
     Database(settings.database_url).close()
     Doorbell(settings).huey.storage.close()

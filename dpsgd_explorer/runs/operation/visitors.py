@@ -1,4 +1,4 @@
-"""What visitors take of a site, as its quotas count it."""
+"""Usage of a site by visitor, as its quotas count it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MOST_VISITORS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What one visitor takes.
+    """Usage of one visitor.
 
     Attributes:
-        launches: In the last 24 hours; a group of runs is one.
-        running: Runs that train now.
-        queued: Runs that wait now.
+        launches: Number of launches in the last 24 hours; a group of runs counts once.
+        running: Number of running runs.
+        queued: Number of queued runs.
     """
 
     visitor: str
@@ -29,7 +29,7 @@ class Usage:
 
 
 def usage(connection: Connection, now: float) -> list[Usage]:
-    """Return the visitors that launched most in 24 hours, the busiest first."""
+    """Returns the visitors with the most launches in 24 hours, busiest first."""
     number = func.count(distinct(launches.c.launch))
     query = (
         select(

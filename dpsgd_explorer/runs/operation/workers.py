@@ -1,7 +1,7 @@
-"""Signs of workers in the database, which every process of a site reads.
+"""Heartbeats of workers in the database, which every process of a site can read.
 
-The supervisor of a worker looks at its file instead (``worker.heartbeat``): that works
-while the database does not.
+The supervisor of a worker reads a file instead (``worker.heartbeat``), which also works
+during an outage of the database.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from dpsgd_explorer.runs.files.one_machine import machine_id
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.site.tables import workers
 
-SIGN_SECONDS = 5.0
-#: A worker that gave no sign for so long counts as lost.
+SIGN_SECONDS = 5.0  # between two heartbeats
+#: Age of the last heartbeat after which a worker counts as lost.
 LOST_SECONDS = 30.0
-#: After so long it is forgotten.
+#: Age of the last heartbeat after which a worker's row is deleted.
 FORGOTTEN_SECONDS = 24 * 3600.0
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveWorker:
-    """One process that carries runs out.
+    """A worker process with a recent heartbeat.
 
     Attributes:
-        host: Name of its machine or container.
-        places: Runs that it carries out at the same time, at most.
-        busy: Runs that it carries out now.
+        host: Name of the machine or container.
+        version: Version of the program.
+        places: Maximum number of simultaneous runs.
+        busy: Number of current runs.
         started_at: Unix seconds.
-        seen_s: Seconds since its last sign.
+        seen_s: Seconds since the last heartbeat.
     """
 
     host: str
@@ -51,12 +52,19 @@ class LiveWorker:
 
     @property
     def is_lost(self) -> bool:
-        """Whether its sign is overdue."""
+        """True if the heartbeat is overdue."""
         return self.seen_s > LOST_SECONDS
 
 
 class WorkerSign:
-    """The sign of this worker, renewed every few seconds."""
+    """Heartbeat of this worker, renewed every few seconds.
+
+    Args:
+        database: Database with the heartbeats.
+        places: Maximum number of simultaneous runs of this worker.
+        clock: Returns unix seconds.
+        pause_clock: Returns seconds for the schedule of heartbeats.
+    """
 
     def __init__(
         self,
@@ -66,19 +74,11 @@ class WorkerSign:
         clock: Callable[[], float],
         pause_clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Do nothing yet.
-
-        Args:
-            database: Where signs are.
-            places: Runs that this worker carries out at the same time.
-            clock: Gives unix seconds.
-            pause_clock: Gives seconds, for the next sign only.
-        """
         self._database, self._clock = database, clock
         self._pause_clock = pause_clock
         self._due = pause_clock()
-        own = f"{machine_id()} {os.getpid()} {secrets.token_hex(4)}"
-        self._name = f"{platform.node()} {own}"[-120:]
+        process = f"{machine_id()} {os.getpid()} {secrets.token_hex(4)}"
+        self._name = f"{platform.node()} {process}"[-120:]
         self._values = {
             "host": platform.node()[:80],
             "version": __version__,
@@ -87,10 +87,10 @@ class WorkerSign:
         }
 
     def tend(self, busy: int) -> None:
-        """Give a sign if one is due; call again and again.
+        """Stores a heartbeat if one is due; called periodically.
 
         Args:
-            busy: Runs that this worker carries out now.
+            busy: Number of current runs of this worker.
         """
         if self._pause_clock() < self._due:
             return
@@ -104,7 +104,7 @@ class WorkerSign:
             )
 
     def end(self) -> None:
-        """Be no more counted."""
+        """Deletes the heartbeat of this worker."""
         try:
             with self._database.write(ends=True) as connection:
                 connection.execute(delete(workers).where(workers.c.name == self._name))
@@ -116,15 +116,15 @@ class WorkerSign:
     def _write(self, connection: Connection, busy: int) -> None:
         now = self._clock()
         values = {**self._values, "busy": busy, "seen_at": now}
-        mine = workers.c.name == self._name
-        if not connection.execute(update(workers).where(mine).values(values)).rowcount:
+        renewed = update(workers).where(workers.c.name == self._name).values(values)
+        if not connection.execute(renewed).rowcount:
             connection.execute(workers.insert().values(name=self._name, **values))
         old = workers.c.seen_at < now - FORGOTTEN_SECONDS
         connection.execute(delete(workers).where(old))
 
 
 def live_workers(connection: Connection, now: float) -> list[LiveWorker]:
-    """Return the workers that were seen within a day, the one seen last first."""
+    """Returns the workers seen within a day, most recent first."""
     query = select(workers).order_by(workers.c.seen_at.desc())
     return [
         LiveWorker(

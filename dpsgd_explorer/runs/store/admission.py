@@ -1,13 +1,13 @@
-"""Admission of runs: the cost of one, the quotas of visitors, networks and the site.
+"""Admission of runs: cost limit and quotas of visitors, networks and the site.
 
-A ``group`` of runs counts as one launch, and may cost no more than one run.  Launches
-are remembered apart from the runs, so deleting a run gives no new one.  A visitor who
-drops the cookie is a new one, but comes from the same network.
+A ``group`` of runs counts as one launch, and the whole group may cost no more than one
+run.  Launches have a table separate from the runs, so deleting a run does not free
+quota.  A visitor who deletes the cookie counts as new, but the network's quota remains.
 
-The queue itself is shared out in runs, not in launches.  A run counts for the visitor
-and the network that launched it, and the run of a class also for the visitor and the
-network that made the class.  None of these may have more than its share.  A paused run
-counts as a queued one, since it returns to the queue without a further check.
+The queue is shared by runs, not by launches.  A run counts for the visitor and the
+network that launched it.  A run of a class also counts for the visitor and the network
+that created the class.  None of these may hold more than its share.  A paused run
+counts as queued, because it returns to the queue without another check.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ from dpsgd_explorer.runs.store import fair_queue
 from dpsgd_explorer.runs.store.schema import PAUSED, QUEUED, classes, launches, runs
 
 DAY = 24 * 60 * 60
-# Typical time until a run ends or a place becomes free.
+# Value of Retry-After: typical time until a run ends or a place becomes free.
 RETRY_SECONDS = 30
-# Two visitors may use the same name for a launch.
+# The visitor is part of the key, because two visitors may use one name for a launch.
 LAUNCH = launches.c.visitor + " " + launches.c.launch
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """The request for a run.
+    """Request for a run.
 
     Attributes:
-        visitor: The name in the cookie.
+        run_id: Id of the run.
+        visitor: Name of the visitor, from the cookie.
         network: Network of the request, see ``networks``; "" if no quota counts it.
-        group: The visitor's name for this run and others; "" for a run alone.
-        class_id: The class whose quota counts it, in place of the launches of the
-            network and of those of the visitor in a day; "" for none.
+        group: The visitor's name for a group of runs; "" for a single run.
+        class_id: Class whose quota counts the run, instead of the daily launches of
+            the visitor and the network; "" without a class.
     """
 
     run_id: str
@@ -60,18 +61,18 @@ class Launch:
 
     @property
     def name(self) -> str:
-        """The name that all runs of this launch share."""
+        """Name that all runs of this launch share."""
         return self.group or self.run_id
 
 
 @dataclass(frozen=True)
 class Origin:
-    """A visitor, a network or a class, as the subject of a message.
+    """A visitor, a network or a class with a limit.
 
     Attributes:
-        noun: Begins the sentence.
-        is_its: Selects the launches that count for it.
-        have: Verb form of the noun.
+        noun: Subject of the error message.
+        is_its: Condition on the launches that count for the origin.
+        have: Verb of the error message, "have" or "has".
     """
 
     noun: str
@@ -81,7 +82,13 @@ class Origin:
 
 @dataclass(frozen=True)
 class Limits:
-    """Numbers of launches that one origin may have queued and make in a day."""
+    """Limits of one origin; None means no limit.
+
+    Attributes:
+        origin: The origin.
+        queued: Maximum number of launches in the queue.
+        launches_a_day: Maximum number of launches in 24 hours.
+    """
 
     origin: Origin
     queued: int | None
@@ -97,18 +104,20 @@ def admit(
     cost_limit: float,
     now: float,
 ) -> None:
-    """Count the launch, or refuse it; call inside the transaction that queues the run.
+    """Counts a launch, or rejects it; called in the transaction that queues the run.
 
     Raises:
-        ConfigError: the run, or its group with it, would cost too much.
-        QuotaError: visitor, network or site has too much queued or launched.
+        ConfigError: The run, or the group with this run, costs too much.
+        QuotaError: A limit of the visitor, the network, the class or the site is
+            reached.
     """
     check_cost(config, cost_limit)
     _forget_old(connection, now)
     _check_site(connection, launch, quotas)
-    mine = (launches.c.visitor == launch.visitor, launches.c.launch == launch.name)
     number, spent = connection.execute(
-        select(func.count(), func.coalesce(func.sum(launches.c.cost), 0.0)).where(*mine)
+        select(func.count(), func.coalesce(func.sum(launches.c.cost), 0.0)).where(
+            launches.c.visitor == launch.visitor, launches.c.launch == launch.name
+        )
     ).one()
     if number:
         _check_group(launch.group, number, spent + config.cost, quotas, cost_limit)
@@ -135,7 +144,7 @@ def admit(
 
 
 def check_cost_together(configs: Sequence[RunConfig], bound: float) -> None:
-    """Raise ConfigError if the runs of a group cost more together than one may."""
+    """Raises ConfigError if the runs of a group together cost more than ``bound``."""
     price = sum(config.cost for config in configs)
     if price > bound:
         field = configs[0].length_setting
@@ -148,7 +157,7 @@ def check_cost_together(configs: Sequence[RunConfig], bound: float) -> None:
 
 
 def launches_since(connection: Connection, visitor: str, timestamp: float) -> int:
-    """Return how many launches a visitor made; a group is one."""
+    """Returns the number of a visitor's launches; a group counts once."""
     query = select(func.count(launches.c.launch.distinct())).where(
         launches.c.visitor == visitor, launches.c.at >= timestamp
     )
@@ -156,7 +165,7 @@ def launches_since(connection: Connection, visitor: str, timestamp: float) -> in
 
 
 def _forget_old(connection: Connection, now: float) -> None:
-    """Forget the launches of earlier days, but for those whose runs still wait."""
+    """Deletes launches older than a day, unless their runs are still queued."""
     waiting = select(runs.c.id).where(runs.c.state == QUEUED)
     connection.execute(
         delete(launches).where(
@@ -166,14 +175,14 @@ def _forget_old(connection: Connection, now: float) -> None:
 
 
 def _origins(launch: Launch) -> Iterator[Origin]:
-    """Yield the visitor and the network whose share of the queue a launch takes."""
+    """Yields the visitor and the network of a launch, each with a queue share."""
     yield Origin("You", _of_visitor(launch.visitor), "have")
     if launch.network:
         yield Origin(f"Your network {launch.network}", _of_network(launch.network))
 
 
 def _makers(connection: Connection, launch: Launch) -> Iterator[Origin]:
-    """Yield the visitor and the network that made the class of a launch."""
+    """Yields the visitor and the network that created the class of a launch."""
     query = select(classes.c.maker, classes.c.network)
     if not launch.class_id:
         return
@@ -182,22 +191,22 @@ def _makers(connection: Connection, launch: Launch) -> Iterator[Origin]:
     ).one()
     yield Origin("This class, with its teacher,", _of_visitor(maker))
     if network:
-        noun = "This class, with the network where it was made,"
+        noun = "This class, with the network where it was created,"
         yield Origin(noun, _of_network(network))
 
 
 def _of_visitor(visitor: str) -> ColumnElement[bool]:
-    made = select(classes.c.id).where(classes.c.maker == visitor)
-    return or_(launches.c.visitor == visitor, launches.c.class_id.in_(made))
+    created = select(classes.c.id).where(classes.c.maker == visitor)
+    return or_(launches.c.visitor == visitor, launches.c.class_id.in_(created))
 
 
 def _of_network(network: str) -> ColumnElement[bool]:
-    made = select(classes.c.id).where(classes.c.network == network)
-    return or_(launches.c.network == network, launches.c.class_id.in_(made))
+    created = select(classes.c.id).where(classes.c.network == network)
+    return or_(launches.c.network == network, launches.c.class_id.in_(created))
 
 
 def _limits(launch: Launch, quotas: Quotas) -> Iterator[Limits]:
-    """Yield the limits on launches; those of a class are on its runs."""
+    """Yields the limits on launches; a class limits runs instead."""
     visitor = Origin("You", launches.c.visitor == launch.visitor, "have")
     if launch.class_id:
         yield Limits(visitor, quotas.queued, None)
@@ -210,7 +219,10 @@ def _limits(launch: Launch, quotas: Quotas) -> Iterator[Limits]:
 
 
 def _check_site(connection: Connection, launch: Launch, quotas: Quotas) -> None:
-    """Raise QuotaError if the queue is full, but for places that are reserved."""
+    """Raises QuotaError if the queue is full.
+
+    The last places are reserved for visitors without a queued run.
+    """
     number = select(func.count()).select_from(runs).where(runs.c.state == QUEUED)
     queued, most = connection.scalar(number) or 0, quotas.queued_in_all
     if queued >= most:
@@ -251,7 +263,7 @@ def _check_group(
 
 
 def _check_share(connection: Connection, origin: Origin, quotas: Quotas) -> None:
-    """Raise QuotaError if an origin has its share of the queue."""
+    """Raises QuotaError if an origin already holds its share of the queue."""
     most = max(1, math.floor(quotas.queued_share * quotas.queued_in_all))
     if _count_waiting(connection, origin.is_its) >= most:
         raise QuotaError(
@@ -262,7 +274,7 @@ def _check_share(connection: Connection, origin: Origin, quotas: Quotas) -> None
 
 
 def _check_class(connection: Connection, launch: Launch, quotas: Quotas) -> None:
-    """Raise QuotaError if a class has too many runs in the queue."""
+    """Raises QuotaError if a class already has the maximum of queued runs."""
     most = quotas.class_queued
     if most is None:
         return
@@ -275,7 +287,7 @@ def _check_class(connection: Connection, launch: Launch, quotas: Quotas) -> None
 
 
 def _count_waiting(connection: Connection, is_its: ColumnElement[bool]) -> int:
-    """Return the number of runs that are queued, or paused and may be queued again."""
+    """Returns the number of queued and paused runs of an origin."""
     query = (
         select(func.count())
         .join_from(launches, runs, runs.c.id == launches.c.run_id)
@@ -285,7 +297,7 @@ def _count_waiting(connection: Connection, is_its: ColumnElement[bool]) -> int:
 
 
 def _check_queued(connection: Connection, limits: Limits, launch: Launch) -> None:
-    """Raise QuotaError if an origin has too many launches in the queue."""
+    """Raises QuotaError if an origin already has the maximum of queued launches."""
     if limits.queued is None:
         return
     origin = limits.origin
@@ -304,7 +316,7 @@ def _check_queued(connection: Connection, limits: Limits, launch: Launch) -> Non
 
 
 def _check_day(connection: Connection, limits: Limits, now: float) -> None:
-    """Raise QuotaError if an origin has launched too much in 24 hours."""
+    """Raises QuotaError if an origin has reached its daily number of launches."""
     if limits.launches_a_day is None:
         return
     origin = limits.origin
@@ -314,7 +326,7 @@ def _check_day(connection: Connection, limits: Limits, now: float) -> None:
         .group_by(LAUNCH)
         .order_by(func.min(launches.c.at).desc())
     )
-    # The launch that has to leave the window before there is room for one more.
+    # Once this launch is older than a day, one more is admitted.
     blocking = connection.scalar(firsts.offset(limits.launches_a_day - 1).limit(1))
     if blocking is not None:
         wait = max(1, min(DAY, math.ceil(blocking + DAY - now)))

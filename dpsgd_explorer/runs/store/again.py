@@ -1,7 +1,8 @@
-"""Another run in place of one that a later program cannot resume.
+"""Replacement of a run that a later version of the program cannot resume.
 
-The log of a run is a release, and its noise may have been drawn anew: the run ends with
-its log and its ε as they are, and another one begins with the same settings.
+The logged steps are released results, and repeating them could draw their noise a
+second time.  Therefore the run ends with its log and its ε unchanged, and a new run
+with the same settings is queued.
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ REASON = (
     "The site was upgraded during the run, and the new program does not repeat the "
     "logged steps of the run. The log and its ε remain."
 )
-NUMBER = re.compile(r" \(\d+\)$")  # by which equal titles are told apart
+NUMBER = re.compile(r" \(\d+\)$")  # the number that labels.entitle appends to a title
 SAME = ("kind", "visitor", "name", "group", "note", "starred", "config")
 
 
 def begin_again(connection: Connection, run: RowMapping, now: float) -> str:
-    """End a run that runs, queue another one; return the id of that, "" for none.
+    """Ends a running run and queues a new one with the same settings.
 
-    None begins for a run that its visitor stopped or deleted, or that was changed or
-    continued after its start: the visitor decides then.
+    No run is queued if the visitor stopped, deleted, changed or continued the run; the
+    error then says how to start it again.
+
+    Returns:
+        Id of the new run; "" if none was queued.
     """
     changed = run["changes"] or any(
         "changes" in phase
@@ -58,7 +62,7 @@ def begin_again(connection: Connection, run: RowMapping, now: float) -> str:
 
 
 def _queue_next(connection: Connection, run: RowMapping, now: float) -> str:
-    """Queue a run of the same launch; no quota counts it."""
+    """Queues a run of the same launch, which no quota counts; returns its id."""
     next_id = new_id()
     values = {name: run[name] for name in SAME} | {
         "id": next_id,

@@ -1,14 +1,15 @@
-"""A run that is over goes on: another run takes over its log, its state and its budget.
+"""Continuation of finished runs: a new run takes over log, checkpoint and budget.
 
-It is done, or its visitor stopped it.  The new run begins with a copy of the log,
-without its end, and with the last checkpoint if it was kept; its process repeats the
-steps behind that, and must reproduce that log.  Its
-order says how many steps follow: it is taken off in the transaction that stores their
-``phase`` event, so no process that dies loses it or makes it twice.
+A run can be continued if it is done or its visitor stopped it.  The new run begins with
+a copy of the log, without the ``end`` event, and with the last checkpoint if it was
+stored.  Its process repeats the steps after the checkpoint and must reproduce the
+copied log.  The number of further steps is an order.  The transaction that stores their
+``phase`` event removes the order, so it is executed exactly once even if a process
+dies.
 
-A run is continued once: its further steps are counted against the budget of the steps
-before them, and those of a second continuation would be too.  So a continuation that
-was stopped before its first further step is not continued itself: its run is.
+A run is continued at most once: the budget of the earlier steps also covers the further
+ones, and two continuations would each spend the rest.  A continuation that was stopped
+before its first further step does not count: the earlier run is continued instead.
 """
 
 from __future__ import annotations
@@ -49,12 +50,19 @@ from dpsgd_explorer.runs.store.schema import (
     runs,
 )
 
-# Kinds of events that a run takes over from the one that it continues.
+# Kinds of events that a continuation copies from the earlier run.
 TAKEN_OVER = ("phase", "step", "evaluation", "model", "microscope")
 
 
 class Continuing:
-    """Continues runs that are done or were stopped."""
+    """Continues runs that are done or were stopped.
+
+    Args:
+        database: Database of the runs.
+        clock: Returns unix seconds.
+        quotas: Limits of visitors, networks and the site.
+        cost_limit: Multiply-adds that a run may need, including the earlier steps.
+    """
 
     def __init__(
         self,
@@ -64,19 +72,11 @@ class Continuing:
         quotas: Quotas,
         cost_limit: float,
     ) -> None:
-        """Do nothing yet.
-
-        Args:
-            database: Where the runs are.
-            clock: Gives unix seconds.
-            quotas: Limits of visitors, networks and the site.
-            cost_limit: Multiply-adds that one run may need, with what it took over.
-        """
         self._database, self._clock = database, clock
         self._limits: dict[str, Any] = {"quotas": quotas, "cost_limit": cost_limit}
 
     def check(self, run_id: str, further_steps: int) -> None:
-        """Raise ConfigError if a run cannot take so many steps more, and say why."""
+        """Raises ConfigError if a run cannot take ``further_steps`` more steps."""
         with self._database.read() as connection:
             run = connection.execute(_by_id(run_id)).mappings().one()
             longer = _longer(connection, run, further_steps)
@@ -84,25 +84,26 @@ class Continuing:
             check_cost(longer, self._limits["cost_limit"])
 
     def continuation_of(self, run_id: str) -> str:
-        """Return the id of the run that continues this one; "" if none does."""
+        """Returns the id of the run that continues ``run_id``; "" without one."""
         with self._database.read() as connection:
             return _continuation(connection, run_id)
 
     def go_on(
         self, run_id: str, further_steps: int, *, visitor: str, network: str = ""
     ) -> str:
-        """Queue a run that takes so many steps more than this one; return its id.
+        """Queues a run that continues another one; returns its id.
 
         Args:
-            run_id: A run of this visitor that is done or was stopped.
-            further_steps: At least 1; the budget may end the run before them.
-            visitor: Who asks.
+            run_id: A run of the visitor that is done or was stopped.
+            further_steps: Number of further steps, at least 1; the budget may end the
+                run earlier.
+            visitor: Owner of the run.
             network: Network of the request; "" if no quota counts it.
 
         Raises:
-            RunNotFoundError: it is not a run of this visitor.
-            ConfigError: it cannot be continued, or not so far.
-            QuotaError, StorageFullError: as ``RunStore.create``.
+            RunNotFoundError: The visitor has no such run.
+            ConfigError: The run cannot be continued, or not by that number of steps.
+            QuotaError, StorageFullError: See ``RunStore.create``.
         """
         child_id = new_id()
         launch = admission.Launch(
@@ -124,7 +125,7 @@ class Continuing:
 
 @contextmanager
 def _at_further_steps() -> Iterator[None]:
-    """Name what was asked for in errors about the steps of the whole run."""
+    """Reports errors about the total number of steps for ``further_steps``."""
     try:
         yield
     except ConfigError as error:
@@ -136,7 +137,7 @@ def _by_id(run_id: str) -> Any:
 
 
 def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunConfig:
-    """Return the settings of a run with so many steps more, or raise ConfigError."""
+    """Returns the settings of a run with further steps, or raises ConfigError."""
     if further_steps < 1:
         raise ConfigError(
             FURTHER, f"{FURTHER} must be at least 1, got {further_steps}."
@@ -168,7 +169,7 @@ def _longer(connection: Connection, run: RowMapping, further_steps: int) -> RunC
 
 
 def _why_nothing_began(run: RowMapping, changes: Changes) -> str:
-    """Return why there is nothing of its own that a run could continue."""
+    """Returns why a run has no steps to continue from; "" if it has."""
     waits = FURTHER in json.loads(run["changes"] or "{}")
     begin = max([step for step, values in changes if FURTHER in values], default=-1)
     if waits or run["step"] <= begin:
@@ -182,9 +183,10 @@ def _why_nothing_began(run: RowMapping, changes: Changes) -> str:
 
 
 def _continuation(connection: Connection, run_id: str) -> str:
-    """Return the id of the run that continues another one; "" if none does.
+    """Returns the id of the run that continues ``run_id``; "" without one.
 
-    One that was stopped before its first further step has released nothing.
+    A continuation that was stopped before its first further step does not count: it
+    has released nothing.
     """
     name, parent = f"%{FURTHER}%", runs.alias()
     logged = (
@@ -208,7 +210,7 @@ def _continuation(connection: Connection, run_id: str) -> str:
 def _take_over(
     connection: Connection, run: RowMapping, child_id: str, steps: int
 ) -> None:
-    """Copy log and checkpoint of a run behind the first event of another one."""
+    """Copies log and checkpoint of ``run`` after the first event of ``child_id``."""
     place = func.row_number().over(order_by=events.c.seq)
     taken = (
         select(literal(child_id), place + 1, events.c.kind, events.c.data)

@@ -1,4 +1,4 @@
-"""Transactions of the database, whichever kind it is, and its faults in our words."""
+"""Transactions of either kind of database, with errors translated to our classes."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake
 from dpsgd_explorer.runs.database.sqlite import Sqlite
 from dpsgd_explorer.runs.store import schema
 
+# Time that a write waits for writes of other processes.
 PATIENCE_SECONDS = 12.0
-# A server that is gone is tried for this long before an answer says so.
+# Time for which a lost server is tried again before a request fails.
 OUTAGE_SECONDS = 1.0
-# A statement that takes longer is given up: its server hangs, or the network is cut.
+# Time limit of a statement; if it is exceeded, the server or the network hangs.
 ANSWER_SECONDS = 3.0
-# When a process starts, the server may be starting too.
+# Minimum outage at the start of a process, when the server may be starting too.
 OPEN_SECONDS = 5.0
 RETRY_SECONDS = 0.2
 
 
 class Waits(TypedDict, total=False):
-    """How long a transaction waits, see ``Database``."""
+    """Waiting times of a transaction, see ``Database``."""
 
     patience_s: float
     outage_s: float
@@ -56,20 +57,21 @@ class Database:
         answer_s: float | None = ANSWER_SECONDS,
         on_open: Literal["check", "upgrade", "look"] = "check",
     ) -> None:
-        """Open the database; an embedded one gets the present version's tables.
+        """Opens the database; an embedded one is migrated to the current version.
 
         Args:
-            url: SQLAlchemy's form of address.
-            patience_s: How long a write waits while another process writes.
-            outage_s: How long a transaction waits for a server that is gone.
-            answer_s: How long a statement waits for a server that hangs; None: for
-                ever, since it may change a whole table.
-            on_open: "check" rejects a server's tables of another version and
-                migrates those of a file, "upgrade" migrates both, "look" neither.
+            url: SQLAlchemy URL.
+            patience_s: Seconds that a write waits while another process writes.
+            outage_s: Seconds that a transaction waits for a lost server.
+            answer_s: Time limit of a statement in seconds; None sets no limit, for
+                migrations that rewrite a table.
+            on_open: "check" migrates the tables of a file, and rejects a server's
+                tables of another version.  "upgrade" migrates both, "look" does
+                neither.
 
         Raises:
-            ConfigError: an address we cannot use, a server that does not answer, or
-                tables of another version.
+            ConfigError: The address is not supported, the server does not answer, or
+                the tables have another version.
         """
         self._url = url
         self._patience_s, self._outage_s = patience_s, max(outage_s, OPEN_SECONDS)
@@ -81,41 +83,42 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """The pool of connections."""
+        """Pool of connections."""
         return self._backend.engine
 
     @property
     def is_embedded(self) -> bool:
-        """Whether all processes that use it are on this machine."""
+        """True if all processes that use the database are on this machine."""
         return self._backend.is_embedded
 
     def clock(self) -> float:
-        """Return unix seconds: the server's where there is one."""
+        """Returns unix seconds by the server's clock, or this machine's for a file."""
         with self._translated():
             return self._backend.clock()
 
     def lease_clock(self) -> float:
-        """Return seconds that all processes count alike, and that nobody sets."""
+        """Returns seconds by a clock that all processes share and nobody sets."""
         with self._translated():
             return self._backend.lease_clock()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection that sees one state of the database throughout."""
+        """Opens a connection that sees a single state of the database."""
         with self._translated(), self._begun(self.engine) as connection:
             yield connection
 
     @contextmanager
     def write(self, *, ends: bool = False) -> Iterator[Connection]:
-        """Open a transaction that commits at the end, or changes nothing.
+        """Opens a transaction, which is rolled back if the context raises an error.
 
         Args:
-            ends: It ends a run or frees space, and may use the disk reserve.
+            ends: If True, the transaction ends a run or frees space, and may use the
+                disk reserve.
 
         Raises:
-            StorageFullError: the disk is full.
-            StorageBusyError: another process kept the database for too long.
-            StorageUnreachableError: there is no connection, and nothing was changed.
+            StorageFullError: The disk is full.
+            StorageBusyError: Another process locked the database for too long.
+            StorageUnreachableError: The connection is lost, and nothing was changed.
         """
         if not ends:
             self._backend.demand_reserve()
@@ -129,30 +132,34 @@ class Database:
 
     @property
     def size(self) -> int:
-        """Bytes that the database takes on the disk."""
+        """Size of the database on the disk, in bytes."""
         with self._translated():
             return self._backend.size
 
     def shrink(self, pages: int) -> int:
-        """Give some free pages back to the disk; return how many."""
+        """Releases up to ``pages`` free pages to the disk; returns their number."""
         with self.write(ends=True) as connection:
             return self._backend.shrink(connection, pages)
 
     def compact(self) -> None:
-        """Give all free pages back."""
+        """Releases all free pages to the disk."""
         with self._translated(), self._writer.connect() as connection:
             self._backend.compact(connection)
 
     def wake(self, poll_s: float) -> Wake:
-        """Return what waits for events, where need be by looking every few seconds."""
+        """Returns an object that waits for events.
+
+        Args:
+            poll_s: Seconds between two polls of SQLite; PostgreSQL sends notifications.
+        """
         return self._backend.wake(schema.EVENTS_CHANNEL, poll_s)
 
     def close(self) -> None:
-        """Close every connection that is not in use."""
+        """Closes every idle connection."""
         self.engine.dispose()
 
     def revision(self) -> str | None:
-        """Return the version of the tables; None if there are none."""
+        """Returns the version of the tables; None without tables."""
         with self.read() as connection:
             return upgrade.revision(connection)
 
@@ -178,7 +185,7 @@ class Database:
             raise
 
     def _begun(self, engine: Engine) -> Connection:
-        """Return a connection whose transaction has begun."""
+        """Returns a connection with an open transaction."""
         begin = time.monotonic()
         while True:
             connection = None
@@ -191,7 +198,7 @@ class Database:
                 ours = self._translation(error)
                 wait_s = self._longest_wait(ours)
                 if isinstance(error, PoolTimeoutError) and wait_s < math.inf:
-                    raise  # the pool has waited, and a request is to be answered soon
+                    raise  # the pool has waited already, and a request must end soon
                 if time.monotonic() - begin >= wait_s:
                     raise
                 if isinstance(ours, StorageUnreachableError):
@@ -203,7 +210,7 @@ class Database:
         if isinstance(error, StorageUnreachableError):
             return self._outage_s
         if isinstance(error, StorageReadOnlyError):
-            return -math.inf  # until its operator does something
+            return -math.inf  # only the operator can change this
         return self._patience_s if isinstance(error, StorageBusyError) else -math.inf
 
     def _commit(self, connection: Connection) -> None:
@@ -240,7 +247,7 @@ class Database:
 def _backend(url: str, patience_s: float, answer_s: float | None) -> Backend:
     if kind_of(url) != POSTGRESQL:
         return Sqlite(url, patience_s=patience_s)
-    # Here: an installation with a file needs no driver.
+    # Imported here because an installation with SQLite has no PostgreSQL driver.
     from dpsgd_explorer.runs.database.postgresql import Postgresql
 
     return Postgresql(url, patience_s=patience_s, answer_s=answer_s)

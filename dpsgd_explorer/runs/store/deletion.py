@@ -1,8 +1,8 @@
-"""Deleting runs: out of sight at once, restorable for seconds, then gone for good.
+"""Deletion of runs: hidden immediately, restorable for seconds, then deleted for good.
 
-A deleted run is stopped at once and in no list.  ``purge`` deletes its rows once it can
-no longer be restored: the worker calls it every second, so a browser that is closed or
-a server that starts again changes nothing.
+A deleted run is stopped and removed from all lists.  Once it can no longer be restored,
+``purge`` deletes its rows.  The worker calls ``purge`` every second, so the deletion
+does not depend on an open browser or an uninterrupted web server.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from dpsgd_explorer.runs.store.site import rosters
 from dpsgd_explorer.runs.store.transitions import forget, move
 
 UNDO_SECONDS = 10.0
-# An undo that is pressed in the last moment has its way to go.
+# Extra time for an undo request that was sent in the last moment.
 GRACE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What was deleted of a visitor.
+    """Counts of a visitor's deleted data.
 
     Attributes:
-        runs: Runs, each with its log and checkpoint.
-        launches: Launches of the last day, which stay without the visitor's name.
+        runs: Number of runs deleted with log and checkpoint.
+        launches: Number of launches of the last day, kept without the visitor's name.
     """
 
     runs: int
@@ -36,33 +36,34 @@ class Forgotten:
 
 
 def stop(connection: Connection, run: RowMapping, now: float) -> None:
-    """End a run without a process now; ask the worker to end another one."""
+    """Ends a run that has no process; otherwise orders the worker to end it."""
     if run["lease_until"] is not None:
-        asked = update(runs).where(runs.c.id == run["id"]).values(cancel=True)
-        connection.execute(asked)
+        order = update(runs).where(runs.c.id == run["id"]).values(cancel=True)
+        connection.execute(order)
     elif CANCELLED in MOVES[run["state"]]:
         move(connection, run, CANCELLED, now)
 
 
 def delete(connection: Connection, run: RowMapping, now: float) -> None:
-    """Stop a run and take it out of every list."""
+    """Stops a run and hides it from every list."""
     stop(connection, run, now)
     hidden = update(runs).where(runs.c.id == run["id"]).values(deleted_at=now)
     connection.execute(hidden)
 
 
 def restore(connection: Connection, run_id: str, visitor: str, now: float) -> bool:
-    """Undo a deletion; return False if there is none, or it is too late."""
+    """Undoes a deletion; returns False if the run was not deleted, or too long ago."""
     since = now - UNDO_SECONDS - GRACE_SECONDS
-    mine = (runs.c.id == run_id, runs.c.visitor == visitor, runs.c.deleted_at >= since)
-    statement = update(runs).where(*mine).values(deleted_at=None)
-    return bool(connection.execute(statement).rowcount)
+    statement = update(runs).where(
+        runs.c.id == run_id, runs.c.visitor == visitor, runs.c.deleted_at >= since
+    )
+    return bool(connection.execute(statement.values(deleted_at=None)).rowcount)
 
 
 def overdue(connection: Connection, now: float, limit: int) -> Sequence[str]:
-    """Return ids of some runs that can no longer be restored.
+    """Returns ids of at most ``limit`` runs that can no longer be restored.
 
-    One that was deleted in the future is from before the clock was set back.
+    These include runs with a deletion time in the future: the clock was set back since.
     """
     ended = runs.c.deleted_at < now - UNDO_SECONDS - GRACE_SECONDS
     query = select(runs.c.id).where(or_(ended, runs.c.deleted_at > now)).limit(limit)
@@ -70,28 +71,31 @@ def overdue(connection: Connection, now: float, limit: int) -> Sequence[str]:
 
 
 def ended(connection: Connection, before: float, limit: int) -> Sequence[str]:
-    """Return ids of some runs that ended before a time, or were left paused then."""
-    left = (runs.c.state == PAUSED) & (runs.c.created_at < before)
-    query = select(runs.c.id).where(or_(runs.c.ended_at < before, left)).limit(limit)
+    """Returns ids of at most ``limit`` runs that ended before a time.
+
+    Paused runs created before that time are included.
+    """
+    is_left = (runs.c.state == PAUSED) & (runs.c.created_at < before)
+    query = select(runs.c.id).where(or_(runs.c.ended_at < before, is_left)).limit(limit)
     return connection.scalars(query).all()
 
 
 def forget_visitor(connection: Connection, visitor: str, now: float) -> Forgotten:
-    """Delete everything about a visitor, at once and for good.
+    """Deletes all data of a visitor immediately; this cannot be undone.
 
-    Launches of the last day are quotas of a network and turns of the queue too: they
-    stay, under random names that lead to nobody.  Classes lose a student, or with
-    their last teacher everything.
+    Launches of the last day also count for the network's quota and the order of the
+    queue, so they are kept under random names.  The visitor is removed from every
+    class; a class without another teacher is deleted.
     """
-    mine = select(runs.c.id).where(runs.c.visitor == visitor)
-    run_ids = connection.scalars(mine).all()
+    query = select(runs.c.id).where(runs.c.visitor == visitor)
+    run_ids = connection.scalars(query).all()
     forget(connection, run_ids)
-    query = select(launches.c.run_id, launches.c.launch)
-    known = connection.execute(query.where(launches.c.visitor == visitor)).all()
+    columns = select(launches.c.run_id, launches.c.launch)
+    launched = connection.execute(columns.where(launches.c.visitor == visitor)).all()
     alias = new_id()
     rosters.forget_visitor(connection, visitor, alias, now)
-    names = {launch: new_id() for _, launch in known}
-    for run_id, launch in known:
+    names = {launch: new_id() for _, launch in launched}
+    for run_id, launch in launched:
         renamed = {"visitor": alias, "launch": names[launch]}
         renamed["run_id"] = new_id()
         statement = update(launches).where(launches.c.run_id == run_id)

@@ -1,14 +1,15 @@
-"""The order of queued runs: visitors take turns, however many runs each has queued.
+"""Fair order of queued runs: visitors take turns, whatever number of runs they queue.
 
-Starts are counted.  A visitor waits since the start of its own last run, or since the
-last start of all before its oldest queued run was made, whichever is later; at a tie,
-the visitor that did not have that start goes first.  In a turn every visitor has one
-run, in order of waiting: a visitor with twenty queued runs delays another one by one
-run at most, and new visitors cannot overtake a waiting one for ever.
+Starts of runs are numbered.  The waiting time of a visitor begins at the later of two
+starts: the start of the visitor's last run, and the last start by anyone before the
+visitor's oldest queued run was created.  At a tie, the visitor to whom that start did
+not belong goes first.  In each turn every visitor gets one run, in order of waiting
+time.  A visitor with twenty queued runs therefore delays another visitor by at most one
+run, and new visitors cannot overtake a waiting visitor forever.
 
-Only starts change the order, and a start removes its first run: a displayed position
-stays right unless a visitor joins or leaves.  A run that lost its worker goes first,
-for its start has been counted.
+Only starts change the order, and each start removes the first run, so a displayed
+position remains correct unless a visitor joins or leaves.  A run that lost its worker
+goes first, because its start has been counted already.
 
 Source: start-time fair queueing (Goyal, Vin and Cheng, 1996), every run of length 1.
 """
@@ -26,31 +27,34 @@ ORDER = ("turn", "waits_since", "first_created_at", "first_id", "created_at", "i
 
 
 def starts(connection: Connection) -> int:
-    """Return the number of starts, as far as launches are remembered."""
+    """Returns the largest number of a start among the stored launches."""
     newest = select(func.max(launches.c.started), func.max(launches.c.joined))
     return max(count or 0 for count in connection.execute(newest).one())
 
 
 def count_start(connection: Connection, run_id: str) -> None:
-    """Count the first start of a run as its visitor's turn."""
-    first = (launches.c.run_id == run_id, launches.c.started.is_(None))
+    """Counts the first start of a run as a turn of the visitor."""
     number = starts(connection) + 1
-    connection.execute(update(launches).where(*first).values(started=number))
+    first = update(launches).where(
+        launches.c.run_id == run_id, launches.c.started.is_(None)
+    )
+    connection.execute(first.values(started=number))
 
 
 def running_of(connection: Connection, visitor: str) -> int:
-    """Return the number of a visitor's running runs."""
-    mine = (runs.c.visitor == visitor, runs.c.state == RUNNING)
-    query = select(func.count()).select_from(runs).where(*mine)
+    """Returns the number of a visitor's running runs."""
+    query = select(func.count()).select_from(runs)
+    query = query.where(runs.c.visitor == visitor, runs.c.state == RUNNING)
     return connection.scalar(query) or 0
 
 
 def next_queued(connection: Connection, running_per_visitor: int | None) -> str | None:
-    """Return the id of the run to start, or None.
+    """Returns the id of the run to start next; None without one.
 
     Args:
         connection: An open transaction.
-        running_per_visitor: Visitors with this many running runs wait; None: no limit.
+        running_per_visitor: Maximum number of running runs of a visitor; None sets no
+            limit.
     """
     queued = _queued().subquery()
     query = select(queued.c.id).order_by(*(queued.c[name] for name in ORDER))
@@ -60,7 +64,7 @@ def next_queued(connection: Connection, running_per_visitor: int | None) -> str 
 
 
 def position(connection: Connection, run_id: str) -> int | None:
-    """Return 1 for the run that is next, and so on; None if it is not queued."""
+    """Returns a run's position, 1 for the next one; None if it is not queued."""
     queued = _queued().subquery()
     place = func.row_number().over(order_by=[queued.c[name] for name in ORDER])
     places = select(queued.c.id, place.label("place")).subquery()
@@ -68,17 +72,16 @@ def position(connection: Connection, run_id: str) -> int | None:
 
 
 def in_order(connection: Connection) -> Sequence[str]:
-    """Return the ids of all queued runs, the next one first."""
+    """Returns the ids of all queued runs, next run first."""
     queued = _queued().subquery()
     query = select(queued.c.id).order_by(*(queued.c[name] for name in ORDER))
     return connection.scalars(query).all()
 
 
 def _queued() -> Select[Any]:
-    """Return every queued run with its turn and its visitor's number of running runs.
+    """Returns the query of queued runs with turn and visitor's number of running runs.
 
-    Visitors who wait equally long go in the order of their first runs, in every turn:
-    they wait in this order after the first.
+    Visitors with equal waiting times are ordered by their first runs, in every turn.
     """
     busy = (
         select(runs.c.visitor, func.count().label("running"))
@@ -98,7 +101,7 @@ def _queued() -> Select[Any]:
     }
     turn = case((is_resumed, 0), else_=func.row_number().over(**window))
     joined = func.first_value(func.coalesce(launches.c.joined, 0)).over(**window)
-    # Doubled, so that adding 1 breaks the tie.
+    # Numbers of starts are doubled, so that adding 1 breaks ties.
     since_joined, since_start = 2 * joined, func.coalesce(2 * served.c.start + 1, 0)
     waits_since = case((since_joined > since_start, since_joined), else_=since_start)
     return (

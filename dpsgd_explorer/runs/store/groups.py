@@ -1,7 +1,7 @@
-"""The rows of groups: runs that were made together, read and ended together.
+"""Rows of groups: runs that are created, read and ended together.
 
-The column "group" of a run holds its group's id.  Visitors may name groups of their own
-in it, which have no row here.
+The column "group" of a run contains the id of the group.  It may also contain a name
+chosen by the visitor; such a group has no row in the table of groups.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dpsgd_explorer.experiments.groups import RunGroup
 from dpsgd_explorer.runs.store.records import Group, Run
 from dpsgd_explorer.runs.store.schema import events, groups, runs
 
-# Of an event of a group: what curves and states are made from.
+# Kinds of events that the page of a group draws: states and curves.
 SHOWN = ("state", "phase", "evaluation", "end")
 
 
 def add(
     connection: Connection, group_id: str, group: RunGroup, visitor: str, now: float
 ) -> None:
-    """Write the row of a group; its runs follow in the same transaction."""
+    """Inserts the row of a group; the caller adds the runs in the same transaction."""
     connection.execute(
         insert(groups).values(
             id=group_id,
@@ -35,12 +35,15 @@ def add(
 
 
 def read(connection: Connection, group_id: str, visitor: str | None = None) -> Group:
-    """Return a group with its runs; RunNotFoundError if there is none.
+    """Returns a group with its runs.
 
     Args:
         connection: An open transaction.
-        group_id: The group.
-        visitor: Its owner, None: whoever that is.
+        group_id: Id of the group.
+        visitor: Required owner of the group; None accepts any owner.
+
+    Raises:
+        RunNotFoundError: The group does not exist, or belongs to another visitor.
     """
     query = select(groups).where(groups.c.id == group_id)
     if visitor is not None:
@@ -62,14 +65,17 @@ def act_on_runs(
     act: Callable[[Connection, RowMapping, float], None],
     now: float,
 ) -> None:
-    """Do something to every run of a visitor's group; RunNotFoundError: there is none.
+    """Calls a function for every run of a visitor's group.
 
     Args:
         connection: An open transaction.
-        group_id: The group.
-        visitor: Its owner.
-        act: What is done to a run, such as ``deletion.stop``.
-        now: Time of the clock.
+        group_id: Id of the group.
+        visitor: Owner of the group.
+        act: Function of connection, run and time, such as ``deletion.stop``.
+        now: Unix seconds.
+
+    Raises:
+        RunNotFoundError: The group does not exist, or belongs to another visitor.
     """
     read(connection, group_id, visitor)
     for row in rows(connection, group_id):
@@ -77,7 +83,7 @@ def act_on_runs(
 
 
 def rows(connection: Connection, group_id: str) -> Sequence[RowMapping]:
-    """Return the runs of a group that are not deleted, in the order of its values."""
+    """Returns the runs of a group that are not deleted, in order of creation."""
     query = (
         select(runs)
         .where(runs.c.group == group_id, runs.c.deleted_at.is_(None))
@@ -87,7 +93,7 @@ def rows(connection: Connection, group_id: str) -> Sequence[RowMapping]:
 
 
 def check_name_is_free(connection: Connection, name: str) -> None:
-    """Raise ConfigError if a run would be added to a group that was made whole."""
+    """Raises ConfigError if the name is the id of a group with a fixed set of runs."""
     query = select(groups.c.id).where(groups.c.id == name)
     if connection.scalar(query) is not None:
         raise ConfigError(
@@ -97,7 +103,7 @@ def check_name_is_free(connection: Connection, name: str) -> None:
 
 
 def events_after(group_id: str, event_id: int) -> Select[tuple[object, ...]]:
-    """Return the query of a group's events after one, oldest first."""
+    """Returns the query of a group's events after ``event_id``, oldest first."""
     return (
         select(events)
         .join_from(events, runs, events.c.run_id == runs.c.id)

@@ -1,7 +1,8 @@
-"""The name of a process that holds runs; another process checks by it whether it ended.
+"""Names of processes that hold runs, by which other processes detect their end.
 
-A process number is reused after its process ends, in another container, and after a
-restart of the machine.  The name therefore holds boot, namespace, number and start.
+A process number is reused after the process ends, in other containers, and after a
+restart of the machine.  The name therefore contains the ids of boot and process
+namespace, the process number and the start time.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ ENDED = frozenset("ZX")
 
 @cache
 def own_name() -> str:
-    """Return the name of this process; "" where the system gives none."""
+    """Returns the name of this process; "" on systems without /proc."""
     started = _started(os.getpid())
     return "" if started is None else f"{_machine()} {os.getpid()} {started}"
 
 
 def is_gone(name: str | None, *, on_this_machine: bool = True) -> bool:
-    """Whether the process has certainly ended; False for one that we cannot see.
+    """Returns True if the process has certainly ended; False if it is not visible.
 
     Args:
-        name: Of the process.
-        on_this_machine: It can only have been on this one, be it before a restart.
+        name: Name of the process.
+        on_this_machine: If True, the process can only have been on this machine,
+            perhaps before a restart.
     """
     if not name or not own_name():
         return False
@@ -39,13 +41,13 @@ def is_gone(name: str | None, *, on_this_machine: bool = True) -> bool:
 
 @cache
 def _machine() -> str:
-    """Return the ids of the machine's boot and of our process namespace."""
+    """Returns the ids of the machine's boot and of this process's namespace."""
     boot = (PROCESSES / "sys/kernel/random/boot_id").read_text().strip()
     return f"{boot} {(PROCESSES / 'self/ns/pid').stat().st_ino}"
 
 
 def _started(pid: int) -> int | None:
-    """Return when a process was started, by the kernel's count; None: not running."""
+    """Returns a process's start in clock ticks since boot; None if it has ended."""
     try:
         text = (PROCESSES / str(pid) / "stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""The labels of a run: its title, and the visitor's name, note and star."""
+"""Labels of a run: the title, and the visitor's name, note and star."""
 
 from __future__ import annotations
 
@@ -11,31 +11,34 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.store.schema import runs
 
 LONGEST_NAME = 60
-ALIKE = 20  # newest runs with a title or its numbers: one has the highest number
+# Number of newest runs with a title that are searched for the highest number.
+ALIKE = 20
 LONGEST_NOTE = 500
 
 
 def relabel(connection: Connection, run_id: str, visitor: str, **labels: Any) -> bool:
-    """Write the labels that are not None; return whether the visitor has this run.
+    """Stores the labels that are not None; returns False if the run does not exist.
 
     Raises:
-        ConfigError: a label is too long, or not printable.
+        ConfigError: A label is too long, or not printable.
     """
     values = {name: value for name, value in labels.items() if value is not None}
     if "name" in values:
         checked_name("name", values["name"])
     if "note" in values:
         values["note"] = _checked_note(values["note"])
-    mine = (runs.c.id == run_id, runs.c.visitor == visitor, runs.c.deleted_at.is_(None))
-    # Without any label too, one statement says whether there is such a run.
-    statement = update(runs).where(*mine).values(values or {"id": run_id})
-    return bool(connection.execute(statement).rowcount)
+    statement = update(runs).where(
+        runs.c.id == run_id, runs.c.visitor == visitor, runs.c.deleted_at.is_(None)
+    )
+    # Without labels, the statement still tests whether the run exists.
+    values = values or {"id": run_id}
+    return bool(connection.execute(statement.values(values)).rowcount)
 
 
 def entitle(connection: Connection, run_id: str, visitor: str, title: str) -> None:
-    """Store the title of a run, numbered where the visitor has that title already.
+    """Stores the title of a run, with a number if the visitor already has the title.
 
-    Stored once, so that a list reads no other runs than those that it shows.
+    The stored title lets a list of runs read only the runs that it displays.
     """
     numbered = runs.c.title.startswith(f"{title} (", autoescape=True)
     alike = (
@@ -45,17 +48,17 @@ def entitle(connection: Connection, run_id: str, visitor: str, title: str) -> No
         .limit(ALIKE)
     )
     form = re.compile(rf"{re.escape(title)}(?: \((\d+)\))?")
-    found = [form.fullmatch(known) for known in connection.scalars(alike)]
-    last = max((int(match[1] or 1) for match in found if match), default=0)
+    matches = [form.fullmatch(other) for other in connection.scalars(alike)]
+    last = max((int(match[1] or 1) for match in matches if match), default=0)
     text = f"{title} ({last + 1})" if last else title
     connection.execute(update(runs).where(runs.c.id == run_id).values(title=text))
 
 
 def checked_name(field: str, text: str) -> str:
-    """Return the text if it can be a name: short, in one line, printable.
+    """Returns the text if it is a valid name.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: The text is too long or not printable.
     """
     if len(text) > LONGEST_NAME or not text.isprintable():
         raise ConfigError(
@@ -67,7 +70,7 @@ def checked_name(field: str, text: str) -> str:
 
 
 def _checked_note(text: str) -> str:
-    """Return the note with one kind of line end; it may have several lines."""
+    """Returns the note, which may have several lines, with Unix line ends."""
     lines = text.replace("\r\n", "\n")
     if len(lines) > LONGEST_NOTE or not lines.replace("\n", "").isprintable():
         raise ConfigError(

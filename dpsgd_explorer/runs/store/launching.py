@@ -1,4 +1,4 @@
-"""The insertion of a run that admission takes, inside a caller's transaction."""
+"""Insertion of admitted runs, inside a caller's transaction."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def queue(
     cost_limit: float,
     now: float,
 ) -> None:
-    """Write a run, queued, with its first event.
+    """Inserts a queued run with its first event, after admission.
 
     Raises:
-        ConfigError, QuotaError: as ``admission.admit``.
+        ConfigError, QuotaError: See ``admission.admit``.
     """
     admission.admit(
         connection, config, launch, quotas=quotas, cost_limit=cost_limit, now=now
@@ -45,10 +45,12 @@ def queue_one(
     cost_limit: float,
     now: float,
 ) -> None:
-    """Write a run that is launched alone, queued; its group is none made together.
+    """Inserts a queued run that does not belong to a group with a fixed set of runs.
 
     Raises:
-        ConfigError, QuotaError: as ``queue``; also if a name is none, or a group's.
+        ConfigError: See ``queue``; also if the name is invalid, or the group's name is
+            the id of a group with a fixed set of runs.
+        QuotaError: See ``queue``.
     """
     groups.check_name_is_free(connection, launch.group)
     queue(
@@ -72,7 +74,7 @@ def write(
     parent: str,
     now: float,
 ) -> None:
-    """Write an admitted run, queued, with its first event."""
+    """Inserts an admitted run in the state queued, with its first event."""
     values = {
         "id": launch.run_id,
         "kind": config.kind,

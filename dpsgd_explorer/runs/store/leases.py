@@ -1,13 +1,13 @@
-"""Leases: a worker claims a run, writes for it, gives it back.
+"""Leases: a worker claims a run, writes its events and releases it.
 
-A claim raises the run's fence number, and each write names that number.  If a worker
-pauses for longer than its lease, the number has changed and its write is refused: two
-workers never write for one run.
+A claim increments the run's fence number, and each write names that number.  If a
+worker pauses for longer than its lease, another worker may have changed the number, and
+the write is rejected: two workers never write for one run.
 
-Leases are counted by a clock that all processes share: with SQLite, whose processes are
-on one machine, by that machine's monotonic clock, which cannot be set; with PostgreSQL
-by the server's.  A restart resets the former, so a lease that ends later than the
-longest one could counts as over too.
+Leases use a clock that all processes share.  With SQLite, whose processes are on one
+machine, this is the machine's monotonic clock, which cannot be set.  With PostgreSQL it
+is the server's clock.  A restart of the machine resets the monotonic clock, so a lease
+that ends later than the maximum lease from now also counts as expired.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from dpsgd_explorer.runs.store.schema import (
 from dpsgd_explorer.runs.store.site import counters, orders
 from dpsgd_explorer.runs.store.transitions import move, write_events
 
-LARGEST_TRIES = 3
-CHANGED = {"changes", "steps"}  # of a phase that has as many steps in all
+LARGEST_TRIES = 3  # lost workers after which a run is interrupted
+# Keys in the data of a phase event that changes the planned number of steps.
+CHANGED = {"changes", "steps"}
 # A worker cannot extend its lease while another process locks the database, so a lease
 # is longer than any such lock should be.
 LEASE_SECONDS = 15.0
@@ -51,7 +52,13 @@ LOST_WORKER = {
 
 
 class Leases:
-    """The writes of workers; each one checks the fence of its run."""
+    """Writes of workers; each write checks the fence number of the run.
+
+    Args:
+        database: Database of the runs.
+        clock: Returns unix seconds.
+        lease_clock: Returns seconds by a clock that all processes share.
+    """
 
     def __init__(
         self,
@@ -60,13 +67,6 @@ class Leases:
         clock: Callable[[], float],
         lease_clock: Callable[[], float],
     ) -> None:
-        """Do nothing yet.
-
-        Args:
-            database: Where the runs are.
-            clock: Gives unix seconds.
-            lease_clock: Gives seconds that all processes count alike.
-        """
         self._database = database
         self.clock, self.lease_clock = clock, lease_clock
 
@@ -77,7 +77,17 @@ class Leases:
         lease_s: float = LEASE_SECONDS,
         running_per_visitor: int | None = None,
     ) -> Claim | None:
-        """Take the next run of the fair queue, or this one; None if there is none."""
+        """Claims a run.
+
+        Args:
+            run_id: Run to claim; None claims the next run of the fair queue.
+            lease_s: Length of the lease in seconds.
+            running_per_visitor: Maximum number of running runs of a visitor; None sets
+                no limit.
+
+        Returns:
+            The claim; None if no run can start.
+        """
         with self._database.write() as connection:
             if orders.queue_paused_at(connection) is not None:
                 return None
@@ -99,22 +109,22 @@ class Leases:
             return Claim(run["id"], fence)
 
     def heartbeat(self, claim: Claim, *, lease_s: float = LEASE_SECONDS) -> None:
-        """Extend the lease while there is nothing to write."""
+        """Extends the lease while there are no events to store."""
         with self._database.write() as connection:
             self._held(connection, claim, lease_s)
 
     def extend_unspoken(
         self, claim: Claim, lease_until: float | None, *, lease_s: float = LEASE_SECONDS
     ) -> float | None:
-        """Extend the lease for a process that has not written yet.
+        """Extends the lease on behalf of a process that has not written yet.
 
         Args:
-            claim: The claim that the process was handed.
-            lease_until: The return value of the last call; None at first.
+            claim: Claim of the process.
+            lease_until: Return value of the last call; None in the first call.
             lease_s: Length of the lease in seconds.
 
         Returns:
-            The end of the lease; None if the process has written or lost the run.
+            End of the lease; None if the process has written or lost the run.
         """
         with self._database.write() as connection:
             run = _row(connection, claim.run_id)
@@ -128,7 +138,7 @@ class Leases:
     def append(
         self, claim: Claim, events: Sequence[Event], *, lease_s: float = LEASE_SECONDS
     ) -> int:
-        """Store events at the end of the log; return the newest sequence number."""
+        """Appends events to the log; returns the newest sequence number."""
         with self._database.write() as connection:
             run = self._held(connection, claim, lease_s)
             entries = [(event.kind, event.data) for event in events]
@@ -155,20 +165,19 @@ class Leases:
         program: str = "",
         lease_s: float = LEASE_SECONDS,
     ) -> None:
-        """Replace the checkpoint by one that was made after the newest event.
+        """Replaces the checkpoint with a later one, taken after the newest event.
 
         Args:
-            claim: The claim of the run.
-            data: ``checkpoint()`` of its experiment.
-            program: Name of the program that made it.
+            claim: Claim of the run.
+            data: Return value of the experiment's ``checkpoint()``.
+            program: Name of the program that created the checkpoint.
             lease_s: Length of the lease in seconds.
         """
         with self._database.write() as connection:
             run = self._held(connection, claim, lease_s)
             values = {"seq": run["last_seq"], "data": data, "program": program}
-            mine = checkpoints.c.run_id == claim.run_id
-            changed = connection.execute(update(checkpoints).where(mine).values(values))
-            if not changed.rowcount:
+            replaced = update(checkpoints).where(checkpoints.c.run_id == claim.run_id)
+            if not connection.execute(replaced.values(values)).rowcount:
                 connection.execute(
                     checkpoints.insert().values(run_id=claim.run_id, **values)
                 )
@@ -176,13 +185,13 @@ class Leases:
     def save_weights(
         self, claim: Claim, data: bytes, *, lease_s: float = LEASE_SECONDS
     ) -> bool:
-        """Store what a run trained; False if it is too large to be stored."""
+        """Stores trained weights; returns False if they are too large."""
         with self._database.write() as connection:
             self._held(connection, claim, lease_s)
             return remains.save_weights(connection, claim.run_id, data, self.clock())
 
     def checkpoint(self, run_id: str) -> Checkpoint | None:
-        """Return the newest checkpoint of a run that has not ended."""
+        """Returns the newest checkpoint of a run; None without one."""
         columns = (checkpoints.c.seq, checkpoints.c.data, checkpoints.c.program)
         query = select(*columns).where(checkpoints.c.run_id == run_id)
         with self._database.read() as connection:
@@ -192,40 +201,41 @@ class Leases:
     def finish(
         self, claim: Claim, state: str, *, error: dict[str, str] | None = None
     ) -> None:
-        """End the run; its summary is taken from its log."""
+        """Ends a run and stores the summary of its log."""
         with self._database.write(ends=True) as connection:
             run = self._held(connection, claim, 0)
             move(connection, run, state, self.clock(), error=error)
 
     def begin_again(self, claim: Claim) -> str:
-        """End a run that this program cannot resume; return the id of the next one.
+        """Ends a run that this program cannot resume, and queues a new one.
 
         Returns:
-            The id of a queued run with the same settings; "" if there is none.
+            Id of a queued run with the same settings; "" if none was queued.
         """
         with self._database.write(ends=True) as connection:
             run = self._held(connection, claim, 0)
             return again.begin_again(connection, run, self.clock())
 
     def release(self, claim: Claim, *, lost: bool) -> str:
-        """Give a run back to the queue; return its new state.
+        """Returns a run to the queue; returns its new state.
 
         Args:
-            claim: The claim to give up.
-            lost: The worker died, which may happen ``LARGEST_TRIES`` times; else it is
-                shutting down, which may happen any number of times.
+            claim: Claim to release.
+            lost: If True, the worker died, which interrupts the run the
+                ``LARGEST_TRIES``-th time.  If False, the worker is shutting down, which
+                may happen any number of times.
         """
         with self._database.write(ends=True) as connection:
             run = self._held(connection, claim, 0)
             return _give_back(connection, run, self.clock(), lost=lost)
 
     def orders(self, claim: Claim) -> pauses.PauseOrder:
-        """Return what the visitor wants of the run; this only reads."""
+        """Returns the visitor's orders for the run, without a write."""
         with self._database.read() as connection:
             return pauses.order(connection, claim.run_id)
 
     def pause(self, claim: Claim, step: int) -> bool:
-        """Enter the pause after this step; False if the visitor wants it no more."""
+        """Pauses a run after ``step``; returns False if the visitor has resumed it."""
         with self._database.write() as connection:
             run = self._held(connection, claim, LEASE_SECONDS)
             if pauses.continues(run["until_step"], step):
@@ -234,10 +244,10 @@ class Leases:
             return True
 
     def pause_order(self, claim: Claim) -> pauses.PauseOrder:
-        """Return what a paused run's process is to do; this only reads.
+        """Returns the visitor's orders for a paused run, without a write.
 
         Raises:
-            LeaseLostError: it holds the run no more.
+            LeaseLostError: The process no longer holds the run.
         """
         with self._database.read() as connection:
             held = select(runs.c.id).where(*_under(claim))
@@ -246,7 +256,11 @@ class Leases:
             return pauses.order(connection, claim.run_id)
 
     def go_on(self, claim: Claim, *, running_per_visitor: int | None = None) -> bool:
-        """Leave the pause; False if the visitor has runs enough, so that it queues."""
+        """Resumes a paused run, or queues it if the visitor has too many running runs.
+
+        Returns:
+            True if the run continues; False if it was queued.
+        """
         with self._database.write() as connection:
             run = self._held(connection, claim, LEASE_SECONDS)
             if fair_queue.running_of(connection, run["visitor"]) >= (
@@ -259,7 +273,7 @@ class Leases:
             return True
 
     def leave(self, claim: Claim, step: int) -> bool:
-        """Give up a paused run; False if it is to go on instead."""
+        """Releases a paused run; returns False if the visitor has resumed it."""
         with self._database.write() as connection:
             run = self._held(connection, claim, LEASE_SECONDS)
             if pauses.continues(run["until_step"], step):
@@ -268,7 +282,7 @@ class Leases:
             return True
 
     def _let_go(self, connection: Connection, run: RowMapping) -> None:
-        """Take lease and fence from the process of a paused run."""
+        """Removes the lease of a paused run's process and changes the fence number."""
         connection.execute(
             update(runs)
             .where(runs.c.id == run["id"])
@@ -278,12 +292,19 @@ class Leases:
     def order(
         self, claim: Claim
     ) -> Literal["continue", "paused", "cancel", "drain", "stop", "lapsed"]:
-        """Return the order for the holder of a claim; this only reads.
+        """Returns the order for the holder of a claim, without a write.
 
-        "drain": the operator wants no run to train, so that it is to be given back.
-        "stop": the run is no longer its own.  "lapsed": the lease ran out.  A holder
-        that is paused within a write locks the database: no process can take the run
-        from it, but every process can read that its lease has run out.
+        | order | meaning |
+        |---|---|
+        | ``continue`` | train |
+        | ``paused`` | the visitor paused the run |
+        | ``cancel`` | the visitor or the operator stopped the run |
+        | ``drain`` | the operator stopped all training: return the run to the queue |
+        | ``stop`` | the claim is no longer valid |
+        | ``lapsed`` | the lease has expired |
+
+        A holder that hangs within a write locks the database, so that no process can
+        claim the run; the expired lease can still be read.
         """
         columns = (runs.c.cancel, runs.c.lease_until, runs.c.state)
         query = select(*columns).where(*_under(claim))
@@ -299,11 +320,13 @@ class Leases:
         return "paused" if run.state == PAUSED else "continue"
 
     def reap(self, *, only_look: bool = False) -> list[str]:
-        """Queue every run again whose holder is lost; return those to ring for.
+        """Returns runs with a lost holder to the queue.
 
         Args:
-            only_look: If True, queues none, but fails where the database does not
-                answer.
+            only_look: If True, only tests whether the database answers.
+
+        Returns:
+            Ids of the queued runs.
         """
         running = select(runs).where(*_HELD)
         with self._database.read() as connection:
@@ -317,13 +340,13 @@ class Leases:
         return [run["id"] for run, to in zip(lost, states, strict=True) if to == QUEUED]
 
     def held(self) -> int:
-        """Return the number of runs whose holder is not lost."""
+        """Returns the number of runs with a live holder."""
         with self._database.read() as connection:
             running = connection.execute(select(runs).where(*_HELD)).mappings().all()
         return len(running) - len(self._lost(running))
 
     def _lost(self, running: Iterable[RowMapping]) -> list[RowMapping]:
-        """Return the runs whose lease ran out, or whose worker is gone."""
+        """Returns the runs with an expired lease or an ended worker."""
         now = self.lease_clock()
         return [
             run
@@ -335,9 +358,10 @@ class Leases:
     def overdue(
         self, seconds: float, *, running_per_visitor: int | None = None
     ) -> list[str]:
-        """Return the next run of the fair queue if it has waited longer than that.
+        """Returns the next run of the fair queue if it is older than ``seconds``.
 
-        A run with a creation time in the future is from before the clock was set back.
+        A run with a creation time in the future is returned too: the clock was set back
+        since.
         """
         with self._database.read() as connection:
             run_id = fair_queue.next_queued(connection, running_per_visitor)
@@ -347,14 +371,14 @@ class Leases:
         return [run["id"]]
 
     def _held(self, connection: Connection, claim: Claim, lease_s: float) -> RowMapping:
-        """Extend the lease and return the run, or raise LeaseLostError."""
+        """Extends the lease and returns the run, or raises LeaseLostError."""
         run = _row(connection, claim.run_id)
         self._extended(connection, claim, lease_s)
         assert run is not None
         return run
 
     def _extended(self, connection: Connection, claim: Claim, lease_s: float) -> float:
-        """Extend the lease and return its end, or raise LeaseLostError."""
+        """Extends the lease and returns its end, or raises LeaseLostError."""
         until = self.lease_clock() + lease_s
         statement = update(runs).where(*_under(claim)).values(lease_until=until)
         if not connection.execute(statement).rowcount:
@@ -369,12 +393,12 @@ def _lease_lost(claim: Claim) -> LeaseLostError:
     )
 
 
-# Runs that a process holds.
+# Conditions of a run that a process holds.
 _HELD = (runs.c.state.in_((RUNNING, PAUSED)), runs.c.lease_until.is_not(None))
 
 
 def _under(claim: Claim) -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions under which a run is held by a claim."""
+    """Returns the conditions of a run that is held under a claim."""
     return runs.c.id == claim.run_id, runs.c.fence == claim.fence, *_HELD
 
 
@@ -386,7 +410,11 @@ def _row(connection: Connection, run_id: str) -> RowMapping | None:
 def _give_back(
     connection: Connection, run: RowMapping, now: float, *, lost: bool
 ) -> str:
-    """Queue a running run again, unless its visitor or its history ends it here."""
+    """Returns a run to the queue; returns its new state.
+
+    A stopped run ends, a paused run remains paused, and a run that has lost too many
+    workers is interrupted.
+    """
     if lost:
         counters.count(connection, counters.LEASE_LOST)
     if run["cancel"]:

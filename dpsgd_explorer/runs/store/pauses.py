@@ -1,14 +1,15 @@
-"""Orders of a visitor about a run that trains: a pause, single steps, other settings.
+"""A visitor's orders for a running run: pause, single steps, changed settings.
 
-An order is a state and no message: ``until_step``, the number of the step after which
-the run pauses, null to train to the end, and ``changes``, settings that hold from the
-next step on; a run that continues another has ``further_steps`` there.  A worker reads
-both between two steps.  They cannot be lost or carried out twice, whatever dies: a
-change is taken off the order in the transaction that stores its ``phase`` event.
+Orders are columns of the run, not messages.  ``until_step`` is the step after which the
+run pauses; null trains to the end.  ``changes`` contains settings that apply from the
+next step on; in a continuation it also contains ``further_steps``.  The worker reads
+both columns between two steps.  The transaction that stores the ``phase`` event of a
+change removes the change from the column, so it is applied exactly once even if a
+process dies.
 
-A paused run keeps its process and its lease for a while, so that the next step comes at
-once.  It then gives both up, since other runs may need the place; its checkpoint stays,
-and when it is resumed it goes to the front of the queue.
+A paused run keeps its process and its lease for a while, so that the next step starts
+immediately.  It then releases both, because other runs may need the place.  Its
+checkpoint is kept, and a resumed run goes to the front of the queue.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from dpsgd_explorer.runs.store.transitions import move, to_json
 
 @dataclass(frozen=True)
 class PauseOrder:
-    """What a paused run's process reads.
+    """A visitor's orders for a run, as its process reads them.
 
     Attributes:
-        until_step: The step after which it pauses; None: it trains to the end.
-        changes: Settings that hold from the next step on.
-        others_wait: Whether runs are queued.
-        further_steps: Steps by which it goes on with what another run has done; None:
-            it does not, or its log says so by now.
+        until_step: Step after which the run pauses; None trains to the end.
+        changes: Settings that apply from the next step on.
+        others_wait: True if runs are queued.
+        further_steps: Number of further steps of a continuation; None for other runs,
+            or if the log already contains the number.
     """
 
     until_step: int | None
@@ -51,17 +52,23 @@ class PauseOrder:
     further_steps: int | None = None
 
     def continues(self, step: int) -> bool:
-        """Whether a run that has done so many steps is to go on."""
+        """Returns True if the run should train beyond ``step``."""
         return continues(self.until_step, step)
 
 
 def continues(until_step: int | None, step: int) -> bool:
-    """Whether a run that has done so many steps is to go on."""
+    """Returns True if a run with this order should train beyond ``step``."""
     return until_step is None or until_step > step
 
 
 class Pauses:
-    """The orders of visitors; a run that has ended stays as it is."""
+    """Stores the orders of visitors; orders for ended runs have no effect.
+
+    Args:
+        database: Database of the runs.
+        clock: Returns unix seconds.
+        cost_limit: Multiply-adds that one run may need.
+    """
 
     def __init__(
         self,
@@ -69,54 +76,51 @@ class Pauses:
         clock: Callable[[], float],
         cost_limit: float = math.inf,
     ) -> None:
-        """Do nothing yet.
-
-        Args:
-            database: Where the runs are.
-            clock: Gives unix seconds.
-            cost_limit: Multiply-adds that one run may need.
-        """
         self._database, self._clock = database, clock
         self._cost_limit = cost_limit
 
     def pause(self, run_id: str, visitor: str) -> None:
-        """Order a run to pause after the step that it is at."""
+        """Orders a run to pause after its current step."""
         self._order(run_id, visitor, lambda run: int(run["step"]))
 
     def resume(self, run_id: str, visitor: str) -> None:
-        """Order a run to train to its end."""
+        """Orders a run to train to the end."""
         self._order(run_id, visitor, lambda _: None)
 
     def take_step(self, run_id: str, visitor: str) -> None:
-        """Order one step more than was ordered, then a pause."""
+        """Orders one more step, in addition to earlier orders, then a pause."""
         self._order(
             run_id, visitor, lambda run: max(run["step"], run["until_step"] or 0) + 1
         )
 
     def change(self, run_id: str, visitor: str, values: Mapping[str, Any]) -> None:
-        """Order other settings from the next step on; those in force undo an order.
+        """Orders changed settings from the next step on.
+
+        A value equal to the current setting removes an earlier order.
 
         Raises:
-            ConfigError: a value is outside its domain, or cannot be changed, or the run
+            ConfigError: A value is outside its domain or cannot be changed, or the run
                 has ended.
         """
         with self._database.read() as connection:
             run = own_run(connection, run_id, visitor)
             config = config_now(connection, run)
-        _check_goes_on(run, values)
+        _check_has_not_ended(run, values)
         self._check_change(config, run["step"], values)
         with self._database.write() as connection:
             run = own_run(connection, run_id, visitor)
-            _check_goes_on(run, values)
-            asked = json.loads(run["changes"] or "{}") | dict(values)
-            now = _config_in_force(connection, run).model_dump()
-            waiting = {
-                name: asked[name] for name in asked if asked[name] != now.get(name)
+            _check_has_not_ended(run, values)
+            ordered = json.loads(run["changes"] or "{}") | dict(values)
+            current = _config_in_force(connection, run).model_dump()
+            changes = {
+                name: value
+                for name, value in ordered.items()
+                if value != current.get(name)
             }
-            store_changes(connection, run_id, waiting)
+            store_changes(connection, run_id, changes)
 
     def config(self, run_id: str) -> RunConfig:
-        """Return the settings of a run with its changes, also those that wait."""
+        """Returns the settings of a run with all changes, also the pending ones."""
         with self._database.read() as connection:
             query = select(runs).where(runs.c.id == run_id)
             run = connection.execute(query).mappings().one_or_none()
@@ -146,16 +150,17 @@ class Pauses:
 
 
 def own_run(connection: Connection, run_id: str, visitor: str) -> RowMapping:
-    """Return a run of this visitor, or raise RunNotFoundError."""
-    mine = (runs.c.id == run_id, runs.c.visitor == visitor)
-    query = select(runs).where(*mine, runs.c.deleted_at.is_(None))
+    """Returns a run of a visitor, or raises RunNotFoundError."""
+    query = select(runs).where(
+        runs.c.id == run_id, runs.c.visitor == visitor, runs.c.deleted_at.is_(None)
+    )
     run = connection.execute(query).mappings().one_or_none()
     if run is None:
         raise not_found(run_id)
     return run
 
 
-def _check_goes_on(run: RowMapping, values: Mapping[str, Any]) -> None:
+def _check_has_not_ended(run: RowMapping, values: Mapping[str, Any]) -> None:
     if run["state"] in FINAL_STATES:
         field = next(iter(values), "")
         raise ConfigError(
@@ -166,14 +171,14 @@ def _check_goes_on(run: RowMapping, values: Mapping[str, Any]) -> None:
 
 
 def config_now(connection: Connection, run: RowMapping) -> RunConfig:
-    """Return the settings of a run with its changes, also those that wait."""
+    """Returns the settings of a run with all changes, also the pending ones."""
     config = _config_in_force(connection, run)
     waiting = json.loads(run["changes"] or "{}")
     return config.after(run["step"], waiting) if waiting else config
 
 
 def _config_in_force(connection: Connection, run: RowMapping) -> RunConfig:
-    """Return the settings of a run with the changes that its log holds."""
+    """Returns the settings of a run with the changes in its log."""
     config = parse(json.loads(run["config"]))
     for step, values in changes_of(phases_of_runs(connection, [run["id"]])[run["id"]]):
         config = config.after(step, values)
@@ -183,7 +188,7 @@ def _config_in_force(connection: Connection, run: RowMapping) -> RunConfig:
 def store_changes(
     connection: Connection, run_id: str, changes: Mapping[str, Any]
 ) -> None:
-    """Store what a run is to change from its next step on."""
+    """Stores the settings that a run changes at its next step."""
     text = to_json(changes) if changes else None
     connection.execute(update(runs).where(runs.c.id == run_id).values(changes=text))
 
@@ -191,20 +196,22 @@ def store_changes(
 def note_applied(
     connection: Connection, run: RowMapping, events: Sequence[Event]
 ) -> None:
-    """Take the changes that these events record off the order."""
+    """Removes changes that these events record from the order."""
     applied: dict[str, Any] = {}
     for event in events:
         applied |= event.data.get("changes", {}) if event.kind == "phase" else {}
     if applied:
-        asked = json.loads(run["changes"] or "{}")
-        rest = {name: asked[name] for name in asked if asked[name] != applied.get(name)}
-        store_changes(connection, run["id"], rest)
+        ordered = json.loads(run["changes"] or "{}")
+        pending = {
+            name: value for name, value in ordered.items() if value != applied.get(name)
+        }
+        store_changes(connection, run["id"], pending)
 
 
 def _order(
     connection: Connection, run: RowMapping, until_step: int | None, now: float
 ) -> None:
-    """Store the order; a run that has ended stays as it is."""
+    """Stores the order, and queues a paused run without a process if it continues."""
     if run["state"] in FINAL_STATES:
         return
     connection.execute(
@@ -220,7 +227,7 @@ def _order(
 
 
 def order(connection: Connection, run_id: str) -> PauseOrder:
-    """Return what the process of a run is to do."""
+    """Returns the visitor's orders for a run."""
     columns = (runs.c.until_step, runs.c.changes)
     run = connection.execute(select(*columns).where(runs.c.id == run_id)).one_or_none()
     waits = bool(connection.scalar(select(exists().where(runs.c.state == QUEUED))))

@@ -1,4 +1,4 @@
-"""The phases of many runs at once, which say what was done to the records."""
+"""Reads the ``phase`` events of several runs, which describe the use of records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpsgd_explorer.runs.store.schema import events
 def phases_of_runs(
     connection: Connection, run_ids: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the data of each run's ``phase`` events, in order; [] before the first."""
+    """Returns {run id: data of the ``phase`` events in order}."""
     query = (
         select(events.c.run_id, events.c.data)
         .where(events.c.run_id.in_(run_ids), events.c.kind == "phase")

@@ -1,4 +1,4 @@
-"""The records that the store returns: plain and frozen."""
+"""Frozen records that the store returns."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dpsgd_explorer.runs.store.schema import FINAL_STATES, VIOLATION
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The public part of one run; times are unix seconds.
+    """A run without the columns of workers; times are unix seconds.
 
     Attributes:
-        title: The name that follows from its settings, none twice for a visitor; None
-            of runs that are older than titles.
-        config: Its settings, as JSON values.
-        summary: ``epsilon, delta, steps, seconds`` and what its kind measures
-            (``test_accuracy, test_loss``), as far as known; empty until it has ended.
-        note: The visitor's words about it.
-        deleted_at: When its visitor deleted it; it can still be restored.
+        title: Name derived from the settings, unique per visitor; None for runs stored
+            before titles existed.
+        config: Settings, as JSON values.
+        summary: ``epsilon, delta, steps, seconds`` and the measurements of the kind
+            (``test_accuracy, test_loss``), as far as known; empty until the run ends.
+        note: The visitor's note.
+        deleted_at: Time when the visitor deleted the run, which can still be restored.
         error: ``code`` and ``message`` of a run that failed or was interrupted.
-        step: Steps taken so far.
-        steps: Steps planned.
-        last_seq: Sequence number of its newest event.
+        step: Number of steps taken.
+        steps: Number of planned steps.
+        last_seq: Sequence number of the newest event.
     """
 
     id: str
@@ -53,17 +53,17 @@ class Run:
 
     @property
     def has_ended(self) -> bool:
-        """No event will follow."""
+        """True if no event will follow."""
         return self.state in FINAL_STATES
 
     @property
     def is_refuted(self) -> bool:
-        """Whether its own audit refuted its promise beyond doubt."""
+        """True if the audit of the run contradicts its privacy guarantee."""
         return self.error is not None and self.error.get("code") == VIOLATION
 
     @classmethod
     def from_row(cls, row: RowMapping) -> Run:
-        """Read a row of the runs table, without the columns for workers."""
+        """Returns the run in a row of the runs table."""
         values = {name: row[name] for name in cls.__dataclass_fields__}
         for name in ("config", "summary", "error"):
             values[name] = json.loads(values[name]) if values[name] else None
@@ -72,12 +72,12 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Runs that were made together; ``created_at`` is in unix seconds.
+    """Runs that were created together; ``created_at`` is in unix seconds.
 
     Attributes:
         purpose: One of ``experiments.groups.PURPOSES``.
         setting: Name of the setting that differs between the runs, "" if several do.
-        runs: Those that are not deleted, in the order in which they were made.
+        runs: Runs that are not deleted, in order of creation.
     """
 
     id: str
@@ -89,17 +89,18 @@ class Group:
 
     @property
     def has_ended(self) -> bool:
-        """No event of any of its runs will follow."""
+        """True if no event of any run of the group will follow."""
         return all(run.has_ended for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One entry of a run's log.
+    """An event in the log of a run.
 
     Attributes:
         id: Position among the events of all runs.
-        seq: Position in its run's log: 1, 2, …
+        run_id: Id of the run.
+        seq: Position in the log of the run: 1, 2, …
         kind: ``state``, ``phase``, ``progress``, ``step``, ``evaluation``, ``model``
             or ``end``.
         data: JSON text.
@@ -113,13 +114,13 @@ class StoredEvent:
 
     @property
     def ends_run(self) -> bool:
-        """No event of this run will follow."""
+        """True if no event of the run will follow."""
         return self.kind == "state" and json.loads(self.data)["state"] in FINAL_STATES
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to write for a run, until the lease ends or the fence moves on."""
+    """The right to write for a run until its lease expires or its fence changes."""
 
     run_id: str
     fence: int
@@ -127,12 +128,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A state from which a run can resume.
+    """A stored state of a run, for resuming.
 
     Attributes:
-        seq: The last event of the run when it was made.
-        data: ``checkpoint()`` of its experiment; None: the start.
-        program: Name of the program that made it, "" if that is not known.
+        seq: Sequence number of the run's last event before the checkpoint.
+        data: Return value of the experiment's ``checkpoint()``; None for the start.
+        program: Name of the program that created the checkpoint, "" if unknown.
     """
 
     seq: int
@@ -141,7 +142,7 @@ class Checkpoint:
 
 
 def not_found(run_id: str) -> RunNotFoundError:
-    """Return the error about a run that does not exist, or is another visitor's."""
+    """Returns the error for a missing run, or a run of another visitor."""
     return RunNotFoundError(
         f"run {run_id!r} does not exist on this site, or belongs to another visitor."
     )

@@ -1,8 +1,9 @@
-"""What runs leave when they are over: trained weights, and a checkpoint to go on from.
+"""Stored results of ended runs: trained weights, and a checkpoint for a continuation.
 
-Each is of bounded size and goes with its run: deleted, purged or swept as old.  Beyond
-``MOST`` bytes of either, those of the runs that ended first go.  A run that can be
-continued leaves its last checkpoint; without it, its steps are repeated from the start.
+Both have a maximum size and are deleted together with the run.  If the weights or the
+checkpoints of all runs exceed ``MOST`` bytes, the oldest are deleted.  A run that can
+be continued keeps its last checkpoint; without one, the continuation repeats the steps
+from the start.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from sqlalchemy import (
 from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.runs.store.schema import CANCELLED, DONE, checkpoints, runs, weights
 
-LARGEST = 4 * 2**20  # bytes of one run
-MOST = 256 * 2**20  # bytes in all
+LARGEST = 4 * 2**20  # bytes per run
+MOST = 256 * 2**20  # bytes of all runs together
 
 
 def save_weights(connection: Connection, run_id: str, data: bytes, now: float) -> bool:
-    """Store a run's weights instead of those before; False if they are too large."""
+    """Replaces the weights of a run; returns False if they are too large."""
     if len(data) > LARGEST:
         return False
     connection.execute(delete(weights).where(weights.c.run_id == run_id))
@@ -40,39 +41,44 @@ def save_weights(connection: Connection, run_id: str, data: bytes, now: float) -
 
 
 def load_weights(connection: Connection, run_id: str) -> bytes | None:
-    """Return a run's weights, None if there are none."""
+    """Returns the weights of a run; None without weights."""
     query = select(weights.c.data).where(weights.c.run_id == run_id)
     data: bytes | None = connection.scalar(query)
     return data
 
 
 def weights_size(connection: Connection, run_id: str) -> int:
-    """Return the bytes of a run's weights, 0 if there are none."""
+    """Returns the size of a run's weights in bytes; 0 without weights."""
     query = select(func.length(weights.c.data)).where(weights.c.run_id == run_id)
     return connection.scalar(query) or 0
 
 
 def leave_checkpoint(connection: Connection, run: RowMapping, state: str) -> None:
-    """Delete the checkpoint of a run that ends so, unless it may go on from there.
+    """Deletes the checkpoint of a run that ends, unless the run can be continued.
 
-    A run that is done has made a last one if it may.  A run that was stopped had no
-    time to: the steps behind its newest are repeated.
+    A run that is done kept its checkpoint only if it was taken after the last event.  A
+    stopped run keeps any checkpoint: its continuation repeats the later steps.
+
+    Args:
+        connection: An open transaction.
+        run: The run.
+        state: Final state of the run.
     """
-    mine = checkpoints.c.run_id == run["id"]
+    is_of_run = checkpoints.c.run_id == run["id"]
     size = None
-    if state == DONE or (state == CANCELLED and _may_go_on(run)):
-        query = select(func.length(checkpoints.c.data)).where(mine)
+    if state == DONE or (state == CANCELLED and _can_continue(run)):
+        query = select(func.length(checkpoints.c.data)).where(is_of_run)
         if state == DONE:
             query = query.where(checkpoints.c.seq == run["last_seq"])
         size = connection.scalar(query)
     if size is None or size > LARGEST:
-        connection.execute(delete(checkpoints).where(mine))
+        connection.execute(delete(checkpoints).where(is_of_run))
         return
     done = checkpoints.join(runs, runs.c.id == checkpoints.c.run_id)
     _make_room(connection, checkpoints, done, runs.c.ended_at, MOST - size)
 
 
-def _may_go_on(run: RowMapping) -> bool:
+def _can_continue(run: RowMapping) -> bool:
     return not parse(json.loads(run["config"])).why_not_continued
 
 
@@ -83,14 +89,14 @@ def _make_room(
     time: ColumnElement[float],
     most: int,
 ) -> None:
-    """Delete the oldest rows until so many bytes are left; those without a time stay.
+    """Deletes the oldest rows until at most ``most`` bytes are left.
 
     Args:
         connection: An open transaction.
-        table: Has the columns ``run_id`` and ``data``.
-        source: The table, joined with where its time is.
-        time: Of a row.
-        most: Bytes that may stay.
+        table: Table with the columns ``run_id`` and ``data``.
+        source: The table, joined with the table of ``time``.
+        time: Column with the time of a row; rows without a time are kept.
+        most: Maximum number of bytes.
     """
     length = func.length(table.c.data)
     newer = func.sum(length).over(order_by=[time.desc(), table.c.run_id])

@@ -1,6 +1,7 @@
-"""Delete runs that their visitors deleted or that ended long ago; give space back.
+"""Removal of deleted and old runs, and release of the free space.
 
-Each step is small, so that neither its worker nor any writer waits for long.
+Each call does a small part of the work, so that the worker and other writers wait only
+briefly.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from dpsgd_explorer.runs.store.site import rosters
 from dpsgd_explorer.runs.store.store import RunStore
 
 DAY = 24 * 60 * 60
-RUNS_A_STEP = 20
-PAGES_A_STEP = 2_000  # of 4 KiB
+RUNS_A_STEP = 20  # runs deleted per call
+PAGES_A_STEP = 2_000  # database pages of 4 KiB released per call
 logger = logging.getLogger(__name__)
 
 
 class Sweep:
-    """Deletes what visitors deleted, and once a day what ended some days ago."""
+    """Purges deleted runs, and deletes old runs once per day.
+
+    Args:
+        store: Store of the runs.
+        keep_days: Days to keep ended runs; None keeps them forever.
+        clock: Returns seconds for the daily schedule.
+    """
 
     def __init__(
         self,
@@ -29,18 +36,11 @@ class Sweep:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Do nothing yet.
-
-        Args:
-            store: Where the runs are.
-            keep_days: Days to keep them; None: for ever.
-            clock: Gives seconds, for the next day only.
-        """
         self._store, self._keep_days, self._clock = store, keep_days, clock
         self._due = clock()
 
     def tend(self) -> None:
-        """Do a small part of what is due; call again and again."""
+        """Does a small part of the due work; called periodically."""
         self._purge()
         if self._keep_days is None or self._clock() < self._due:
             return
@@ -59,7 +59,11 @@ class Sweep:
 
 
 def step(store: RunStore, keep_days: float) -> int:
-    """Delete some old runs, and old classes; or give some space back; 0: none is."""
+    """Deletes some old runs, or else old classes and releases free pages.
+
+    Returns:
+        Number of deleted runs or released pages; 0 if nothing is left to do.
+    """
     now = store.clock()
     before = now - keep_days * DAY
     deleted = store.delete_ended(before, RUNS_A_STEP)

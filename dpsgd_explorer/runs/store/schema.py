@@ -1,14 +1,14 @@
-"""The tables, the states of a run and the moves between them.
+"""Tables of runs, the states of a run and the transitions between them.
 
 | state | meaning |
 |---|---|
 | ``queued`` | waits for a worker, for the first time or to be resumed |
-| ``running`` | a worker holds the lease; queued again if that is lost |
+| ``running`` | a worker holds the lease; queued again if the worker is lost |
 | ``paused`` | its visitor paused it; its worker keeps the lease for a while |
 | ``done`` | every planned step was taken, or the budget was reached |
-| ``failed`` | the run's own fault: diverged, over its time or memory |
+| ``failed`` | fault of the run: diverged, or exceeded its time or memory |
 | ``cancelled`` | its visitor stopped it |
-| ``interrupted`` | our fault: storage full, worker lost too often |
+| ``interrupted`` | fault of the site: storage full, worker lost too often |
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dpsgd_explorer.runs.store.site.tables import metadata as metadata
 
 QUEUED, RUNNING, PAUSED = "queued", "running", "paused"
 DONE, FAILED, CANCELLED, INTERRUPTED = "done", "failed", "cancelled", "interrupted"
-#: Code of the error of a run whose own audit refutes its promise.
+#: Error code of a run whose audit contradicts its privacy guarantee.
 VIOLATION = "privacy_violation"
 FINAL_STATES = frozenset({DONE, FAILED, CANCELLED, INTERRUPTED})
 MOVES: dict[str, frozenset[str]] = {
@@ -47,7 +47,7 @@ MOVES: dict[str, frozenset[str]] = {
 
 version_tables(metadata)
 
-# Times are unix seconds; JSON is kept as text, so that it comes back as it was stored.
+# Times are unix seconds.  JSON is stored as text, so that reading returns equal bytes.
 runs = Table(
     "runs",
     metadata,
@@ -56,13 +56,13 @@ runs = Table(
     Column("state", String(12), nullable=False, index=True),
     Column("visitor", String(64), nullable=False),
     Column("name", String(60), nullable=False),
-    # The name that follows from the settings, see labels.entitle:
+    # Name derived from the settings, see labels.entitle:
     Column("title", Text),
     Column("group", String(60), nullable=False),
     Column("parent", String(43), nullable=False),
     Column("note", String(500), nullable=False, default="", server_default=""),
     Column("starred", Boolean, nullable=False, default=False, server_default="0"),
-    Column("deleted_at", Float),  # see deletion; such a run is in no list
+    Column("deleted_at", Float),  # a deleted run is in no list, see deletion
     Column("config", Text, nullable=False),
     Column("summary", Text, nullable=False, default="{}"),
     Column("error", Text),
@@ -78,14 +78,14 @@ runs = Table(
     Column("holder", String(120)),
     Column("tries", Integer, nullable=False, default=0),
     Column("cancel", Boolean, nullable=False, default=False),
-    # Orders of the visitor, see pauses and changes:
+    # Orders of the visitor, see pauses:
     Column("until_step", Integer),
     Column("changes", Text),
     Index("runs_of_visitor", "visitor", "created_at"),
     Index("deleted_runs", "deleted_at"),
 )
 
-# Runs that were made together; their column "group" holds the id.
+# Runs that were created together; the id is in their column "group".
 groups = Table(
     "groups",
     metadata,
@@ -96,7 +96,7 @@ groups = Table(
     Column("created_at", Float, nullable=False),
 )
 
-# The id orders events over all runs and is never used twice; seq counts within a run.
+# The id orders the events of all runs and is never reused; seq counts within a run.
 events = Table(
     "events",
     metadata,
@@ -114,7 +114,7 @@ events = Table(
     sqlite_autoincrement=True,
 )
 
-# PostgreSQL tells the listeners of this channel, at each commit, that there are more.
+# PostgreSQL notifies the listeners of this channel at each commit with new events.
 EVENTS_CHANNEL = "dpsgd_events"
 for _statement in (
     "CREATE OR REPLACE FUNCTION tell_of_events() RETURNS trigger AS $$ BEGIN"
@@ -123,8 +123,8 @@ for _statement in (
     "CREATE OR REPLACE TRIGGER tell_of_events AFTER INSERT ON events"
     " FOR EACH STATEMENT EXECUTE FUNCTION tell_of_events()",
 ):
-    _told = DDL(_statement)  # type: ignore[no-untyped-call]
-    event.listen(events, "after_create", _told.execute_if(dialect="postgresql"))
+    _ddl = DDL(_statement)  # type: ignore[no-untyped-call]
+    event.listen(events, "after_create", _ddl.execute_if(dialect="postgresql"))
 
 checkpoints = Table(
     "checkpoints",
@@ -132,11 +132,11 @@ checkpoints = Table(
     Column("run_id", String(43), primary_key=True),
     Column("seq", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
-    # The program that made it, see worker.program; "": unknown.
+    # Program that created the checkpoint, see worker.program; "" if unknown.
     Column("program", String(40), nullable=False, default="", server_default=""),
 )
 
-# What runs of some kinds trained, once they are done.
+# Trained weights of finished runs, for kinds of runs that store them.
 weights = Table(
     "weights",
     metadata,
@@ -145,7 +145,8 @@ weights = Table(
     Column("stored_at", Float, nullable=False),
 )
 
-# What was asked for lately, kept when a run is deleted: quotas and turns count these.
+# Launches of the last day, which quotas and the fair queue count.  They are kept when a
+# run is deleted.
 launches = Table(
     "launches",
     metadata,
@@ -153,11 +154,11 @@ launches = Table(
     Column("visitor", String(64), nullable=False),
     Column("network", String(43), nullable=False),
     Column("launch", String(60), nullable=False),
-    # The class whose quota counts it, "" if none does:
+    # Class whose quota counts the launch; "" without a class.
     Column("class_id", String(16), nullable=False, default="", server_default=""),
     Column("cost", Float, nullable=False),
     Column("at", Float, nullable=False),
-    # Counts of starts, see fair_queue:
+    # Numbers of starts, see fair_queue:
     Column("joined", Integer, nullable=False),
     Column("started", Integer),
     Index("launches_of_visitor", "visitor", "at"),

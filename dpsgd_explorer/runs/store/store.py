@@ -1,6 +1,7 @@
-"""Every run, its log and its position in the queue, for the web layer.
+"""Runs, their logs and their positions in the queue, for the web layer.
 
-Any visitor with a run's id may read it; only its own may stop, rename or delete it.
+Any visitor with the id of a run may read the run.  Only its owner may stop, rename or
+delete it.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from dpsgd_explorer.runs.store.schema import MOVES, events, runs
 from dpsgd_explorer.runs.store.transitions import forget
 from dpsgd_explorer.settings import Settings
 
-PAGE = 200  # events, of up to a few kB
+PAGE = 200  # events per query, of up to a few kB each
 
 
 class RunStore:
-    """The runs table and its log; safe to share between threads.
+    """The runs table and the log; safe to share between threads.
 
     Attributes:
-        database: Its connections.
-        clock: Gives unix seconds.
-        leases: What the workers write: claims, events, checkpoints, ends.
-        pauses: What visitors order of their runs: pauses, single steps.
-        continuing: What continues runs that are done.
+        database: Connections to the database.
+        clock: Returns unix seconds.
+        leases: Writes of the workers: claims, events, checkpoints, ends.
+        pauses: Orders of visitors: pauses, single steps, changed settings.
+        continuing: Continuation of finished runs.
     """
 
     def __init__(
@@ -58,16 +59,16 @@ class RunStore:
         lease_clock: Callable[[], float] | None = None,
         **waits: Unpack[Waits],
     ) -> None:
-        """Open the database; one that is new gets its tables.
+        """Opens the database, and creates the tables of a new SQLite file.
 
         Args:
-            database_url: SQLAlchemy's form of address.
-            quotas: Limits of visitors, networks and the site; None: no limits.
+            database_url: SQLAlchemy URL.
+            quotas: Limits of visitors, networks and the site; None sets no limits.
             cost_limit: Multiply-adds that one run, or one group, may need.
-            clock: Gives unix seconds; None: as the database does.
-            lease_clock: Gives seconds that all processes count alike; None: as the
-                database does.
-            **waits: ``patience_s`` and ``outage_s``, as for ``Database``.
+            clock: Returns unix seconds; None uses the database's clock.
+            lease_clock: Returns seconds by a clock that all processes share; None uses
+                the database's clock.
+            **waits: ``patience_s`` and ``outage_s``, see ``Database``.
         """
         self.database = Database(database_url, **waits)
         self.clock = clock = clock or self.database.clock
@@ -86,7 +87,7 @@ class RunStore:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """Open the store of this installation, with its limits."""
+        """Opens the store of an installation, with its limits."""
         return cls(
             settings.database_url,
             quotas=settings.quotas,
@@ -103,21 +104,21 @@ class RunStore:
         group: str = "",
         parent: str = "",
     ) -> Run:
-        """Queue a run; its first event is the state "queued".
+        """Queues a run; its first event is the state "queued".
 
         Args:
-            config: Its settings.
-            visitor: Its owner.
+            config: Settings of the run.
+            visitor: Owner of the run.
             network: Network of the request, see ``networks``; "" if no quota counts it.
-            name: The visitor's name for it.
-            group: The visitor's name for it and others, which are one launch.
-            parent: The run from whose settings it was made.
+            name: The visitor's name for the run.
+            group: The visitor's name for a group of runs, which count as one launch.
+            parent: Id of the run whose settings were reused; "" without one.
 
         Raises:
-            ConfigError: the run is beyond the resource bound or out of reach, or a
-                name is not one.
-            QuotaError: the visitor, the network or the site has too many.
-            StorageFullError: there is no room; runs that exist can still be read.
+            ConfigError: The run costs too much, cannot reach its target, or has an
+                invalid name.
+            QuotaError: A limit of the visitor, the network or the site is reached.
+            StorageFullError: The disk is full; existing runs can still be read.
         """
         config.check_reachable()
         launch = admission.Launch(
@@ -141,15 +142,15 @@ class RunStore:
     def create_group(
         self, group: RunGroup, *, visitor: str, network: str = ""
     ) -> Group:
-        """Queue all runs of a group, or none of them.
+        """Queues all runs of a group in one transaction.
 
         Args:
-            group: Its runs.
-            visitor: Their owner.
+            group: Settings of the runs.
+            visitor: Owner of the runs.
             network: Network of the request, see ``networks``; "" if no quota counts it.
 
         Raises:
-            ConfigError, QuotaError, StorageFullError: as ``create``, for any run.
+            ConfigError, QuotaError, StorageFullError: See ``create``.
         """
         for config in group.configs:
             config.check_reachable()
@@ -159,7 +160,7 @@ class RunStore:
             now = self.clock()
             groups.add(connection, group_id, group, visitor, now)
             for i, config in enumerate(group.configs):
-                at = now + i * 1e-6  # runs are ordered by their times
+                at = now + i * 1e-6  # runs are ordered by their times of creation
                 launch = admission.Launch(
                     run_id=new_id(),
                     visitor=visitor,
@@ -177,13 +178,13 @@ class RunStore:
             return groups.read(connection, group_id)
 
     def get(self, run_id: str) -> Run:
-        """Return a run; RunNotFoundError if there is none."""
+        """Returns a run; raises RunNotFoundError if it does not exist."""
         with self.database.read() as connection:
             row = connection.execute(_by_id(run_id)).mappings().one_or_none()
         return Run.from_row(_existing(row, run_id))
 
     def runs_of(self, visitor: str, limit: int = 100) -> list[Run]:
-        """Return a visitor's runs, newest first."""
+        """Returns at most ``limit`` runs of a visitor, newest first."""
         query = (
             select(runs)
             .where(runs.c.visitor == visitor, runs.c.deleted_at.is_(None))
@@ -194,13 +195,13 @@ class RunStore:
             return [Run.from_row(row) for row in connection.execute(query).mappings()]
 
     def entitle(self, run_id: str, visitor: str, title: str) -> Run:
-        """Store the title that follows from a run's settings; see labels.entitle."""
+        """Stores the title derived from a run's settings; see ``labels.entitle``."""
         with self.database.write() as connection:
             entitle(connection, run_id, visitor, title)
         return self.get(run_id)
 
     def previous(self, run: Run) -> Run | None:
-        """Return the visitor's last run of this kind before this one, if any."""
+        """Returns the visitor's last earlier run of the same kind; None without one."""
         query = (
             select(runs)
             .where(
@@ -225,7 +226,7 @@ class RunStore:
         note: str | None = None,
         starred: bool | None = None,
     ) -> Run:
-        """Write on a run what is not None; "" removes a name or a note."""
+        """Stores the labels that are not None; "" removes a name or a note."""
         labels = {"name": name, "note": note, "starred": starred}
         with self.database.write() as connection:
             if not relabel(connection, run_id, visitor, **labels):
@@ -233,9 +234,9 @@ class RunStore:
         return self.get(run_id)
 
     def cancel(self, run_id: str, visitor: str) -> Run:
-        """End a queued run now; ask the worker to end a running one.
+        """Ends a queued run now, or orders the worker to end a running one.
 
-        A run that has ended stays as it is.
+        A run that has ended is left unchanged.
         """
         with self.database.write(ends=True) as connection:
             row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
@@ -243,7 +244,7 @@ class RunStore:
         return self.get(run_id)
 
     def cancel_group(self, group_id: str, visitor: str) -> Group:
-        """End the queued runs of a group now, and ask for the end of the others."""
+        """Cancels all runs of a group, see ``cancel``."""
         with self.database.write(ends=True) as connection:
             groups.act_on_runs(
                 connection, group_id, visitor, deletion.stop, self.clock()
@@ -251,20 +252,20 @@ class RunStore:
             return groups.read(connection, group_id)
 
     def delete(self, run_id: str, visitor: str) -> None:
-        """Stop a run and take it out of every list; ``purge`` deletes it for good."""
+        """Stops a run and hides it from every list; ``purge`` deletes it later."""
         with self.database.write(ends=True) as connection:
             row = connection.execute(_by_id(run_id, visitor)).mappings().one_or_none()
             deletion.delete(connection, _existing(row, run_id), self.clock())
 
     def restore(self, run_id: str, visitor: str) -> Run:
-        """Undo a deletion of the last seconds; the run stays stopped."""
+        """Undoes a deletion of the last seconds; the run remains stopped."""
         with self.database.write() as connection:
             if not deletion.restore(connection, run_id, visitor, self.clock()):
                 raise not_found(run_id)
         return self.get(run_id)
 
     def deleted_of(self, visitor: str) -> list[Run]:
-        """Return the runs that a visitor can restore, last deleted first."""
+        """Returns the runs that a visitor can restore, most recently deleted first."""
         since = self.clock() - deletion.UNDO_SECONDS
         query = (
             select(runs)
@@ -275,7 +276,7 @@ class RunStore:
             return [Run.from_row(row) for row in connection.execute(query).mappings()]
 
     def purge(self, limit: int) -> int:
-        """Delete some runs that can no longer be restored; return how many."""
+        """Deletes some runs that can no longer be restored; returns their number."""
         with self.database.read() as connection:
             if not deletion.overdue(connection, self.clock(), limit):
                 return 0
@@ -285,38 +286,41 @@ class RunStore:
         return len(run_ids)
 
     def forget_visitor(self, visitor: str) -> deletion.Forgotten:
-        """Delete everything about a visitor, at once and for good."""
+        """Deletes all data of a visitor immediately; this cannot be undone."""
         with self.database.write(ends=True) as connection:
             return deletion.forget_visitor(connection, visitor, self.clock())
 
     def weights(self, run_id: str) -> bytes | None:
-        """Return the file of weights that a run trained, None if there is none."""
+        """Returns the file of a run's trained weights; None without weights."""
         with self.database.read() as connection:
             return remains.load_weights(connection, run_id)
 
     def weights_size(self, run_id: str) -> int:
-        """Return the bytes of that file, 0 if there is none."""
+        """Returns the size of a run's weights in bytes; 0 without weights."""
         with self.database.read() as connection:
             return remains.weights_size(connection, run_id)
 
     def group(self, group_id: str) -> Group:
-        """Return a group with its runs; RunNotFoundError if there is none."""
+        """Returns a group; raises RunNotFoundError if it does not exist."""
         with self.database.read() as connection:
             return groups.read(connection, group_id)
 
     def delete_group(self, group_id: str, visitor: str) -> None:
-        """Stop all runs of a group and take them out of every list, as ``delete``."""
+        """Deletes all runs of a group, see ``delete``."""
         with self.database.write(ends=True) as connection:
             groups.act_on_runs(
                 connection, group_id, visitor, deletion.delete, self.clock()
             )
 
     def group_events(self, group_id: str, after: int, limit: int) -> list[StoredEvent]:
-        """Return what the runs of a group logged behind an event, oldest first."""
+        """Returns the events of a group after the event ``after``, oldest first."""
         return self._events(groups.events_after(group_id, after).limit(limit))
 
     def delete_ended(self, before: float, limit: int) -> int:
-        """Delete some runs that ended, or paused for good, before a time; how many."""
+        """Deletes some runs that ended before a time; returns their number.
+
+        Paused runs created before that time are included.
+        """
         with self.database.write(ends=True) as connection:
             run_ids = deletion.ended(connection, before, limit)
             forget(connection, run_ids)
@@ -325,7 +329,7 @@ class RunStore:
     def events(
         self, run_id: str, after: int = 0, limit: int | None = None, kind: str = ""
     ) -> list[StoredEvent]:
-        """Return a run's events with ``seq > after``, of one kind or all, in order."""
+        """Returns a run's events with ``seq > after`` in order; ``kind`` "" is all."""
         query = (
             select(events)
             .where(events.c.run_id == run_id, events.c.seq > after)
@@ -335,33 +339,33 @@ class RunStore:
         return self._events(query.where(events.c.kind == kind) if kind else query)
 
     def each_event(self, run_id: str, after: int = 0) -> Iterator[StoredEvent]:
-        """Yield a run's events with ``seq > after``, read in pages."""
+        """Yields a run's events with ``seq > after``, read in pages."""
         while page := self.events(run_id, after, PAGE):
             yield from page
             after = page[-1].seq
 
     def phases_of(self, run_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-        """Return the data of each run's ``phase`` events, in order."""
+        """Returns {run id: data of the ``phase`` events in order}."""
         with self.database.read() as connection:
             return phases_of_runs(connection, run_ids)
 
     def events_since(self, event_id: int, limit: int) -> list[StoredEvent]:
-        """Return events of all runs with ``id > event_id``, oldest first."""
+        """Returns events of all runs with ``id > event_id``, oldest first."""
         query = select(events).where(events.c.id > event_id).order_by(events.c.id)
         return self._events(query.limit(limit))
 
     def last_event_id(self) -> int:
-        """Return the id of the newest event of all; 0 if there is none."""
+        """Returns the id of the newest event of all runs; 0 without events."""
         with self.database.read() as connection:
             return connection.scalar(select(func.max(events.c.id))) or 0
 
     def queue_position(self, run_id: str) -> int | None:
-        """Return 1 for the run that is next, and so on; None if it is not queued."""
+        """Returns a run's position, 1 for the next one; None if it is not queued."""
         with self.database.read() as connection:
             return fair_queue.position(connection, run_id)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of runs in each state."""
+        """Returns the number of runs in each state."""
         query = select(runs.c.state, func.count().label("number")).group_by(
             runs.c.state
         )
@@ -370,7 +374,7 @@ class RunStore:
         return dict.fromkeys(MOVES, 0) | {row.state: row.number for row in rows}
 
     def launches_since(self, visitor: str, timestamp: float) -> int:
-        """Return how many launches a visitor made; a group is one."""
+        """Returns the number of a visitor's launches; a group counts once."""
         with self.database.read() as connection:
             return admission.launches_since(connection, visitor, timestamp)
 

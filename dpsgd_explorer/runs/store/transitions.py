@@ -1,4 +1,4 @@
-"""Statements that change a run and its log together, inside a caller's transaction."""
+"""Changes of a run together with its log, inside a caller's transaction."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Entry = tuple[str, Mapping[str, Any]]
 
 
 def to_json(value: object) -> str:
-    """Return compact JSON text; NaN and infinity raise ValueError."""
+    """Returns compact JSON text; NaN and infinity raise ValueError."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 
 def write_events(
     connection: Connection, run_id: str, last_seq: int, entries: Sequence[Entry]
 ) -> int:
-    """Add entries after ``last_seq``; return the new last sequence number."""
+    """Appends entries after ``last_seq``; returns the new last sequence number."""
     rows = [
         {"run_id": run_id, "seq": last_seq + i, "kind": kind, "data": to_json(data)}
         for i, (kind, data) in enumerate(entries, start=1)
@@ -56,10 +56,10 @@ def move(
     error: dict[str, str] | None = None,
     **values: Any,
 ) -> None:
-    """Bring a run into ``state``; its first start, its pauses and its end are logged.
+    """Changes the state of a run, and logs its first start, its pauses and its end.
 
-    A return to the queue that no visitor asked for gets no entry: the log of a resumed
-    run equals that of an uninterrupted one.
+    A return to the queue without a visitor's order is not logged: the log of a resumed
+    run equals the log of an uninterrupted run.
     """
     assert state in MOVES[run["state"]], f"{run['state']} -> {state}"
     is_final = state in FINAL_STATES
@@ -67,7 +67,7 @@ def move(
         error = error or orders.reason_of(connection, run["id"])
     if is_final:
         counters.count(connection, counters.FINISHED, run["kind"], state)
-        # First, so that on a full disk the space of the checkpoint can be used.
+        # Deleted first, so that a full disk has the space of the checkpoint.
         remains.leave_checkpoint(connection, run, state)
         values |= {"ended_at": now, "lease_until": None}
         values |= {"summary": to_json(summary(connection, run))}
@@ -87,7 +87,7 @@ def move(
 
 
 def _is_news(connection: Connection, run: RowMapping, state: str) -> bool:
-    """Whether a state that is not final gets an entry in the log."""
+    """Returns True if a state that is not final must be logged."""
     if state == QUEUED:
         return bool(run["state"] == PAUSED)
     query = (
@@ -100,9 +100,9 @@ def _is_news(connection: Connection, run: RowMapping, state: str) -> bool:
 
 
 def forget(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Delete runs and all that is stored about them, except their launches.
+    """Deletes runs with their logs, checkpoints and weights, but not their launches.
 
-    A group goes with its last run.
+    A group is deleted together with its last run.
     """
     rosters.forget_runs(connection, run_ids)
     of_these = select(runs.c.group).where(runs.c.id.in_(run_ids), runs.c.group != "")
@@ -122,10 +122,10 @@ def forget(connection: Connection, run_ids: Sequence[str]) -> None:
 
 
 def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
-    """Return the results of a run, each value from the newest event that holds it.
+    """Returns the results of a run, each value from the newest event that contains it.
 
-    A run that was stopped has no ``end`` event: its last step holds what was spent,
-    its last evaluation the results, which ``measured`` of its kind names.
+    A stopped run has no ``end`` event.  Its ε is then taken from the last step, and its
+    measurements (``measured`` of its kind) from the last evaluation.
     """
     merged: dict[str, Any] = {"delta": json.loads(run["config"]).get("delta")}
     for data in _newest_of_each_kind(connection, run["id"]):
@@ -143,7 +143,7 @@ def summary(connection: Connection, run: RowMapping) -> dict[str, Any]:
 
 
 def _status(connection: Connection, run_id: str) -> dict[str, str]:
-    """Return the status of the run's epsilon, from its newest phase."""
+    """Returns the status of the run's ε, from the newest ``phase`` event."""
     query = (
         select(events.c.data)
         .where(events.c.run_id == run_id, events.c.kind == "phase")
@@ -155,7 +155,7 @@ def _status(connection: Connection, run_id: str) -> dict[str, str]:
 
 
 def _newest_of_each_kind(connection: Connection, run_id: str) -> list[dict[str, Any]]:
-    """Return the data of the last step, evaluation and end, oldest first."""
+    """Returns the data of the last step, evaluation and end events, oldest first."""
     kinds = ("step", "evaluation", "end")
     newest = (
         select(func.max(events.c.seq))

@@ -85,10 +85,12 @@ def test_so_many_classes_a_day_are_made_by_a_visitor_or_a_network(opened, clock)
     for _ in range(2):
         made = classes.make(ClassPlan(name="A"), visitor="ann", network="192.0.2.0/24")
         classes.delete(made.id, "ann")  # it counts all the same
-    with pytest.raises(QuotaError, match="You already made 2 classes"):
+    with pytest.raises(QuotaError, match="You already created 2 classes"):
         classes.make(ClassPlan(name="A"), visitor="ann", network="192.0.2.0/24")
     classes.make(ClassPlan(name="A"), visitor="bob", network="192.0.2.0/24")
-    with pytest.raises(QuotaError, match=r"network 192[.]0[.]2[.]0/24 already made 3"):
+    with pytest.raises(
+        QuotaError, match=r"network 192[.]0[.]2[.]0/24 already created 3"
+    ):
         classes.make(ClassPlan(name="A"), visitor="cy", network="192.0.2.0/24")
     for visitor in ("cy", "dan", "eve", "fay"):  # an exempt network counts nothing
         classes.make(ClassPlan(name="A"), visitor=visitor)

@@ -1,1 +1,1 @@
-"""What the database holds about the site, and about no run alone."""
+"""Tables of the site as a whole: counters, workers, orders, classes, own tables."""

@@ -1,6 +1,6 @@
-"""The tables of classes: a teacher's group of visitors with a shared quota.
+"""Tables of classes: a teacher's group of visitors with a shared quota.
 
-A code is stored nowhere: links are signed by the key of the site, see ``web``.
+No secret of a link is stored: links are signed with the key of the site, see ``web``.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from sqlalchemy import Boolean, Column, Float, Index, Integer, String, Table
 
 from dpsgd_explorer.runs.store.site.tables import metadata
 
-# Times are unix seconds.  A deleted class stays for a day, without name, members and
-# runs: it counts for those that its maker may make.
+# Times are unix seconds.  The row of a deleted class remains for a day, without name,
+# members and runs, because it counts for its creator's daily number of classes.
 classes = Table(
     "classes",
     metadata,
     Column("id", String(16), primary_key=True),
     Column("name", String(60), nullable=False),
-    # Whom making it counts for:
+    # Creator, for quotas:
     Column("maker", String(64), nullable=False),
     Column("network", String(43), nullable=False),
-    # Query of the trainer that its students begin from; "" is the usual one.
+    # Query string of the trainer page that students start from; "" is the default.
     Column("setup", String(2000), nullable=False),
-    # What all may launch together, and each by itself:
+    # Maximum number of runs: of all members together, and of one student.
     Column("launches", Integer, nullable=False),
     Column("launches_each", Integer, nullable=False),
     Column("launched", Integer, nullable=False),
@@ -29,9 +29,9 @@ classes = Table(
     Column("ends_at", Float, nullable=False),
     Column("closed_at", Float),
     Column("deleted_at", Float),
-    # Whether students see the runs of each other.
+    # If True, students see each other and each other's runs.
     Column("shares_runs", Boolean, nullable=False, default=True, server_default="1"),
-    # Numbers: of the links that hold, of the last student, of the last change.
+    # Numbers of the valid links, of the last student and of the last change.
     Column("links", Integer, nullable=False),
     Column("students", Integer, nullable=False),
     Column("version", Integer, nullable=False),
@@ -39,7 +39,8 @@ classes = Table(
     Index("classes_of_network", "network", "created_at"),
 )
 
-# Who left or was removed stays, so that the launches of one are counted on.
+# Members who left or were removed keep their rows, so that their launches still count
+# if they return.
 class_members = Table(
     "class_members",
     metadata,

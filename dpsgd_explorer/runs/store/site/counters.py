@@ -1,4 +1,4 @@
-"""Counters that only grow, whatever runs are deleted."""
+"""Counters that never decrease, even if runs are deleted."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from sqlalchemy import Connection, select, text
 from dpsgd_explorer.runs.store.site.tables import counters
 
 FINISHED, LEASE_LOST = "finished", "lease_lost"
-#: Both of our databases have this form of INSERT, SQLAlchemy a construct for each.
+#: SQLite and PostgreSQL share this syntax; SQLAlchemy needs one construct for each.
 ADD_ONE = text(
     "INSERT INTO counters (name, kind, state, value) "
     "VALUES (:name, :kind, :state, 1) "
     "ON CONFLICT (name, kind, state) DO UPDATE SET value = counters.value + 1"
 )
-# By dialect: the numbers of events are never used twice, so the newest is a count.
+# Query of the newest event's id by dialect.  Ids are never reused, so it is a count.
 NUMBERED_EVENTS = {
     "sqlite": text("SELECT seq FROM sqlite_sequence WHERE name = 'events'"),
     "postgresql": text(
@@ -25,7 +25,7 @@ NUMBERED_EVENTS = {
 
 
 def count(connection: Connection, name: str, kind: str = "", state: str = "") -> None:
-    """Add one, inside the transaction that does what is counted."""
+    """Adds 1 to a counter, in the transaction of the counted change."""
     connection.execute(ADD_ONE, {"name": name, "kind": kind, "state": state})
 
 
@@ -36,11 +36,11 @@ def finished(connection: Connection) -> Mapping[tuple[str, str], int]:
 
 
 def lease_losses(connection: Connection) -> int:
-    """Return how often a run lost its worker."""
+    """Returns the number of lost workers."""
     query = select(counters.c.value).where(counters.c.name == LEASE_LOST)
     return connection.scalar(query) or 0
 
 
 def events(connection: Connection) -> int:
-    """Return the number of the newest event, of which none is used twice."""
+    """Returns the id of the newest event; ids are never reused."""
     return connection.scalar(NUMBERED_EVENTS[connection.dialect.name]) or 0

@@ -1,4 +1,4 @@
-"""What becomes of classes when runs or visitors are forgotten, or time passes."""
+"""Changes of classes when runs or visitors are deleted, or a class becomes old."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY = 24 * 60 * 60
 
 
 def changed(connection: Connection, class_id: str) -> None:
-    """Count a change, so that pages of the class ask for its roster again."""
+    """Counts a change, so that open pages of the class reload its roster."""
     values = {"version": classes.c.version + 1}
     connection.execute(update(classes).where(classes.c.id == class_id).values(values))
 
@@ -24,19 +24,20 @@ def changed(connection: Connection, class_id: str) -> None:
 def forget_visitor(
     connection: Connection, visitor: str, alias: str, now: float
 ) -> None:
-    """Take a visitor out of every class; one that has no teacher then is deleted.
+    """Removes a visitor from every class, and deletes classes without a teacher.
 
     Args:
         connection: An open transaction.
-        visitor: Who is forgotten.
-        alias: A random name under which the classes made today still count.
+        visitor: Visitor to remove.
+        alias: Random name that replaces the creator of classes, which still count for
+            the daily limit.
         now: Unix seconds.
     """
-    mine = select(class_members).where(class_members.c.visitor == visitor)
-    memberships = connection.execute(mine).all()
+    query = select(class_members).where(class_members.c.visitor == visitor)
+    memberships = connection.execute(query).all()
     connection.execute(delete(class_members).where(class_members.c.visitor == visitor))
-    made = update(classes).where(classes.c.maker == visitor)
-    connection.execute(made.values(maker=alias))
+    created = update(classes).where(classes.c.maker == visitor)
+    connection.execute(created.values(maker=alias))
     for member in memberships:
         changed(connection, member.class_id)
         if member.number == 0 and not _teachers(connection, member.class_id):
@@ -44,7 +45,7 @@ def forget_visitor(
 
 
 def delete_class(connection: Connection, class_id: str, now: float) -> None:
-    """Delete a class; the runs stay their visitors'."""
+    """Deletes a class; its runs remain with their visitors."""
     for table in (class_runs, class_members):
         connection.execute(delete(table).where(table.c.class_id == class_id))
     gone = {"deleted_at": now, "name": "", "setup": ""}
@@ -52,7 +53,13 @@ def delete_class(connection: Connection, class_id: str, now: float) -> None:
 
 
 def drop_old(connection: Connection, now: float, ended_before: float | None) -> None:
-    """Delete classes that ended before a time (None: none), purge deleted ones."""
+    """Deletes old classes, and the rows of classes deleted more than a day ago.
+
+    Args:
+        connection: An open transaction.
+        now: Unix seconds.
+        ended_before: Time before which a class must have ended; None keeps all classes.
+    """
     if ended_before is not None:
         over = or_(classes.c.ends_at < ended_before, classes.c.closed_at < ended_before)
         query = select(classes.c.id).where(over, classes.c.deleted_at.is_(None))
@@ -65,7 +72,7 @@ def drop_old(connection: Connection, now: float, ended_before: float | None) -> 
 
 
 def forget_runs(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Take runs out of their classes."""
+    """Removes runs from their classes."""
     connection.execute(delete(class_runs).where(class_runs.c.run_id.in_(run_ids)))
 
 

@@ -1,4 +1,4 @@
-"""The tables of the site: counters, workers, orders, visitors' own tables."""
+"""Tables of the site: counters, workers, orders, visitors' own tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sqlalchemy import (
     Text,
 )
 
-#: Of all tables of the database.
+#: Metadata of all tables of the database.
 metadata = MetaData()
 
-# What was counted since the database was made; pruning runs changes none.
+# Counts since the database was created; deleting runs does not change them.
 counters = Table(
     "counters",
     metadata,
@@ -27,7 +27,7 @@ counters = Table(
     Column("value", BigInteger, nullable=False),
 )
 
-# Times are unix seconds by the database's clock, see clock.
+# Times are unix seconds by the database's clock, see Database.clock.
 workers = Table(
     "workers",
     metadata,
@@ -40,7 +40,7 @@ workers = Table(
     Column("seen_at", Float, nullable=False),
 )
 
-# A row is an order that holds.
+# Orders of the operator that are in force.
 orders = Table(
     "orders",
     metadata,
@@ -56,13 +56,13 @@ ended_runs = Table(
     Column("ended_at", Float, nullable=False),
 )
 
-# Files that visitors brought to train on.
+# Files that visitors uploaded to train on.
 own_tables = Table(
     "own_tables",
     metadata,
     Column("owner", String(32), primary_key=True),  # a hash of the visitor's name
-    Column("name", String(64), primary_key=True),  # the file's hash until it is stated
-    Column("stated", Text),  # what its columns hold; None: not stated yet
+    Column("name", String(64), primary_key=True),  # of a draft: the file's hash
+    Column("stated", Text),  # description of the columns; null for a draft
     Column("content", LargeBinary, nullable=False),
     Column("stored_at", Float, nullable=False),
 )

@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response
 
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.kinds import KINDS
-from dpsgd_explorer.runs.classes.membership import check_goes_on
+from dpsgd_explorer.runs.classes.membership import check_is_open
 from dpsgd_explorer.runs.classes.plan import (
     LARGEST,
     LONGEST_NICKNAME,
@@ -58,7 +58,7 @@ def entrance(code: str) -> str | Response:
     if member is not None and (member.is_teacher or asked.role != TEACHER):
         return redirect(url_for("classes.show", class_id=asked.found.id))
     if asked.role != TEACHER:
-        check_goes_on(asked.found)
+        check_is_open(asked.found)
     page = render_template(
         "classes/join.html",
         found=asked.found,
