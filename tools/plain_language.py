@@ -123,8 +123,8 @@ FAMILIES = {
     "source: regression": Family(
         0.5, r"dpsgd_explorer/regression/.*\.py", prose.comments
     ),
-    "source: runs": Family(14.0, r"dpsgd_explorer/runs/.*\.py", prose.comments),
-    "source: server": Family(10.0, r"dpsgd_explorer/server/.*\.py", prose.comments),
+    "source: runs": Family(1.0, r"dpsgd_explorer/runs/.*\.py", prose.comments),
+    "source: server": Family(1.0, r"dpsgd_explorer/server/.*\.py", prose.comments),
     "source: training": Family(1.0, r"dpsgd_explorer/training/.*\.py", prose.comments),
     "source: web": Family(17.5, r"dpsgd_explorer/web/.*\.py", prose.comments),
     "source: examples": Family(0.5, r"examples/.*\.py", prose.comments),

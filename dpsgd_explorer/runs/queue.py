@@ -57,7 +57,7 @@ def queue_at(url: str) -> Queue:
 
 
 def queue_in(file: Path) -> Huey:
-    """Open the queue in a file."""
+    """Opens the queue in a file."""
     return SqliteHuey(NAME, filename=str(file), **_plain())
 
 

@@ -1,1 +1,1 @@
-"""The processes that serve: supervisor and web server."""
+"""Processes of the site: supervisor, web server and nginx."""

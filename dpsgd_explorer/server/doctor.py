@@ -1,6 +1,6 @@
-"""What an installation is configured to do, whether it can, and whether it is safe.
+"""Checks of an installation: configuration, connectivity and security.
 
-Nothing is changed: a database that does not exist yet is not made.
+The checks change nothing: a database that does not exist yet is not created.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ OK: Level = "ok"
 WARNING: Level = "warning"
 FAULT: Level = "fault"
 GIB = 2**30
-#: Below the first, runs may soon end for want of room; below the second they do.
+#: Free space on the disk below which a warning and a fault are reported.
 SCARCE_BYTES, FULL_BYTES = 2 * GIB, GIB // 10
-#: Of a token drawn at random: its length, and how many of its characters differ.
+#: Minimum length and minimum number of distinct characters of a random token.
 TOKEN_LENGTH, TOKEN_VARIETY = 22, 10
 OLDEST_TORCH = (2, 13)
 PROCESSOR = Path("/proc/cpuinfo")
-VECTORS = ("avx512f", "avx2")  # of instruction sets, the widest first
+VECTORS = ("avx512f", "avx2")  # vector instruction sets, widest first
 OTHERS = 0o077
 FILE = "sqlite:///"
 #: Each C file below becomes a compiled library in the same folder.
@@ -47,7 +47,7 @@ KERNELS = Path(machine.__file__).parent / "dp" / "backends" / "native"
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one part of an installation."""
+    """Result of the check of one part of an installation."""
 
     part: str
     level: Level
@@ -55,7 +55,7 @@ class Finding:
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """Yield what is found, part by part."""
+    """Yields the result of each check."""
     yield _instance(settings)
     yield _disk(settings)
     yield from _stored(settings)
@@ -111,7 +111,7 @@ def _disk(settings: Settings) -> Finding:
 
 
 def _stored(settings: Settings) -> Iterator[Finding]:
-    """Open what exists, as the site does."""
+    """Opens the database and the queue as the site does, if they exist."""
     kind = settings.database_url.partition("://")[0]
     file = Path(settings.database_url.removeprefix(FILE))
     try:
@@ -124,7 +124,7 @@ def _stored(settings: Settings) -> Iterator[Finding]:
         return
     try:
         store, doorbell = RunStore.from_settings(settings), Doorbell(settings)
-    except Exception as error:  # ours, or a driver's own
+    except Exception as error:  # errors of this program or of a driver
         yield Finding("database", FAULT, str(error).partition("\n")[0])
         return
     for check in Readiness(store.database, doorbell, store.clock).checks():
@@ -138,7 +138,7 @@ def _cookie(settings: Settings) -> Finding:
         return _token("cookie key", settings.operation.secret_key, "")
     if not settings.database_url.startswith(FILE):
         says = (
-            "each web server creates a key of its own, so one web server does not "
+            "each web server creates a separate key, so one web server does not "
             "recognize the visitors of another"
         )
         return Finding(
@@ -195,7 +195,7 @@ def _exposure(settings: Settings) -> Finding:
 
 
 def _proxy(settings: Settings) -> Finding:
-    """Tell who may say whom a request comes from; only over TLS a cookie is Secure."""
+    """Checks which proxies are trusted, and whether cookies are Secure (TLS only)."""
     trusted = settings.operation.trusted_proxies
     flags = "cookies are HttpOnly and SameSite=Lax"
     if settings.is_behind_proxy:
@@ -253,7 +253,7 @@ def _memory(settings: Settings) -> Finding:
 
 
 def _torch() -> Finding:
-    """Read torch's version without loading it."""
+    """Reads the version of torch without importing it."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
@@ -268,7 +268,7 @@ def _torch() -> Finding:
 
 
 def _kernels() -> Finding:
-    """Look for the compiled libraries without loading torch."""
+    """Checks for the compiled libraries without importing torch."""
     sources = sorted(KERNELS.glob("*.c"))
     missing = [source.stem for source in sources if not _is_compiled(source)]
     if not missing:
@@ -291,8 +291,8 @@ def _is_compiled(source: Path) -> bool:
 def _processor() -> Finding:
     flags: set[str] = set()
     with suppress(OSError):
-        found = re.search(r"^flags\s*:(.*)$", PROCESSOR.read_text(), re.MULTILINE)
-        flags = set(found[1].split()) if found else set()
+        match = re.search(r"^flags\s*:(.*)$", PROCESSOR.read_text(), re.MULTILINE)
+        flags = set(match[1].split()) if match else set()
     widest = next((name for name in VECTORS if name in flags), None)
     if flags and widest is None:
         return Finding(

@@ -1,4 +1,4 @@
-"""nginx in front of the web server, so that slow clients occupy none of its threads.
+"""nginx in front of the web server, so that slow clients do not block its threads.
 
 Started by ``serve`` as ``python -m dpsgd_explorer.server.front HOST PORT FOLDER``, if
 DPSGD_FRONT is ``nginx``.  nginx listens at the public address and passes complete
@@ -20,7 +20,7 @@ from dpsgd_explorer.settings import Settings
 SHARED = Path(__file__).with_name("nginx")
 #: Name of gunicorn's socket in the folder.
 SOCKET_NAME = "web.sock"
-# Some systems have programs for administrators on other paths than a user's.
+# Folders of programs for administrators, which may be missing in a user's PATH.
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
 MAX_CONNECTIONS = 8192
 # Descriptors that are not connections: listening socket, log, cached files.
@@ -59,7 +59,7 @@ http {{
 
 
 def main(arguments: list[str]) -> None:
-    """Replace this process by nginx."""
+    """Replaces this process with nginx."""
     die_with_parent()
     host, port, folder = arguments
     file = Path(folder) / "nginx.conf"

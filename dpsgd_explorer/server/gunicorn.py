@@ -1,7 +1,7 @@
-"""The web process: gunicorn, set up in code, on a socket that is open already.
+"""The web process: gunicorn, configured in code, on an open socket.
 
-Started by ``serve`` as ``python -m dpsgd_explorer.server.gunicorn SOCKET``.  Slow
-clients are the work of nginx, see ``front``.
+Started by ``serve`` as ``python -m dpsgd_explorer.server.gunicorn SOCKET``.  nginx
+handles slow clients, see ``front``.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from dpsgd_explorer.settings import Settings
 if TYPE_CHECKING:
     from flask import Flask
 
-# Open streams end after this; the pages they belong to connect again.
+# Time that open event streams have at shutdown; their pages reconnect.
 GRACEFUL_SECONDS = 2
-# A site that has just started answers those who wait for it first.
+# Delay of work ahead after the start, so that waiting requests are answered first.
 QUIET_SECONDS = 20
 MEMORY_FOLDER = Path("/dev/shm")
-LONGEST_REQUEST_LINE = 8190  # the most gunicorn takes
+LONGEST_REQUEST_LINE = 8190  # bytes, the maximum of gunicorn
 # Pause of the accepting loop where no file descriptor is free.
 FULL_PAUSE_SECONDS = 0.05
 # Bytes that are read and dropped before a connection is closed.
@@ -50,7 +50,7 @@ NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
-    """Writes gunicorn's own lines as JSON."""
+    """Writes gunicorn's log as JSON."""
 
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
@@ -72,10 +72,14 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
 
 class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """One process of many threads: an open event stream holds a thread."""
+    """One process with many threads: each open event stream occupies one.
+
+    Args:
+        settings: Settings of the installation.
+        socket_number: File descriptor of a listening socket.
+    """
 
     def __init__(self, settings: Settings, socket_number: int) -> None:
-        """Take over a listening socket by its file descriptor."""
         self._settings = settings
         self._socket_number = socket_number
         self._logs_json = settings.operation.log_format == "json"
@@ -86,13 +90,13 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             self.cfg.set(name, value)
 
     def load(self) -> Flask:
-        gc.disable()  # nothing that is loaded now is garbage
-        # Here: gunicorn's master process needs none of it.
+        gc.disable()  # loading creates almost no garbage
+        # Imported here because gunicorn's master process does not need the application.
         from dpsgd_explorer.web import create_app
         from dpsgd_explorer.web.pages.readings import compute_ahead
 
         app = create_app(self._settings)
-        gc.freeze()  # nor will it be: no later collection reads it
+        gc.freeze()  # loaded modules are never garbage: later collections skip them
         gc.enable()
         chapters = Timer(QUIET_SECONDS, compute_ahead, args=(app,))
         chapters.daemon = True
@@ -114,27 +118,27 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "preload_app": False,  # the worker's threads start in the worker
             "control_socket_disable": True,
             "limit_request_line": LONGEST_REQUEST_LINE,
-            # What a proxy adds is read in one place, web.create_app.
+            # Headers of a proxy are read in web.create_app only.
             "forwarder_headers": "",
             "secure_scheme_headers": {},
             "worker_tmp_dir": str(self._heartbeat_folder()),
         }
 
     def _heartbeat_folder(self) -> Path:
-        """Return a folder we may write to, in memory if there is one."""
+        """Returns a writable folder, in memory if possible."""
         if os.access(MEMORY_FOLDER, os.W_OK):
             return MEMORY_FOLDER
         return self._settings.instance_dir
 
 
 def load_ahead() -> None:
-    """Load what some answer will need, for no first answer to wait for all of it."""
+    """Imports slow modules in advance, so that no request waits for them."""
     for name in ("dpsgd_explorer.runs.queue", "scipy.special", "scipy.optimize"):
         import_module(name)
 
 
 def write_error(client: socket.socket, status: int, reason: str, message: str) -> None:
-    """Answer a malformed HTTP request with the error page of all other errors."""
+    """Answers a malformed HTTP request with JSON, like other errors of the API."""
     from dpsgd_explorer.web.http.headers import SECURITY_HEADERS
 
     code = re.sub(r"\W+", "_", reason.lower())
@@ -169,26 +173,26 @@ def keep_socket_file(listeners: list[Any], _unlink: bool = True) -> None:
         listener.close()
 
 
-def one_thread_a_product() -> None:
-    """Let numpy compute each product in the thread that asks; call before its import.
+def use_one_thread_per_product() -> None:
+    """Makes numpy compute products in the calling thread; called before its import.
 
-    Its arrays are small here, and its own threads wait in a loop on the cores that
-    other requests and training processes need.
+    The arrays of the web server are small, and numpy's additional threads would spin on
+    cores that other requests and training processes need.
     """
     os.environ |= dict.fromkeys(THREAD_VARIABLES, "1")
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until SIGTERM, or until the process that started us has ended."""
+    """Serves until SIGTERM, or until the supervisor has ended."""
     die_with_parent()
-    one_thread_a_product()
+    use_one_thread_per_product()
     # gunicorn has no setting for any of these.
     util.write_error = write_error
     util.close_graceful = close_at_once
     sock.close_sockets = keep_socket_file
     wsgi.SERVER = "dpsgd-explorer"
     settings = Settings.from_environment()
-    if settings.operation.log_format != "text":  # which Flask and gunicorn write alone
+    if settings.operation.log_format != "text":  # Flask and gunicorn write text anyway
         logs.configure(settings.operation.log_format)
     server = WebServer(settings, int(arguments[0]))
     ParentWatch(at_end=lambda: os.kill(os.getpid(), signal.SIGTERM))

@@ -1,9 +1,9 @@
-"""The whole product in one command: nginx if asked for, web server and consumer.
+"""Supervisor of the site's processes: web server, worker and, if configured, nginx.
 
-The supervisor is small on purpose.  It opens the socket, so that a port in use is
-reported at once and no request is refused while the web server starts.  It starts all,
-restarts them if they crash, passes SIGTERM and SIGINT on, and ends with all of them.
-It adopts the processes of a service that died before it could end them.
+The supervisor is small on purpose.  It opens the socket itself, so that a port in use
+is reported immediately, and no request is rejected while the web server starts.  It
+starts the services, restarts them after a crash, forwards SIGTERM and SIGINT, and ends
+after all services.  If a service dies, the supervisor adopts its child processes.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from dpsgd_explorer.settings import FILE, Settings
 BACKLOG = 1024
 PARTS = WEB, WORKER = "web", "worker"
 WAKE_SECONDS = 1.0
-# A service that ends sooner than this has failed to start.
+# Time after its start within which the end of a service counts as a failed start.
 START_SECONDS = 5.0
 MOST_FAILED_STARTS = 3
 SHUTDOWN_SECONDS = 8.0
-# A wait lasts longer only if the whole machine or container was paused.
+# A longer wait means that the machine or container was paused.
 PAUSE_SECONDS = 5.0
 # Descriptors of a process. Containers allow a billion, and some programs try them all.
 MAX_DESCRIPTORS = 65536
@@ -56,15 +56,19 @@ MAX_DESCRIPTORS = 65536
 
 @dataclass
 class Service:
-    """One process that is to run as long as we do.
+    """A process that runs as long as the supervisor.
 
     Attributes:
         name: Name in the log.
         command: Arguments of the Python interpreter.
-        sockets: File descriptors it inherits.
-        signs: Folder of its heartbeat file; None: it has none.
-        environment: Its variables; None: those of this process.
-        is_front: If True, it is ended after the others, which still answer through it.
+        sockets: File descriptors that the process inherits.
+        signs: Instance folder with the heartbeat file; None without heartbeats.
+        environment: Environment variables; None uses the supervisor's variables.
+        is_front: If True, the service is ended last, because the other services still
+            answer requests through it.
+        process: The process; None if it does not run.
+        started_at: Time of the last start, by the monotonic clock.
+        failed_starts: Number of consecutive failed starts.
     """
 
     name: str
@@ -78,7 +82,7 @@ class Service:
     failed_starts: int = 0
 
     def start(self) -> None:
-        """Start it in its own process group, with a pipe from us as standard input."""
+        """Starts the process in a new process group, with a pipe as standard input."""
         self.started_at = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, *self.command],
@@ -89,16 +93,16 @@ class Service:
         )
 
     def signal(self, number: int) -> None:
-        """Send a signal, if it runs."""
+        """Sends a signal to the process, if it runs."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
     def kill_if_hung(self, since: float) -> None:
-        """Kill a process without a heartbeat for too long.
+        """Kills a process without a recent heartbeat.
 
         Args:
-            since: When we began to watch, by the monotonic clock.
+            since: Start of the observation, by the monotonic clock.
         """
         if self.signs is None or self.process is None:
             return
@@ -109,11 +113,11 @@ class Service:
             self.signal(signal.SIGKILL)
 
     def has_ended(self, code: int) -> None:
-        """Record that its process has ended."""
+        """Records that the process has ended with an exit code."""
         assert self.process is not None
         if self.signs is not None:
             forget(file_of(self.signs, self.process.pid))
-        self.process.returncode = code  # we waited for it, so Popen need not
+        self.process.returncode = code  # Popen must not wait for the process again
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process = None
@@ -122,15 +126,14 @@ class Service:
 
 
 class Supervisor:
-    """Keeps services running until a signal stops it."""
+    """Keeps services running until SIGTERM or SIGINT."""
 
     def __init__(self, services: list[Service]) -> None:
-        """Start nothing yet."""
         self._services = services
         self._stopping = False
 
     def run(self) -> int:
-        """Return the exit code: 0 after a signal, 1 if a service does not start."""
+        """Runs the services; returns 0 after a signal, 1 if a service cannot start."""
         adopt_orphans()
         with self._signals() as wake:
             for service in self._services:
@@ -141,7 +144,7 @@ class Supervisor:
                 self._collect()
                 self._restart()
                 before, awake = awake, time.monotonic()
-                # We were paused, and perhaps the services too.
+                # After a pause of this process, the services may have been paused too.
                 if awake - before > PAUSE_SECONDS:
                     awake_since = awake
                 for service in self._services:
@@ -151,7 +154,7 @@ class Supervisor:
         return code
 
     def _failed(self) -> Service | None:
-        """Return a service that failed to start too often."""
+        """Returns a service that failed to start too often; None without one."""
         for service in self._services:
             if service.failed_starts >= MOST_FAILED_STARTS:
                 notice(f"the {service.name} does not start. Its messages are above")
@@ -165,7 +168,7 @@ class Supervisor:
                 service.start()
 
     def _collect(self) -> None:
-        """Record every process that has ended, adopted orphans included."""
+        """Records every process that has ended, adopted orphans included."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 for service in self._services:
@@ -173,7 +176,7 @@ class Supervisor:
                         service.has_ended(os.waitstatus_to_exitcode(ended[1]))
 
     def _end_all(self, wake: int) -> None:
-        """Terminate every service, wait, then kill all that remains."""
+        """Terminates every service, waits, then kills the remaining processes."""
         end = time.monotonic() + SHUTDOWN_SECONDS
         for is_front in (False, True):
             for service in self._running(is_front):
@@ -186,7 +189,7 @@ class Supervisor:
                 service.signal(signal.SIGKILL)
                 assert service.process is not None
                 service.process.wait()
-        while orphans := children():  # of a service that was killed, or had just begun
+        while orphans := children():  # children of services that were killed
             for pid in orphans:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
@@ -200,7 +203,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[int]:
-        """Open a descriptor that wakes a select whenever a signal comes."""
+        """Opens a descriptor that becomes readable at each signal."""
         wake, written = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(written, False)
@@ -227,15 +230,15 @@ class Supervisor:
 
 
 def serve(settings: Settings, only: str | None = None) -> int:
-    """Run the product until SIGTERM or SIGINT; return the exit code.
+    """Runs the site until SIGTERM or SIGINT; returns the exit code.
 
     Args:
-        settings: Of this installation.
-        only: One of PARTS, where the others run elsewhere; None: all here.
+        settings: Settings of the installation.
+        only: One of PARTS, if the other part runs elsewhere; None runs both.
 
     Raises:
-        ConfigError: nothing can listen at this host and port, nginx is not installed,
-            or the database cannot be used, see ``check_database``.
+        ConfigError: The port cannot be opened, nginx is not installed, or the database
+            cannot be used, see ``check_database``.
     """
     check_database(settings)
     raise_file_limit()
@@ -256,7 +259,7 @@ def serve(settings: Settings, only: str | None = None) -> int:
 
 @contextlib.contextmanager
 def web_services(settings: Settings) -> Iterator[list[Service]]:
-    """Returns the processes that answer requests: gunicorn, and nginx if asked for."""
+    """Yields the services that answer requests: gunicorn and, if configured, nginx."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(listening_socket(settings.host, settings.port))
         host, port = listener.getsockname()[:2]
@@ -272,7 +275,7 @@ def web_services(settings: Settings) -> Iterator[list[Service]]:
         services = []
         if settings.has_front:
             find_nginx()
-            listener.close()  # nginx opens it again; the port is known to be free
+            listener.close()  # the port is free; nginx opens it again
             folder = stack.enter_context(_temporary_folder(settings))
             listener = stack.enter_context(_unix_socket(f"{folder}/{SOCKET_NAME}"))
             arguments = ["-m", "dpsgd_explorer.server.front", host, str(port), folder]
@@ -290,7 +293,7 @@ def web_services(settings: Settings) -> Iterator[list[Service]]:
 
 
 def raise_file_limit() -> None:
-    """Lets this process and its children open as many files as the system allows."""
+    """Raises the limit of open files of this process and its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
     wanted = max(soft, min(wanted, MAX_DESCRIPTORS))
@@ -299,15 +302,15 @@ def raise_file_limit() -> None:
 
 
 def check_database(settings: Settings) -> None:
-    """Does nothing if the database can be used as it is, or brought up to date.
+    """Checks that the database can be used, or migrated at its first use.
 
     Raises:
-        ConfigError: a server does not answer, tables are of another version, or files
-            are not those of this machine.
+        ConfigError: A server does not answer, the tables have another version, or the
+            files are not on a disk of this machine.
     """
     check_files(settings)
     if not settings.database_url.startswith(FILE):
-        # Here: this process needs neither SQLAlchemy nor huey for files.
+        # Imported here because files need neither SQLAlchemy nor huey in this process.
         from dpsgd_explorer.runs.operation.servers import check_servers
 
         check_servers(settings)
@@ -319,10 +322,10 @@ def check_database(settings: Settings) -> None:
 
 
 def check_files(settings: Settings) -> None:
-    """Do nothing if database and queue are servers, or files of this machine alone.
+    """Checks that SQLite files are used on this machine only.
 
     Raises:
-        ConfigError: they are on a network file system, or another machine uses them.
+        ConfigError: A file is on a network file system, or another machine uses it.
     """
     if not settings.database_url.startswith(FILE):
         return
@@ -341,15 +344,15 @@ def _path_of(url: str) -> Path:
 
 
 def _temporary_folder(settings: Settings) -> tempfile.TemporaryDirectory[str]:
-    """Returns a new folder for nginx's files, where only this user can enter."""
+    """Returns a new folder for nginx's files, which only this user can open."""
     try:
         return tempfile.TemporaryDirectory(prefix="dpsgd-front-")
-    except FileNotFoundError:  # no folder for temporary files can be written to
+    except FileNotFoundError:  # no folder for temporary files is writable
         return tempfile.TemporaryDirectory(prefix="front-", dir=settings.instance_dir)
 
 
 def _unix_socket(path: str) -> socket.socket:
-    """Returns a listening socket of this machine."""
+    """Returns a listening Unix socket."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     # If the queue is full, a Unix socket rejects connections. Half of nginx's
@@ -359,7 +362,7 @@ def _unix_socket(path: str) -> socket.socket:
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Return an open socket; ConfigError names the reason if there is none."""
+    """Returns a listening socket; raises ConfigError if it cannot be opened."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -378,13 +381,13 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def _browsable(host: str) -> str:
-    """Return the host of an address for a browser on this machine."""
+    """Returns the host for the URL in a browser on this machine."""
     if host in ("0.0.0.0", "::"):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
 
 
 def _sleep(wake: int, seconds: float) -> None:
-    """Wait for a signal, at most this long."""
+    """Waits for a signal, at most ``seconds``."""
     if select.select([wake], [], [], seconds)[0]:
         os.read(wake, 4096)

@@ -349,7 +349,7 @@ def test_arrays_are_multiplied_in_the_thread_that_asks():
 import os, sys
 from dpsgd_explorer.server import gunicorn
 assert "numpy" not in sys.modules
-gunicorn.one_thread_a_product()
+gunicorn.use_one_thread_per_product()
 import numpy, scipy.linalg
 square = numpy.ones((500, 500))
 square @ square

@@ -125,7 +125,7 @@ class Classes:
             return class_.seen_by(visitor)
 
     def of(self, visitor: str) -> list[Class]:
-        """Returns the classes of which a visitor is a member, newest first."""
+        """Returns the classes of a member, newest first."""
         now = self._clock()
         query = (
             select(class_members.c.class_id)

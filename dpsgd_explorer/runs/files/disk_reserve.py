@@ -1,6 +1,6 @@
 """A reserve on the disk, so that runs can end when the disk is full.
 
-A file of zeros lies next to the database.  If a write fails because the disk is full,
+A file of zeros is next to the database.  If a write fails because the disk is full,
 the file is removed, and its space is used by the writes that end a run.  Other writes
 are rejected until the file can be written again.
 """

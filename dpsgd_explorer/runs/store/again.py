@@ -33,8 +33,8 @@ SAME = ("kind", "visitor", "name", "group", "note", "starred", "config")
 def begin_again(connection: Connection, run: RowMapping, now: float) -> str:
     """Ends a running run and queues a new one with the same settings.
 
-    No run is queued if the visitor stopped, deleted, changed or continued the run; the
-    error then says how to start it again.
+    No run is queued if the visitor stopped, deleted, changed or continued the run.  The
+    message then advises the visitor to start the run again.
 
     Returns:
         Id of the new run; "" if none was queued.

@@ -1,4 +1,4 @@
-"""Names of processes that hold runs, by which other processes detect their end.
+"""Names of processes that hold runs; other processes use them to detect an end.
 
 A process number is reused after the process ends, in other containers, and after a
 restart of the machine.  The name therefore contains the ids of boot and process

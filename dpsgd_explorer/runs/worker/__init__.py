@@ -1,1 +1,1 @@
-"""How runs are carried out: the consumer, its processes, their supervision."""
+"""Training of runs: the consumer, its training processes and their supervision."""

@@ -1,10 +1,10 @@
-"""The process of one run: ``python -m dpsgd_explorer.runs.worker.child LEASE``.
+"""Training process of one run: ``python -m dpsgd_explorer.runs.worker.child LEASE``.
 
-It is started ahead of time, loads torch and data, reports on standard output that it is
-warm, and waits on standard input for the claim of its run; meanwhile it computes
-missing features.  It writes to the store under the claim's fence number.  It ends with
-its run, or when its worker dies.  Where processes can be forked, ``fork_server`` loads
-and reports, once for all.
+The process is started ahead of time.  It loads torch and data, reports on standard
+output that it is warm, and waits on standard input for the claim of a run; meanwhile it
+computes missing features.  It writes to the store under the claim's fence number, and
+ends with the run or when its worker dies.  On Linux, ``fork_server`` loads and reports
+once for all training processes.
 """
 
 from __future__ import annotations
@@ -57,27 +57,27 @@ from dpsgd_explorer.runs.worker.program import program
 from dpsgd_explorer.runs.worker.silence import EventReporter, Silence
 from dpsgd_explorer.settings import Settings
 
-CHECKPOINT_SECONDS = 1.0
-# Checkpoints may take this share of the time; a big model is stored less often.
+CHECKPOINT_SECONDS = 1.0  # minimum time between two checkpoints
+# Maximum share of the time for checkpoints; a large model is stored less often.
 CHECKPOINT_SHARE = 0.05
-REHEARSAL = ("adult", "logistic")  # the quickest to load
+REHEARSAL = ("adult", "logistic")  # the data set and model that load fastest
 WITH_FEATURES = ("mnist", "scattering_linear")
 IDLE_NICENESS = 19
-IDLE_MIB = 900  # left free, so that the images do not displace a run
+IDLE_MIB = 900  # free memory needed for idle work, so that runs keep enough memory
 # Kinds of events that a resumed run need not repeat.
 NOT_REPEATED = frozenset({"state", "progress", "microscope"})
 BEGINNING = Checkpoint(0, None)
-# After this much time of the processor, runs that start later go first.
+# Processor time after which runs that start later get a higher priority.
 PRECEDENCE_SECONDS = 4.0
 logger = logging.getLogger(__name__)
 
 
 class UpgradedError(Exception):
-    """A run that another program began cannot be repeated by this one."""
+    """Another version of the program began the run, and this one cannot repeat it."""
 
 
 def main(arguments: list[str]) -> int:
-    """Prepare, wait for a run, train it; return the exit code."""
+    """Prepares, waits for a run and trains it; returns the exit code."""
     settings, lease_s = Settings.from_environment(), float(arguments[0])
     die_with_parent()
     parent_watch = watch_parent()
@@ -90,12 +90,12 @@ def main(arguments: list[str]) -> int:
 
 
 def watch_parent() -> ParentWatch:
-    """Wait for a run on standard input, and end at its end."""
+    """Returns a watch of standard input that ends this process at end of file."""
     return ParentWatch(at_end=lambda: os._exit(0))
 
 
 def prepare(settings: Settings) -> None:
-    """Set up the log and the limits of this process and of those it may start."""
+    """Sets up the log and the limits of this process and its children."""
     logs.configure(settings.operation.log_format)
     limits.apply(
         memory_mib=settings.run_memory_mib,
@@ -105,16 +105,17 @@ def prepare(settings: Settings) -> None:
 
 
 def load(settings: Settings) -> None:
-    """Load torch and the quickest data set."""
+    """Loads torch and the data set that loads fastest."""
     with _logged():
-        # Here and in Kind.start: torch is loaded when the memory has a limit.
+        # Imported here and in Kind.start, because torch must load after the memory
+        # limit is set.
         from dpsgd_explorer.training.rehearsal import warm_up
 
         warm_up(*REHEARSAL, performance=PerformanceSettings.from_settings(settings))
 
 
 def train_next(parent_watch: ParentWatch, settings: Settings, lease_s: float) -> int:
-    """Wait for a run and train it; return the exit code."""
+    """Waits for a run and trains it; returns the exit code."""
     set_name("spare")
     with idle_work(settings, parent_watch):
         claim = Claim(**json.loads(parent_watch.first_line()))
@@ -128,7 +129,7 @@ def train_next(parent_watch: ParentWatch, settings: Settings, lease_s: float) ->
 
 @contextmanager
 def idle_work(settings: Settings, parent_watch: ParentWatch) -> Iterator[None]:
-    """Compute features ahead within the context, if there is memory to spare."""
+    """Computes features ahead within the context, if enough memory is free."""
     work, before = IdleWork(settings, parent_watch), limits.data_bytes()
     if not parent_watch.has_line and free_memory_mib() >= IDLE_MIB:
         work.start()
@@ -138,10 +139,14 @@ def idle_work(settings: Settings, parent_watch: ParentWatch) -> Iterator[None]:
 
 
 class IdleWork:
-    """Reads the images and computes their missing features, until a run comes.
+    """Reads the images and computes their missing features, until a run arrives.
 
-    It works in its own thread, at the lowest priority.  A run waits for a piece of some
-    milliseconds, or for the images if it needs them.
+    The work is done in a separate thread with the lowest priority.  A run waits for the
+    current chunk, some milliseconds, or for the images if it needs them.
+
+    Args:
+        settings: Settings of the installation.
+        parent_watch: Watch of standard input, where the run arrives.
     """
 
     def __init__(self, settings: Settings, parent_watch: ParentWatch) -> None:
@@ -152,11 +157,11 @@ class IdleWork:
         self._piece = threading.Lock()
 
     def start(self) -> None:
-        """Begin."""
+        """Starts the thread."""
         threading.Thread(target=self._work, name="idle work", daemon=True).start()
 
     def end(self) -> None:
-        """Wait for the present piece; none follows."""
+        """Waits for the current chunk, after which the thread ends."""
         self._ended.set()
         with self._piece:
             pass
@@ -164,7 +169,7 @@ class IdleWork:
     def _work(self) -> None:
         with _logged():
             if WITH_FEATURES[0] in absent(self._data):
-                return  # a run downloads it, if one is ever asked for
+                return  # a run downloads the data set if it needs it
             from dpsgd_explorer.training import inputs
 
             pieces = inputs.compute_missing(*WITH_FEATURES, self._cache_dir)
@@ -182,14 +187,14 @@ class IdleWork:
 
 
 def _lower_priority() -> None:
-    """Give every other thread of the machine precedence over this one."""
+    """Gives this thread the lowest priority of the machine."""
     with suppress(OSError):  # on systems without a priority per thread
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), IDLE_NICENESS)
 
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Log errors of the preparation; a run that meets one again reports it."""
+    """Logs errors of the preparation; a run that meets an error again reports it."""
     try:
         yield
     except (ExplorerError, OSError, MemoryError, RuntimeError) as error:
@@ -204,7 +209,7 @@ def carry_out(
     lease_s: float,
     ending: Ending | None = None,
 ) -> int:
-    """Train the claimed run to its end or failure; return the exit code."""
+    """Trains the claimed run to its end or failure; returns the exit code."""
     try:
         with EventWriter(store.leases, claim, lease_s=lease_s) as writer:
             state, error = _outcome(store, claim, settings, writer, ending or Ending())
@@ -233,7 +238,7 @@ def _outcome(
     writer: EventWriter,
     ending: Ending,
 ) -> tuple[str, dict[str, str] | None]:
-    """Train and return the outcome; raise only what prevents storing it."""
+    """Trains and returns the outcome; raises errors that prevent storing it."""
     try:
         _train(store, claim, settings, writer, ending)
     except (
@@ -257,7 +262,7 @@ def _train(
     writer: EventWriter,
     ending: Ending,
 ) -> None:
-    """Train from the last checkpoint, or from the start."""
+    """Trains from the last checkpoint, or from the start."""
     reporter = EventReporter(writer)
     with Silence(reporter):
         _train_reporting(store, claim, settings, writer, reporter, ending)
@@ -280,11 +285,12 @@ def _train_reporting(
     config = kinds.parse(run.config)
     phases = store.phases_of([claim.run_id])[claim.run_id]
     stored = store.leases.checkpoint(claim.run_id)
-    # This program stores a checkpoint before it logs anything.
+    # A program stores a checkpoint before its first event, so the last checkpoint names
+    # the program that logged the events.
     is_others = stored is None or stored.program != program()
     start = stored or BEGINNING
     changes = changes_of(phases)
-    if writer.orders.further_steps is not None:  # it goes on with another's steps
+    if writer.orders.further_steps is not None:  # the run continues another one
         changes.append((run.step, {FURTHER: writer.orders.further_steps}))
     try:
         experiment = _experiment(config, start, performance, changes)
@@ -338,11 +344,11 @@ def _store_events(
     reporter: EventReporter,
     pausing: Pausing,
 ) -> None:
-    """Store each event, after checking that a resumed run repeats the stored ones."""
+    """Stores each event; a resumed run must first repeat the stored events."""
     pausing.repeats = bool(expected)
     checkpoints = Checkpoints(experiment, writer)
     if not expected:
-        checkpoints.tend()  # it names the program, should another one go on
+        checkpoints.tend()  # records the program, in case another version resumes
     precedence = limits.Precedence(PRECEDENCE_SECONDS)
     for event in experiment.events(before_step=lambda: pausing.tend(experiment)):
         precedence.tend()
@@ -361,14 +367,14 @@ def _store_events(
 
 
 class Checkpoints:
-    """Stores checkpoints of a run, as often as their cost allows."""
+    """Stores checkpoints of a run as often as ``CHECKPOINT_SHARE`` allows."""
 
     def __init__(self, experiment: Experiment, writer: EventWriter) -> None:
         self._experiment, self._writer = experiment, writer
         self._due = time.monotonic()
 
     def tend(self) -> None:
-        """Store a checkpoint if one is due; call between two events."""
+        """Stores a checkpoint if one is due; called between two events."""
         begin = time.monotonic()
         if begin < self._due:
             return
@@ -379,7 +385,7 @@ class Checkpoints:
 
 
 def _check_repeats(event: Event, stored: StoredEvent) -> None:
-    """Raise ReplayError unless an event equals the one stored in its place."""
+    """Raises ReplayError unless an event equals the stored event at its position."""
     before = Event(event.kind, json.loads(stored.data))
     again = Event(event.kind, json.loads(to_json(event.data)))
     if event.kind != stored.kind or again.timeless() != before.timeless():

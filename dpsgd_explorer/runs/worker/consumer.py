@@ -1,4 +1,4 @@
-"""The consumer: claims runs when its doorbell rings; child processes train them."""
+"""The consumer: claims runs when the doorbell rings, and trains them in processes."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from dpsgd_explorer.runs.worker.process_pool import ProcessPool
 from dpsgd_explorer.runs.worker.supervision import Supervision
 from dpsgd_explorer.settings import Settings
 
-# A run that is queued for this long lost its doorbell message.
+# Time in the queue after which a run's doorbell message counts as lost.
 OVERDUE_SECONDS = 5.0
 TEND_SECONDS = 1.0
 RETRY_SECONDS = 10.0
-# How often a thread looks for a doorbell.
+# Seconds between two polls of the queue by a thread.
 LISTEN_SECONDS = 0.1
-# How long a thread waits at most after a queue did not answer.
+# Maximum pause of a thread after the queue did not answer.
 LONGEST_RETRY_SECONDS = 5.0
 SHUTDOWN_SECONDS = 6.0
 logger = logging.getLogger(__name__)
 
 
 class Consumer:
-    """Trains as many runs at the same time as it has threads."""
+    """Trains up to ``settings.workers`` runs at the same time, one per thread."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Consumer:
         lease_s: float = LEASE_SECONDS,
         loads_first: bool = False,
     ) -> None:
-        """Open store and queue; no run is claimed yet.
+        """Opens the store and the queue, without claiming a run.
 
         Args:
-            settings: Those of this installation.
+            settings: Settings of the installation.
             lease_s: Length of a lease in seconds.
-            loads_first: If True, a process begins to load torch before the database
-                is opened: the runs of a worker that died wait for it.
+            loads_first: If True, a process begins to load torch before the database is
+                opened, because the runs of a dead worker may be waiting.
         """
         self._pool = ProcessPool(settings, lease_s)
         if loads_first:
@@ -60,7 +60,7 @@ class Consumer:
             self.store = RunStore.from_settings(settings)
             self.doorbell = Doorbell(settings, self.answer)
         except BaseException:
-            self._pool.close()  # the process that loads would outlive the worker
+            self._pool.close()  # or the loading process would outlive the worker
             raise
         self._settings = settings
         self._lease_s = lease_s
@@ -74,14 +74,14 @@ class Consumer:
         )
         self._running_per_visitor = settings.quotas.running
         self._busy = 0
-        self._unheard: list[threading.Thread] = []
+        self._threads: list[threading.Thread] = []  # that answer without the queue
         self._reaps_from = 0.0
         self._lock = threading.Lock()
         self._stop = threading.Event()
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT; runs in progress go back to the queue."""
-        waits = self.doorbell.huey.storage.blocking  # for a message, else it looks
+        """Trains runs until SIGTERM or SIGINT; current runs return to the queue."""
+        waits = self.doorbell.huey.storage.blocking  # if not, huey polls the queue
         huey = self.doorbell.huey.create_consumer(
             workers=self._settings.workers,
             periodic=False,
@@ -95,7 +95,7 @@ class Consumer:
         huey.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        overdue_s = 0.0  # first, all runs that were queued before we started
+        overdue_s = 0.0  # at the start, ring for runs that were queued before
         while not self._stop.is_set():
             self.tend(overdue_s)
             self._heartbeat.beat()
@@ -104,26 +104,26 @@ class Consumer:
             huey.check_worker_health()
             self._stop.wait(TEND_SECONDS)
         huey.stop(graceful=True)
-        for thread in self._unheard:
+        for thread in self._threads:
             thread.join(SHUTDOWN_SECONDS)
         self._heartbeat.end()
         self._sign.end()
         self.close()
 
     def stop(self) -> None:
-        """Ask everything to end soon."""
+        """Starts the shutdown."""
         self._stop.set()
 
     def close(self) -> None:
-        """End the spare processes."""
+        """Ends the spare processes and closes the database."""
         self._pool.close()
         self.store.database.close()
 
     def answer(self, _run_id: str) -> None:
-        """Train the next runs of the queue until it is empty; the doorbell calls it."""
+        """Trains the next runs until the queue is empty; called by the doorbell."""
         with self._lock:
             if self._busy >= self._settings.workers:
-                return  # a message that comes when the queue is back
+                return  # late messages arrive together when the queue is back
             self._busy += 1
         try:
             while not self._stop.is_set() and self._answer_one():
@@ -136,9 +136,13 @@ class Consumer:
                 self._busy -= 1
 
     def tend(self, overdue_s: float = OVERDUE_SECONDS) -> None:
-        """Do what is due: lost leases, lost doorbells, old runs, spare processes."""
+        """Does periodic work: lost leases, lost messages, old runs, spare processes.
+
+        Args:
+            overdue_s: Time in the queue after which a run's message counts as lost.
+        """
         try:
-            # After an outage, whoever holds a run first has time to extend its lease.
+            # After an outage, holders of runs have some time to extend their leases.
             is_early = time.monotonic() < self._reaps_from
             to_ring = self.store.leases.reap(only_look=is_early)
             if not to_ring and self._busy < self._settings.workers:
@@ -151,16 +155,16 @@ class Consumer:
             to_ring = []
         for run_id in to_ring:
             if not self.doorbell.ring(run_id):
-                self._answer_unheard(run_id)
+                self._answer_without_queue(run_id)
         self._sweep.tend()
         self._tables.tend()
         self._pool.keep_warm(beside_runs=self._busy > 0)
 
-    def _answer_unheard(self, run_id: str) -> None:
-        """Answer in a thread of our own: the queue is away, and its threads wait."""
+    def _answer_without_queue(self, run_id: str) -> None:
+        """Answers in a new thread, because the threads of the queue wait for it."""
         thread = threading.Thread(target=self.answer, args=(run_id,), daemon=True)
-        self._unheard = [each for each in self._unheard if each.is_alive()]
-        self._unheard.append(thread)
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        self._threads.append(thread)
         thread.start()
 
     def _answer_one(self) -> bool:
@@ -185,7 +189,7 @@ class Consumer:
         return True
 
     def _explain_start(self, claim: Claim) -> None:
-        """Log that the run's process has to load torch first."""
+        """Logs that the process of the run has to load torch first."""
         with suppress(ExplorerError):
             waits = Event(
                 "progress", {"what": "torch", "seconds": self._pool.load_seconds}
@@ -193,11 +197,11 @@ class Consumer:
             self.store.leases.append(claim, [waits], lease_s=self._lease_s)
 
     def _has_room(self) -> bool:
-        """Whether memory is left for one more run beside those in progress."""
+        """Returns True if there is memory for one more run."""
         with self._lock:
             is_alone = self._busy <= 1
         return is_alone or machine.free_memory_mib() >= machine.PROCESS_MIB
 
     def _on_signal(self, *_: object) -> None:
-        # In a thread: the handler may have interrupted the holder of the lock.
+        # In a thread, because the signal may have interrupted the holder of the lock.
         threading.Thread(target=self.stop).start()

@@ -1,7 +1,7 @@
-"""How the process of a run ends.
+"""End of the training process of a run.
 
-At SIGTERM it takes a checkpoint between two steps before it ends.  The program that
-goes on from there, perhaps a later one, has nothing to repeat.
+After SIGTERM the process stores a checkpoint between two steps and ends.  The program
+that resumes the run, perhaps a later version, then has no step to repeat.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import NoReturn
 
 
 class Ending:
-    """The order to end.
+    """Handler of SIGTERM.
 
     Attributes:
-        is_asked: Whether the process is to end after the present step.
+        is_asked: True if the process must end after the current step.
     """
 
     def __init__(self) -> None:
@@ -25,18 +25,18 @@ class Ending:
         self._takes_steps = False
 
     def install(self) -> None:
-        """Take the order from now on; call in the main thread."""
+        """Installs the signal handler; called in the main thread."""
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def begin_steps(self) -> None:
-        """Let the order wait for the end of a step; before, there is nothing to keep.
+        """Delays the end until the current step is done; called between steps.
 
-        Call between steps.
+        Before the first call, SIGTERM ends the process immediately.
         """
         self._takes_steps = True
 
     def end(self) -> NoReturn:
-        """End by the signal, as its sender expects."""
+        """Ends the process by SIGTERM, so that its parent sees the signal."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
         os._exit(128 + signal.SIGTERM)
@@ -48,7 +48,7 @@ class Ending:
 
 
 def leave(code: int) -> NoReturn:
-    """End at once; to take torch apart in order takes Python a second."""
+    """Ends the process without Python's cleanup, which takes a second with torch."""
     logging.shutdown()
     sys.stderr.flush()
     os._exit(code)

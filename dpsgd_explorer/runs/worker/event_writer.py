@@ -1,7 +1,7 @@
-"""Stores the events of a run in its own thread.
+"""Stores the events of a run in a separate thread.
 
-Training does not wait for the disk: each transaction stores all events since the last
-one, and extends the lease.  Without events the thread extends the lease alone.
+Training does not wait for the disk.  Each transaction stores all events since the last
+transaction and extends the lease.  Without events, the thread only extends the lease.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.worker.program import program
 
-# With this many unstored events, training waits for the disk after all.
+# Maximum number of unstored events; training waits for the disk beyond it.
 MOST_WAITING = 10_000
 HEARTBEATS_PER_LEASE = 5
-# How often a caller that waits for the disk looks whether the thread has failed.
+# Seconds between two tests whether the thread has failed, while a caller waits for it.
 FLUSH_SECONDS = 0.5
-# A server that went away within a transaction is asked again after this.
+# Pause before a transaction is repeated after the loss of the server.
 RETRY_SECONDS = 0.5
 logger = logging.getLogger(__name__)
 
-# bytes: a checkpoint; threading.Event: set once all before it is stored; None: the end
+# bytes: a checkpoint; threading.Event: set once all earlier items are stored; None: end
 Item = Event | bytes | threading.Event | None
 
 
 class EventWriter:
-    """A context manager: on exit, every event is stored.
+    """A context manager that has stored every event on exit.
 
-    Its methods raise the error of the thread, after which nothing more is stored:
+    If the thread fails, it stores nothing more, and the methods raise its error:
     LeaseLostError if another worker has the run, StorageFullError if the disk is full.
 
     Attributes:
-        orders: What the visitor wants of the run, as read after the last write.
+        orders: The visitor's orders for the run, read after the last write.
     """
 
     def __init__(self, leases: Leases, claim: Claim, *, lease_s: float) -> None:
-        """Take the lease over from the worker that made the claim."""
+        """Extends the lease, which ends the hand-over by the worker."""
         self._leases, self._claim, self._lease_s = leases, claim, lease_s
         self._items: queue.Queue[Item] = queue.Queue(MOST_WAITING)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
@@ -70,15 +70,15 @@ class EventWriter:
             self._pool.shutdown()
 
     def add(self, event: Event) -> None:
-        """Queue an event to be stored."""
+        """Queues an event for storage."""
         self._put(event)
 
     def add_checkpoint(self, data: bytes) -> None:
-        """Queue a checkpoint that was made after the last event added."""
+        """Queues a checkpoint taken after the last added event."""
         self._put(data)
 
     def flush(self) -> None:
-        """Return when all that was queued is stored."""
+        """Waits until all queued items are stored."""
         stored = threading.Event()
         self._put(stored)
         while not stored.wait(FLUSH_SECONDS):
@@ -103,12 +103,12 @@ class EventWriter:
                 is_open = self._store_some(waiting)
                 self.orders = self._leases.orders(self._claim)
             except StorageUnreachableError as error:
-                # Nothing was changed, so that all of it can be stored later.
+                # The transaction changed nothing, so all its items can be stored later.
                 logger.warning("run %s: %s", self._claim.run_id, error)
                 time.sleep(RETRY_SECONDS)
 
     def _gather(self, waiting: deque[Item]) -> None:
-        """Take all queued items; if there are none, wait until the next heartbeat."""
+        """Takes all queued items; waits until the next heartbeat if there are none."""
         try:
             if not waiting:
                 timeout = self._lease_s / HEARTBEATS_PER_LEASE
@@ -119,7 +119,7 @@ class EventWriter:
             pass
 
     def _store_some(self, waiting: deque[Item]) -> bool:
-        """Store the first events, or the checkpoint before them; False at the end."""
+        """Stores the next events or the next checkpoint; returns False at the end."""
         if not waiting:
             self._leases.heartbeat(self._claim, lease_s=self._lease_s)
         elif waiting[0] is None:
@@ -142,7 +142,7 @@ class EventWriter:
 
 
 def _first_events(waiting: Iterable[Item]) -> Iterator[Event]:
-    """Yield the events before the first item that is none."""
+    """Yields the events before the first item of another type."""
     for item in waiting:
         if not isinstance(item, Event):
             return

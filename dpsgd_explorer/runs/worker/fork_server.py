@@ -1,18 +1,18 @@
-"""Forks a process for each run: ``python -m ....runs.worker.fork_server LEASE``.
+"""Forks a training process per run: ``python -m ....runs.worker.fork_server LEASE``.
 
-To load torch and the first data set takes seconds of the processor, to fork a process
-that has loaded them milliseconds, and the forks share its memory.  OpenMP hangs in the
-child of a process in which its threads have computed, so this one loads with one thread
-and computes nothing else.
+Loading torch and the first data set takes seconds of processor time.  Forking a process
+that has loaded them takes milliseconds, and the forks share its memory.  OpenMP hangs
+in a forked process if its threads have computed before the fork, so the server loads
+with one thread and computes nothing else.
 
-A request comes on standard input, a socket, with two pipes: the standard input of the
-new process, and where it tells its number.  The new process is not this one's child but
-its grandchild, whose parent ends at once, so that the worker adopts it, waits for it,
-and outlives this server with it.  Nothing that is random is made before the fork: each
-process takes keys and seeds of its own.
+Standard input is a socket.  Each request on it carries two pipes: the standard input of
+the new process, and a pipe to which the new process writes its process number.  The
+server forks twice and the intermediate process ends, so that the worker adopts the new
+process, can wait for it, and keeps it if the server ends.  No random numbers are drawn
+before the fork: each process draws separate keys and seeds.
 
-Source: the fork server of Python's ``multiprocessing``, whose processes only the server
-can wait for.
+Source: the fork server of Python's ``multiprocessing``, where only the server can wait
+for the processes.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ ADOPTION_SECONDS = 0.001
 
 
 def main(arguments: list[str]) -> int:
-    """Load, then fork when asked; in a fork, train one run and return its exit code."""
+    """Loads, then forks on request; a fork trains one run and returns its exit code."""
     die_with_parent()
-    if is_hung_up(STDIN):  # the worker died before the kernel was asked to kill us
+    if is_hung_up(STDIN):  # the worker died before die_with_parent took effect
         return 0
-    # Here: these imports take a second, in which the worker may be killed.
+    # Imported here: this takes a second, in which the worker may be killed.
     from dpsgd_explorer.runs.worker import child, limits
 
     settings, lease_s = Settings.from_environment(), float(arguments[0])
@@ -48,17 +48,20 @@ def main(arguments: list[str]) -> int:
     child.prepare(settings)
     child.load(settings)
     limits.lower_priority()
-    gc.freeze()  # what the garbage collector does not touch stays shared
+    gc.freeze()  # memory that the garbage collector does not touch remains shared
     report_warm()
     requests = socket.socket(fileno=os.dup(STDIN))
     if not is_fork(requests):
         return 0
-    die_with_parent()  # the worker, by now
+    die_with_parent()  # the parent is now the worker
     return child.train_next(child.watch_parent(), settings, lease_s)
 
 
 def is_fork(requests: socket.socket) -> bool:
-    """Return in each process that is forked, with True; False when the worker ends."""
+    """Serves requests; returns True in each forked process.
+
+    In the server itself it returns False when the worker ends.
+    """
     while True:
         message, pipes, _, _ = socket.recv_fds(requests, len(REQUEST), PIPES)
         if not message:
@@ -76,7 +79,7 @@ def is_fork(requests: socket.socket) -> bool:
 
 
 def _forked() -> bool:
-    """Fork twice; True in the grandchild, once it has been adopted."""
+    """Forks twice; returns True in the grandchild once the worker has adopted it."""
     middle = os.fork()
     if middle:
         os.waitpid(middle, 0)

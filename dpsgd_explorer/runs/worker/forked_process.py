@@ -1,4 +1,4 @@
-"""The worker's end of a fork server, and the processes that it forks for the worker."""
+"""Client of a fork server in the worker, and handles of the forked processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 from dpsgd_explorer.runs.worker.loading import Loading
 from dpsgd_explorer.runs.worker.prctl import adopt_orphans
 
-# Every request is the same; what matters are the pipes that come with it.
+# All requests are equal; the pipes sent with a request make the difference.
 REQUEST = b"fork"
 PID_BYTES = 64
 GRACE_SECONDS = 3.0
@@ -25,7 +25,7 @@ FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.001, 0.05
 
 
 def end(process: subprocess.Popen[bytes] | ForkedProcess) -> None:
-    """Terminate a process; kill it after GRACE_SECONDS."""
+    """Terminates a process, and kills it after GRACE_SECONDS."""
     process.terminate()
     try:
         process.wait(GRACE_SECONDS)
@@ -35,7 +35,7 @@ def end(process: subprocess.Popen[bytes] | ForkedProcess) -> None:
 
 
 def is_hung_up(end_of_pipe: int) -> bool:
-    """Whether nobody holds the other end of a pipe or socket any more."""
+    """Returns True if no process holds the other end of a pipe or socket."""
     poll = select.poll()
     poll.register(end_of_pipe, 0)
     return any(event & select.POLLHUP for _, event in poll.poll(0))
@@ -44,10 +44,10 @@ def is_hung_up(end_of_pipe: int) -> bool:
 def started_from_a_lasting_thread(
     command: list[str], **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a process from a thread that lives as long as the process does.
+    """Starts a process from a thread that lives until the process ends.
 
-    A process that asked to die with its parent is killed when the *thread* that
-    started it ends; see ``prctl.die_with_parent``.
+    After ``prctl.die_with_parent``, the kernel kills a process when the *thread* that
+    started it ends.
     """
     started: Future[subprocess.Popen[bytes]] = Future()
 
@@ -58,7 +58,7 @@ def started_from_a_lasting_thread(
             started.set_exception(error)
             return
         started.set_result(process)
-        with suppress(ChildProcessError):  # somebody else has already waited for it
+        with suppress(ChildProcessError):  # another thread has already waited for it
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
     threading.Thread(target=keep, name="keeps a process", daemon=True).start()
@@ -66,19 +66,19 @@ def started_from_a_lasting_thread(
 
 
 def can_fork() -> bool:
-    """Whether this system gives us the processes that a server of ours forks."""
+    """Returns True if the worker can adopt processes that a server forks."""
     return adopt_orphans()
 
 
 class ForkServer:
-    """A process that loads what runs need, once, and is forked for each of them.
+    """A process that loads torch and data once and is forked for each run.
 
     Args:
-        arguments: Of its program.
-        environment: Its variables.
+        arguments: Arguments of the program.
+        environment: Environment variables.
 
     Attributes:
-        loading: Whether it has loaded.
+        loading: State of the loading.
     """
 
     program: tuple[str, ...] = ("-m", "dpsgd_explorer.runs.worker.fork_server")
@@ -101,16 +101,17 @@ class ForkServer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it can be asked no more.
+        """True if the server accepts no more requests.
 
-        Its end of the socket closes some time before the system reports its exit.
+        The server's end of the socket closes some time before the system reports the
+        exit of the process.
         """
         return is_hung_up(self._requests.fileno()) or self._popen.poll() is not None
 
     def fork(self) -> ForkedProcess:
-        """Ask for a process; while the server loads, it does not exist yet."""
+        """Requests a process, which is created once the server has loaded."""
         (stdin, writer), (reader, number) = os.pipe(), os.pipe()
-        # Where the server has died, both pipes end, and so has the process.
+        # If the server is dead, both pipes are closed, and the process counts as ended.
         with suppress(OSError):
             socket.send_fds(self._requests, [REQUEST], [stdin, number])
         os.close(stdin)
@@ -118,24 +119,24 @@ class ForkServer:
         return ForkedProcess(writer, reader)
 
     def close(self) -> None:
-        """End it; the processes that it has forked are not touched."""
+        """Ends the server, but not the processes that it has forked."""
         self._requests.close()
         end(self._popen)
         self.loading.close()
 
 
 class ForkedProcess:
-    """A process of a fork server, with as much of ``Popen`` as is used of it.
+    """A process of a fork server, with the part of ``Popen`` that the worker uses.
 
-    It is ours to wait for, like one that we have started: the server leaves it to us.
+    The worker has adopted the process and can wait for it like for its own child.
 
     Args:
-        stdin: End of the pipe to its standard input.
-        number: End of the pipe on which it tells its number once it exists.
+        stdin: Descriptor of the pipe to the standard input of the process.
+        number: Descriptor of the pipe to which the process writes its number.
 
     Attributes:
-        stdin: Its standard input.
-        stdout: None: it writes where the server does.
+        stdin: Standard input of the process.
+        stdout: None, because the process writes to the server's standard output.
     """
 
     stdout = None
@@ -149,22 +150,22 @@ class ForkedProcess:
 
     @property
     def pid(self) -> int | None:
-        """The system's number for it; None as long as it does not exist."""
+        """Process number; None before the process exists."""
         if self._pid is None and self._code is None:
-            told = self._number.read(PID_BYTES)
-            if told is not None:
+            digits = self._number.read(PID_BYTES)
+            if digits is not None:
                 self._number.close()
-            if told:
-                self._pid = int(told)
-            elif told is not None:  # the server has ended before it forked
+            if digits:
+                self._pid = int(digits)
+            elif digits is not None:  # the server ended before it forked
                 self._code = -signal.SIGKILL
         return self._pid
 
     def wait(self, timeout: float = float("inf")) -> int:
-        """Return its exit code, or minus the signal that ended it.
+        """Returns the exit code, or minus the number of the signal.
 
         Raises:
-            subprocess.TimeoutExpired: it still runs after ``timeout`` seconds.
+            subprocess.TimeoutExpired: The process still runs after ``timeout`` seconds.
         """
         end, pause = time.monotonic() + timeout, FIRST_WAIT_SECONDS
         while (code := self._poll()) is None:
@@ -176,11 +177,11 @@ class ForkedProcess:
         return code
 
     def terminate(self) -> None:
-        """Send SIGTERM."""
+        """Sends SIGTERM."""
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send SIGKILL."""
+        """Sends SIGKILL."""
         self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
@@ -189,7 +190,7 @@ class ForkedProcess:
         if self.pid is not None:
             os.kill(self.pid, number)
         else:
-            self.stdin.close()  # the server forks for no pipe that has ended
+            self.stdin.close()  # the server does not fork for a closed pipe
             self._number.close()
             self._code = -number
 

@@ -1,7 +1,7 @@
 """Heartbeats of the workers: one empty file per worker, touched at each beat.
 
-Its time is that of the machine's monotonic clock, which cannot be set.  A file without
-content needs no room on a full disk.
+The modification time of the file is set to the machine's monotonic clock, which cannot
+be changed.  An empty file needs no space on a full disk.
 """
 
 from __future__ import annotations
@@ -12,24 +12,23 @@ import time
 from pathlib import Path
 
 FOLDER = "workers"
-# A worker that has not been seen for longer than that hangs: what it waits for at most
-# is the database, twice.
+# Age of the last heartbeat after which a worker counts as hung.  A healthy worker waits
+# at most for the database, twice.
 HUNG_SECONDS = 30.0
 logger = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """The sign of this process."""
+    """Heartbeat of this process, in a file of the instance folder."""
 
     def __init__(self, instance_dir: Path) -> None:
-        """Do nothing yet."""
         self._file = file_of(instance_dir, os.getpid())
 
     def beat(self) -> None:
-        """Be seen now."""
+        """Sets the time of the file to now."""
         now = time.monotonic_ns()
         try:
-            # Never touched once it is there: that would set the other clock's time.
+            # An existing file is not touched: this would set the time to another clock.
             if not self._file.exists():
                 self._file.parent.mkdir(exist_ok=True)
                 self._file.touch()
@@ -38,22 +37,22 @@ class Heartbeat:
             logger.warning("the heartbeat could not be written: %s", error)
 
     def end(self) -> None:
-        """Be no more looked for."""
+        """Removes the file."""
         forget(self._file)
 
 
 def file_of(instance_dir: Path, pid: int) -> Path:
-    """Return the file of a process."""
+    """Returns the heartbeat file of a process."""
     return instance_dir / FOLDER / str(pid)
 
 
 def forget(file: Path) -> None:
-    """Remove the file of a process that has ended, if it is there."""
+    """Removes the file of an ended process, if it exists."""
     file.unlink(missing_ok=True)
 
 
 def seconds_since(file: Path) -> float | None:
-    """Return how long ago a process was seen; None: not since the machine's start."""
+    """Returns the age of a heartbeat; None without one since the machine's start."""
     try:
         passed = time.monotonic() - file.stat().st_mtime_ns / 1e9
     except OSError:

@@ -9,23 +9,28 @@ import time
 from pathlib import Path
 
 NICENESS = 10
-# Added once a run has shown its first points: one that starts goes before it.
+# Added once a run has shown its first points, so that starting runs get priority.
 LATER_NICENESS = 5
 OPEN_FILES = 1024
-# Far above the database and the feature cache; stops a file that grows for ever.
+# Far above the database and the feature cache; stops a file that grows without end.
 FILE_BYTES = 64 * 2**30
-# Most that work ahead of a run may hold in addition to the run: the images take 188 MB.
+# Maximum memory of idle work in addition to the memory of the run; images take 188 MB.
 IDLE_BYTES = 320 * 2**20
 # Time for shutting down after the wall-clock limit.
 CPU_MARGIN_SECONDS = 60
 
 
 def apply(*, memory_mib: int, seconds: int, threads: int) -> None:
-    """Limit this process; call before torch is imported.
+    """Sets the limits of this process; called before torch is imported.
 
-    The memory limit is on private writable memory (RLIMIT_DATA): libraries and
-    memory-mapped data sets are not counted, as they would be by RLIMIT_AS.  It can be
-    raised by ``allow`` for what the process held before its run.
+    The memory limit is on private writable memory (RLIMIT_DATA).  RLIMIT_AS would also
+    count libraries and memory-mapped data sets.  ``allow`` raises the limit by the
+    memory that the process held before its run.
+
+    Args:
+        memory_mib: Maximum memory of a run, in MiB.
+        seconds: Maximum duration of a run.
+        threads: Number of threads of a run.
     """
     cpu_seconds = seconds * threads + CPU_MARGIN_SECONDS
     most = memory_mib * 2**20
@@ -33,34 +38,37 @@ def apply(*, memory_mib: int, seconds: int, threads: int) -> None:
     _lower(resource.RLIMIT_NOFILE, OPEN_FILES)
     _lower(resource.RLIMIT_FSIZE, FILE_BYTES)
     _lower(resource.RLIMIT_CORE, 0)
-    # The signal at the lower limit names the reason; SIGKILL at the upper does not.
+    # The soft limit sends SIGXCPU, which names the reason; the hard limit SIGKILL.
     _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + CPU_MARGIN_SECONDS)
 
 
 def lower_priority() -> None:
-    """Let the web server go before this process; call once torch is loaded.
+    """Gives the web server priority over this process; called once torch is loaded.
 
-    Runs that lost their worker wait for the loading, so that this goes before others.
+    Torch is loaded at normal priority, because runs that lost their worker wait for it.
     """
     os.nice(NICENESS)
 
 
 class Precedence:
-    """Gives the first seconds of later runs precedence over the rest of this one."""
+    """Lowers the priority of a run after its first seconds, in favor of later runs.
+
+    Args:
+        seconds: Processor time after which the priority is lowered.
+    """
 
     def __init__(self, seconds: float) -> None:
-        """Keep this process's priority for so many seconds of processor time."""
         self._end: float | None = time.process_time() + seconds
 
     def tend(self) -> None:
-        """Lower the priority, once, when the time is over; call again and again."""
+        """Lowers the priority once the time is over; called periodically."""
         if self._end is not None and time.process_time() >= self._end:
             self._end = None
             os.nice(LATER_NICENESS)
 
 
 def allow(held: int) -> None:
-    """Raise the memory limit by bytes that this process held before its run."""
+    """Raises the memory limit by bytes that this process held before its run."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != resource.RLIM_INFINITY and hard != resource.RLIM_INFINITY:
         raised = min(soft + max(0, held), hard)
@@ -68,17 +76,17 @@ def allow(held: int) -> None:
 
 
 def data_bytes(pid: int | str = "self") -> int:
-    """Return the private writable memory of a process, which its limit is on.
+    """Returns the private writable memory of a process, which the limit applies to.
 
     Returns:
-        Bytes; 0 where the system does not say.
+        Number of bytes; 0 on systems without /proc.
     """
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return 0
-    found = re.search(r"^VmData:\s+(\d+) kB$", status, re.MULTILINE)
-    return 1024 * int(found[1]) if found else 0
+    match = re.search(r"^VmData:\s+(\d+) kB$", status, re.MULTILINE)
+    return 1024 * int(match[1]) if match else 0
 
 
 def _lower(limit: int, soft: int, hard: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""How a process that loads torch and data says that it has."""
+"""Report of a process that it has loaded torch and data."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from contextlib import suppress
 from typing import IO
 
 STARTED = time.monotonic()
-# A process writes this word, then the seconds that loading took, in a line.
+# First word of the report; the second word is the duration of loading in seconds.
 WARM = b"warm"
 STDOUT, STDERR = 1, 2
 
 
 def report_warm() -> None:
-    """Write the line on standard output; what is written later goes to stderr."""
+    """Writes the report to standard output, and sends later output to stderr."""
     with suppress(BrokenPipeError):
         os.write(STDOUT, WARM + f" {time.monotonic() - STARTED:.1f}\n".encode())
     os.dup2(STDERR, STDOUT)
 
 
 class Loading:
-    """The other end: what a process has reported.
+    """Reader of a process's report.
 
     Args:
-        output: Its standard output.
+        output: Standard output of the process.
     """
 
     def __init__(self, output: IO[bytes]) -> None:
@@ -33,7 +33,7 @@ class Loading:
         self._seconds: float | None = None
 
     def seconds(self) -> float | None:
-        """Return the seconds that it took; None as long as it loads."""
+        """Returns the duration of loading; None while the process loads."""
         if self._seconds is None and not self._output.closed:
             line = (self._output.read() or b"").split()
             if line[:1] == [WARM]:
@@ -41,5 +41,5 @@ class Loading:
         return self._seconds
 
     def close(self) -> None:
-        """Close our end; nothing more is heard."""
+        """Closes the pipe."""
         self._output.close()

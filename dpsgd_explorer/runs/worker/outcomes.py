@@ -1,4 +1,4 @@
-"""The outcomes of failed runs: state, code and a sentence for people."""
+"""Outcomes of failed runs: state, error code and message."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dpsgd_explorer.errors import (
 from dpsgd_explorer.runs.store.schema import FAILED, INTERRUPTED, VIOLATION
 
 # Exit codes of a training process, after sysexits.h.
-EXIT_STORAGE_LOST = 69  # EX_UNAVAILABLE: the database went away within a transaction
+EXIT_STORAGE_LOST = 69  # EX_UNAVAILABLE: the database was lost within a transaction
 EXIT_STORAGE_FULL = (
     74  # EX_IOERR: the disk is full, so the outcome could not be stored either
 )
-EXIT_LEASE_LOST = 75  # EX_TEMPFAIL: the run is another's now
+EXIT_LEASE_LOST = 75  # EX_TEMPFAIL: another worker has the run
 
 WANT_OF_MEMORY = (
     "can't allocate memory",
@@ -25,13 +25,13 @@ WANT_OF_MEMORY = (
     "failed to map segment",
     "bad_alloc",
     "can't start new thread",
-    "error return without exception set",  # of CPython, when an import has no memory
+    "error return without exception set",  # CPython, if an import runs out of memory
 )
 Outcome = tuple[str, dict[str, str]]
 
 
 def of_exception(error: Exception, memory_mib: int) -> Outcome:
-    """Return the outcome of a run whose training raised ``error``."""
+    """Returns the outcome of a run whose training raised ``error``."""
     if isinstance(error, ReplayError):
         return _outcome(INTERRUPTED, "replay_mismatch", str(error))
     if isinstance(error, DivergedError):
@@ -51,7 +51,12 @@ def of_exception(error: Exception, memory_mib: int) -> Outcome:
 
 
 def of_exit(code: int, *, seconds: int) -> Outcome:
-    """Return the outcome of a process that ended with ``code`` and stored none."""
+    """Returns the outcome of a process that stored none.
+
+    Args:
+        code: Exit code, or minus the number of the signal.
+        seconds: Maximum duration of a run, for the message.
+    """
     if code == EXIT_STORAGE_FULL:
         return _outcome(
             INTERRUPTED,
@@ -69,7 +74,7 @@ def of_exit(code: int, *, seconds: int) -> Outcome:
 
 
 def time_limit(seconds: int) -> Outcome:
-    """Return the outcome of a run that took too long."""
+    """Returns the outcome of a run that exceeded the time limit."""
     return _outcome(
         FAILED,
         "time_limit",
@@ -79,7 +84,7 @@ def time_limit(seconds: int) -> Outcome:
 
 
 def memory_limit(memory_mib: int) -> Outcome:
-    """Return the outcome of a run that wanted too much memory."""
+    """Returns the outcome of a run that exceeded the memory limit."""
     return _outcome(
         FAILED,
         "memory_limit",
@@ -93,7 +98,10 @@ def _outcome(state: str, code: str, message: str) -> Outcome:
 
 
 def is_want_of_memory(error: Exception) -> bool:
-    """Whether memory was refused; torch and the dynamic loader have no class for it."""
+    """Returns True if memory ran out.
+
+    Torch and the dynamic loader report this in the message only.
+    """
     if isinstance(error, MemoryError):
         return True
     return any(words in str(error).lower() for words in WANT_OF_MEMORY)

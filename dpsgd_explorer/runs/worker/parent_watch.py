@@ -1,8 +1,9 @@
-"""A process that ends with the one that started it, even if that is killed.
+"""Detection of the parent's end, even if the parent is killed.
 
-The parent holds the other end of our standard input and never closes it while it
-lives; the operating system does when it dies.  Where the kernel can kill us by itself
-(``prctl.die_with_parent``), it does so even while a library keeps every thread waiting.
+The parent holds the other end of this process's standard input for as long as it lives;
+the operating system closes it when the parent dies.  On Linux the kernel also kills
+this process (``prctl.die_with_parent``), which works even while a library blocks every
+thread.
 """
 
 from __future__ import annotations
@@ -17,25 +18,26 @@ CHUNK = 4096
 
 
 class ParentWatch:
-    """Reads standard input: at most one line, then the end of the file."""
+    """Reads standard input: at most one line, then the end of file."""
 
     def __init__(self, at_end: Callable[[], None]) -> None:
-        """Watch from now on; ``at_end`` is called in the watching thread."""
+        """Starts a thread that calls ``at_end`` at the end of file."""
         self._at_end = at_end
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._watch, name="parent watch", daemon=True).start()
 
     @property
     def has_line(self) -> bool:
-        """Whether a line can be read."""
+        """True if a line has arrived."""
         return not self._lines.empty()
 
     def first_line(self) -> str:
-        """Wait for the first line and return it."""
+        """Waits for the first line and returns it."""
         return self._lines.get()
 
     def _watch(self) -> None:
-        # Not sys.stdin: its buffer's lock, held here, aborts the interpreter at exit.
+        # sys.stdin would hold the lock of its buffer here, which aborts the interpreter
+        # at exit.
         text = b""
         while chunk := os.read(STDIN, CHUNK):
             text += chunk

@@ -1,4 +1,4 @@
-"""The visitor's orders, carried out by the process of a run between two steps."""
+"""Execution of the visitor's orders, by the process of a run between two steps."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from dpsgd_explorer.runs.worker.event_writer import EventWriter
 from dpsgd_explorer.runs.worker.silence import EventReporter
 
 POLL_SECONDS = 0.05
-# A paused run keeps its process for this long, or for this long while others wait.
+# Time for which a paused run keeps its process; the second applies if runs are queued.
 LINGER_SECONDS = 30.0
 BRIEF_LINGER_SECONDS = 2.0
 
 
 class RunGivenUpError(Exception):
-    """The paused run has given up its process; its checkpoint is stored."""
+    """The paused run has released its process; its checkpoint is stored."""
 
 
 class Pausing:
-    """Changes a run between two steps, or holds it, as its visitor wants.
+    """Changes or pauses a run between two steps, by the visitor's orders.
 
     Attributes:
-        repeats: Whether the run repeats steps that are in its log.
+        repeats: True while the run repeats steps that are in its log.
     """
 
     def __init__(
@@ -39,7 +39,6 @@ class Pausing:
         running_per_visitor: int | None,
         ending: Ending,
     ) -> None:
-        """Do nothing yet; ``tend`` is called between steps."""
         self._ending = ending
         self._leases, self._claim = leases, claim
         self._writer, self._reporter = writer, reporter
@@ -47,11 +46,11 @@ class Pausing:
         self.repeats = False
 
     def tend(self, experiment: Experiment) -> None:
-        """Change settings or pause if the visitor wants it; call before each step.
+        """Changes settings or pauses, as ordered; called before each step.
 
         Raises:
-            RunGivenUpError: the pause goes on without this process.
-            LeaseLostError: the run is another's now.
+            RunGivenUpError: The pause continues without this process.
+            LeaseLostError: Another worker has the run.
         """
         self._tend_ending(experiment)
         if self.repeats:
@@ -80,7 +79,7 @@ class Pausing:
             experiment.examine_next_step()
 
     def _tend_ending(self, experiment: Experiment) -> None:
-        """End if that is asked, with a checkpoint unless steps are being repeated."""
+        """Ends after SIGTERM; stores a checkpoint unless steps are being repeated."""
         self._ending.begin_steps()
         if not self._ending.is_asked:
             return
@@ -90,7 +89,7 @@ class Pausing:
         self._ending.end()
 
     def _wait(self, step: int) -> PauseOrder:
-        """Return the order that ends the pause."""
+        """Returns the order that ends the pause."""
         begin = time.monotonic()
         while True:
             if self._ending.is_asked:

@@ -1,4 +1,4 @@
-"""What a process asks of Linux for itself; other systems know none of it."""
+"""Process settings by Linux's ``prctl``; they have no effect on other systems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import signal
 from pathlib import Path
 
-# Of <linux/prctl.h>.
+# Constants of <linux/prctl.h>.
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
@@ -14,12 +14,12 @@ NAME_BYTES = 15
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that is its parent ends."""
+    """Makes the kernel kill this process when the thread that started it ends."""
     _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def adopt_orphans() -> bool:
-    """Become the parent of grandchildren whose parent ends; False if that cannot be."""
+    """Makes this process adopt orphaned grandchildren; returns False if it cannot."""
     return _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -30,7 +30,7 @@ def children() -> list[int]:
 
 
 def set_name(name: str) -> None:
-    """Set the name that the system's lists show for this process."""
+    """Sets the name of this process in ``ps`` and ``top``."""
     _prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()[:NAME_BYTES]))
 
 

@@ -1,9 +1,10 @@
-"""The training processes of one consumer, some of them always warm.
+"""Pool of the training processes of one consumer, some of them always warm.
 
 Loading torch and the data takes seconds, so it is done ahead of time.  On Linux a fork
-server has loaded them, and each process is a fork of it; elsewhere each loads them by
-itself.  Spare processes are as many as runs may begin together, while memory lasts.
-Those that load do it one after another, since the runs in progress need the cores more.
+server loads them, and each training process is a fork of the server.  On other systems
+each training process loads them separately, one process after another, because current
+runs need the cores.  The number of spare processes is the number of runs that can start
+together, as far as there is memory.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ from dpsgd_explorer.runs.worker.forked_process import (
 from dpsgd_explorer.runs.worker.loading import Loading
 from dpsgd_explorer.settings import Settings
 
-# A new spare starts after this delay, so that its loading does not slow a run's start.
+# Delay before a new spare starts, so that its loading does not slow the start of a run.
 SPARE_DELAY_SECONDS = 1.5
 LONGEST_DELAY_SECONDS = 60.0
-# Two at least, for runs that follow each other.
+# Two spares, so that a run can start right after another even with one worker.
 LEAST_SPARES = 2
-# A process that loads for longer than this no longer keeps the next one from loading.
+# Duration of loading after which the next process may load at the same time.
 LONGEST_LOADING_SECONDS = 60.0
 
 
 class TrainingProcess:
-    """A child in its own process group; it dies with us.
+    """A training process in a separate process group, which ends with the worker.
 
     Attributes:
-        load_seconds: Seconds that it took to load, or its fork server did; None until
-            then.
-        started: Time of its start, by the monotonic clock.
+        load_seconds: Duration of loading by the process or its fork server; None while
+            it loads.
+        started: Time of the start, by the monotonic clock.
     """
 
     program: tuple[str, ...] = ("-m", "dpsgd_explorer.runs.worker.child")
@@ -52,7 +53,13 @@ class TrainingProcess:
     def __init__(
         self, settings: Settings, lease_s: float, server: ForkServer | None = None
     ) -> None:
-        """Have the server fork it, or start it; then it begins to load at once."""
+        """Forks the process from the server, or starts a process that loads.
+
+        Args:
+            settings: Settings of the installation.
+            lease_s: Length of a lease in seconds.
+            server: Fork server; None starts a separate process.
+        """
         if server is not None:
             self._process: Popen[bytes] | ForkedProcess = server.fork()
             self._loading = server.loading
@@ -72,81 +79,83 @@ class TrainingProcess:
 
     @property
     def pid(self) -> int | None:
-        """The system's number for it; None as long as it does not exist."""
+        """Process number; None before the process exists."""
         return self._process.pid
 
     @property
     def is_warm(self) -> bool:
-        """Whether torch and the first data set are loaded."""
+        """True if torch and the first data set are loaded."""
         if self.load_seconds is None:
             self.load_seconds = self._loading.seconds()
         return self.load_seconds is not None
 
     def hand_over(self, claim: Claim) -> None:
-        """Send it the claim of its run."""
+        """Sends the process the claim of its run."""
         assert self._process.stdin is not None
-        with suppress(
-            BrokenPipeError
-        ):  # it has died then; its exit code gives the reason
+        # If the process is dead, its exit code gives the reason.
+        with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(asdict(claim)).encode() + b"\n")
 
     def exit_code(self, timeout: float = 0) -> int | None:
-        """Return its exit code, or None if it still runs after ``timeout`` seconds."""
+        """Returns the exit code; None if it still runs after ``timeout`` seconds."""
         try:
             return self._process.wait(timeout)
         except TimeoutExpired:
             return None
 
     def end(self) -> None:
-        """Terminate it; kill it after a while."""
+        """Terminates the process, kills it if necessary, and closes its pipes."""
         end(self._process)
         self.close()
 
     def close(self) -> None:
-        """Close our ends of its pipes."""
+        """Closes the worker's ends of the pipes."""
         for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:  # a fork writes where its server does
+            if pipe is not None:  # a fork writes to its server's standard output
                 pipe.close()
 
 
 class ProcessPool:
-    """Keeps warm processes; one is taken per run and the next one loads."""
+    """Keeps warm processes; each run takes one, and another one loads."""
 
     def __init__(self, settings: Settings, lease_s: float) -> None:
-        """Start with nothing; ``keep_warm`` starts the first spare."""
+        """Creates an empty pool; ``keep_warm`` starts the first spare."""
         self._settings, self._lease_s = settings, lease_s
         self._lock = threading.Lock()
         self._spares: list[TrainingProcess] = []  # the oldest first
-        self._loading: list[TrainingProcess] = []  # spares, and those of waiting runs
+        self._loading: list[TrainingProcess] = []  # spares, and processes of runs
         self._spare_due = 0.0
         self._died = 0  # spares that ended in a row before they were taken
         self._most = max(LEAST_SPARES, settings.workers)
         self._forks = can_fork()
         self._server: ForkServer | None = None
-        #: Seconds that a process took to load lately; None before the first.
+        #: Duration of the last loading in seconds; None before the first.
         self.load_seconds: float | None = None
 
     def keep_warm(self, *, beside_runs: bool) -> None:
-        """Start a spare if one is missing; call again and again.
+        """Starts a spare if one is missing; called periodically.
 
         Args:
-            beside_runs: Runs are being trained: they come first, so the spare must
-                leave as much memory free as it takes, as a second one always must.
+            beside_runs: If True, runs are being trained.  A spare then needs twice its
+                memory free, so that it does not displace a run.  A second spare always
+                does.
         """
         now = time.monotonic()
         with self._lock:
             self._drop_dead(now)
             if len(self._spares) >= self._most or now < self._spare_due:
                 return
-            self._loading = [each for each in self._loading if _still_loads(each, now)]
+            self._loading = [
+                process for process in self._loading if _still_loads(process, now)
+            ]
             if self._loading:
                 return
-            asks_for_room = beside_runs or bool(self._spares)
-            if not asks_for_room or free_memory_mib() >= 2 * PROCESS_MIB:
+            needs_room = beside_runs or bool(self._spares)
+            if not needs_room or free_memory_mib() >= 2 * PROCESS_MIB:
                 self._spares.append(self._start_loading())
 
     def take(self) -> TrainingProcess:
-        """Return the oldest warm spare, else the oldest one, else a cold process."""
+        """Returns the oldest warm spare, else the oldest spare, else a new process."""
         with self._lock:
             now = time.monotonic()
             self._drop_dead(now)
@@ -161,7 +170,7 @@ class ProcessPool:
             return self._start_loading()
 
     def close(self) -> None:
-        """End the spares and the fork server."""
+        """Ends the spares and the fork server."""
         with self._lock:
             for spare in self._spares:
                 spare.end()
@@ -171,7 +180,7 @@ class ProcessPool:
                 self._server = None
 
     def _drop_dead(self, now: float) -> None:
-        """Forget the spares that ended; wait longer each time before the next."""
+        """Removes ended spares, and doubles the delay before the next one."""
         for spare in [spare for spare in self._spares if spare.exit_code() is not None]:
             spare.close()
             self._spares.remove(spare)
@@ -193,7 +202,7 @@ class ProcessPool:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Return the variables of processes that train by these settings."""
+    """Returns the environment variables of training processes."""
     threads = {name: str(settings.threads) for name in THREAD_VARIABLES}
     return without_secrets(os.environ | settings.to_environment()) | threads
 

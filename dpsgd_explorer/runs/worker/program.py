@@ -1,4 +1,4 @@
-"""The name of the program that trains: another one may compute other bits."""
+"""Name of the program that trains: other versions may compute different bits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DIGITS = 16
 
 @cache
 def program() -> str:
-    """Return the version of this program, with a hash of its sources and of torch's.
+    """Returns the version, with a hash of the sources and of torch's version.
 
-    The version alone does not tell two states of a working tree apart.
+    The version alone does not distinguish two states of a working tree.
     """
     digest = hashlib.sha256(version("torch").encode())
     for file in sorted(SOURCES.rglob("*.py")):

@@ -1,8 +1,8 @@
-"""Why a run is silent, reported in its log as ``progress``.
+"""Explanations for a run without events, logged as ``progress``.
 
-Between two events a run computes features, prepares, takes a long step, or waits while
-other processes use the cores.  The kernel counts the time for which a thread could have
-run and did not (Linux, ``/proc/self/schedstat``).
+Between two events a run may compute features, prepare, take a long step, or wait while
+other processes use the cores.  Linux counts the time for which a thread could have run
+but had no core (``/proc/self/schedstat``).
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from typing import Any, Self
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.worker.event_writer import EventWriter
 
-# After this long without an event, a run reports the progress of its features.
+# Time without an event after which a run reports the progress of its features.
 PROGRESS_SECONDS = 0.5
-# After this long without an event, a run reports why.
+# Time without an event after which a run reports the reason.
 SILENCE_SECONDS = 1.5
 POLL_SECONDS = 0.5
-# A run that gets less of a core than this waits for the others.
+# Share of a core below which the reported reason is other processes.
 LEAST_SHARE = 0.7
-# nanoseconds on a core, nanoseconds in line for one, turns
+# The file contains: nanoseconds on a core, nanoseconds waiting for a core, time slices.
 SCHEDULED = Path("/proc/self/schedstat")
 
 
 class EventReporter:
-    """Stores the run's events and the progress of its features.
+    """Stores the events of a run and the progress of its features.
 
     Attributes:
         silent_since: Time of the last event, by the monotonic clock.
-        has_stepped: Whether a step was reported.
-        rests: Whether the run is silent for it is paused.
+        has_stepped: True if a step was reported.
+        rests: True while the run is paused.
     """
 
     def __init__(self, writer: EventWriter) -> None:
@@ -47,7 +47,7 @@ class EventReporter:
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
-        """Need no explanation within the context: the visitor paused the run."""
+        """Suppresses explanations within the context, while the run is paused."""
         self.rests = True
         try:
             yield
@@ -56,24 +56,24 @@ class EventReporter:
             self.rests = False
 
     def report(self, event: Event) -> None:
-        """Store an event."""
+        """Stores an event."""
         self._writer.add(event)
         self.silent_since = time.monotonic()
         self.has_stepped |= event.kind == "step"
 
     def report_progress(self, done: int, total: int) -> None:
-        """Store how many rows of features are done, if no event came for a while."""
+        """Stores the number of computed rows of features after some silence."""
         if time.monotonic() - self.silent_since >= PROGRESS_SECONDS:
             data = {"what": "features", "done": done, "total": total}
             self.report(Event("progress", data))
 
     def report_reason(self, data: dict[str, Any]) -> None:
-        """Store why the run is silent; the silence continues."""
+        """Stores the reason of a silence, without ending the silence."""
         self._writer.add(Event("progress", data))
 
 
 class Silence:
-    """A context manager: within it, a silence of the run is explained in its log."""
+    """A context manager that logs the reason of a silence of the run."""
 
     def __init__(self, reporter: EventReporter) -> None:
         self._reporter = reporter
@@ -109,11 +109,11 @@ class Silence:
 
 
 def reason(share: float, *, has_stepped: bool) -> dict[str, Any]:
-    """Return the data of a ``progress`` event that explains a silence.
+    """Returns the data of a ``progress`` event that explains a silence.
 
     Args:
-        share: Share of a core that the run got while it was silent.
-        has_stepped: Whether the run has reported a step before.
+        share: Share of a core that the run had during the silence.
+        has_stepped: If True, the run has reported a step before.
     """
     if share < LEAST_SHARE:
         load = os.getloadavg()[0]
@@ -122,15 +122,15 @@ def reason(share: float, *, has_stepped: bool) -> dict[str, Any]:
 
 
 def scheduled() -> tuple[int, int]:
-    """Return the nanoseconds on a core and in line for one, of the main thread."""
+    """Returns the main thread's nanoseconds on a core and waiting for a core."""
     try:
         running, waiting, _ = SCHEDULED.read_text().split()
-    except (OSError, ValueError):  # another system: nothing is known
+    except (OSError, ValueError):  # systems other than Linux
         return 0, 0
     return int(running), int(waiting)
 
 
 def share_of_core(before: tuple[int, int], after: tuple[int, int]) -> float:
-    """Return the share of a core between two readings; 1 if nothing is known."""
+    """Returns the share of a core between two readings; 1 without readings."""
     running, waiting = after[0] - before[0], after[1] - before[1]
     return running / (running + waiting) if running + waiting > 0 else 1.0

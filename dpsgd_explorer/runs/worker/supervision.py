@@ -1,7 +1,8 @@
-"""Watch one training process from hand-over to end.
+"""Supervision of one training process from hand-over to end.
 
-The process stores its normal end and the errors it can catch.  Here the others are
-stored: it was cancelled, was killed, or ran out of time.
+The process itself stores its normal end and the errors that it can catch.  Supervision
+stores the other outcomes: the run was cancelled, the process was killed, or the time
+was exceeded.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from dpsgd_explorer.runs.worker.process_pool import TrainingProcess
 from dpsgd_explorer.settings import Settings
 
 POLL_SECONDS = 0.1
-# A process that has to load torch first writes within this time, or is given up.
+# Maximum time before the first write of a process, which may have to load torch first.
 HAND_OVER_SECONDS = 300.0
 RETRY_SECONDS = 0.5
-# Killed by a user of the machine, who meant the process and not the run, or for want
-# of memory.
+# Exit codes of processes killed from outside, by a user or the out-of-memory killer.
+# After a kill by a user the run is tried again.
 KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
 ABORTED = frozenset({-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS})
-# A process that aborts with this share of its memory limit wanted more than the limit.
+# Minimum share of the memory limit at which an abort counts as lack of memory.
 NEAR_LIMIT = 0.8
 logger = logging.getLogger(__name__)
 
 
 class HandOver:
-    """Keeps the lease of a run until its process does so itself."""
+    """Extends the lease of a run until its process does so itself."""
 
     def __init__(self, leases: Leases, claim: Claim, lease_s: float) -> None:
-        """Extend the lease for the first time."""
+        """Extends the lease for the first time."""
         self._leases, self._claim, self._lease_s = leases, claim, lease_s
         now = time.monotonic()
         self._due, self._end = now, now + HAND_OVER_SECONDS
@@ -48,7 +49,7 @@ class HandOver:
         self.tend()
 
     def tend(self) -> None:
-        """Extend the lease when it is due; call again and again."""
+        """Extends the lease when due; called periodically."""
         now = time.monotonic()
         if self._is_over or now < self._due:
             return
@@ -76,18 +77,27 @@ class Supervision:
         *,
         lease_s: float = LEASE_SECONDS,
     ) -> None:
-        """Hand the run over; ``stop`` is set when the consumer shuts down."""
+        """Hands the run over to the process.
+
+        Args:
+            leases: Leases of the store.
+            claim: Claim of the run.
+            process: Training process.
+            settings: Settings of the installation.
+            stop: Set when the consumer shuts down.
+            lease_s: Length of a lease in seconds.
+        """
         self._hand_over = HandOver(leases, claim, lease_s)
         self._leases, self._claim, self._process = leases, claim, process
         self._settings, self._stop = settings, stop
         self._oom_kills = machine.oom_kills()
         self._most_bytes = 0
-        self._trusted_from = 0.0  # a lease that has run out then is lost
+        self._trusted_from = 0.0  # from then on, an expired lease counts as lost
         self._end = time.monotonic() + settings.wall_seconds
         process.hand_over(claim)
 
     def watch(self) -> None:
-        """Return when the process has ended and the run's state is stored."""
+        """Waits until the process has ended and the state of the run is stored."""
         with logs.of_run(self._claim.run_id):
             self._watch()
 
@@ -104,20 +114,20 @@ class Supervision:
             self._insist(lambda: self._settle(code))
 
     def _note_memory(self) -> None:
-        """Remember the largest memory of the process, as far as looks show it."""
+        """Records the largest observed memory of the process."""
         if (pid := self._process.pid) is not None:
             self._most_bytes = max(self._most_bytes, limits.data_bytes(pid))
 
     def _ended_at_its_limit(self, code: int) -> bool:
-        """Return True if a process that ended so had come near its memory limit.
+        """Returns True if a process aborted near its memory limit.
 
-        A library that is refused memory ends the process by a signal, without a word.
+        Libraries that get no memory abort the process without a message.
         """
         most = self._settings.run_memory_mib * 2**20
         return code in ABORTED and self._most_bytes >= NEAR_LIMIT * most
 
     def _reason_to_end(self) -> Callable[[], object] | None:
-        """Return the outcome once the process has ended; None while it may continue."""
+        """Returns a function that stores the outcome; None while the run continues."""
         order = "drain" if self._stop.is_set() else self._order()
         if order == "drain":
             return lambda: self._leases.release(self._claim, lost=False)
@@ -136,9 +146,10 @@ class Supervision:
         return None
 
     def _order(self) -> str:
-        """Return the order of the database; while it does not answer, go on.
+        """Returns the order in the database; "continue" if it does not answer.
 
-        A lease runs out then, and the process needs time to extend it afterwards.
+        A lease may expire during an outage, so the process has some time to extend it
+        after the outage.
         """
         now = time.monotonic()
         try:
@@ -152,7 +163,7 @@ class Supervision:
         return "continue" if is_early else order
 
     def _settle(self, code: int) -> None:
-        """Store the outcome of the run, unless its process already has."""
+        """Stores the outcome of the run, unless its process has stored it."""
         if self._leases.order(self._claim) == "stop":
             return
         if code == outcomes.EXIT_STORAGE_LOST:
@@ -173,7 +184,7 @@ class Supervision:
         logger.warning("run %s: %s", self._claim.run_id, error["message"])
 
     def _insist(self, settle: Callable[[], object]) -> None:
-        """Try again until the outcome is stored, or we shut down."""
+        """Retries until the outcome is stored or the worker shuts down."""
         logged = ""
         while True:
             try:

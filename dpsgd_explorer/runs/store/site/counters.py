@@ -30,7 +30,7 @@ def count(connection: Connection, name: str, kind: str = "", state: str = "") ->
 
 
 def finished(connection: Connection) -> Mapping[tuple[str, str], int]:
-    """Return the number of runs that ended, by kind and final state."""
+    """Returns the number of ended runs by kind and final state."""
     query = select(counters).where(counters.c.name == FINISHED)
     return {(row.kind, row.state): row.value for row in connection.execute(query)}
 
