@@ -27,7 +27,7 @@ from typing import Any
 from benchmarks import processes, record
 from benchmarks.site.service import served
 from dpsgd_explorer import machine
-from dpsgd_explorer.runs.worker.process_pool import LEAST_SPARES
+from dpsgd_explorer.runs.worker.process_pool import MIN_SPARES
 
 REPEATS = 3
 MNIST: dict[str, Any] = {}
@@ -125,7 +125,7 @@ def measure(address: str, config: dict[str, Any], together: int) -> dict[str, fl
 def rows_of(profile: str) -> Iterator[dict[str, Any]]:
     """Start the product in a profile and yield what its visitors waited."""
     together = machine.runs_at_a_time(1, for_many=profile == "public")
-    resting = 1 + max(together, LEAST_SPARES)  # spare processes and what forks them
+    resting = 1 + max(together, MIN_SPARES)  # spare processes and what forks them
     with served(DPSGD_PROFILE=profile, **NO_QUOTA) as address:
         most = max(TOGETHER[profile])
         about = {"profile": profile, "product": "fresh", "run": next(iter(RUNS))}

@@ -27,7 +27,7 @@ from dpsgd_explorer.runs.store.store import RunStore
 
 POLL_SECONDS = 0.1
 HEARTBEAT_SECONDS = 10.0
-LONGEST_STREAM_SECONDS = 600.0
+MAX_STREAM_SECONDS = 600.0
 BUFFER_SIZE = 2000
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Hub:
         store: RunStore,
         *,
         heartbeat_s: float = HEARTBEAT_SECONDS,
-        longest_s: float = LONGEST_STREAM_SECONDS,
+        longest_s: float = MAX_STREAM_SECONDS,
     ) -> None:
         self._store = store
         self._heartbeat_s = heartbeat_s

@@ -23,9 +23,9 @@ from dpsgd_explorer.experiments.own_table import Column, OwnTable
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.site.tables import own_tables
 
-MOST_TABLES = 5  # tables per visitor
-MOST_DRAFTS = 5  # drafts per visitor; a new draft replaces the oldest
-MOST_IN_ALL = 250  # tables and drafts on the site, files of up to 2 MB
+MAX_TABLES = 5  # tables per visitor
+MAX_DRAFTS = 5  # drafts per visitor; a new draft replaces the oldest
+MAX_SITE_TABLES = 250  # tables and drafts on the site, files of up to 2 MB
 HOUR = 60 * 60
 DAY = 24 * HOUR
 DRAFT_DAYS = 1
@@ -72,7 +72,7 @@ class OwnTables:
                 select(own_tables.c.name)
                 .where(self._is_owned, ~IS_STATED)
                 .order_by(own_tables.c.stored_at.desc())
-                .offset(MOST_DRAFTS)
+                .offset(MAX_DRAFTS)
             )
             for name in connection.scalars(newest).all():
                 self._delete(connection, own_tables.c.name == name)
@@ -147,13 +147,13 @@ class OwnTables:
     def _check_room(self, connection: Connection) -> None:
         query = select(func.count()).select_from(own_tables)
         count = connection.scalar(query.where(self._is_owned, IS_STATED)) or 0
-        if count >= MOST_TABLES:
+        if count >= MAX_TABLES:
             raise ConfigError(
                 "file",
                 f"You already have {count} tables on this site, the maximum is "
-                f"{MOST_TABLES}. Delete a table first.",
+                f"{MAX_TABLES}. Delete a table first.",
             )
-        if (connection.scalar(query) or 0) >= MOST_IN_ALL:
+        if (connection.scalar(query) or 0) >= MAX_SITE_TABLES:
             raise ConfigError(
                 "file",
                 "This site already stores the maximum number of tables. Try again "

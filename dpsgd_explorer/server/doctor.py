@@ -36,9 +36,9 @@ GIB = 2**30
 SCARCE_BYTES, FULL_BYTES = 2 * GIB, GIB // 10
 #: Minimum length and minimum number of distinct characters of a random token.
 TOKEN_LENGTH, TOKEN_VARIETY = 22, 10
-OLDEST_TORCH = (2, 13)
+MIN_TORCH_VERSION = (2, 13)
 PROCESSOR = Path("/proc/cpuinfo")
-VECTORS = ("avx512f", "avx2")  # vector instruction sets, widest first
+VECTOR_EXTENSIONS = ("avx512f", "avx2")  # vector instruction sets, widest first
 OTHERS = 0o077
 FILE = "sqlite:///"
 #: Each C file below becomes a compiled library in the same folder.
@@ -263,7 +263,7 @@ def _torch() -> Finding:
             "torch is not installed, so no run can start. Run: pip install torch",
         )
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-    level = FAULT if numbers < OLDEST_TORCH else OK
+    level = FAULT if numbers < MIN_TORCH_VERSION else OK
     return Finding("torch", level, version)
 
 
@@ -293,7 +293,7 @@ def _processor() -> Finding:
     with suppress(OSError):
         match = re.search(r"^flags\s*:(.*)$", PROCESSOR.read_text(), re.MULTILINE)
         flags = set(match[1].split()) if match else set()
-    widest = next((name for name in VECTORS if name in flags), None)
+    widest = next((name for name in VECTOR_EXTENSIONS if name in flags), None)
     if flags and widest is None:
         return Finding(
             "processor",

@@ -41,7 +41,7 @@ GRACEFUL_SECONDS = 2
 # Delay of work ahead after the start, so that waiting requests are answered first.
 QUIET_SECONDS = 20
 MEMORY_FOLDER = Path("/dev/shm")
-LONGEST_REQUEST_LINE = 8190  # bytes, the maximum of gunicorn
+MAX_REQUEST_LINE_BYTES = 8190  # bytes, the maximum of gunicorn
 # Pause of the accepting loop where no file descriptor is free.
 FULL_PAUSE_SECONDS = 0.05
 # Bytes that are read and dropped before a connection is closed.
@@ -117,7 +117,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "post_fork": lambda _arbiter, _worker: die_with_parent(),
             "preload_app": False,  # the worker's threads start in the worker
             "control_socket_disable": True,
-            "limit_request_line": LONGEST_REQUEST_LINE,
+            "limit_request_line": MAX_REQUEST_LINE_BYTES,
             # Headers of a proxy are read in web.create_app only.
             "forwarder_headers": "",
             "secure_scheme_headers": {},

@@ -46,7 +46,7 @@ PARTS = WEB, WORKER = "web", "worker"
 WAKE_SECONDS = 1.0
 # Time after its start within which the end of a service counts as a failed start.
 START_SECONDS = 5.0
-MOST_FAILED_STARTS = 3
+MAX_FAILED_STARTS = 3
 SHUTDOWN_SECONDS = 8.0
 # A longer wait means that the machine or container was paused.
 PAUSE_SECONDS = 5.0
@@ -156,7 +156,7 @@ class Supervisor:
     def _failed(self) -> Service | None:
         """Returns a service that failed to start too often; None without one."""
         for service in self._services:
-            if service.failed_starts >= MOST_FAILED_STARTS:
+            if service.failed_starts >= MAX_FAILED_STARTS:
                 notice(f"the {service.name} does not start. Its messages are above")
                 return service
         return None

@@ -125,7 +125,7 @@ def test_every_listener_gets_every_event_of_its_run_only(store, config, hub):
 
 def test_a_listener_too_slow_for_its_box_misses_nothing(store, hub, claim, monkeypatch):
     monkeypatch.setattr(feed, "BUFFER_SIZE", 10)
-    monkeypatch.setattr(store_module, "PAGE", 7)
+    monkeypatch.setattr(store_module, "EVENTS_PER_PAGE", 7)
     other = hub.follow(claim.run_id)
     stream = hub.follow(claim.run_id)
     assert seqs(islice(stream, 2)) == [1, 2]

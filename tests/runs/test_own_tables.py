@@ -6,8 +6,8 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.own_tables import (
     DAY,
     HOUR,
-    MOST_DRAFTS,
-    MOST_TABLES,
+    MAX_DRAFTS,
+    MAX_TABLES,
     OwnTables,
     TableSweep,
     delete_old,
@@ -60,7 +60,7 @@ def test_a_file_is_a_draft_until_its_columns_are_stated(tables):
 
 def test_there_are_so_many_tables_of_a_visitor_and_in_all(tables, clock, monkeypatch):
     drafts = []
-    for rows in range(120, 121 + MOST_DRAFTS):
+    for rows in range(120, 121 + MAX_DRAFTS):
         drafts.append(tables.add(csv_of(rows=rows)))
         clock.forward(1)
     assert {each.sha256 for each in tables.drafts()} == {
@@ -71,9 +71,9 @@ def test_there_are_so_many_tables_of_a_visitor_and_in_all(tables, clock, monkeyp
         made.append(tables.state(draft, COLUMNS).table)
         clock.forward(1)
     assert tables.all() == made[::-1]
-    with pytest.raises(ConfigError, match=f"the maximum is {MOST_TABLES}"):
+    with pytest.raises(ConfigError, match=f"the maximum is {MAX_TABLES}"):
         tables.add(csv_of(rows=200))
-    monkeypatch.setattr("dpsgd_explorer.runs.own_tables.MOST_IN_ALL", MOST_TABLES)
+    monkeypatch.setattr("dpsgd_explorer.runs.own_tables.MAX_SITE_TABLES", MAX_TABLES)
     other = OwnTables(tables._database, "anybody", clock)
     with pytest.raises(ConfigError, match="the maximum number of tables"):
         other.add(csv_of())

@@ -92,7 +92,7 @@ def overwrite_the_runs(folder, store, monkeypatch):
 
 
 def age_torch(folder, store, monkeypatch):
-    monkeypatch.setattr(doctor, "OLDEST_TORCH", (999, 0))
+    monkeypatch.setattr(doctor, "MIN_TORCH_VERSION", (999, 0))
 
 
 def expose(folder, store, monkeypatch):

@@ -343,7 +343,7 @@ class Classes:
                 class_runs.c.class_id == class_id,
                 runs.c.deleted_at.is_(None),
                 events.c.id > after,
-                events.c.kind.in_(groups.SHOWN),
+                events.c.kind.in_(groups.SHOWN_KINDS),
             )
             .order_by(events.c.id)
             .limit(limit)

@@ -9,11 +9,11 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store.labels import checked_name
 
-USUAL_DAYS = 14
-MOST_DAYS = 366  # if the site sets no limit
-LARGEST = 1_000_000  # launches, if the site sets no limit
-LONGEST_NICKNAME = 30
-LONGEST_SETUP = 2000
+DEFAULT_DAYS = 14
+MAX_DAYS = 366  # if the site sets no limit
+MAX_LAUNCHES = 1_000_000  # launches, if the site sets no limit
+MAX_NICKNAME_LENGTH = 30
+MAX_SETUP_LENGTH = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class ClassPlan:
         Raises:
             ConfigError: A value is outside its domain.
         """
-        usual = usual_plan(quotas)
+        usual = default_plan(quotas)
         launches = usual.launches if self.launches is None else self.launches
         per_student = self.launches_each
         if per_student is None:
@@ -56,20 +56,20 @@ class ClassPlan:
             raise ConfigError(
                 "name", "name must not be empty: students see it when they join."
             )
-        if len(self.setup) > LONGEST_SETUP:
+        if len(self.setup) > MAX_SETUP_LENGTH:
             raise ConfigError(
                 "setup",
-                f"setup must have at most {LONGEST_SETUP} characters, got "
+                f"setup must have at most {MAX_SETUP_LENGTH} characters, got "
                 f"{len(self.setup)}.",
             )
-        _check("launches", launches, quotas.class_launches or LARGEST)
+        _check("launches", launches, quotas.class_launches or MAX_LAUNCHES)
         _check(
             "launches_each",
             per_student,
             launches or 1,
             "at most the number of all together, ",
         )
-        _check("days", days, quotas.class_days or MOST_DAYS)
+        _check("days", days, quotas.class_days or MAX_DAYS)
         return {
             "name": name,
             "launches": launches,
@@ -80,15 +80,15 @@ class ClassPlan:
         }
 
 
-def usual_plan(quotas: Quotas) -> ClassPlan:
+def default_plan(quotas: Quotas) -> ClassPlan:
     """Returns the default settings of a class on this site."""
-    most = quotas.class_launches or LARGEST
+    most = quotas.class_launches or MAX_LAUNCHES
     launches = min(quotas.class_launches_usual, most)
     return ClassPlan(
         name="",
         launches=launches,
         launches_each=min(quotas.class_launches_each, launches),
-        days=min(USUAL_DAYS, quotas.class_days or MOST_DAYS),
+        days=min(DEFAULT_DAYS, quotas.class_days or MAX_DAYS),
     )
 
 
@@ -99,11 +99,11 @@ def checked_nickname(text: str) -> str:
         ConfigError: The nickname is too long or not printable.
     """
     nickname = " ".join(text.split())
-    if len(nickname) > LONGEST_NICKNAME or not nickname.isprintable():
+    if len(nickname) > MAX_NICKNAME_LENGTH or not nickname.isprintable():
         raise ConfigError(
             "nickname",
-            f"nickname must have at most {LONGEST_NICKNAME} printable characters, got "
-            f"{text[:60]!r}.",
+            f"nickname must have at most {MAX_NICKNAME_LENGTH} printable characters, "
+            f"got {text[:60]!r}.",
         )
     return nickname
 

@@ -16,7 +16,7 @@ from dpsgd_explorer.errors import StorageFullError, StorageReadOnlyError
 RESERVE_BYTES = 2**20
 # Free space at which the reserve is written again; it leaves space for some runs.
 NEEDED_BYTES = 4 * RESERVE_BYTES
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+FULL_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def storage_full() -> StorageFullError:
@@ -56,7 +56,7 @@ class DiskReserve:
             self._path.write_bytes(bytes(RESERVE_BYTES))
         except OSError as error:
             self.release()
-            if error.errno in FULL:
+            if error.errno in FULL_DISK_ERRORS:
                 raise storage_full() from error
             if error.errno == errno.EROFS:
                 raise storage_read_only() from error

@@ -21,7 +21,7 @@ from dpsgd_explorer.errors import ConfigError
 MOUNTS = Path("/proc/self/mountinfo")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 #: Kernel names of file systems to which several machines can write.
-SHARED = frozenset(
+NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre"}
     | {"gpfs", "beegfs", "ocfs2", "gfs2", "orangefs", "davfs", "fuse.sshfs"}
     | {"fuse.rclone", "fuse.s3fs", "fuse.gcsfuse", "fuse.glusterfs", "fuse.ceph"}
@@ -30,7 +30,7 @@ SHARED = frozenset(
 OCTAL = re.compile(r"\\([0-7]{3})")
 #: Age of a heartbeat up to which a worker counts as present.
 PRESENT_SECONDS = 30.0
-INSTEAD = (
+REMEDY = (
     "SQLite works for the processes of a single machine. For several machines, set "
     "DPSGD_DATABASE_URL=postgresql+psycopg://… (docs/how-to/operate/several-hosts.md)"
 )
@@ -70,7 +70,7 @@ def refuse_shared_folder(variable: str, file: Path) -> None:
         kind = file_system_of(file.parent, MOUNTS.read_text(errors="replace"))
     except OSError:
         return  # systems other than Linux have no list of mounts
-    if kind in SHARED:
+    if kind in NETWORK_FILE_SYSTEMS:
         raise ConfigError(
             variable,
             f"{variable} must be a file on a disk of this machine: {file.parent} is on "
@@ -116,5 +116,5 @@ def refuse_other_machines(file: Path) -> None:
                 "DPSGD_DATABASE_URL",
                 f"the database {file} must be used on one machine only, got {here[0]}: "
                 f"a worker on the machine {host} used it "
-                f"{max(0.0, time.time() - seen_at):.0f} seconds ago. {INSTEAD}.",
+                f"{max(0.0, time.time() - seen_at):.0f} seconds ago. {REMEDY}.",
             )

@@ -16,14 +16,14 @@ SQLITE_START = b"SQLite format 3\0"
 OWNER_ONLY = 0o600
 OTHERS = 0o077
 # Suffixes of the files that SQLite writes next to a database, with the database's mode.
-BESIDE = ("", "-wal", "-shm", "-journal")
+SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
 def keep_private(database: Path) -> None:
     """Creates a database file, and removes permissions of other users."""
     database.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(database, os.O_CREAT | os.O_RDONLY, OWNER_ONLY))
-    for suffix in BESIDE:
+    for suffix in SUFFIXES:
         file = database.with_name(database.name + suffix)
         if file.exists() and file.stat().st_mode & OTHERS:
             file.chmod(OWNER_ONLY)

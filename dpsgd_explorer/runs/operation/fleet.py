@@ -21,7 +21,7 @@ from dpsgd_explorer.runs.store.records import Run, not_found
 from dpsgd_explorer.runs.store.schema import MOVES, PAUSED, QUEUED, RUNNING, runs
 from dpsgd_explorer.runs.store.site import counters, orders
 
-MOST_SHOWN = 200  # runs per state in the operator's list
+MAX_LISTED_RUNS = 200  # runs per state in the operator's list
 logger = logging.getLogger(__name__)
 
 
@@ -104,7 +104,7 @@ class Fleet:
                     select(runs)
                     .where(runs.c.state == state, runs.c.deleted_at.is_(None))
                     .order_by(runs.c.created_at, runs.c.id)
-                    .limit(MOST_SHOWN)
+                    .limit(MAX_LISTED_RUNS)
                 )
                 rows = connection.execute(query).mappings()
                 shown += [Run.from_row(row) for row in rows]

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, case, distinct, func, select
 from dpsgd_explorer.runs.store.admission import DAY
 from dpsgd_explorer.runs.store.schema import QUEUED, RUNNING, launches, runs
 
-MOST_VISITORS = 50
+MAX_VISITORS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,6 @@ def usage(connection: Connection, now: float) -> list[Usage]:
         .where(launches.c.at >= now - DAY)
         .group_by(launches.c.visitor)
         .order_by(number.desc(), launches.c.visitor)
-        .limit(MOST_VISITORS)
+        .limit(MAX_VISITORS)
     )
     return [Usage(**row) for row in connection.execute(query).mappings()]

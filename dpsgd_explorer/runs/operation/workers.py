@@ -22,7 +22,7 @@ from dpsgd_explorer.runs.files.one_machine import machine_id
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.site.tables import workers
 
-SIGN_SECONDS = 5.0  # between two heartbeats
+HEARTBEAT_SECONDS = 5.0  # between two heartbeats
 #: Age of the last heartbeat after which a worker counts as lost.
 LOST_SECONDS = 30.0
 #: Age of the last heartbeat after which a worker's row is deleted.
@@ -94,7 +94,7 @@ class WorkerSign:
         """
         if self._pause_clock() < self._due:
             return
-        self._due = self._pause_clock() + SIGN_SECONDS
+        self._due = self._pause_clock() + HEARTBEAT_SECONDS
         try:
             with self._database.write(ends=True) as connection:
                 self._write(connection, busy)

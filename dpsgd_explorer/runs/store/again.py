@@ -26,8 +26,10 @@ REASON = (
     "The site was upgraded during the run, and the new program does not repeat the "
     "logged steps of the run. The log and its ε remain."
 )
-NUMBER = re.compile(r" \(\d+\)$")  # the number that labels.entitle appends to a title
-SAME = ("kind", "visitor", "name", "group", "note", "starred", "config")
+TITLE_NUMBER = re.compile(
+    r" \(\d+\)$"
+)  # the number that labels.entitle appends to a title
+COPIED_COLUMNS = ("kind", "visitor", "name", "group", "note", "starred", "config")
 
 
 def begin_again(connection: Connection, run: RowMapping, now: float) -> str:
@@ -64,7 +66,7 @@ def begin_again(connection: Connection, run: RowMapping, now: float) -> str:
 def _queue_next(connection: Connection, run: RowMapping, now: float) -> str:
     """Queues a run of the same launch, which no quota counts; returns its id."""
     next_id = new_id()
-    values = {name: run[name] for name in SAME} | {
+    values = {name: run[name] for name in COPIED_COLUMNS} | {
         "id": next_id,
         "parent": run["id"],
         "state": QUEUED,
@@ -74,7 +76,7 @@ def _queue_next(connection: Connection, run: RowMapping, now: float) -> str:
     }
     connection.execute(insert(runs).values(values))
     if run["title"]:
-        title = NUMBER.sub("", run["title"])
+        title = TITLE_NUMBER.sub("", run["title"])
         labels.entitle(connection, next_id, run["visitor"], title)
     write_events(connection, next_id, 0, [("state", {"state": QUEUED})])
     launch = select(launches).where(launches.c.run_id == run["id"])

@@ -51,7 +51,7 @@ from dpsgd_explorer.runs.store.schema import (
 )
 
 # Kinds of events that a continuation copies from the earlier run.
-TAKEN_OVER = ("phase", "step", "evaluation", "model", "microscope")
+COPIED_KINDS = ("phase", "step", "evaluation", "model", "microscope")
 
 
 class Continuing:
@@ -214,7 +214,7 @@ def _take_over(
     place = func.row_number().over(order_by=events.c.seq)
     taken = (
         select(literal(child_id), place + 1, events.c.kind, events.c.data)
-        .where(events.c.run_id == run["id"], events.c.kind.in_(TAKEN_OVER))
+        .where(events.c.run_id == run["id"], events.c.kind.in_(COPIED_KINDS))
         .order_by(events.c.seq)
     )
     names = ("run_id", "seq", "kind", "data")
@@ -225,7 +225,7 @@ def _take_over(
         select(func.count() + 1)
         .where(
             events.c.run_id == run["id"],
-            events.c.kind.in_(TAKEN_OVER),
+            events.c.kind.in_(COPIED_KINDS),
             events.c.seq <= checkpoints.c.seq,
         )
         .scalar_subquery()

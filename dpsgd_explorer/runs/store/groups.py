@@ -16,7 +16,7 @@ from dpsgd_explorer.runs.store.records import Group, Run
 from dpsgd_explorer.runs.store.schema import events, groups, runs
 
 # Kinds of events that the page of a group draws: states and curves.
-SHOWN = ("state", "phase", "evaluation", "end")
+SHOWN_KINDS = ("state", "phase", "evaluation", "end")
 
 
 def add(
@@ -108,7 +108,9 @@ def events_after(group_id: str, event_id: int) -> Select[tuple[object, ...]]:
         select(events)
         .join_from(events, runs, events.c.run_id == runs.c.id)
         .where(
-            runs.c.group == group_id, events.c.id > event_id, events.c.kind.in_(SHOWN)
+            runs.c.group == group_id,
+            events.c.id > event_id,
+            events.c.kind.in_(SHOWN_KINDS),
         )
         .order_by(events.c.id)
     )

@@ -10,10 +10,10 @@ from sqlalchemy import Connection, or_, select, update
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.store.schema import runs
 
-LONGEST_NAME = 60
+MAX_NAME_LENGTH = 60
 # Number of newest runs with a title that are searched for the highest number.
-ALIKE = 20
-LONGEST_NOTE = 500
+MAX_COMPARED_TITLES = 20
+MAX_NOTE_LENGTH = 500
 
 
 def relabel(connection: Connection, run_id: str, visitor: str, **labels: Any) -> bool:
@@ -45,7 +45,7 @@ def entitle(connection: Connection, run_id: str, visitor: str, title: str) -> No
         select(runs.c.title)
         .where(runs.c.visitor == visitor, or_(runs.c.title == title, numbered))
         .order_by(runs.c.created_at.desc())
-        .limit(ALIKE)
+        .limit(MAX_COMPARED_TITLES)
     )
     form = re.compile(rf"{re.escape(title)}(?: \((\d+)\))?")
     matches = [form.fullmatch(other) for other in connection.scalars(alike)]
@@ -60,11 +60,11 @@ def checked_name(field: str, text: str) -> str:
     Raises:
         ConfigError: The text is too long or not printable.
     """
-    if len(text) > LONGEST_NAME or not text.isprintable():
+    if len(text) > MAX_NAME_LENGTH or not text.isprintable():
         raise ConfigError(
             field,
-            f"{field} must have at most {LONGEST_NAME} printable characters, "
-            f"got {text[: 2 * LONGEST_NAME]!r}.",
+            f"{field} must have at most {MAX_NAME_LENGTH} printable characters, "
+            f"got {text[: 2 * MAX_NAME_LENGTH]!r}.",
         )
     return text
 
@@ -72,10 +72,10 @@ def checked_name(field: str, text: str) -> str:
 def _checked_note(text: str) -> str:
     """Returns the note, which may have several lines, with Unix line ends."""
     lines = text.replace("\r\n", "\n")
-    if len(lines) > LONGEST_NOTE or not lines.replace("\n", "").isprintable():
+    if len(lines) > MAX_NOTE_LENGTH or not lines.replace("\n", "").isprintable():
         raise ConfigError(
             "note",
-            f"note must have at most {LONGEST_NOTE} printable characters, got "
+            f"note must have at most {MAX_NOTE_LENGTH} printable characters, got "
             f"{len(lines)}: {text[:60]!r}.",
         )
     return lines

@@ -35,17 +35,17 @@ from dpsgd_explorer.runs.store.schema import (
 from dpsgd_explorer.runs.store.site import counters, orders
 from dpsgd_explorer.runs.store.transitions import move, write_events
 
-LARGEST_TRIES = 3  # lost workers after which a run is interrupted
+MAX_TRIES = 3  # lost workers after which a run is interrupted
 # Keys in the data of a phase event that changes the planned number of steps.
-CHANGED = {"changes", "steps"}
+PLAN_CHANGE_KEYS = {"changes", "steps"}
 # A worker cannot extend its lease while another process locks the database, so a lease
 # is longer than any such lock should be.
 LEASE_SECONDS = 15.0
-LONGEST_LEASE_SECONDS = 4 * LEASE_SECONDS
+MAX_LEASE_SECONDS = 4 * LEASE_SECONDS
 LOST_WORKER = {
     "code": "worker_lost",
     "message": (
-        f"the worker died {LARGEST_TRIES} times during this run. Start the run again, "
+        f"the worker died {MAX_TRIES} times during this run. Start the run again, "
         "with a smaller batch if memory is short."
     ),
 }
@@ -145,7 +145,9 @@ class Leases:
             last_seq = write_events(connection, claim.run_id, run["last_seq"], entries)
             pauses.note_applied(connection, run, events)
             steps = [event.data["step"] for event in events if "step" in event.data]
-            planned = [e.data["steps"] for e in events if e.data.keys() >= CHANGED]
+            planned = [
+                e.data["steps"] for e in events if e.data.keys() >= PLAN_CHANGE_KEYS
+            ]
             connection.execute(
                 update(runs)
                 .where(runs.c.id == claim.run_id)
@@ -222,7 +224,7 @@ class Leases:
         Args:
             claim: Claim to release.
             lost: If True, the worker died, which interrupts the run the
-                ``LARGEST_TRIES``-th time.  If False, the worker is shutting down, which
+                ``MAX_TRIES``-th time.  If False, the worker is shutting down, which
                 may happen any number of times.
         """
         with self._database.write(ends=True) as connection:
@@ -351,7 +353,7 @@ class Leases:
         return [
             run
             for run in running
-            if not now <= run["lease_until"] <= now + LONGEST_LEASE_SECONDS
+            if not now <= run["lease_until"] <= now + MAX_LEASE_SECONDS
             or holder.is_gone(run["holder"], on_this_machine=self._database.is_embedded)
         ]
 
@@ -425,7 +427,7 @@ def _give_back(
         connection.execute(update(runs).where(runs.c.id == run["id"]).values(values))
         return PAUSED
     tries = run["tries"] + lost
-    if tries >= LARGEST_TRIES:
+    if tries >= MAX_TRIES:
         move(connection, run, INTERRUPTED, now, error=LOST_WORKER, tries=tries)
         return INTERRUPTED
     move(connection, run, QUEUED, now, tries=tries, lease_until=None)

@@ -1,9 +1,9 @@
 """Stored results of ended runs: trained weights, and a checkpoint for a continuation.
 
 Both have a maximum size and are deleted together with the run.  If the weights or the
-checkpoints of all runs exceed ``MOST`` bytes, the oldest are deleted.  A run that can
-be continued keeps its last checkpoint; without one, the continuation repeats the steps
-from the start.
+checkpoints of all runs exceed ``MAX_TOTAL_BYTES``, the oldest are deleted.  A run that
+can be continued keeps its last checkpoint; without one, the continuation repeats the
+steps from the start.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ from sqlalchemy import (
 from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.runs.store.schema import CANCELLED, DONE, checkpoints, runs, weights
 
-LARGEST = 4 * 2**20  # bytes per run
-MOST = 256 * 2**20  # bytes of all runs together
+MAX_RUN_BYTES = 4 * 2**20  # bytes per run
+MAX_TOTAL_BYTES = 256 * 2**20  # bytes of all runs together
 
 
 def save_weights(connection: Connection, run_id: str, data: bytes, now: float) -> bool:
     """Replaces the weights of a run; returns False if they are too large."""
-    if len(data) > LARGEST:
+    if len(data) > MAX_RUN_BYTES:
         return False
     connection.execute(delete(weights).where(weights.c.run_id == run_id))
-    _make_room(connection, weights, weights, weights.c.stored_at, MOST - len(data))
+    _make_room(
+        connection, weights, weights, weights.c.stored_at, MAX_TOTAL_BYTES - len(data)
+    )
     values = {"run_id": run_id, "data": data, "stored_at": now}
     connection.execute(insert(weights).values(values))
     return True
@@ -71,11 +73,11 @@ def leave_checkpoint(connection: Connection, run: RowMapping, state: str) -> Non
         if state == DONE:
             query = query.where(checkpoints.c.seq == run["last_seq"])
         size = connection.scalar(query)
-    if size is None or size > LARGEST:
+    if size is None or size > MAX_RUN_BYTES:
         connection.execute(delete(checkpoints).where(is_of_run))
         return
     done = checkpoints.join(runs, runs.c.id == checkpoints.c.run_id)
-    _make_room(connection, checkpoints, done, runs.c.ended_at, MOST - size)
+    _make_room(connection, checkpoints, done, runs.c.ended_at, MAX_TOTAL_BYTES - size)
 
 
 def _can_continue(run: RowMapping) -> bool:

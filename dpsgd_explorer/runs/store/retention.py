@@ -15,8 +15,8 @@ from dpsgd_explorer.runs.store.site import rosters
 from dpsgd_explorer.runs.store.store import RunStore
 
 DAY = 24 * 60 * 60
-RUNS_A_STEP = 20  # runs deleted per call
-PAGES_A_STEP = 2_000  # database pages of 4 KiB released per call
+RUNS_PER_STEP = 20  # runs deleted per call
+PAGES_PER_STEP = 2_000  # database pages of 4 KiB released per call
 logger = logging.getLogger(__name__)
 
 
@@ -53,7 +53,7 @@ class Sweep:
 
     def _purge(self) -> None:
         try:
-            self._store.purge(RUNS_A_STEP)
+            self._store.purge(RUNS_PER_STEP)
         except ExplorerError as error:
             logger.warning("deleted runs could not be purged: %s", error)
 
@@ -66,8 +66,8 @@ def step(store: RunStore, keep_days: float) -> int:
     """
     now = store.clock()
     before = now - keep_days * DAY
-    deleted = store.delete_ended(before, RUNS_A_STEP)
+    deleted = store.delete_ended(before, RUNS_PER_STEP)
     if not deleted:
         with store.database.write(ends=True) as connection:
             rosters.drop_old(connection, now, before)
-    return deleted or store.database.shrink(PAGES_A_STEP)
+    return deleted or store.database.shrink(PAGES_PER_STEP)

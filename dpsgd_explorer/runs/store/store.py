@@ -35,7 +35,7 @@ from dpsgd_explorer.runs.store.schema import MOVES, events, runs
 from dpsgd_explorer.runs.store.transitions import forget
 from dpsgd_explorer.settings import Settings
 
-PAGE = 200  # events per query, of up to a few kB each
+EVENTS_PER_PAGE = 200  # events per query, of up to a few kB each
 
 
 class RunStore:
@@ -340,7 +340,7 @@ class RunStore:
 
     def each_event(self, run_id: str, after: int = 0) -> Iterator[StoredEvent]:
         """Yields a run's events with ``seq > after``, read in pages."""
-        while page := self.events(run_id, after, PAGE):
+        while page := self.events(run_id, after, EVENTS_PER_PAGE):
             yield from page
             after = page[-1].seq
 

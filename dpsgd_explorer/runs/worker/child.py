@@ -66,7 +66,7 @@ IDLE_NICENESS = 19
 IDLE_MIB = 900  # free memory needed for idle work, so that runs keep enough memory
 # Kinds of events that a resumed run need not repeat.
 NOT_REPEATED = frozenset({"state", "progress", "microscope"})
-BEGINNING = Checkpoint(0, None)
+START = Checkpoint(0, None)
 # Processor time after which runs that start later get a higher priority.
 PRECEDENCE_SECONDS = 4.0
 logger = logging.getLogger(__name__)
@@ -143,10 +143,6 @@ class IdleWork:
 
     The work is done in a separate thread with the lowest priority.  A run waits for the
     current chunk, some milliseconds, or for the images if it needs them.
-
-    Args:
-        settings: Settings of the installation.
-        parent_watch: Watch of standard input, where the run arrives.
     """
 
     def __init__(self, settings: Settings, parent_watch: ParentWatch) -> None:
@@ -288,7 +284,7 @@ def _train_reporting(
     # A program stores a checkpoint before its first event, so the last checkpoint names
     # the program that logged the events.
     is_others = stored is None or stored.program != program()
-    start = stored or BEGINNING
+    start = stored or START
     changes = changes_of(phases)
     if writer.orders.further_steps is not None:  # the run continues another one
         changes.append((run.step, {FURTHER: writer.orders.further_steps}))
@@ -296,7 +292,7 @@ def _train_reporting(
         experiment = _experiment(config, start, performance, changes)
     except CheckpointError as error:
         logger.warning("run %s is repeated from its start: %s", claim.run_id, error)
-        start = BEGINNING
+        start = START
         experiment = _experiment(config, start, performance, changes)
     expected = deque(
         event

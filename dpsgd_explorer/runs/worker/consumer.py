@@ -30,7 +30,7 @@ RETRY_SECONDS = 10.0
 # Seconds between two polls of the queue by a thread.
 LISTEN_SECONDS = 0.1
 # Maximum pause of a thread after the queue did not answer.
-LONGEST_RETRY_SECONDS = 5.0
+MAX_RETRY_SECONDS = 5.0
 SHUTDOWN_SECONDS = 6.0
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Consumer:
             workers=self._settings.workers,
             periodic=False,
             initial_delay=LISTEN_SECONDS,
-            max_delay=LONGEST_RETRY_SECONDS if waits else LISTEN_SECONDS,
+            max_delay=MAX_RETRY_SECONDS if waits else LISTEN_SECONDS,
             backoff=2.0,
             scheduler_interval=60,  # there is nothing to schedule
             shutdown_timeout=SHUTDOWN_SECONDS,

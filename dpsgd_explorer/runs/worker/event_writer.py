@@ -23,7 +23,7 @@ from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.worker.program import program
 
 # Maximum number of unstored events; training waits for the disk beyond it.
-MOST_WAITING = 10_000
+MAX_WAITING_ITEMS = 10_000
 HEARTBEATS_PER_LEASE = 5
 # Seconds between two tests whether the thread has failed, while a caller waits for it.
 FLUSH_SECONDS = 0.5
@@ -48,7 +48,7 @@ class EventWriter:
     def __init__(self, leases: Leases, claim: Claim, *, lease_s: float) -> None:
         """Extends the lease, which ends the hand-over by the worker."""
         self._leases, self._claim, self._lease_s = leases, claim, lease_s
-        self._items: queue.Queue[Item] = queue.Queue(MOST_WAITING)
+        self._items: queue.Queue[Item] = queue.Queue(MAX_WAITING_ITEMS)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="writer")
         leases.heartbeat(claim, lease_s=lease_s)
         self.orders = leases.orders(claim)

@@ -21,7 +21,7 @@ from dpsgd_explorer.runs.worker.prctl import adopt_orphans
 REQUEST = b"fork"
 PID_BYTES = 64
 GRACE_SECONDS = 3.0
-FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.001, 0.05
+FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.001, 0.05
 
 
 def end(process: subprocess.Popen[bytes] | ForkedProcess) -> None:
@@ -41,7 +41,7 @@ def is_hung_up(end_of_pipe: int) -> bool:
     return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
-def started_from_a_lasting_thread(
+def start_in_lasting_thread(
     command: list[str], **options: Any
 ) -> subprocess.Popen[bytes]:
     """Starts a process from a thread that lives until the process ends.
@@ -88,7 +88,7 @@ class ForkServer:
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         )
         with theirs:
-            self._popen = started_from_a_lasting_thread(
+            self._popen = start_in_lasting_thread(
                 [sys.executable, *self.program, *arguments],
                 stdin=theirs.fileno(),
                 stdout=subprocess.PIPE,
@@ -173,7 +173,7 @@ class ForkedProcess:
             if left <= 0:
                 raise subprocess.TimeoutExpired(ForkServer.program, timeout)
             time.sleep(min(pause, left))
-            pause = min(2 * pause, LONGEST_WAIT_SECONDS)
+            pause = min(2 * pause, MAX_WAIT_SECONDS)
         return code
 
     def terminate(self) -> None:

@@ -19,7 +19,7 @@ EXIT_STORAGE_FULL = (
 )
 EXIT_LEASE_LOST = 75  # EX_TEMPFAIL: another worker has the run
 
-WANT_OF_MEMORY = (
+OUT_OF_MEMORY_MESSAGES = (
     "can't allocate memory",
     "cannot allocate memory",
     "failed to map segment",
@@ -40,7 +40,7 @@ def of_exception(error: Exception, memory_mib: int) -> Outcome:
         return _outcome(FAILED, VIOLATION, str(error))
     if isinstance(error, ExplorerError):
         return _outcome(FAILED, "refused", str(error))
-    if is_want_of_memory(error):
+    if is_out_of_memory(error):
         return memory_limit(memory_mib)
     return _outcome(
         FAILED,
@@ -97,11 +97,11 @@ def _outcome(state: str, code: str, message: str) -> Outcome:
     return state, {"code": code, "message": message}
 
 
-def is_want_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Returns True if memory ran out.
 
     Torch and the dynamic loader report this in the message only.
     """
     if isinstance(error, MemoryError):
         return True
-    return any(words in str(error).lower() for words in WANT_OF_MEMORY)
+    return any(words in str(error).lower() for words in OUT_OF_MEMORY_MESSAGES)

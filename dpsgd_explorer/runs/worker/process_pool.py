@@ -32,11 +32,11 @@ from dpsgd_explorer.settings import Settings
 
 # Delay before a new spare starts, so that its loading does not slow the start of a run.
 SPARE_DELAY_SECONDS = 1.5
-LONGEST_DELAY_SECONDS = 60.0
+MAX_DELAY_SECONDS = 60.0
 # Two spares, so that a run can start right after another even with one worker.
-LEAST_SPARES = 2
+MIN_SPARES = 2
 # Duration of loading after which the next process may load at the same time.
-LONGEST_LOADING_SECONDS = 60.0
+MAX_LOADING_SECONDS = 60.0
 
 
 class TrainingProcess:
@@ -126,7 +126,7 @@ class ProcessPool:
         self._loading: list[TrainingProcess] = []  # spares, and processes of runs
         self._spare_due = 0.0
         self._died = 0  # spares that ended in a row before they were taken
-        self._most = max(LEAST_SPARES, settings.workers)
+        self._most = max(MIN_SPARES, settings.workers)
         self._forks = can_fork()
         self._server: ForkServer | None = None
         #: Duration of the last loading in seconds; None before the first.
@@ -185,7 +185,7 @@ class ProcessPool:
             spare.close()
             self._spares.remove(spare)
             delay = SPARE_DELAY_SECONDS * 2**self._died
-            self._spare_due = now + min(delay, LONGEST_DELAY_SECONDS)
+            self._spare_due = now + min(delay, MAX_DELAY_SECONDS)
             self._died += 1
 
     def _start_loading(self) -> TrainingProcess:
@@ -210,4 +210,4 @@ def environment(settings: Settings) -> dict[str, str]:
 def _still_loads(process: TrainingProcess, now: float) -> bool:
     if process.is_warm or process.exit_code() is not None:
         return False
-    return now - process.started < LONGEST_LOADING_SECONDS
+    return now - process.started < MAX_LOADING_SECONDS

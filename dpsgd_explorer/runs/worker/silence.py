@@ -25,7 +25,7 @@ PROGRESS_SECONDS = 0.5
 SILENCE_SECONDS = 1.5
 POLL_SECONDS = 0.5
 # Share of a core below which the reported reason is other processes.
-LEAST_SHARE = 0.7
+MIN_CORE_SHARE = 0.7
 # The file contains: nanoseconds on a core, nanoseconds waiting for a core, time slices.
 SCHEDULED = Path("/proc/self/schedstat")
 
@@ -115,7 +115,7 @@ def reason(share: float, *, has_stepped: bool) -> dict[str, Any]:
         share: Share of a core that the run had during the silence.
         has_stepped: If True, the run has reported a step before.
     """
-    if share < LEAST_SHARE:
+    if share < MIN_CORE_SHARE:
         load = os.getloadavg()[0]
         return {"what": "processor", "share": round(share, 2), "load": round(load, 1)}
     return {"what": "step" if has_stepped else "preparation"}

@@ -32,7 +32,7 @@ RETRY_SECONDS = 0.5
 KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
 ABORTED = frozenset({-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS})
 # Minimum share of the memory limit at which an abort counts as lack of memory.
-NEAR_LIMIT = 0.8
+MIN_LIMIT_SHARE = 0.8
 logger = logging.getLogger(__name__)
 
 
@@ -124,7 +124,7 @@ class Supervision:
         Libraries that get no memory abort the process without a message.
         """
         most = self._settings.run_memory_mib * 2**20
-        return code in ABORTED and self._most_bytes >= NEAR_LIMIT * most
+        return code in ABORTED and self._most_bytes >= MIN_LIMIT_SHARE * most
 
     def _reason_to_end(self) -> Callable[[], object] | None:
         """Returns a function that stores the outcome; None while the run continues."""

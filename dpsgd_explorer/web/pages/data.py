@@ -26,7 +26,7 @@ from dpsgd_explorer.experiments.own_table import (
     Column,
     OwnTable,
 )
-from dpsgd_explorer.runs.own_tables import MOST_TABLES, Draft
+from dpsgd_explorer.runs.own_tables import MAX_TABLES, Draft
 from dpsgd_explorer.web.http.own_tables import tables
 from dpsgd_explorer.web.http.services import settings
 from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
@@ -163,7 +163,7 @@ def _index(error: str = "") -> str:
         tables=tables().all() if known else [],
         drafts=tables().drafts() if known else [],
         train_query=train_query,
-        most=MOST_TABLES,
+        most=MAX_TABLES,
         largest=LARGEST_FILE // 2**20,
         keep_days=settings().keep_days,
     )

@@ -206,7 +206,7 @@ def left(store, clock, size, state="done", further=False):
 
 
 def test_the_oldest_of_the_last_checkpoints_go_first(store, clock, monkeypatch):
-    monkeypatch.setattr(remains, "MOST", 250)
+    monkeypatch.setattr(remains, "MAX_TOTAL_BYTES", 250)
     ids = [left(store, clock, 100) for _ in range(4)]
     kept = [store.leases.checkpoint(run_id) is not None for run_id in ids]
     assert kept == [False, False, True, True]
@@ -215,7 +215,7 @@ def test_the_oldest_of_the_last_checkpoints_go_first(store, clock, monkeypatch):
 def test_a_checkpoint_that_is_large_or_not_the_last_is_deleted(
     store, clock, monkeypatch
 ):
-    monkeypatch.setattr(remains, "LARGEST", 100)
+    monkeypatch.setattr(remains, "MAX_RUN_BYTES", 100)
     gone = [
         left(store, clock, 101),
         left(store, clock, 100, further=True),

@@ -9,7 +9,7 @@ import pytest
 
 from dpsgd_explorer.errors import LeaseLostError
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.runs.store.leases import LARGEST_TRIES, LEASE_SECONDS
+from dpsgd_explorer.runs.store.leases import LEASE_SECONDS, MAX_TRIES
 from dpsgd_explorer.runs.store.records import Claim
 from dpsgd_explorer.runs.store.store import RunStore
 from tests.runs.servers import DATABASES as DATABASES
@@ -115,7 +115,7 @@ def test_a_resumed_run_adds_nothing_to_its_log(store, run, clock):
 
 
 def test_a_run_whose_worker_is_lost_too_often_is_interrupted(store, run, clock):
-    for number in range(1, LARGEST_TRIES + 1):
+    for number in range(1, MAX_TRIES + 1):
         assert store.leases.claim() == Claim(run.id, number)
         clock.forward(LEASE_SECONDS + 1)
         store.leases.reap()
@@ -128,7 +128,7 @@ def test_a_run_whose_worker_is_lost_too_often_is_interrupted(store, run, clock):
 
 
 def test_a_shutdown_counts_as_no_try(store, run):
-    for _ in range(LARGEST_TRIES + 2):
+    for _ in range(MAX_TRIES + 2):
         assert store.leases.release(store.leases.claim(), lost=False) == "queued"
 
 

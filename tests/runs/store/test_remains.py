@@ -36,7 +36,7 @@ def test_a_worker_that_lost_the_run_stores_no_weights(store, claimed):
 
 
 def test_weights_that_are_too_large_are_not_stored(store, claimed, monkeypatch):
-    monkeypatch.setattr(remains, "LARGEST", 4)
+    monkeypatch.setattr(remains, "MAX_RUN_BYTES", 4)
     claim = claimed()
     assert store.leases.save_weights(claim, b"four")
     assert not store.leases.save_weights(claim, b"fiver")
@@ -45,7 +45,7 @@ def test_weights_that_are_too_large_are_not_stored(store, claimed, monkeypatch):
 def test_beyond_the_bound_of_all_the_oldest_weights_go(
     store, claimed, clock, monkeypatch
 ):
-    monkeypatch.setattr(remains, "MOST", 10)
+    monkeypatch.setattr(remains, "MAX_TOTAL_BYTES", 10)
     claims = []
     for _ in range(4):
         claims.append(claimed())

@@ -35,7 +35,7 @@ def all_runs(store):
 def test_what_ended_long_ago_goes_and_everything_else_stays(
     store, config, clock, ended, monkeypatch
 ):
-    monkeypatch.setattr(retention, "RUNS_A_STEP", 2)
+    monkeypatch.setattr(retention, "RUNS_PER_STEP", 2)
     queued, running = (store.create(config, visitor="ann").id for _ in range(2))
     store.leases.claim(running)
     for state in ("done", "failed", "cancelled", "interrupted", "done"):

@@ -47,7 +47,7 @@ def sleepy_crew(tmp_path):
 @pytest.fixture
 def at_once(monkeypatch):
     monkeypatch.setattr(process_pool, "SPARE_DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(process_pool, "LONGEST_LOADING_SECONDS", 0.0)
+    monkeypatch.setattr(process_pool, "MAX_LOADING_SECONDS", 0.0)
 
 
 def test_the_spare_is_handed_out_and_replaced_after_a_while(sleepy_crew, monkeypatch):
@@ -58,7 +58,7 @@ def test_the_spare_is_handed_out_and_replaced_after_a_while(sleepy_crew, monkeyp
     sleepy_crew.keep_warm(beside_runs=False)
     assert sleepy_crew.started == [spare]  # a run has just begun with it
     monkeypatch.setattr(process_pool, "SPARE_DELAY_SECONDS", 0.0)
-    monkeypatch.setattr(process_pool, "LONGEST_LOADING_SECONDS", 0.0)
+    monkeypatch.setattr(process_pool, "MAX_LOADING_SECONDS", 0.0)
     second = sleepy_crew.take()
     assert sleepy_crew.started == [spare, second]
     sleepy_crew.keep_warm(beside_runs=False)
@@ -124,7 +124,7 @@ def test_spares_that_die_are_tried_ever_more_seldom(sleepy_crew, monkeypatch):
         now += 0.5
     gaps = [b - a for a, b in itertools.pairwise(tried)]
     assert gaps == sorted(gaps)
-    assert gaps[-1] >= process_pool.LONGEST_DELAY_SECONDS
+    assert gaps[-1] >= process_pool.MAX_DELAY_SECONDS
     assert len(tried) < 15
 
 

@@ -5,7 +5,11 @@ from sqlalchemy import text, update
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.database.upgrade import NEWEST
-from dpsgd_explorer.runs.operation.workers import LOST_SECONDS, SIGN_SECONDS, WorkerSign
+from dpsgd_explorer.runs.operation.workers import (
+    HEARTBEAT_SECONDS,
+    LOST_SECONDS,
+    WorkerSign,
+)
 from dpsgd_explorer.runs.store.site.tables import workers
 from tests.web.conftest import error_of
 
@@ -43,7 +47,7 @@ def test_a_site_is_ready_while_a_worker_gives_signs(client, store, sign):
     assert ready["checks"]["schema"] == f"version {NEWEST}"
     assert ready["checks"]["worker"].startswith("1 seen")
     with store.database.write() as connection:
-        late = workers.c.seen_at - LOST_SECONDS - SIGN_SECONDS
+        late = workers.c.seen_at - LOST_SECONDS - HEARTBEAT_SECONDS
         connection.execute(update(workers).values(seen_at=late))
     error_of(client.get("/readyz"), 503, says="no worker was seen for 3")
     sign.tend(0)

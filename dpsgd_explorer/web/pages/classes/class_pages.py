@@ -11,10 +11,10 @@ from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.classes.membership import check_is_open
 from dpsgd_explorer.runs.classes.plan import (
-    LARGEST,
-    LONGEST_NICKNAME,
-    MOST_DAYS,
-    usual_plan,
+    MAX_DAYS,
+    MAX_LAUNCHES,
+    MAX_NICKNAME_LENGTH,
+    default_plan,
 )
 from dpsgd_explorer.runs.classes.records import Class, names_of
 from dpsgd_explorer.web.api.classes import MOST_SHOWN
@@ -36,10 +36,10 @@ def index() -> str:
     return render_template(
         "classes/index.html",
         classes=[ClassSummary.of(one, visitor) for one in found],
-        usual=usual_plan(quotas),
+        usual=default_plan(quotas),
         most={
-            "launches": quotas.class_launches or LARGEST,
-            "days": quotas.class_days or MOST_DAYS,
+            "launches": quotas.class_launches or MAX_LAUNCHES,
+            "days": quotas.class_days or MAX_DAYS,
             "students": quotas.class_students,
         },
         setup=request.args.get("setup", ""),
@@ -63,7 +63,7 @@ def entrance(code: str) -> str | Response:
         "classes/join.html",
         found=asked.found,
         teaches=asked.role == TEACHER,
-        longest=LONGEST_NICKNAME,
+        longest=MAX_NICKNAME_LENGTH,
         keep_days=settings().keep_days,
         page_data={"code": code},
     )
