@@ -244,12 +244,12 @@ def _retention(settings: Settings) -> Finding:
 
 def _memory(settings: Settings) -> Finding:
     needed = settings.workers * machine.PROCESS_MIB
-    known = machine.memory_mib()
+    total_mib = machine.memory_mib()
     says = f"{settings.workers} simultaneous runs need about {needed:.0f} MiB"
-    if known is None:
+    if total_mib is None:
         return Finding("workers", OK, says)
-    level = WARNING if needed > known else OK
-    return Finding("workers", level, f"{says} of {known:.0f}")
+    level = WARNING if needed > total_mib else OK
+    return Finding("workers", level, f"{says} of {total_mib:.0f}")
 
 
 def _torch() -> Finding:

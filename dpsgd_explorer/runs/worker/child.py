@@ -150,7 +150,7 @@ class IdleWork:
         self._data = settings.data
         self._parent_watch = parent_watch
         self._ended = threading.Event()
-        self._piece = threading.Lock()
+        self._chunk = threading.Lock()
 
     def start(self) -> None:
         """Starts the thread."""
@@ -159,7 +159,7 @@ class IdleWork:
     def end(self) -> None:
         """Waits for the current chunk, after which the thread ends."""
         self._ended.set()
-        with self._piece:
+        with self._chunk:
             pass
 
     def _work(self) -> None:
@@ -168,15 +168,15 @@ class IdleWork:
                 return  # a run downloads the data set if it needs it
             from dpsgd_explorer.training import inputs
 
-            pieces = inputs.compute_missing(*WITH_FEATURES, self._cache_dir)
+            chunks = inputs.compute_missing(*WITH_FEATURES, self._cache_dir)
             _lower_priority()
             with inputs.one_process(self._cache_dir, self._stops) as is_alone:
-                while is_alone and self._compute_one(pieces):
+                while is_alone and self._compute_one(chunks):
                     pass
 
-    def _compute_one(self, pieces: Iterator[None]) -> bool:
-        with self._piece:
-            return not self._stops() and next(pieces, self) is not self
+    def _compute_one(self, chunks: Iterator[None]) -> bool:
+        with self._chunk:
+            return not self._stops() and next(chunks, self) is not self
 
     def _stops(self) -> bool:
         return self._ended.is_set() or self._parent_watch.has_line
