@@ -59,6 +59,8 @@ def alias(visitor: str) -> str:
 def _status(fleet: Fleet) -> Iterator[str]:
     reading = fleet.read()
     state = "runs start as places become free"
+    if not any(not worker.is_lost for worker in reading.workers):
+        state = "no worker was seen lately, so no run starts"
     if reading.queue_paused_at is not None:
         state = f"paused since {_moment(reading.queue_paused_at)}, no run starts"
     yield f"Queue: {state}"

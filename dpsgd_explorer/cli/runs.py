@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from dpsgd_explorer.cli.site import settings_of_site
+from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+
+RUN_ID = re.compile("[A-Za-z0-9_-]{1,64}")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +28,13 @@ def carry_out(options: argparse.Namespace) -> int:
     from dpsgd_explorer.runs.operation.fleet import Fleet
     from dpsgd_explorer.runs.store.store import RunStore
 
+    if not RUN_ID.fullmatch(options.run):
+        raise ConfigError("ID", "ID must be the id of a run, as queue status shows it.")
     store = RunStore.from_settings(settings_of_site())
     try:
         state = Fleet(store.database, store.clock).end_run(options.run)
+    except RunNotFoundError:
+        raise RunNotFoundError(f"there is no run {options.run} on this site.") from None
     finally:
         store.database.close()
     print(f"run {options.run}: {state}")

@@ -142,6 +142,161 @@ def test_a_wrong_rule_is_named(rule, make):
         remove()
 
 
+class Scaled(nn.Module):
+    """A layer of few parameters, whose rule is wrong in each test."""
+
+    def __init__(self, features):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+class ScaledNorm(dp.GhostNorm):
+    """Right for all inputs."""
+
+    def squared_norms(self, layer, activations, backprops):
+        products = (activations * backprops).flatten(1, -2).sum(1)
+        return products.double().square().sum(1) * (1 + 1e-6)
+
+    def add_weighted(self, layer, activations, backprops, weights, sums):
+        products = (activations * backprops).flatten(1, -2).sum(1)
+        sums["weight"].add_(weights @ products)
+
+
+class ScaledRule(dp.LayerRule[Scaled]):
+    parameter_names = ("weight",)
+
+    def per_sample_gradients(self, layer, activations, backprops):
+        return {"weight": (activations * backprops).flatten(1, -2).sum(1)}
+
+
+class NoNorm(ScaledNorm):
+    """Only a small share of the whole gradient."""
+
+    def squared_norms(self, layer, activations, backprops):
+        return activations.new_zeros(len(activations))
+
+
+class NoCrossTerms(ScaledNorm):
+    def squared_norms(self, layer, activations, backprops):
+        return (activations * backprops).square().flatten(1).sum(1)
+
+
+class WeightsOfOthers(ScaledNorm):
+    """Right where all weights are equal."""
+
+    def add_weighted(self, layer, activations, backprops, weights, sums):
+        super().add_weighted(layer, activations, backprops, weights.flip(0), sums)
+
+
+class MeanWeight(ScaledNorm):
+    def add_weighted(self, layer, activations, backprops, weights, sums):
+        mean = weights.mean().expand(len(weights))
+        super().add_weighted(layer, activations, backprops, mean, sums)
+
+
+class WrongWhereItIsChosenLater(NoNorm):
+    """The first batch has five positions."""
+
+    def cost_ratio(self, layer, activations, backprops):
+        return 2.0 if activations.shape[1] == 5 else 0.0
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [NoNorm, NoCrossTerms, WeightsOfOthers, MeanWeight, WrongWhereItIsChosenLater],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wrong_norm_or_sum_of_a_small_layer_is_named(norm, seed):
+    torch.manual_seed(seed)
+
+    class Wrong(ScaledRule):
+        ghost_norm = norm()
+
+    remove = dp.register_rule(Scaled, Wrong())
+    try:
+        model = nn.Sequential(Scaled(64), nn.Flatten(), nn.Linear(5 * 64, 3))
+        with pytest.raises(UnsupportedModuleError, match="Wrong"):
+            attached(model)[0].module(torch.randn(3, 5, 64))
+    finally:
+        remove()
+
+
+def test_a_right_norm_of_a_small_layer_trains():
+    class Right(ScaledRule):
+        ghost_norm = ScaledNorm()
+
+    remove = dp.register_rule(Scaled, Right())
+    try:
+        model = nn.Sequential(Scaled(64), nn.Flatten(), nn.Linear(5 * 64, 3))
+        attached(model)[0].module(torch.randn(3, 5, 64))
+    finally:
+        remove()
+
+
+class Tripled:
+    """A mixin: gradients of its own before those of another rule."""
+
+    def per_sample_gradients(self, layer, activations, backprops):
+        found = super().per_sample_gradients(layer, activations, backprops)
+        return {name: 3 * gradient for name, gradient in found.items()}
+
+
+class TripledLinear(Tripled, LinearRule):
+    """It must inherit no description of the other gradients."""
+
+
+class TripledNorm(LinearNorm):
+    def squared_norms(self, *given):
+        return 9 * super().squared_norms(*given)
+
+
+def test_a_class_inherits_no_description_of_other_gradients():
+    layer, x, g = nn.Linear(4, 2), torch.randn(3, 5, 4), torch.randn(3, 5, 2)
+    assert TripledLinear.ghost_norm is None
+    assert TripledLinear().linear_form(layer, x, g) == {}
+    assert not TripledLinear.of_low_precision
+    gradients, norms = TripledLinear().measured_gradients(layer, x, g)
+    own = sum(gradient.flatten(1).square().sum(1) for gradient in gradients.values())
+    torch.testing.assert_close(norms, own)
+    assert TripledNorm().outer_products(layer, x, g) is None
+    assert LinearNorm().outer_products(layer, x, g).keys() == {"weight", "bias"}
+
+
+WRONG_MAPS = {
+    "outputs": lambda linear: linear._replace(
+        backprops=linear.backprops.repeat(1, 1, 2)
+    ),
+    "inputs": lambda linear: linear._replace(inputs=linear.inputs[..., :3]),
+    "positions": lambda linear: linear._replace(inputs=linear.inputs[:, :1]),
+    "samples": lambda linear: linear._replace(
+        inputs=linear.inputs[:2], backprops=linear.backprops[:2]
+    ),
+    "bias": lambda linear: linear._replace(bias=False),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_MAPS)
+@pytest.mark.parametrize("mode", ["ghost", "instantiate"])
+def test_maps_of_other_shapes_never_reach_compiled_code(name, mode):
+    class WrongMaps(LinearRule):
+        def linear_form(self, layer, activations, backprops):
+            maps = super().linear_form(layer, activations, backprops)
+            return {"": WRONG_MAPS[name](maps[""])}
+
+    remove = dp.register_rule(Kernel, WrongMaps())
+    execution = dp.Execution(clipping_mode=mode)
+    try:
+        model = nn.Sequential(Kernel(4, 2), nn.Flatten())
+        run_of(model, execution=execution)
+        with pytest.raises(UnsupportedModuleError, match="WrongMaps"):
+            model(torch.randn(3, 5, 4))
+    finally:
+        remove()
+
+
 @pytest.mark.parametrize("engine", ["hooks", "extending", "vmap", "microbatch"])
 def test_batches_of_one_record_on_average_may_be_empty(engine):
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))

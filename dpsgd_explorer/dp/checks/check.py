@@ -28,7 +28,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import torch
@@ -45,8 +44,8 @@ from dpsgd_explorer.dp.checks.gradient_parts import (
     joined,
     largest_difference,
     largest_entry,
+    materialized_sums,
     squared_norms_of,
-    summed_rows,
     weighted_parts,
 )
 from dpsgd_explorer.dp.checks.loss.target import TargetCheck
@@ -65,6 +64,7 @@ from dpsgd_explorer.dp.distributed.sharding import (
     reshard,
     stored_part,
 )
+from dpsgd_explorer.dp.engines.base import full_name
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import call_module
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
@@ -118,6 +118,7 @@ class SafetyCheck(CheckPasses):
                 samples = self._samples(call, targets)
                 self._check_sum(call, targets, samples)
                 self._check_sensitivity(samples)
+                self._check_registered_rules(call, targets)
 
     def _check_independence(self, call: Any, targets: Any) -> None:
         self._module.train()  # statistics are often stored in training mode only
@@ -256,16 +257,9 @@ class SafetyCheck(CheckPasses):
         return f"the layer rule {' or '.join(kinds)}" if kinds else "a layer rule"
 
     def _sums(self, samples: Samples) -> Iterator[tuple[str, Tensor]]:
-        """Yields the gradient of the loss for each parameter, twice.
-
-        A layer rule computes it by weighted sums and by materialized gradients.
-        """
-        parameters = self._gradient_engine.parameters()
-        weights = dict.fromkeys(parameters, torch.ones(SAMPLES))
+        """Yields the gradient of the loss for each parameter."""
         scale = self._gradient_engine.gradient_scale(SAMPLES)
-        for totals in chain(
-            self._weighted(samples, weights), summed_rows(samples, parameters)
-        ):
+        for totals in self._compare_methods(samples):
             for name, total in totals.items():
                 yield name, total.div_(scale)
 
@@ -327,6 +321,92 @@ class SafetyCheck(CheckPasses):
                     "a clipped gradient must not be longer than max_grad_norm, got "
                     f"{ratio:.3g} times the bound: {self._suspects()} is wrong."
                 )
+
+    def _compare_methods(self, samples: Samples) -> Iterator[Rows]:
+        """Compares norms and weighted sums of each layer with materialized gradients.
+
+        A mistake in one layer may be too small to show in the whole gradient, and a sum
+        may be right for equal weights alone.
+
+        Yields:
+            The sums of the gradients by name, for a few parameters at a time.
+        """
+        parameters = self._gradient_engine.parameters()
+        weights = torch.linspace(0.5, 1.5, SAMPLES)
+        by_unit = dict.fromkeys(parameters, weights)
+        materialized = materialized_sums(samples, parameters, weights)
+        squares: dict[str, list[float]] = {}
+        errors: dict[str, float] = {}
+        largest = 0.0
+        for found, sums in zip(
+            self._weighted(samples, by_unit), materialized, strict=True
+        ):
+            for name, total in sums.weighted.items():
+                largest = max(largest, largest_entry(total))
+                errors[name] = largest_difference(found[name], total)
+            squares |= sums.squares
+            yield sums.equal
+        if not math.isfinite(largest):
+            raise NotFiniteError
+        limit = self._tolerance * largest
+        self._refuse_method(
+            [name for name, error in errors.items() if not error <= limit],
+            [*errors],
+            "the weighted sum of gradients must be that of the samples' gradients",
+        )
+        self._refuse_method(
+            self._short_norms(samples, squares),
+            [*parameters],
+            "a norm must not be smaller than that of the sample's gradient",
+        )
+
+    def _short_norms(
+        self, samples: Samples, squares: Mapping[str, list[float]]
+    ) -> list[str]:
+        """Returns the units with a norm below the norm of a materialized gradient."""
+        short = []
+        squared = joined(map(squared_norms_of, samples))
+        for unit, names in self._gradient_engine.parameters().items():
+            full_names = [full_name(unit, name) for name in names]
+            columns = [squares[name] for name in full_names if name in squares]
+            for i, norms in enumerate(zip(*columns, strict=True)):
+                least = math.sqrt(sum(norms)) * (1 - self._tolerance)
+                if not math.sqrt(float(squared[unit][i])) >= least:
+                    short.append(unit)
+                    break
+        return short
+
+    def _refuse_method(self, wrong: list[str], names: list[str], law: str) -> None:
+        """Raises if there is a wrong name on any rank."""
+        index = self._ranks.largest(1 + names.index(wrong[0]) if wrong else 0)
+        if index:
+            name = names[index - 1]
+            raise UnsupportedModuleError(
+                f"{law}; those of {name or 'the module'} are not: "
+                f"{self._rule_of(name)} is wrong."
+            )
+
+    def _check_registered_rules(self, call: Any, targets: Any) -> None:
+        """Checks the rules of the user with each norm method and equal positions.
+
+        The shapes of a later batch may choose the other method.  Norms that lack the
+        inner products of positions are too small mostly where positions are alike.
+        """
+        engine = self._gradient_engine
+        if not any(map(_registered, engine.rules.values())):
+            return
+        for mode in ("ghost", "instantiate"):
+            for inputs in (call, probe_inputs.with_equal_positions(call)):
+                with engine.with_norm_method(mode):
+                    for _ in self._compare_methods(self._samples(inputs, targets)):
+                        pass
+
+    def _rule_of(self, name: str) -> str:
+        """Returns the registered rule of a parameter or its layer, in words."""
+        rules = self._gradient_engine.rules
+        layers = name, name.rpartition(".")[0]
+        kinds = [kind for layer in layers if (kind := _registered(rules.get(layer)))]
+        return f"the layer rule {kinds[0]}" if kinds else self._suspects()
 
     def _weighted(
         self, samples: Samples, weights: Mapping[str, Tensor]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -76,28 +77,59 @@ def weighted_parts(
         }
 
 
-def summed_rows(samples: Samples, parameters: Parameters) -> Iterator[Rows]:
-    """Yields {name: sum of the materialized gradients} for a few parameters at a time.
+class MaterializedSums(NamedTuple):
+    """Sums over the materialized gradients of B samples, for a few parameters.
+
+    Attributes:
+        equal: {name: sum of the gradients}.
+        weighted: {name: sum of the gradients with the weights}.
+        squares: {name: squared norms of the gradients, B numbers}.
+    """
+
+    equal: Rows
+    weighted: Rows
+    squares: dict[str, list[float]]
+
+
+def materialized_sums(
+    samples: Samples, parameters: Parameters, weights: Tensor
+) -> Iterator[MaterializedSums]:
+    """Yields sums of the materialized gradients for a few parameters at a time.
 
     A layer's rule has two ways to compute a sum.  This function computes the gradient
     of each sample, as canaries and some norm methods do; ``weighted_parts`` does not.
 
     Args:
-        samples: The gradients of a pass.
+        samples: The gradients of a pass of B samples.
         parameters: {unit: {local name: parameter}} of the engine.
+        weights: [B].
     """
     for _, parts in _by_keys(samples, parameters):
-        totals: Rows = {}
+        sums = MaterializedSums({}, {}, {})
+        start = 0
         for part in parts:
+            # One sample at a time: its gradients have the size of the model.
             for i in range(0 if part is None else len(part)):
                 assert part is not None, "it has samples"
-                # One sample at a time: its gradients have the size of the model.
-                for name, rows in part.take(torch.tensor([i])).materialize().items():
-                    if name not in totals:
-                        dtype = accumulation_dtype(rows.dtype)
-                        totals[name] = torch.zeros_like(rows[0], dtype=dtype)
-                    totals[name].add_(rows[0])
-        yield totals
+                gradients = part.take(torch.tensor([i])).materialize()
+                _add_sample(gradients, start + i, weights, sums)
+            start += 0 if part is None else len(part)
+        yield sums
+
+
+def _add_sample(
+    gradients: Rows, index: int, weights: Tensor, sums: MaterializedSums
+) -> None:
+    for name, rows in gradients.items():
+        if name not in sums.equal:
+            dtype = accumulation_dtype(rows.dtype)
+            sums.equal[name] = torch.zeros_like(rows[0], dtype=dtype)
+            sums.weighted[name] = torch.zeros_like(sums.equal[name])
+            sums.squares[name] = [0.0] * len(weights)
+        sums.equal[name].add_(rows[0])
+        sums.weighted[name].add_(rows[0], alpha=float(weights[index]))
+        norm = torch.linalg.vector_norm(rows[0], dtype=torch.float64)
+        sums.squares[name][index] += float(norm) ** 2
 
 
 def differences(
@@ -196,14 +228,29 @@ def _add(
     start = 0
     for part in parts:
         if part is not None:
-            rows = slice(start, start := start + len(part))
-            cut = {
-                unit: weights[unit][rows].to(next(iter(unit_totals.values())))
-                for unit, unit_totals in totals.items()
-                if unit in weights
-            }
-            with full_precision():
-                part.add_weighted(cut, totals)
+            whole, pieces = part.split()
+            if whole is not None:
+                _add_piece(whole, start, weights, totals)
+            for piece in pieces:
+                start = _add_piece(piece, start, weights, totals)
+
+
+def _add_piece(
+    piece: PerSampleGradients,
+    start: int,
+    weights: Mapping[str, Tensor],
+    totals: dict[str, Rows],
+) -> int:
+    """Adds consecutive samples, and returns the index of the sample after them."""
+    stop = start + len(piece)
+    cut = {
+        unit: weights[unit][start:stop].to(next(iter(unit_totals.values())))
+        for unit, unit_totals in totals.items()
+        if unit in weights
+    }
+    with full_precision():
+        piece.add_weighted(cut, totals)
+    return stop
 
 
 def _largest(totals: dict[str, Rows]) -> float:

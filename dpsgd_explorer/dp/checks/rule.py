@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -77,22 +78,46 @@ def check_rule(
         >>> dp.check_rule(layer, x, rule=ScaleRule())
     """
     args = inputs if isinstance(inputs, tuple) else (inputs,)
-    if rule is None:
-        registered = rule_for(layer)
-        if not isinstance(registered, GradientRule):
-            raise ConfigError(
-                "layer",
-                f"layer must have a LayerRule or GradientRule, got {layer!r} with "
-                f"{registered!r}. Pass the rule, or register it first.",
-            )
-        rule = registered
-    case = _Case.of(rule, layer, args)
-    for name, compare in _COMPARISONS.items():
-        reason = compare(case)
-        if reason:
-            raise UnsupportedModuleError(
-                f"{type(rule).__name__}.{name} must agree with autograd: {reason}"
-            )
+    _check_batch(args)
+    chosen = rule_for(layer) if rule is None else rule
+    if not isinstance(chosen, GradientRule):
+        raise ConfigError(
+            "layer" if rule is None else "rule",
+            "the rule must be an instance of a LayerRule or GradientRule, got "
+            f"{chosen!r} for {layer!r}. Pass the rule, or register it first.",
+        )
+    rule = chosen
+    reason = rule.refusal(layer)
+    if reason:
+        raise UnsupportedModuleError(f"{layer!r} cannot be trained: {reason}.")
+    # Neither layer nor inputs nor torch's generators are changed by the calls.
+    with torch.random.fork_rng():
+        case = _Case.of(rule, *copy.deepcopy((layer, args)))
+        for name, compare in _COMPARISONS.items():
+            reason = compare(case)
+            if reason:
+                raise UnsupportedModuleError(
+                    f"{type(rule).__name__}.{name} must agree with autograd: {reason}"
+                )
+
+
+def _check_batch(args: tuple[Any, ...]) -> None:
+    """Raises unless there is a tensor, and each tensor has the same two rows or more.
+
+    With one sample alone, weights of other samples could not show.
+    """
+    sizes = {
+        value.shape[0] if value.dim() else 0
+        for value in args
+        if isinstance(value, Tensor)
+    }
+    if len(sizes) != 1 or min(sizes) < 2:
+        got = ", ".join(map(str, sorted(sizes))) or "no tensor"
+        raise ConfigError(
+            "inputs",
+            "inputs must be a tensor, or a tuple with tensors, of the same two samples "
+            f"or more in the first dimension, got {got}.",
+        )
 
 
 class _Case(NamedTuple):
@@ -142,6 +167,12 @@ class _Case(NamedTuple):
             ) from error
         with torch.no_grad():
             outputs = layer(*args)
+            if not isinstance(outputs, Tensor):
+                raise ConfigError(
+                    "layer",
+                    "layer must return a tensor, got the type "
+                    f"{type(outputs).__name__} from {layer!r}.",
+                )
             activations = rule.saved_activations(layer, args, {})
         generator = torch.Generator().manual_seed(SEED)
         backprops = torch.randn(outputs.shape, generator=generator).to(outputs)
@@ -161,19 +192,23 @@ class _Case(NamedTuple):
 
     def gradient_error(self, actual: Gradients, expected: Gradients) -> str:
         """Returns how gradients or sums differ from the expected values, or ""."""
+        is_mapping = isinstance(actual, Mapping)
+        values = list(actual.values()) if is_mapping else []
+        if not is_mapping or not all(map(_is_dense, values)):
+            return f"it must return a dict of dense tensors, got {actual!r:.200}."
         if actual.keys() != expected.keys():
             return (
                 f"parameters must be {', '.join(sorted(expected))}, "
                 f"got {', '.join(sorted(actual)) or 'none'}."
             )
-        for name, values in expected.items():
-            if actual[name].shape != values.shape:
+        for name, gradient in expected.items():
+            if actual[name].shape != gradient.shape:
                 return (
-                    f"the gradient of {name} must have shape {list(values.shape)}, "
+                    f"the gradient of {name} must have shape {list(gradient.shape)}, "
                     f"got {list(actual[name].shape)}."
                 )
-            error = _largest(actual[name].double() - values.double())
-            largest = _largest(values.double())
+            error = _largest(actual[name].double() - gradient.double())
+            largest = _largest(gradient.double())
             if not error <= self.tolerance * max(largest, self.tolerance):
                 return (
                     f"the gradient of {name} is wrong by {error:.3g}, where the "
@@ -197,6 +232,10 @@ class _Case(NamedTuple):
                     f"got {norm:.6g}."
                 )
         return ""
+
+
+def _is_dense(values: object) -> bool:
+    return isinstance(values, Tensor) and values.layout is torch.strided
 
 
 def _largest(values: Tensor) -> float:
@@ -287,6 +326,26 @@ def _compare_sums(case: _Case) -> str:
     return case.gradient_error(sums, expected)
 
 
+def _compare_outer_products(case: _Case) -> str:
+    ghost = case.rule.ghost_norm
+    products = None if ghost is None else ghost.outer_products(*case.call)
+    if products is None:
+        return ""
+    gradients = {}
+    for name, expected in case.expected.items():
+        product = products.get(name)
+        if product is None:
+            continue
+        if product.left.dim() == 2:
+            gradient = product.rows_added_to(torch.zeros_like(expected))
+        else:
+            gradient = torch.einsum("btp,btd->bpd", product.left, product.right)
+        if gradient.numel() == expected.numel():
+            gradient = gradient.reshape(expected.shape)
+        gradients[name] = gradient
+    return case.gradient_error(gradients, case.expected)
+
+
 #: {method of the rule: function that returns how it differs from autograd, or ""}.
 _COMPARISONS: dict[str, Callable[[_Case], str]] = {
     "per_sample_gradients": _compare_gradients,
@@ -295,6 +354,7 @@ _COMPARISONS: dict[str, Callable[[_Case], str]] = {
     "linear_form": _compare_linear_form,
     "ghost_norm.squared_norms": _compare_norms,
     "ghost_norm.add_weighted": _compare_sums,
+    "ghost_norm.outer_products": _compare_outer_products,
 }
 
 

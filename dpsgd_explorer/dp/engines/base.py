@@ -242,6 +242,10 @@ class GradientEngine(ABC):
         """Returns a context that learns batch dimensions from passes of two sizes."""
         return nullcontext()
 
+    def with_norm_method(self, mode: str) -> AbstractContextManager[None]:
+        """Returns a context in which all layers use one clipping mode, if they can."""
+        return nullcontext()
+
     def begin_pass(self, args: Any, kwargs: Any) -> int:
         """Checks that a pass may be observed, and return B.
 

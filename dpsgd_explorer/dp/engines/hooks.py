@@ -92,6 +92,15 @@ class HooksEngine(GradientEngine):
     def parameters(self) -> dict[str, dict[str, nn.Parameter]]:
         return self._coverage.parameters
 
+    @contextmanager
+    def with_norm_method(self, mode: str) -> Iterator[None]:
+        modes = self._modes
+        self._modes = dict.fromkeys(modes, mode)
+        try:
+            yield
+        finally:
+            self._modes = modes
+
     def explain(self) -> list[NormChoice]:
         """Returns the norm method of each layer call of the last pass, by layer."""
         return [choice() for choices in self._choices.values() for choice in choices]

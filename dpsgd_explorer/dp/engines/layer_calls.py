@@ -35,6 +35,7 @@ from dpsgd_explorer.dp.layers.base import GradientRule, add_weighted
 from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
 from dpsgd_explorer.dp.layers.ghost_norm import GhostNorm
 from dpsgd_explorer.dp.modules.pytree import map_tensors
+from dpsgd_explorer.errors import UnsupportedModuleError
 
 #: (unit, local name) of a parameter.
 ParameterKey = tuple[str, str]
@@ -75,18 +76,28 @@ class TrainedParameters:
         parameters: {local name: parameter}, with the names of ``targets``.
         keys: Key of each parameter.
         units: The clipping units of the parameters; usually one.
+        shapes: {local name: shape of the gradient of a sample}.
     """
 
     targets: Mapping[str, GradientTarget]
     parameters: Mapping[str, nn.Parameter]
     keys: tuple[ParameterKey, ...] = field(init=False)
     units: tuple[str, ...] = field(init=False)
+    shapes: Mapping[str, torch.Size] = field(init=False)
 
     def __post_init__(self) -> None:
         keys = tuple(target.key for target in self.targets.values())
         object.__setattr__(self, "keys", keys)
         units = tuple(dict.fromkeys(unit for unit, _ in keys))
         object.__setattr__(self, "units", units)
+        shapes = {name: self._shape(name) for name in self.targets}
+        object.__setattr__(self, "shapes", shapes)
+
+    def _shape(self, name: str) -> torch.Size:
+        shape, target = self.parameters[name].shape, self.targets[name]
+        if target.stop is None:
+            return shape
+        return torch.Size((target.stop - target.start, *shape[1:]))
 
 
 @dataclass(eq=False)
@@ -137,7 +148,7 @@ class LayerCall:
         """
         if self.ghost is None or self.wide or self.backprops.dtype is not self.dtype:
             return None
-        maps = self.rule.linear_form(self.layer, self.activations, self.backprops)
+        maps = self._linear_form()
         single = maps.get("")
         if single is None or not single.bias or single.inputs.shape[1] != 1:
             return None
@@ -147,9 +158,41 @@ class LayerCall:
         """Returns the linear maps, if the backend joins them with other maps."""
         if self.ghost is not None or not self.keeps:
             return {}
-        maps = self.rule.linear_form(self.layer, self.activations, self.backprops)
+        maps = self._linear_form()
         backend = backend_of(self.backprops)
         return maps if all(map(backend.can_join, maps.values())) else {}
+
+    def _linear_form(self) -> Mapping[str, LinearMap]:
+        """Returns the rule's linear maps.
+
+        Raises:
+            UnsupportedModuleError: the maps do not have the shapes of the trained
+                parameters; compiled code would write beyond their sums.
+        """
+        maps = self.rule.linear_form(self.layer, self.activations, self.backprops)
+        if not maps:
+            return maps
+        size = len(self.backprops)
+        shapes: dict[str, tuple[int, ...]] = {}
+        for suffix, (x, g, bias) in maps.items():
+            if not (x.dim() == g.dim() == 3 and x.shape[:2] == g.shape[:2]):
+                raise self._wrong_form()
+            if len(x) != size:
+                raise self._wrong_form()
+            shapes[f"weight{suffix}"] = (g.shape[2], x.shape[2])
+            if bias:
+                shapes[f"bias{suffix}"] = (g.shape[2],)
+        if shapes != self.trained.shapes:
+            raise self._wrong_form()
+        return maps
+
+    def _wrong_form(self) -> UnsupportedModuleError:
+        shapes = {name: list(shape) for name, shape in self.trained.shapes.items()}
+        return UnsupportedModuleError(
+            f"{type(self.rule).__name__}.linear_form must return maps with inputs "
+            "[B, T, d] and backprops [B, T, p] for a weight [p, d] and a bias [p]. The "
+            f"trained parameters have the shapes {shapes}. Correct the rule."
+        )
 
     def joins_layers(self) -> bool:
         """Returns True if its gradients are stored and joined with other layers'."""

@@ -15,7 +15,12 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.linear import LinearMap
-from dpsgd_explorer.dp.layers.ghost_norm import ActivationsT, GhostNorm, LayerT
+from dpsgd_explorer.dp.layers.ghost_norm import (
+    ActivationsT,
+    GhostNorm,
+    LayerT,
+    drop_inherited,
+)
 
 T = TypeVar("T")
 
@@ -73,15 +78,9 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        defined = vars(cls)
-        not_inherited: tuple[str, ...] = ()
-        if "per_sample_gradients" in defined:
-            not_inherited = _GRADIENT_FORMS
-        elif defined.keys() & {"ghost_norm", "measured_gradients"}:
-            not_inherited = ("linear_form",)
-        for name in not_inherited:
-            if name not in defined:
-                setattr(cls, name, getattr(GradientRule, name))
+        drop_inherited(cls, GradientRule, ("per_sample_gradients",), _GRADIENT_FORMS)
+        measured = "ghost_norm", "measured_gradients"
+        drop_inherited(cls, GradientRule, measured, ("linear_form",))
 
     def check(self, layer: LayerT, args: Any, kwargs: Any) -> None:
         """Checks the inputs of a call before the layer runs.
@@ -100,7 +99,8 @@ class GradientRule(Rule[LayerT], Generic[LayerT, ActivationsT]):
     ) -> dict[str, Tensor]:
         """Returns {name: gradients of each sample} of the layer's trainable parameters.
 
-        Gradients of a parameter have the shape ``(B, *parameter.shape)``.
+        Gradients of a parameter have the shape ``(B, *parameter.shape)``.  They must be
+        new tensors: the engine may keep them until the end of the step.
 
         Args:
             layer: The layer.

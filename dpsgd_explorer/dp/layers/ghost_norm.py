@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
@@ -15,6 +15,29 @@ from dpsgd_explorer.dp.layers.cross_terms import OuterProduct
 
 LayerT = TypeVar("LayerT", bound=nn.Module)
 ActivationsT = TypeVar("ActivationsT")
+
+
+def drop_inherited(
+    kind: type[Any], base: type[Any], described: tuple[str, ...], forms: tuple[str, ...]
+) -> None:
+    """Replaces descriptions of other results than those of a new class by the base's.
+
+    Args:
+        kind: A class that has just been created.
+        base: The class with the defaults of ``forms``.
+        described: Attributes that define the results.
+        forms: Attributes that describe the same results.  ``kind`` keeps a form only if
+            no attribute of ``described`` comes from a class nearer to ``kind``.
+    """
+    order = kind.__mro__
+
+    def distance(name: str) -> int:
+        return next(i for i, parent in enumerate(order) if name in vars(parent))
+
+    nearest = min(map(distance, described))
+    for form in forms:
+        if distance(form) > nearest:
+            setattr(kind, form, getattr(base, form))
 
 
 class MultiplyAdds(NamedTuple):
@@ -65,6 +88,11 @@ class GhostNorm(ABC, Generic[LayerT, ActivationsT]):
     #: If True, ``outer_products`` have ids in place of one-hot rows, and the gradients
     #: are added row by row to the gradients of other calls.
     has_ids: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        computed = "squared_norms", "add_weighted"
+        drop_inherited(cls, GhostNorm, computed, ("outer_products",))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

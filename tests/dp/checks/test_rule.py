@@ -152,8 +152,12 @@ def test_a_wrong_gradient_of_the_bias_alone_is_named():
 @pytest.mark.parametrize(
     ("layer", "inputs", "message"),
     [
-        (nn.LSTM(2, 2), torch.randn(2, 3, 2), "layer must have a LayerRule"),
-        (nn.ReLU(), torch.randn(2, 3), "layer must have a LayerRule"),
+        (
+            nn.LSTM(2, 2),
+            torch.randn(2, 3, 2),
+            "rule must be an instance",
+        ),
+        (nn.ReLU(), torch.randn(2, 3), "rule must be an instance"),
         (nn.Linear(3, 2), torch.randn(3), "inputs must be a batch"),
         (nn.Linear(3, 2).requires_grad_(False), torch.randn(2, 3), "trainable"),
     ],
@@ -180,3 +184,76 @@ def test_a_layer_that_joins_its_samples_is_no_case():
 
     with pytest.raises(ConfigError, match="one row per sample"):
         dp.check_rule(Mean(3, 2), torch.randn(2, 3), rule=LinearRule())
+
+
+class TwoForms(LinearRule):
+    class CrossTerms(LinearNorm):
+        def outer_products(self, layer, activations, backprops):
+            products = super().outer_products(layer, activations, backprops)
+            return products | {"bias": products["weight"]}
+
+    ghost_norm = CrossTerms()
+
+
+def test_outer_products_are_compared():
+    with pytest.raises(UnsupportedModuleError, match=r"TwoForms\.ghost_norm\.outer"):
+        dp.check_rule(*case("Linear"), rule=TwoForms())
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        (),
+        (None,),
+        "text",
+        [torch.randn(3, 4)],
+        torch.tensor(1.0),
+        torch.randn(0, 4),
+        torch.randn(1, 4),
+        (torch.randn(3, 4), torch.randn(2, 4)),
+    ],
+    ids=range(8),
+)
+def test_inputs_that_are_no_batch_are_rejected(inputs):
+    with pytest.raises(ConfigError, match="inputs must be a tensor, or a tuple with"):
+        dp.check_rule(nn.Linear(4, 3), inputs)
+
+
+def test_neither_the_layer_nor_the_generator_changes():
+    class Counting(nn.Linear):
+        def forward(self, x):
+            with torch.no_grad():
+                self.calls += 1
+            torch.rand(3)
+            return super().forward(x)
+
+    layer = Counting(4, 3)
+    layer.register_buffer("calls", torch.zeros(()))
+    before = torch.get_rng_state()
+    dp.check_rule(layer, torch.randn(3, 4), rule=LinearRule())
+    after = torch.get_rng_state()
+    torch.set_rng_state(before)
+    torch.randn(3, 4)
+    assert torch.equal(after, torch.get_rng_state())
+    assert layer.calls == 0
+
+
+def test_a_rule_that_is_a_class_or_returns_no_dict_is_named():
+    layer, inputs = case("Linear")
+    with pytest.raises(ConfigError, match="must be an instance of a LayerRule"):
+        dp.check_rule(layer, inputs, rule=LinearRule)
+
+    class Listed(LinearRule):
+        def per_sample_gradients(self, layer, activations, backprops):
+            return [backprops]
+
+    with pytest.raises(UnsupportedModuleError, match=r"Listed.* got \["):
+        dp.check_rule(layer, inputs, rule=Listed())
+
+
+def test_a_layer_that_its_rule_refuses_is_rejected():
+    layer = nn.Embedding(6, 4, max_norm=1.0)
+    before = layer.weight.detach().clone()
+    with pytest.raises(UnsupportedModuleError, match="max_norm"):
+        dp.check_rule(layer, IDS, rule=RULES[nn.Embedding])
+    assert torch.equal(layer.weight, before)

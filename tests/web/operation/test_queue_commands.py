@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dpsgd_explorer.cli.main import FAILED, main
+from dpsgd_explorer.cli.main import FAILED, REFUSED, main
 from dpsgd_explorer.runs.operation.workers import WorkerSign
 from tests.web.conftest import SMALL
 
@@ -33,6 +33,8 @@ def test_a_paused_queue_starts_nothing_until_it_is_resumed(
     assert "Queue: paused since" in command("queue", "status")
     assert command("queue", "resume") == "Runs start again.\n"
     assert client.get(f"{RUNS}/{run_id}").json["queue_paused"] is False
+    assert "Queue: no worker was seen lately" in command("queue", "status")
+    WorkerSign(store.database, 1, clock=store.clock).tend(0)
     assert "Queue: runs start as places become free" in command("queue", "status")
     assert store.leases.claim().run_id == run_id
 
@@ -62,7 +64,10 @@ def test_a_run_that_had_ended_stays_as_it_was(command, client, run_id, capsys):
     assert command("runs", "end", run_id) == f"run {run_id}: cancelled\n"
     assert client.get(f"{RUNS}/{run_id}").json["error"] is None
     assert main(["runs", "end", "nowhere"]) == FAILED
-    assert "run 'nowhere' does not exist" in capsys.readouterr().err
+    assert "there is no run nowhere on this site" in capsys.readouterr().err
+    for wrong in ("\udcff", "a" * 5000, "a b"):
+        assert main(["runs", "end", wrong]) == REFUSED
+        assert capsys.readouterr().err.startswith("runs: ID must be the id of a run")
 
 
 def test_status_shows_workers_runs_and_visitors_but_no_name(command, client, store):
