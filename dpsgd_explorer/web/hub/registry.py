@@ -18,7 +18,7 @@ LINE = re.compile(r'\bwidget\("([\w-]+)"')
 
 
 def _shown() -> dict[str, str]:
-    """Returns, in reading order, the slug of the first chapter with each widget."""
+    """Returns {widget: slug of the chapter with its first use}, in reading order."""
     shown: dict[str, str] = {}
     for chapter in CHAPTERS.values():
         text = (FRONT_DIR / "templates" / chapter.template).read_text(encoding="utf-8")
