@@ -221,7 +221,7 @@ def _all_imports(files: Mapping[str, Path]) -> dict[str, tuple[str, ...]]:
     for name in direct:
         reached = {name: None}
         for module in (queue := [name]):
-            new = [m for m in direct[module] if m not in reached]
+            new = [m for m in direct[module] if m in direct and m not in reached]
             reached.update(dict.fromkeys(new))
             queue += new
         every[name] = tuple(reached)[1:]
