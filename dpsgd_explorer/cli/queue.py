@@ -17,7 +17,9 @@ from dpsgd_explorer.cli.site import settings_of_site
 if TYPE_CHECKING:
     from dpsgd_explorer.runs.operation.fleet import Fleet
 
-PAUSED = "No run starts until the queue is resumed. Runs that have started continue."
+PAUSED_MESSAGE = (
+    "No run starts until the queue is resumed. Runs that have started continue."
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +42,7 @@ def carry_out(options: argparse.Namespace) -> int:
     try:
         if options.action == "pause":
             fleet.pause_queue()
-            print(PAUSED)
+            print(PAUSED_MESSAGE)
         elif options.action == "resume":
             fleet.resume_queue()
             print("Runs start again.")
@@ -52,14 +54,14 @@ def carry_out(options: argparse.Namespace) -> int:
 
 
 def alias(visitor: str) -> str:
-    """Returns a short name for a visitor, from which no cookie can be derived."""
+    """Returns a short name for a visitor that reveals no cookie."""
     return hashlib.blake2b(visitor.encode(), digest_size=4).hexdigest()
 
 
 def _status(fleet: Fleet) -> Iterator[str]:
     reading = fleet.read()
     state = "runs start as places become free"
-    if not any(not worker.is_lost for worker in reading.workers):
+    if all(worker.is_lost for worker in reading.workers):
         state = "no worker was seen lately, so no run starts"
     if reading.queue_paused_at is not None:
         state = f"paused since {_moment(reading.queue_paused_at)}, no run starts"

@@ -32,10 +32,10 @@ def carry_out(options: argparse.Namespace) -> int:
         raise ConfigError("ID", "ID must be the id of a run, as queue status shows it.")
     store = RunStore.from_settings(settings_of_site())
     try:
-        state = Fleet(store.database, store.clock).end_run(options.run)
+        run = Fleet(store.database, store.clock).end_run(options.run)
     except RunNotFoundError:
         raise RunNotFoundError(f"there is no run {options.run} on this site.") from None
     finally:
         store.database.close()
-    print(f"run {options.run}: {state}")
+    print(f"run {run.id}: {run.state if run.has_ended else 'its worker ends it'}")
     return 0

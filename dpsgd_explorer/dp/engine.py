@@ -598,7 +598,7 @@ class Run:
 
     @property
     def clipped_fraction(self) -> float | None:
-        """Share of samples of the last batch whose gradients were shortened.
+        """Share of samples of the last batch whose gradients were clipped.
 
         It is not private, and None for an empty batch.
 

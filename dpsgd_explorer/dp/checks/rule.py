@@ -79,32 +79,32 @@ def check_rule(
     """
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     _check_batch(args)
-    chosen = rule_for(layer) if rule is None else rule
-    if not isinstance(chosen, GradientRule):
+    checked = rule_for(layer) if rule is None else rule
+    if not isinstance(checked, GradientRule):
         raise ConfigError(
             "layer" if rule is None else "rule",
             "the rule must be an instance of a LayerRule or GradientRule, got "
-            f"{chosen!r} for {layer!r}. Pass the rule, or register it first.",
+            f"{checked!r} for {layer!r}. Pass the rule, or register it first.",
         )
-    rule = chosen
-    reason = rule.refusal(layer)
+    reason = checked.refusal(layer)
     if reason:
         raise UnsupportedModuleError(f"{layer!r} cannot be trained: {reason}.")
     # Neither layer nor inputs nor torch's generators are changed by the calls.
     with torch.random.fork_rng():
-        case = _Case.of(rule, *copy.deepcopy((layer, args)))
+        case = _Case.of(checked, *copy.deepcopy((layer, args)))
         for name, compare in _COMPARISONS.items():
             reason = compare(case)
             if reason:
+                method = f"{type(checked).__name__}.{name}"
                 raise UnsupportedModuleError(
-                    f"{type(rule).__name__}.{name} must agree with autograd: {reason}"
+                    f"{method} must agree with autograd: {reason}"
                 )
 
 
 def _check_batch(args: tuple[Any, ...]) -> None:
-    """Raises unless there is a tensor, and each tensor has the same two rows or more.
+    """Raises unless all tensors are finite and have the same two samples or more.
 
-    With one sample alone, weights of other samples could not show.
+    One sample alone would not show weights of the wrong sample.
     """
     sizes = {
         value.shape[0] if value.dim() else 0
@@ -118,6 +118,8 @@ def _check_batch(args: tuple[Any, ...]) -> None:
             "inputs must be a tensor, or a tuple with tensors, of the same two samples "
             f"or more in the first dimension, got {got}.",
         )
+    if not all(x.isfinite().all() for x in args if isinstance(x, Tensor)):
+        raise ConfigError("inputs", "inputs must be finite.")
 
 
 class _Case(NamedTuple):

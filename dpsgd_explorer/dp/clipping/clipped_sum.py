@@ -1,11 +1,11 @@
-"""The sum of a logical batch's clipped gradients, and its one release with noise."""
+"""Sums the clipped gradients of a logical batch, and releases the sum with noise."""
 
 from __future__ import annotations
 
 import math
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -29,9 +29,10 @@ class Tally(NamedTuple):
     """Statistics of clipping over a logical batch.  Not private.
 
     Attributes:
-        norms: Gradient norms before clipping, [B]; not finite where left out.
-        factors: {layer: factors [B]} of parts of the batch; what was left out is
-            missing, or has 1.
+        norms: Gradient norms before clipping, [B].  The norm of a sample that was left
+            out is not finite.
+        factors: {layer: factors [B]} of each chunk of the batch.  A sample that was
+            left out is missing, or has the factor 1.
     """
 
     norms: Tensor
@@ -39,12 +40,12 @@ class Tally(NamedTuple):
 
     @property
     def non_finite(self) -> int:
-        """Number of samples left out."""
+        """Number of samples that were left out."""
         return len(self.norms) - int(torch.isfinite(self.norms).sum())
 
-    def shortened(self) -> int:
-        """Return the number of samples with a factor below 1 in some group."""
-        return sum(_shortened(part.values()) for part in self.factors)
+    def clipped_samples(self) -> int:
+        """Returns the number of samples with a factor below 1 in some group."""
+        return sum(_clipped_samples(chunk.values()) for chunk in self.factors)
 
 
 class ClippedSum:
@@ -56,14 +57,14 @@ class ClippedSum:
     Args:
         parameters: {layer: {local name: parameter}}.
         clipper: Gives the factor of each sample.
-        ranks: The processes whose sums are added up at the release.
+        ranks: The processes whose sums are added at the release.
 
     Attributes:
         sums: {layer: {local name: view of the buffer}}.
         size: Number of samples since the reset, on this rank.
         numel: Number of trainable parameters.
-        squares: Of the last released sum before its noise: parts of its squared norm.
-            Not private.
+        squares: Squared norms of the chunks of the last sum, before noise.  Not
+            private.
     """
 
     def __init__(
@@ -80,19 +81,22 @@ class ClippedSum:
         self.numel = sum(p.numel() for p in self.parameters)
 
     def _begin_buffers(self) -> None:
-        own = self._allocate()
-        self._pieces = [piece for flat in own for piece in _chunks(flat)]
+        self._chunks = [
+            chunk
+            for flat in self._allocate()
+            for chunk in torch.split(flat, backend_of(flat).chunk_entries)
+        ]
         self._totals = [
-            (parameter, self.sums[layer][local])
-            for layer, own in self._parameters.items()
-            for local, parameter in own.items()
+            (parameter, self.sums[layer][name])
+            for layer, parameters in self._parameters.items()
+            for name, parameter in parameters.items()
         ]
         self._views = [total for _, total in self._totals]
         self._storages = [flat.untyped_storage() for flat in self._flats]
-        self._own_references = self._references()
+        self._initial_references = self._references()
 
     def _references(self) -> list[int]:
-        """Return how often views, buffers and their memory are held, weakly too."""
+        """Returns the numbers of references to views, buffers and their memory."""
         tensors = [*self._views, *self._flats]
         return [
             *map(sys.getrefcount, tensors),
@@ -100,21 +104,21 @@ class ClippedSum:
             *map(weakref.getweakrefcount, tensors),
             *map(sys.getrefcount, self._storages),
             *map(weakref.getweakrefcount, self._storages),
-            *[torch._C._storage_Use_Count(each._cdata) for each in self._storages],
+            *[torch._C._storage_Use_Count(memory._cdata) for memory in self._storages],
         ]
 
     def _allocate(self) -> Iterator[Tensor]:
-        """Make the buffers; return the slices that get this rank's noise."""
+        """Allocates the buffers; returns the slices to which this rank adds noise."""
         self._flats, self.sums, sizes = allocate(
             self._parameters, _whole_shape, self.ranks
         )
         return map(self.ranks.slice_of, self._flats, sizes)
 
     def reset(self) -> None:
-        """Start a logical batch."""
-        # Released gradients are in the buffers.  An optimizer or a user that holds one
-        # of them without a copy would read the next sum there, before its noise.
-        if self._references() == self._own_references:
+        """Starts a logical batch."""
+        # The buffers contain the released gradients.  An optimizer or a user with a
+        # reference to one of them would read the next sum there, before its noise.
+        if self._references() == self._initial_references:
             for flat in self._flats:
                 flat.zero_()
         else:
@@ -123,7 +127,7 @@ class ClippedSum:
         self.size = 0
 
     def add(self, samples: PerSampleGradients) -> None:
-        """Clip every sample and add it.
+        """Clips every sample and adds it.
 
         A sample whose gradient is not finite is left out: it contributes 0.
 
@@ -144,16 +148,16 @@ class ClippedSum:
             self._add(samples)
 
     def _add(self, samples: PerSampleGradients) -> None:
-        whole, pieces = samples.split()
+        whole, chunks = samples.split()
         whole_norms = {} if whole is None else whole.squared_norms()
         clipped, start = [], 0
-        for piece in pieces:
-            rows = slice(start, start := start + len(piece))
-            squared = _added(piece.squared_norms(), whole_norms, rows)
+        for chunk in chunks:
+            rows = slice(start, start := start + len(chunk))
+            squared = _added(chunk.squared_norms(), whole_norms, rows)
             finite, factors = self._clip(squared, leaves_out=samples.leaves_out)
             if finite is not None:
-                piece, finite = piece.take(finite), finite + rows.start
-            piece.add_weighted(factors, self.sums)
+                chunk, finite = chunk.take(finite), finite + rows.start
+            chunk.add_weighted(factors, self.sums)
             clipped.append((finite, factors, rows))
         if whole is not None:
             index, factors = _joined(clipped)
@@ -163,11 +167,11 @@ class ClippedSum:
     def _clip(
         self, squared: dict[str, Tensor], *, leaves_out: bool
     ) -> tuple[Tensor | None, Factors]:
-        """Return the samples to be added, None for all, and their factors.
+        """Returns the samples to add, None for all samples, and their factors.
 
         Args:
             squared: {layer: squared norms [B]}.
-            leaves_out: Whether a factor of 0 leaves a sample out.
+            leaves_out: If True, a factor of 0 leaves a sample out.
         """
         norms, are_finite = self.clipper.measured_norms(squared)
         self._norms.append(norms)
@@ -188,35 +192,35 @@ class ClippedSum:
         return finite, factors
 
     def _factors_of_finite(self, squared: Factors, norms: Tensor) -> Factors:
-        """Return the factors, 0 for samples whose gradient is not finite."""
+        """Returns the factors, 0 for samples whose gradient is not finite."""
         finite = torch.isfinite(norms)
         factors = self.clipper.factors(squared, norms)
-        distinct = {id(own): own for own in factors.values()}
-        counted = {key: own.where(finite, 1.0) for key, own in distinct.items()}
-        added = {key: own.where(finite, 0.0) for key, own in distinct.items()}
+        distinct = {id(factor): factor for factor in factors.values()}
+        counted = {key: f.where(finite, 1.0) for key, f in distinct.items()}
+        added = {key: f.where(finite, 0.0) for key, f in distinct.items()}
         self._factors.append({layer: counted[id(f)] for layer, f in factors.items()})
-        return {layer: added[id(own)] for layer, own in factors.items()}
+        return {layer: added[id(f)] for layer, f in factors.items()}
 
     def tally(self) -> Tally:
-        """Return the statistics since the reset."""
+        """Returns the statistics since the reset."""
         norms = self._norms or [torch.empty(0)]
         return Tally(norms[0] if len(norms) == 1 else torch.cat(norms), self._factors)
 
     @property
     def parameters(self) -> Iterator[nn.Parameter]:
         """The parameters whose gradients are summed."""
-        return (p for own in self._parameters.values() for p in own.values())
+        return (p for layer in self._parameters.values() for p in layer.values())
 
     def norm(self) -> float:
-        """Return the norm of this rank's sum without noise.  Not private."""
+        """Returns the norm of this rank's sum without noise.  Not private."""
         return math.hypot(*[float(torch.linalg.vector_norm(f)) for f in self._flats])
 
     def release(
         self, noise: Noise | None, standard_deviation: float, divisor: float
     ) -> dict[nn.Parameter, Tensor]:
-        """Return {parameter: (sum + noise) / divisor}; the sum itself is overwritten.
+        """Returns {parameter: (sum + noise) / divisor}, in the memory of the sum.
 
-        The sum is that over all ranks, and each adds noise to its slice of it.
+        The sum includes the samples of all ranks.  Each rank adds noise to a slice.
 
         Args:
             noise: Source of the noise; None adds none.
@@ -226,40 +230,39 @@ class ClippedSum:
         """
         self._add_up()
         self.squares = []
-        for piece in self._pieces:
+        for chunk in self._chunks:
             if noise is None:
-                square: Tensor | float = torch.dot(piece, piece)
-                piece.div_(divisor)
+                square: Tensor | float = torch.dot(chunk, chunk)
+                chunk.div_(divisor)
             else:
-                square = noise.add_to(piece, standard_deviation, divisor)
+                square = noise.add_to(chunk, standard_deviation, divisor)
             self.squares.append(square)
         self._gather()
         if not self.ranks.is_alone:
-            own = sum(map(float, self.squares))
-            self.squares = [*self.ranks.total(own)]
+            self.squares = [*self.ranks.total(sum(map(float, self.squares)))]
         return {
             parameter: self._gradient(parameter, total)
             for parameter, total in self._totals
         }
 
     def _add_up(self) -> None:
-        """Replace this rank's slices by their sums over the ranks."""
+        """Replaces the slices of this rank by their sums over the ranks."""
         for flat in self._flats:
             self.ranks.add_up(flat)
 
     def _gather(self) -> None:
-        """Replace the other ranks' slices by theirs."""
+        """Replaces the slices of the other ranks by the results of those ranks."""
         for flat in self._flats:
             self.ranks.gather(flat)
 
     def _gradient(self, parameter: nn.Parameter, released: Tensor) -> Tensor:
-        """Return what the optimizer takes as the gradient of a parameter."""
+        """Returns the gradient of a parameter for the optimizer."""
         dtype = parameter.dtype
         return released if released.dtype is dtype else released.to(dtype)
 
 
 def _added(squared: Factors, whole: Factors, rows: slice) -> Factors:
-    """Return {layer: squared norms} of a piece, with its rows of the whole part."""
+    """Returns {layer: squared norms} of a chunk, with its rows of the whole part."""
     total = dict(squared)
     for layer, norms in whole.items():
         part = norms[rows]
@@ -270,12 +273,12 @@ def _added(squared: Factors, whole: Factors, rows: slice) -> Factors:
 def _joined(
     clipped: list[tuple[Tensor | None, Factors, slice]],
 ) -> tuple[Tensor | None, Factors]:
-    """Return the finite samples of all pieces, None for all, and their factors."""
+    """Returns the finite samples of all chunks, None for all, and their factors."""
     joined: dict[int, Tensor] = {}
     factors = {}
     for layer, first in clipped[0][1].items():  # layers of one group share a tensor
         if id(first) not in joined:
-            parts = [piece_factors[layer] for _, piece_factors, _ in clipped]
+            parts = [chunk_factors[layer] for _, chunk_factors, _ in clipped]
             joined[id(first)] = torch.cat(parts)
         factors[layer] = joined[id(first)]
     if all(finite is None for finite, _, _ in clipped):
@@ -289,15 +292,11 @@ def _joined(
     return torch.cat(index), factors
 
 
-def _shortened(factors: Iterable[Tensor]) -> int:
-    """Return the number of samples with a factor below 1 in some group."""
+def _clipped_samples(factors: Iterable[Tensor]) -> int:
+    """Returns the number of samples with a factor below 1 in some group."""
     distinct = list({id(factor): factor for factor in factors}.values())
     smallest = distinct[0] if len(distinct) == 1 else torch.stack(distinct).amin(0)
     return int(torch.count_nonzero(smallest < 1.0))
-
-
-def _chunks(flat: Tensor) -> Sequence[Tensor]:
-    return torch.split(flat, backend_of(flat).chunk_entries)
 
 
 def _whole_shape(parameter: nn.Parameter) -> torch.Size:
@@ -305,7 +304,7 @@ def _whole_shape(parameter: nn.Parameter) -> torch.Size:
 
 
 def _fits(parameter: Tensor, total: Tensor) -> bool:
-    """Return True if gradients of the parameter can be added to the sum."""
+    """Returns True if gradients of the parameter can be added to the sum."""
     if parameter.device != total.device:
         return False
     dtype = parameter.dtype
@@ -317,12 +316,13 @@ def allocate(
     shape_of: Callable[[nn.Parameter], torch.Size],
     ranks: Ranks,
 ) -> tuple[list[Tensor], GradientSums, list[int]]:
-    """Return zeroed flat buffers, their views, one per parameter, and what they use.
+    """Returns flat buffers of zeros, their views, and the numbers of used entries.
 
     Args:
         parameters: {layer: {local name: parameter}}.
         shape_of: Returns the shape of a parameter's view.
-        ranks: Each buffer can be split into as many equal slices.
+        ranks: The processes.  Each buffer can be split into one slice per rank, all of
+            one size.
     """
     sizes: dict[tuple[torch.dtype, torch.device], int] = {}
     for p in (p for layer in parameters.values() for p in layer.values()):
@@ -336,8 +336,8 @@ def allocate(
     sums: dict[str, dict[str, Tensor]] = {}
     for layer, layer_parameters in parameters.items():
         sums[layer] = {}
-        for local, p in layer_parameters.items():
+        for name, p in layer_parameters.items():
             kind, shape = (accumulation_dtype(p.dtype), p.device), shape_of(p)
-            sums[layer][local] = unused[kind][: shape.numel()].view(shape)
+            sums[layer][name] = unused[kind][: shape.numel()].view(shape)
             unused[kind] = unused[kind][shape.numel() :]
     return list(flats.values()), sums, list(sizes.values())

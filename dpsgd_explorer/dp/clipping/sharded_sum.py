@@ -1,8 +1,8 @@
-"""The sum of clipped gradients of which each rank stores its own rows alone (FSDP2).
+"""Sums clipped gradients of a sharded model; each rank stores its rows (FSDP2).
 
-When backward ends, the layers' sums are made one after the other: whole on this rank,
-added up over the ranks, cut to this rank's rows, freed.  The peak is that of the
-largest layer, not of the model.
+When backward ends, the sums of the layers are computed one after the other: the whole
+sum on this rank is added over the ranks, cut to this rank's rows, and freed.  The peak
+of memory is the sum of the largest layer, not of the model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpsgd_explorer.dp.engines.base import (
 class ShardedSum(ClippedSum):
     """Sums clipped gradients over samples and ranks; see ClippedSum.
 
-    Each part of a batch is added up over the ranks at once, so all ranks must add the
+    Each part of a batch is added over the ranks immediately, so all ranks must add the
     same number of parts.
 
     Attributes:
@@ -47,37 +47,37 @@ class ShardedSum(ClippedSum):
         )
         if finite is not None:
             layers = _Layers(samples.take(finite), self._parameters)
-        # The same order on every rank, also of layers that no sample has used.
-        for unit, own in self._parameters.items():
+        # All ranks use one order, and include layers that no sample has used.
+        for unit, names in self._parameters.items():
             whole = layers.weighted(unit, factors)
-            for name, rows in zip(own, self._scatter([*whole.values()]), strict=True):
+            for name, rows in zip(names, self._scatter([*whole.values()]), strict=True):
                 self.sums[unit][name].add_(rows.view_as(self.sums[unit][name]))
 
     def _scatter(self, whole: list[Tensor]) -> list[Tensor]:
-        """Return this rank's rows of the sums over the ranks of whole tensors."""
+        """Returns this rank's rows of tensors that are summed over the ranks."""
         size, rank = self.ranks.size, self.ranks.rank
         blocks = [_blocks(tensor, size) for tensor in whole]
         flat = torch.cat(blocks, dim=1).flatten()
         self.ranks.add_up(flat)
         widths = [block.shape[1] for block in blocks]
-        own = torch.split(flat.chunk(size)[rank], widths)
+        own_blocks = torch.split(flat.chunk(size)[rank], widths)
         return [
             rows[: rows_of(tensor, rank, size).numel()]
-            for rows, tensor in zip(own, whole, strict=True)
+            for rows, tensor in zip(own_blocks, whole, strict=True)
         ]
 
     def _add_up(self) -> None:
-        """Do nothing: each part of the batch was added up."""
+        """Does nothing, because each part of the batch was added over the ranks."""
 
     def _gather(self) -> None:
-        """Do nothing: each rank's optimizer moves its own rows."""
+        """Does nothing, because the optimizer of each rank moves this rank's rows."""
 
     def _gradient(self, parameter: nn.Parameter, released: Tensor) -> Tensor:
-        spread: Any = parameter
+        sharded: Any = parameter
         return DTensor.from_local(
             super()._gradient(parameter, released),
-            spread.device_mesh,
-            spread.placements,
+            sharded.device_mesh,
+            sharded.placements,
             run_check=False,
             shape=parameter.shape,
             stride=parameter.stride(),
@@ -85,7 +85,7 @@ class ShardedSum(ClippedSum):
 
 
 class _Layers:
-    """The gradients of a batch by layer, and the weighted sum of one after the other.
+    """The gradients of a batch, whose weighted sums are computed layer by layer.
 
     Args:
         samples: Gradients of all layers.
@@ -94,39 +94,41 @@ class _Layers:
 
     def __init__(self, samples: PerSampleGradients, parameters: Any) -> None:
         self._parameters = parameters
-        every = [(unit, name) for unit, own in parameters.items() for name in own]
+        all_keys = [
+            (unit, name) for unit, names in parameters.items() for name in names
+        ]
         self._waiting = [
-            (keys, _pieces(part)) for keys, part in samples.by_parameters(every)
+            (keys, _chunks(part)) for keys, part in samples.by_parameters(all_keys)
         ]
         self._sums: dict[ParameterKey, Tensor] = {}
 
     def squared_norms(self) -> Factors:
-        """Return {layer: squared norms, [B]}."""
+        """Returns {layer: squared norms, [B]}."""
         return added_by_unit(
-            norms for _, pieces in self._waiting for norms in _joined_norms(pieces)
+            norms for _, chunks in self._waiting for norms in _joined_norms(chunks)
         )
 
     def weighted(self, unit: str, factors: Factors) -> dict[str, Tensor]:
-        """Return {local name: weighted sum of this rank} of a layer, and forget it.
+        """Returns {local name: weighted sum of this rank} of a layer, and frees it.
 
         Args:
             unit: Name of the layer.
             factors: {layer: factors [B]}.
         """
-        own = [(unit, name) for name in self._parameters[unit]]
-        for keys, pieces in self._waiting:
-            if not keys.isdisjoint(own):
-                self._add(keys, pieces, factors)
-        self._waiting = [w for w in self._waiting if w[0].isdisjoint(own)]
+        unit_keys = [(unit, name) for name in self._parameters[unit]]
+        for keys, chunks in self._waiting:
+            if not keys.isdisjoint(unit_keys):
+                self._add(keys, chunks, factors)
+        self._waiting = [w for w in self._waiting if w[0].isdisjoint(unit_keys)]
         return {
             key[1]: self._sums.pop(key) if key in self._sums else self._zeros(key)
-            for key in own
+            for key in unit_keys
         }
 
     def _add(
         self,
         keys: frozenset[ParameterKey],
-        pieces: list[PerSampleGradients],
+        chunks: list[PerSampleGradients],
         factors: Factors,
     ) -> None:
         sums: dict[str, dict[str, Tensor]] = {}
@@ -135,11 +137,11 @@ class _Layers:
                 self._sums[key] = self._zeros(key)
             sums.setdefault(key[0], {})[key[1]] = self._sums[key]
         start = 0
-        for piece in pieces:
-            rows = slice(start, start := start + len(piece))
-            cut = {id(f): f[rows] for f in factors.values()}  # one for a whole group
+        for chunk in chunks:
+            rows = slice(start, start := start + len(chunk))
+            cut = {id(f): f[rows] for f in factors.values()}  # one tensor per group
             weights = {unit: cut[id(f)] for unit, f in factors.items() if unit in sums}
-            piece.add_weighted(weights, sums)
+            chunk.add_weighted(weights, sums)
 
     def _zeros(self, key: ParameterKey) -> Tensor:
         parameter = self._parameters[key[0]][key[1]]
@@ -147,16 +149,16 @@ class _Layers:
         return torch.zeros(parameter.shape, dtype=dtype, device=parameter.device)
 
 
-def _pieces(part: PerSampleGradients) -> list[PerSampleGradients]:
-    """Return the samples in pieces whose gradients fit in memory, if it can be."""
-    whole, pieces = part.split()
-    return [part] if whole is not None else list(pieces)
+def _chunks(part: PerSampleGradients) -> list[PerSampleGradients]:
+    """Returns the samples in chunks; a part with whole parameters is one chunk."""
+    whole, chunks = part.split()
+    return [part] if whole is not None else list(chunks)
 
 
-def _joined_norms(pieces: list[PerSampleGradients]) -> list[tuple[str, Tensor]]:
-    """Return (layer, squared norms [B]) of all pieces together."""
-    norms = [piece.squared_norms() for piece in pieces]
-    return [(unit, torch.cat([own[unit] for own in norms])) for unit in norms[0]]
+def _joined_norms(chunks: list[PerSampleGradients]) -> list[tuple[str, Tensor]]:
+    """Returns (layer, squared norms [B]) of all chunks together."""
+    norms = [chunk.squared_norms() for chunk in chunks]
+    return [(unit, torch.cat([n[unit] for n in norms])) for unit in norms[0]]
 
 
 def _rows_shape(parameter: nn.Parameter) -> torch.Size:
@@ -164,7 +166,7 @@ def _rows_shape(parameter: nn.Parameter) -> torch.Size:
 
 
 def _blocks(tensor: Tensor, size: int) -> Tensor:
-    """Return the rows of each rank, padded with zeros to one length: [W, entries]."""
+    """Returns the rows of each rank, padded with zeros to one size: [W, entries]."""
     flat = tensor.flatten()
     block = -(-len(tensor) // size) * tensor[:1].numel()
     return F.pad(flat, (0, size * block - len(flat))).view(size, block)

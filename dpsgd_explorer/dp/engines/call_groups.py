@@ -158,19 +158,13 @@ class OuterProducts(CallGradients):
     Args:
         calls: The calls.
         scale: See ``CallGradients``.
-        products: Inputs and backprops of the calls; None computes them.
+        products: Inputs and backprops of the calls.
     """
 
     def __init__(
-        self,
-        calls: list[LayerCall],
-        scale: float = 1.0,
-        products: list[OuterProductCall] | None = None,
+        self, calls: list[LayerCall], scale: float, products: list[OuterProductCall]
     ) -> None:
         super().__init__(calls, scale)
-        if products is None:
-            of_calls = [call.outer_product() for call in calls]
-            products = [product for product in of_calls if product is not None]
         self._products = products
         self._units = [call.trained.units[0] for call in calls]
 
@@ -188,6 +182,11 @@ class OuterProducts(CallGradients):
             totals = targets["weight"].of(sums), targets["bias"].of(sums)
             weighted.append(WeightedCall(product, weights[unit], *totals))
         backend_of(weighted[0].weights).add_outer_products(weighted, self._scale)
+
+    def take(self, index: Tensor | slice) -> Self:
+        calls = [call.take(index) for call in self._calls]
+        products = [OuterProductCall(x[index], g[index]) for x, g in self._products]
+        return type(self)(calls, self._scale, products)
 
     def alone(self) -> list[CallGradients]:
         return [SingleCall([call], self._scale) for call in self._calls]

@@ -170,37 +170,19 @@ class LayerCall:
                 parameters; compiled code would write beyond their sums.
         """
         maps = self.rule.linear_form(self.layer, self.activations, self.backprops)
-        if not maps:
-            return maps
-        size = len(self.backprops)
-        shapes: dict[str, tuple[int, ...]] = {}
-        for suffix, (x, g, bias) in maps.items():
-            if not (x.dim() == g.dim() == 3 and x.shape[:2] == g.shape[:2]):
-                raise self._wrong_form()
-            if len(x) != size:
-                raise self._wrong_form()
-            shapes[f"weight{suffix}"] = (g.shape[2], x.shape[2])
-            if bias:
-                shapes[f"bias{suffix}"] = (g.shape[2],)
-        if shapes != self.trained.shapes:
-            raise self._wrong_form()
+        if maps and _parameter_shapes(maps, len(self.backprops)) != self.trained.shapes:
+            shapes = {name: list(shape) for name, shape in self.trained.shapes.items()}
+            raise UnsupportedModuleError(
+                f"{type(self.rule).__name__}.linear_form must return maps with inputs "
+                "[B, T, d] and backprops [B, T, p] for a weight [p, d] and a bias [p]. "
+                f"The trained parameters have the shapes {shapes}. Correct the rule."
+            )
         return maps
-
-    def _wrong_form(self) -> UnsupportedModuleError:
-        shapes = {name: list(shape) for name, shape in self.trained.shapes.items()}
-        return UnsupportedModuleError(
-            f"{type(self.rule).__name__}.linear_form must return maps with inputs "
-            "[B, T, d] and backprops [B, T, p] for a weight [p, d] and a bias [p]. The "
-            f"trained parameters have the shapes {shapes}. Correct the rule."
-        )
 
     def joins_layers(self) -> bool:
         """Returns True if its gradients are stored and joined with other layers'."""
-        if self.ghost is not None or not self.keeps:
-            return False
-        if self.dtype is not torch.float32:
-            return False
-        return backend_of(self.backprops).joins_layers
+        stores = self.ghost is None and self.keeps and self.dtype is torch.float32
+        return stores and backend_of(self.backprops).joins_layers
 
     def _inputs(self) -> tuple[Any, Tensor]:
         """Returns activations and backprops, in float64 if the call is ``wide``."""
@@ -315,3 +297,21 @@ class LayerCall:
             return 0
         numbers = sum(p.numel() for p in self.trained.parameters.values())
         return numbers * self.backprops.element_size()
+
+
+def _parameter_shapes(
+    maps: Mapping[str, LinearMap], size: int
+) -> dict[str, tuple[int, ...]]:
+    """Returns {local name: shape} of the parameters of linear maps.
+
+    Returns {} if a map does not have ``size`` samples, or inputs and backprops have
+    different positions.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for suffix, (x, g, bias) in maps.items():
+        if not x.dim() == g.dim() == 3 or x.shape[:2] != g.shape[:2] or len(x) != size:
+            return {}
+        shapes[f"weight{suffix}"] = (g.shape[2], x.shape[2])
+        if bias:
+            shapes[f"bias{suffix}"] = (g.shape[2],)
+    return shapes

@@ -66,7 +66,7 @@ class Diagnostics:
     def clipped_fraction(self) -> float | None:
         """Share of samples whose gradient was scaled down; None for an empty batch."""
         size = self.batch_size
-        return self.tally.shortened() / size if size else None
+        return self.tally.clipped_samples() / size if size else None
 
 
 def _short(number: float | None) -> str:

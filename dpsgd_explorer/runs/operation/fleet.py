@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from dpsgd_explorer.errors import ExplorerError
@@ -17,8 +17,8 @@ from dpsgd_explorer.runs.operation import visitors
 from dpsgd_explorer.runs.operation.workers import LiveWorker, live_workers
 from dpsgd_explorer.runs.store import deletion
 from dpsgd_explorer.runs.store.database import Database
-from dpsgd_explorer.runs.store.records import Run, not_found
-from dpsgd_explorer.runs.store.schema import MOVES, PAUSED, QUEUED, RUNNING, runs
+from dpsgd_explorer.runs.store.records import Run, count_by_state, not_found
+from dpsgd_explorer.runs.store.schema import PAUSED, QUEUED, RUNNING, runs
 from dpsgd_explorer.runs.store.site import counters, orders
 
 MAX_LISTED_RUNS = 200  # runs per state in the operator's list
@@ -73,7 +73,7 @@ class Fleet:
             queued_at = connection.scalar(oldest)
             age = 0.0 if queued_at is None else max(0.0, self._clock() - queued_at)
             return Reading(
-                runs=_counts(connection),
+                runs=count_by_state(connection),
                 oldest_queued_s=age,
                 queue_paused_at=orders.queue_paused_at(connection),
                 finished=counters.finished(connection),
@@ -138,17 +138,16 @@ class Fleet:
         with self._database.read() as connection:
             return orders.queue_paused_at(connection) is not None
 
-    def end_run(self, run_id: str) -> str:
-        """Ends a run; a run that has ended is left unchanged.
+    def end_run(self, run_id: str) -> Run:
+        """Ends a queued or paused run now; asks the worker of a training run to end it.
 
-        A queued or paused run ends now.  The worker of a running run ends it within
-        seconds.
+        A run that has ended stays as it is.
 
         Returns:
-            The state of the run, or "its worker ends it".
+            The run afterwards.
 
         Raises:
-            RunNotFoundError: The run does not exist.
+            RunNotFoundError: there is no such run.
         """
         with self._database.write(ends=True) as connection:
             query = select(runs).where(runs.c.id == run_id)
@@ -158,12 +157,4 @@ class Fleet:
             if not Run.from_row(run).has_ended:
                 orders.note_end(connection, run_id, self._clock())
                 deletion.stop(connection, run, self._clock())
-                run = connection.execute(query).mappings().one()
-            ended = Run.from_row(run)
-            return ended.state if ended.has_ended else "its worker ends it"
-
-
-def _counts(connection: Connection) -> dict[str, int]:
-    query = select(runs.c.state, func.count().label("number")).group_by(runs.c.state)
-    rows = connection.execute(query).all()
-    return dict.fromkeys(MOVES, 0) | {row.state: row.number for row in rows}
+            return Run.from_row(connection.execute(query).mappings().one())

@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import RowMapping
+from sqlalchemy import Connection, RowMapping, func, select
 
 from dpsgd_explorer.errors import RunNotFoundError
-from dpsgd_explorer.runs.store.schema import FINAL_STATES, VIOLATION
+from dpsgd_explorer.runs.store.schema import FINAL_STATES, MOVES, VIOLATION, runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +139,13 @@ class Checkpoint:
     seq: int
     data: bytes | None
     program: str = ""
+
+
+def count_by_state(connection: Connection) -> dict[str, int]:
+    """Returns the number of stored runs in each state."""
+    query = select(runs.c.state, func.count().label("number")).group_by(runs.c.state)
+    rows = connection.execute(query).all()
+    return dict.fromkeys(MOVES, 0) | {row.state: row.number for row in rows}
 
 
 def not_found(run_id: str) -> RunNotFoundError:

@@ -30,8 +30,14 @@ from dpsgd_explorer.runs.store.database import Database, Waits
 from dpsgd_explorer.runs.store.labels import checked_name, entitle, relabel
 from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.phases import phases_of_runs
-from dpsgd_explorer.runs.store.records import Group, Run, StoredEvent, not_found
-from dpsgd_explorer.runs.store.schema import MOVES, events, runs
+from dpsgd_explorer.runs.store.records import (
+    Group,
+    Run,
+    StoredEvent,
+    count_by_state,
+    not_found,
+)
+from dpsgd_explorer.runs.store.schema import events, runs
 from dpsgd_explorer.runs.store.transitions import forget
 from dpsgd_explorer.settings import Settings
 
@@ -366,12 +372,8 @@ class RunStore:
 
     def counts(self) -> dict[str, int]:
         """Returns the number of runs in each state."""
-        query = select(runs.c.state, func.count().label("number")).group_by(
-            runs.c.state
-        )
         with self.database.read() as connection:
-            rows = connection.execute(query).all()
-        return dict.fromkeys(MOVES, 0) | {row.state: row.number for row in rows}
+            return count_by_state(connection)
 
     def launches_since(self, visitor: str, timestamp: float) -> int:
         """Returns the number of a visitor's launches; a group counts once."""

@@ -38,6 +38,7 @@ from dpsgd_explorer.web.http.own_tables import own_tables
 from dpsgd_explorer.web.http.services import settings as environment
 from dpsgd_explorer.web.pages.runs import LATEST, rows
 from dpsgd_explorer.web.questions.plan_preview import (
+    CURVE_POINTS,
     VIEWS,
     catalogue_with,
     data_note,
@@ -306,4 +307,5 @@ def _page_data(
         "notes": choice_notes(),
         "config": form.settings.model_dump(mode="json") if form.settings else None,
         "plan": plan,
+        "points": CURVE_POINTS,
     }

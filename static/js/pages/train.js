@@ -21,7 +21,6 @@ import {showTimes} from "../lib/times.js";
 import {trainingContent} from "../runs/panel/training_content.js";
 
 const LARGEST_SEED = 2 ** 31 - 1;
-const CURVE_POINTS = 101;
 
 const {page, data, part} = openPage("train");
 
@@ -131,7 +130,7 @@ async function ask(signal) {
   remember(`?${setUp()}${location.hash}`);
   try {
     form.requireFilled();
-    const address = `/api/v1/privacy/plan?${query}&points=${CURVE_POINTS}`;
+    const address = `/api/v1/privacy/plan?${query}&points=${data.points}`;
     const preliminary = await getJson(`${address}&preliminary=true`, {signal});
     const answer = getJson(address, {signal});
     if (!(await newest.isSoon(answer))) {
@@ -232,7 +231,7 @@ async function attachFromAddress() {
 }
 
 function planOf(config) {
-  return getJson(`/api/v1/privacy/plan?${toQuery(asTexts(config))}&points=${CURVE_POINTS}`);
+  return getJson(`/api/v1/privacy/plan?${toQuery(asTexts(config))}&points=${data.points}`);
 }
 
 function attach(answer, plan) {

@@ -219,6 +219,12 @@ def test_inputs_that_are_no_batch_are_rejected(inputs):
         dp.check_rule(nn.Linear(4, 3), inputs)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_inputs_that_are_not_finite_are_no_fault_of_the_rule(value):
+    with pytest.raises(ConfigError, match="inputs must be finite"):
+        dp.check_rule(nn.Linear(4, 3), torch.full((3, 4), value))
+
+
 def test_neither_the_layer_nor_the_generator_changes():
     class Counting(nn.Linear):
         def forward(self, x):

@@ -16,16 +16,17 @@ class Widget:
     """One widget.
 
     Attributes:
-        slug: Name in addresses; its folder has underscores for the dashes.
-        title: Name in words.
+        slug: Name in addresses.  The folder has underscores in place of the dashes.
+        title: Name on pages.
         picture: Returns the drawing of the first state, for pages without script.
-        data: Returns what the script starts from: finite numbers, texts, lists, dicts.
+        data: Returns the initial data of the script: finite numbers, texts, lists and
+            dicts.
         controls: Label of each control that a teacher's link may hide or lock, by name.
             The template marks them by ``limits.attributes(name)``, the script by
             ``control`` of a grip.
-        starts: What each control that holds a value can start at, by name.
+        starts: Allowed starting values of the controls, by name.
         helpers: Functions that its template calls, by name.
-        chapter: Slug of the chapter that explains it, see ``hub/registry.py``.
+        chapter: Slug of the chapter that explains the widget; see ``hub/registry.py``.
     """
 
     slug: str
@@ -39,22 +40,22 @@ class Widget:
 
     @property
     def folder(self) -> Path:
-        """Its folder."""
+        """Folder of the widget."""
         return Path(__file__).parent / self.slug.replace("-", "_")
 
     @property
     def template(self) -> str:
-        """Name of its template."""
+        """Name of the template."""
         return f"widgets/{self.folder.name}/widget.html"
 
     @property
     def script(self) -> str:
-        """Name of its script module among the published files."""
+        """Name of the script module among the published files."""
         return f"js/widgets/{self.folder.name}/widget.js"
 
     @property
     def style(self) -> str | None:
-        """Name of its style sheet among the published files, if it has one."""
+        """Name of the style sheet among the published files; None without one."""
         if not (self.folder / "widget.css").is_file():
             return None
         return f"js/widgets/{self.folder.name}/widget.css"
