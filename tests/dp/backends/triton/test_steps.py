@@ -183,13 +183,13 @@ def test_samples_that_are_not_finite_are_left_out(name, mode):
 )
 def test_products_of_bfloat16_are_made_of_bfloat16(name, monkeypatch):
     made = []
-    own = joined_calls.DeviceCalls._make
+    own = joined_calls.DeviceCalls._computed
 
     def make(calls):
         made.extend(found := own(calls))
         return found
 
-    monkeypatch.setattr(joined_calls.DeviceCalls, "_make", make)
+    monkeypatch.setattr(joined_calls.DeviceCalls, "_computed", make)
     seen = compare(name, 2e-2, clipping_mode="instantiate", autocast=True)
     assert torch.bfloat16 in {each.rows.dtype for each in made}
     assert seen.norms.dtype is torch.float32
