@@ -16,7 +16,6 @@ from dpsgd_explorer.runs.operation.readiness import Readiness
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web.api import budget as budget_api
-from dpsgd_explorer.web.api import classes as classes_api
 from dpsgd_explorer.web.api import events as events_api
 from dpsgd_explorer.web.api import exports
 from dpsgd_explorer.web.api import groups as groups_api
@@ -29,6 +28,8 @@ from dpsgd_explorer.web.api import service as service_api
 from dpsgd_explorer.web.api import twin as twin_api
 from dpsgd_explorer.web.api.answer_cache import PAGES as CACHED_PAGES
 from dpsgd_explorer.web.api.answer_cache import AnswerCache
+from dpsgd_explorer.web.classes import api as classes_api
+from dpsgd_explorer.web.classes import pages as classes_pages
 from dpsgd_explorer.web.content import site
 from dpsgd_explorer.web.http import assets, own_tables
 from dpsgd_explorer.web.http.compression import compress
@@ -61,7 +62,6 @@ from dpsgd_explorer.web.pages import (
 )
 from dpsgd_explorer.web.pages import runs as runs_pages
 from dpsgd_explorer.web.pages.audits import find_the_bug
-from dpsgd_explorer.web.pages.classes import class_pages
 from dpsgd_explorer.web.run_views.registry import register_views
 
 PAGES = (
@@ -76,7 +76,7 @@ PAGES = (
     glossary,
     about,
     teach,
-    class_pages,
+    classes_pages,
 )
 # Each has added its page to labs.bp.
 LABS = (

@@ -1,9 +1,9 @@
 """Static files under addresses that change with their content, compressed ahead.
 
-Every file of ``static/``, and the scripts and styles in the folders of widgets, are
-served below ``/static/<hash of the whole tree>/`` and
-plotly.js below ``/static/plotly-<version>/``; both may be kept for ever, since a
-changed file has another address.  Relative imports between script modules keep
+Every file of ``static/``, and the scripts and styles in the rooms of ``web``, are
+served below ``/static/<hash of the whole tree>/`` and plotly.js below
+``/static/plotly-<version>/``; both may be kept for ever, since a changed file has
+another address.  Relative imports between script modules keep
 working because the tree moves as one.  Copies, their ``.br`` and their ``.gz`` lie in
 the instance folder, so the program's own folder may be read-only.
 
@@ -40,10 +40,14 @@ FRONT_DIR = next(
     for folder in Path(__file__).resolve().parents
     if (folder / "templates" / "base.html").is_file()
 )
-#: A folder for each widget; its scripts and styles are published with those of static/.
-WIDGETS_DIR = Path(__file__).parents[1] / "hub" / "widgets"
-#: Where a script in such a folder finds static/js: in a checkout, and once published.
-IN_A_CHECKOUT, PUBLISHED = b'"../../../../../static/js/', b'"../../'
+WEB_DIR = Path(__file__).parents[1]
+#: A folder for each widget.
+WIDGETS_DIR = WEB_DIR / "hub" / "widgets"
+#: Folders with pages of their own.  Their scripts and styles, like those of widgets,
+#: are published below js/.
+ROOMS = ("classes",)
+#: The start of an import from static/js, in a script of such a folder.
+STATIC_SCRIPTS = re.compile(rb'"(?:\.\./)+static/js/')
 #: The address in an import that a browser resolves before it runs a module.
 STATIC_IMPORT = re.compile(r'(?:\bfrom|^import)\s*"(\.[^"]+)"', re.MULTILINE)
 #: Written by ``tools.build_docs``; missing where the documentation is not built.
@@ -155,7 +159,7 @@ def publish(
     static_dir: Path, instance_dir: Path, documentation_dir: Path | None = None
 ) -> Assets:
     """Copy and compress what is not there yet; return where everything is."""
-    files = _files(static_dir) | _files_of_widgets()
+    files = _files(static_dir) | _files_of_rooms()
     shelf = instance_dir / "assets"
     tree = tree_hash(files)
     plotly = f"plotly-{importlib.metadata.version('plotly')}"
@@ -190,21 +194,25 @@ def _files(folder: Path) -> dict[str, Path]:
     }
 
 
-def _files_of_widgets() -> dict[str, Path]:
-    """Returns the scripts and styles of the widgets by their published names."""
+def _files_of_rooms() -> dict[str, Path]:
+    """Returns the scripts and styles of widgets and rooms by their published names."""
+    folders = {f"js/{room}": WEB_DIR / room for room in ROOMS}
+    folders |= {f"js/widgets/{path.name}": path for path in WIDGETS_DIR.glob("*/")}
     return {
-        f"js/widgets/{path.parent.name}/{path.name}": path
-        for pattern in ("*/*.js", "*/*.css")
-        for path in sorted(WIDGETS_DIR.glob(pattern))
+        f"{name}/{path.name}": path
+        for name, folder in folders.items()
+        for pattern in ("*.js", "*.css")
+        for path in sorted(folder.glob(pattern))
     }
 
 
-def _published(source: Path) -> bytes:
-    """Returns what is served of a file: a script's imports lead to static/js."""
+def _published(name: str, source: Path) -> bytes:
+    """Returns the served content of a file: imports of a script lead to static/js."""
     content = source.read_bytes()
     if source.suffix != ".js":
         return content
-    return content.replace(IN_A_CHECKOUT, PUBLISHED)
+    up = b"../" * (name.count("/") - 1)  # from the script's folder to js/
+    return STATIC_SCRIPTS.sub(b'"' + up, content)
 
 
 def _all_imports(files: Mapping[str, Path]) -> dict[str, tuple[str, ...]]:
@@ -212,7 +220,7 @@ def _all_imports(files: Mapping[str, Path]) -> dict[str, tuple[str, ...]]:
     direct = {
         name: [
             posixpath.normpath(posixpath.join(posixpath.dirname(name), address))
-            for address in STATIC_IMPORT.findall(_published(path).decode())
+            for address in STATIC_IMPORT.findall(_published(name, path).decode())
         ]
         for name, path in files.items()
         if name.endswith(".js")
@@ -232,7 +240,7 @@ def tree_hash(files: Mapping[str, Path]) -> str:
     """Return twelve hex digits that change with any name or content."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
-        content = _published(path)
+        content = _published(name, path)
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:12]
 
@@ -259,7 +267,7 @@ def _copy_and_compress(files: Mapping[str, Path], target: Path) -> None:
         for name, source in files.items():
             copy = tree / name
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(_published(source))
+            copy.write_bytes(_published(name, source))
             if compressor.should_compress(name):
                 compressor.compress(str(copy))
         try:

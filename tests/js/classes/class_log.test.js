@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {ClassLog} from "../../../static/js/classes/class_log.js";
+import {ClassLog} from "../../../dpsgd_explorer/web/classes/class_log.js";
 
 const inRoster = (id, more = {}) => ({id, student: id, private: true, counted: false, planned: 4, budget: 1, drawn: true, dataset: "Adult", ...more});
 const evaluation = (id, run_id, seq) => ({id, run_id, seq, kind: "evaluation", data: {step: seq, epsilon: 0.1 * seq, seconds: seq, test_accuracy: 0.8}});

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {classConclusion, classMarks} from "../../../static/js/charts/class_runs.js";
+import {classConclusion, classMarks} from "../../../dpsgd_explorer/web/classes/class_runs.js";
 import {pointsOf} from "../../../static/js/charts/overlay.js";
 import {axesOf} from "../../../static/js/charts/overlay_axes.js";
 import {scale} from "../../../static/js/lib/svg.js";

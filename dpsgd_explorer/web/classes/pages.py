@@ -1,4 +1,4 @@
-"""The pages of classes; their scripts act by the routes of ``web.api.classes``."""
+"""The pages of classes; their scripts act by the routes of ``web.classes.api``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpsgd_explorer.runs.classes.plan import (
     default_plan,
 )
 from dpsgd_explorer.runs.classes.records import Class, names_of
-from dpsgd_explorer.web.api.classes import MOST_SHOWN
+from dpsgd_explorer.web.classes.api import MOST_SHOWN
 from dpsgd_explorer.web.classes.links import TEACHER, entrance_of
 from dpsgd_explorer.web.classes.models import ClassSummary
 from dpsgd_explorer.web.classes.roster import Entry, Order, entries_of

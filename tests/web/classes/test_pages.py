@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.web.api.test_classes import CLASSES, code, join, launch
+from tests.web.classes.test_api import CLASSES, code, join, launch
 from tests.web.conftest import ended, recorded_events
 
 HTML = {"Accept": "text/html"}

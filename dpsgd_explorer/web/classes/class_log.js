@@ -1,6 +1,6 @@
 /** The logs of all runs of a class, fed from one list of events; runs come and go. */
 
-import {RunLog} from "../runs/log/run_log.js";
+import {RunLog} from "../../../static/js/runs/log/run_log.js";
 
 /** @typedef {{id: string, student: string, private: boolean, counted: boolean, planned: number, budget: number | null, drawn: boolean, dataset: string}} RosterRun */
 

@@ -1,8 +1,8 @@
 /** Joining a class, as its student or by its teacher's link. */
 
-import {postJson} from "../lib/api.js";
-import {openPage} from "../lib/page.js";
-import {showTimes} from "../lib/times.js";
+import {postJson} from "../../../static/js/lib/api.js";
+import {openPage} from "../../../static/js/lib/page.js";
+import {showTimes} from "../../../static/js/lib/times.js";
 import {wireForm} from "./forms.js";
 
 const {page, data, part} = openPage("join-page");

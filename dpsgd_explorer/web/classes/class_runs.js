@@ -1,11 +1,11 @@
 /**
  * The runs of a class in one chart: pure, from lines to marks. All are thin and of one colour; one is lit and named.
- * @typedef {import("./overlay.js").Line & {id: string, student: string}} ClassLine `letter` is its id, for `nearest`
+ * @typedef {import("../../../static/js/charts/overlay.js").Line & {id: string, student: string}} ClassLine `letter` is its id, for `nearest`
  */
 
-import {MARGIN} from "./overlay.js";
-import {nameOf} from "./overlay_axes.js";
-import {disc, line, rule, text} from "../lib/svg.js";
+import {MARGIN} from "../../../static/js/charts/overlay.js";
+import {nameOf} from "../../../static/js/charts/overlay_axes.js";
+import {disc, line, rule, text} from "../../../static/js/lib/svg.js";
 
 const AT_THE_END = 110; // pixels that a name takes
 const LONGEST_NAME = 24;

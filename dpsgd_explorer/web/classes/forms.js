@@ -1,6 +1,6 @@
 /** Forms of classes: one message a field, the first at fault gets the keyboard. */
 
-import {ApiError} from "../lib/api.js";
+import {ApiError} from "../../../static/js/lib/api.js";
 
 /**
  * Send a form and go where the answer leads.

@@ -1,16 +1,16 @@
 /** A class: every run drawn while it goes on, the roster beside it, and what its teacher does. */
 
-import {classConclusion, classMarks} from "../charts/class_runs.js";
-import {MARGIN, nearest, pointsOf} from "../charts/overlay.js";
-import {axesOf, nameOf} from "../charts/overlay_axes.js";
+import {classConclusion, classMarks} from "./class_runs.js";
+import {MARGIN, nearest, pointsOf} from "../../../static/js/charts/overlay.js";
+import {axesOf, nameOf} from "../../../static/js/charts/overlay_axes.js";
 import {ClassLog} from "./class_log.js";
-import {ApiError, deleteJson, getJson, postJson} from "../lib/api.js";
-import {percent, roundUp} from "../lib/format.js";
-import {openPage} from "../lib/page.js";
-import {savePicture} from "../lib/picture.js";
-import {Chart} from "../lib/svg.js";
-import {showTimes} from "../lib/times.js";
-import {MARKS, WORDS} from "../runs/panel/status.js";
+import {ApiError, deleteJson, getJson, postJson} from "../../../static/js/lib/api.js";
+import {percent, roundUp} from "../../../static/js/lib/format.js";
+import {openPage} from "../../../static/js/lib/page.js";
+import {savePicture} from "../../../static/js/lib/picture.js";
+import {Chart} from "../../../static/js/lib/svg.js";
+import {showTimes} from "../../../static/js/lib/times.js";
+import {MARKS, WORDS} from "../../../static/js/runs/panel/status.js";
 
 const SOON_MS = 1000; // while a run goes on: forty pages ask
 const LATER_MS = 3000;

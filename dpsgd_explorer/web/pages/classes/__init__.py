@@ -1,1 +1,0 @@
-"""The pages of classes: making one, joining it, its roster and chart."""
