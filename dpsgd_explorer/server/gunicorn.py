@@ -93,7 +93,7 @@ class WebServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         gc.disable()  # loading creates almost no garbage
         # Imported here because gunicorn's master process does not need the application.
         from dpsgd_explorer.web import create_app
-        from dpsgd_explorer.web.pages.readings import compute_ahead
+        from dpsgd_explorer.web.hub.chapters.readings import compute_ahead
 
         app = create_app(self._settings)
         gc.freeze()  # loaded modules are never garbage: later collections skip them

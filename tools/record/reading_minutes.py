@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 
 from dpsgd_explorer.web import create_app
-from dpsgd_explorer.web.content.chapters import CHAPTERS
-from dpsgd_explorer.web.pages.readings import MINUTES, reading_of
+from dpsgd_explorer.web.hub.chapters.readings import MINUTES, reading_of
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from tools.record.files import write
 
 

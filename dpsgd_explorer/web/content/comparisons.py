@@ -10,9 +10,12 @@ from functools import partial
 from types import SimpleNamespace
 
 from dpsgd_explorer.web.content import numbers
-from dpsgd_explorer.web.figures import budget, toy_training
-from dpsgd_explorer.web.figures import randomized_response as response
-from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
+from dpsgd_explorer.web.hub.chapters.private_linear_regression import (
+    figures as regression_chapter,
+)
+from dpsgd_explorer.web.hub.examples import classic_run as budget
+from dpsgd_explorer.web.hub.examples import toy_training
+from dpsgd_explorer.web.hub.widgets.randomised_response import survey as response
 from dpsgd_explorer.web.hub.widgets.two_worlds import widget as two_worlds
 from dpsgd_explorer.web.questions import odds
 from dpsgd_explorer.web.questions.comparison import Comparison

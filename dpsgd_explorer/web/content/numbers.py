@@ -14,8 +14,9 @@ from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures import budget, svg
-from dpsgd_explorer.web.figures import randomized_response as response
+from dpsgd_explorer.web.figures import svg
+from dpsgd_explorer.web.hub.examples import classic_run as budget
+from dpsgd_explorer.web.hub.widgets.randomised_response import survey as response
 from dpsgd_explorer.web.questions import odds as odds_of_attacker
 from dpsgd_explorer.web.questions.odds import (
     attacker_accuracy,

@@ -9,9 +9,9 @@ import re
 from dataclasses import replace
 from importlib import import_module
 
-from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.http.assets import FRONT_DIR
 from dpsgd_explorer.web.hub import widgets
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from dpsgd_explorer.web.hub.widgets.base import Widget
 
 LINE = re.compile(r'\bwidget\("([\w-]+)"')

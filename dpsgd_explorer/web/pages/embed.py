@@ -10,9 +10,9 @@ from flask import Blueprint, Response, abort, render_template, request
 from markupsafe import Markup
 
 from dpsgd_explorer.web.api.answer_cache import cached_page, note_failure
-from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.forms.limits import FREE, HIDE, LOCK, Limits, read_limits
 from dpsgd_explorer.web.forms.starts import USUAL, Starts, read_starts
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.hub.widgets.base import Widget
 

@@ -26,10 +26,22 @@ from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.api.answer_cache import cached_page
-from dpsgd_explorer.web.content import deployments, sweep, tables, trainer_links
 from dpsgd_explorer.web.content import formulas as maths
 from dpsgd_explorer.web.content import numbers as quantities
-from dpsgd_explorer.web.content.chapters import (
+from dpsgd_explorer.web.content.comparisons import compare
+from dpsgd_explorer.web.content.references import SOURCES
+from dpsgd_explorer.web.hub.chapters.auditing import figures as audit
+from dpsgd_explorer.web.hub.chapters.dp_concepts import figures as tail
+from dpsgd_explorer.web.hub.chapters.in_the_real_world import deployments
+from dpsgd_explorer.web.hub.chapters.parameters import figures as tables
+from dpsgd_explorer.web.hub.chapters.parameters import sweep, trainer_links
+from dpsgd_explorer.web.hub.chapters.planning_a_budget import figures as selection
+from dpsgd_explorer.web.hub.chapters.private_linear_regression import (
+    figures as regression_chapter,
+)
+from dpsgd_explorer.web.hub.chapters.readings import minutes, total_minutes
+from dpsgd_explorer.web.hub.chapters.sgd_basics import figures as descent
+from dpsgd_explorer.web.hub.chapters.table import (
     CHAPTERS,
     FULL,
     NO_BREAK_SPACE,
@@ -39,30 +51,21 @@ from dpsgd_explorer.web.content.chapters import (
     neighbours,
     unbroken,
 )
-from dpsgd_explorer.web.content.comparisons import compare
-from dpsgd_explorer.web.content.references import SOURCES
-from dpsgd_explorer.web.figures import budget, tail
-from dpsgd_explorer.web.figures import dpsgd_step as microscope
-from dpsgd_explorer.web.figures import randomized_response as response
-from dpsgd_explorer.web.figures import sgd_steps as descent
-from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.figures.chapters import (
-    audit,
-    exposure,
-    group_privacy,
-    rare_class,
-    selection,
-)
-from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
+from dpsgd_explorer.web.hub.chapters.what_models_leak import figures as exposure
+from dpsgd_explorer.web.hub.examples import classic_run as budget
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
 from dpsgd_explorer.web.hub.widgets.accountant_race import widget as accountant_race
 from dpsgd_explorer.web.hub.widgets.clip_histogram import widget as clip_histogram
+from dpsgd_explorer.web.hub.widgets.microscope import dpsgd_step as microscope
 from dpsgd_explorer.web.hub.widgets.microscope import widget as one_step
 from dpsgd_explorer.web.hub.widgets.one_odd_record import widget as one_odd_record
+from dpsgd_explorer.web.hub.widgets.people import group_privacy
+from dpsgd_explorer.web.hub.widgets.randomised_response import survey as response
+from dpsgd_explorer.web.hub.widgets.rare_class import readings as rare_class
 from dpsgd_explorer.web.hub.widgets.recorded_run import widget as recorded_run
 from dpsgd_explorer.web.hub.widgets.three_way_twin import widget as three_way_twin
 from dpsgd_explorer.web.hub.widgets.two_worlds import widget as two_worlds
 from dpsgd_explorer.web.hub.widgets.unfolded import widget as unfold
-from dpsgd_explorer.web.pages.readings import minutes, total_minutes
 from dpsgd_explorer.web.recorded.runs import recorded
 
 bp = Blueprint("learn", __name__, url_prefix="/learn")

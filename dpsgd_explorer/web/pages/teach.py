@@ -15,14 +15,14 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.api.answer_cache import cached_page
-from dpsgd_explorer.web.content.chapters import CHAPTERS, Chapter, unbroken
 from dpsgd_explorer.web.content.lessons import gather
 from dpsgd_explorer.web.forms.limits import HIDE, LOCK, WAY_OUT, Limits, read_limits
 from dpsgd_explorer.web.forms.starts import Rules, Starts, read_starts
 from dpsgd_explorer.web.forms.trainer import trainer_controls
+from dpsgd_explorer.web.hub.chapters.readings import reading_of
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, Chapter, unbroken
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.hub.widgets.base import Widget
-from dpsgd_explorer.web.pages.readings import reading_of
 
 bp = Blueprint("teach", __name__, url_prefix="/teach")
 bp.add_app_template_global(gather)

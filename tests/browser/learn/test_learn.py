@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from dpsgd_explorer.web.content.chapters import CHAPTERS, neighbours
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, neighbours
 from tests.browser.trainer import focus
 
 

@@ -8,7 +8,7 @@ from flask import Response, template_rendered
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.web.api.answer_cache import QUEUES, AnswerCache, cached_answers
-from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from tests.web.conftest import SMALL
 
 PAGES = [

@@ -8,8 +8,8 @@ import math
 
 from dpsgd_explorer.accounting import gaussian_epsilon, round_up
 from dpsgd_explorer.experiments.accountant_words import LABELS
-from dpsgd_explorer.web.content.chapters import CHAPTERS
-from dpsgd_explorer.web.figures import sgd_steps
+from dpsgd_explorer.web.hub.chapters.sgd_basics import figures as sgd_steps
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 
 Q, DELTA = 256 / 60_000, 1e-5
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.content.comparisons import COMPARISONS
 from dpsgd_explorer.web.figures.odds import odds_picture
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from dpsgd_explorer.web.hub.widgets.noise_to_signal import widget as noise_to_signal
 from dpsgd_explorer.web.pages import home, learn
 from dpsgd_explorer.web.recorded.runs import recorded

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from dpsgd_explorer.web.content import deployments
-from dpsgd_explorer.web.content.deployments import DEPLOYMENTS, LIBRARIES
 from dpsgd_explorer.web.content.references import SOURCES
+from dpsgd_explorer.web.hub.chapters.in_the_real_world import deployments
+from dpsgd_explorer.web.hub.chapters.in_the_real_world.deployments import (
+    DEPLOYMENTS,
+    LIBRARIES,
+)
 
 CHAPTER = Path(__file__).parents[3] / "templates/learn/in-the-real-world.html"
 

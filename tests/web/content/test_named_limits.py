@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN
 

@@ -14,7 +14,7 @@ from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.regression import noisy_gradient_descent
 from dpsgd_explorer.web.content.comparisons import COMPARISONS
-from dpsgd_explorer.web.figures import budget
+from dpsgd_explorer.web.hub.examples import classic_run as budget
 from dpsgd_explorer.web.pages import home
 from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.content import statements

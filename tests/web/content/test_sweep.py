@@ -5,7 +5,7 @@ import re
 import pytest
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.content import sweep
+from dpsgd_explorer.web.hub.chapters.parameters import sweep
 from dpsgd_explorer.web.hub.widgets.noise import widget as noise
 from dpsgd_explorer.web.recorded.runs import recorded
 from tools.record.sweep import SWEPT

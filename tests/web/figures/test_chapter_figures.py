@@ -16,17 +16,17 @@ from dpsgd_explorer.accounting import (
     trade_off,
 )
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.figures.chapters import (
-    audit,
-    exposure,
-    group_privacy,
-    rare_class,
-    selection,
+from dpsgd_explorer.web.hub.chapters.auditing import figures as audit
+from dpsgd_explorer.web.hub.chapters.planning_a_budget import figures as selection
+from dpsgd_explorer.web.hub.chapters.private_linear_regression import (
+    figures as regression_chapter,
 )
-from dpsgd_explorer.web.figures.default_run import default_plan
-from dpsgd_explorer.web.figures.regression import chapter as regression_chapter
-from dpsgd_explorer.web.figures.toy_training import STEPS, train
+from dpsgd_explorer.web.hub.chapters.what_models_leak import figures as exposure
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.default_run import default_plan
+from dpsgd_explorer.web.hub.examples.toy_training import STEPS, train
+from dpsgd_explorer.web.hub.widgets.people import group_privacy
+from dpsgd_explorer.web.hub.widgets.rare_class import readings as rare_class
 from dpsgd_explorer.web.hub.widgets.unfolded import widget as unfold
 
 

@@ -14,27 +14,23 @@ from dpsgd_explorer.accounting import (
     epsilon,
     gaussian_epsilon,
 )
-from dpsgd_explorer.web.figures import (
-    budget,
-    odds,
-    tail,
-)
-from dpsgd_explorer.web.figures import dpsgd_step as microscope
-from dpsgd_explorer.web.figures import randomized_response as response
+from dpsgd_explorer.web.figures import odds
 from dpsgd_explorer.web.figures import recorded_run as run
-from dpsgd_explorer.web.figures import sgd_steps as descent
-from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.figures.chapters import (
-    audit,
-    exposure,
-    group_privacy,
-    rare_class,
-    selection,
-)
 from dpsgd_explorer.web.figures.regression import lab as regression
 from dpsgd_explorer.web.figures.svg import Plot
+from dpsgd_explorer.web.hub.chapters.auditing import figures as audit
+from dpsgd_explorer.web.hub.chapters.dp_concepts import figures as tail
+from dpsgd_explorer.web.hub.chapters.planning_a_budget import figures as selection
+from dpsgd_explorer.web.hub.chapters.sgd_basics import figures as descent
+from dpsgd_explorer.web.hub.chapters.what_models_leak import figures as exposure
+from dpsgd_explorer.web.hub.examples import classic_run as budget
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
 from dpsgd_explorer.web.hub.widgets.accountant_race import widget as accountant_race
 from dpsgd_explorer.web.hub.widgets.clip_histogram import widget as clip_histogram
+from dpsgd_explorer.web.hub.widgets.microscope import dpsgd_step as microscope
+from dpsgd_explorer.web.hub.widgets.people import group_privacy
+from dpsgd_explorer.web.hub.widgets.randomised_response import survey as response
+from dpsgd_explorer.web.hub.widgets.rare_class import readings as rare_class
 from dpsgd_explorer.web.hub.widgets.three_way_twin import widget as three_way_twin
 from dpsgd_explorer.web.hub.widgets.unfolded import widget as unfold
 from dpsgd_explorer.web.pages import learn

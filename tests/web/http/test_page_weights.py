@@ -6,7 +6,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from tests.web.reading import Page
 

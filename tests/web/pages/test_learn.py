@@ -12,7 +12,8 @@ import pytest
 from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.content.chapters import (
+from dpsgd_explorer.web.content.references import SOURCES
+from dpsgd_explorer.web.hub.chapters.table import (
     CHAPTERS,
     headings,
     intuition_minutes,
@@ -20,8 +21,7 @@ from dpsgd_explorer.web.content.chapters import (
     reading_minutes,
     unbroken,
 )
-from dpsgd_explorer.web.content.references import SOURCES
-from dpsgd_explorer.web.figures.randomized_response import standard_error
+from dpsgd_explorer.web.hub.widgets.randomised_response.survey import standard_error
 from dpsgd_explorer.web.pages import learn
 from tests.web.reading import Page
 

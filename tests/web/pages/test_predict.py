@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from dpsgd_explorer.web.content.chapters import CHAPTERS
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from tests.web.reading import Page
 
 GUESS = re.compile(r"<(?:div|fieldset) [^>]*data-guess[^>]*>")

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.forms.trainer import trainer_controls
 from dpsgd_explorer.web.http.assets import FRONT_DIR
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.hub.widgets.odd_record import EDGE
 from dpsgd_explorer.web.hub.widgets.two_worlds import widget as two_worlds

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from dpsgd_explorer.web.content.chapters import CHAPTERS, WORDS_A_MINUTE
-from dpsgd_explorer.web.pages import readings
+from dpsgd_explorer.web.hub.chapters import readings
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, WORDS_A_MINUTE
 from tests.web.reading import Page
 
 SWITCH = re.compile(r'<fieldset class="track".*?</fieldset>', re.DOTALL)

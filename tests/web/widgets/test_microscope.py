@@ -7,10 +7,9 @@ import subprocess
 
 import pytest
 
-from dpsgd_explorer.web.figures import dpsgd_step
-from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.http.assets import WIDGETS_DIR
-from dpsgd_explorer.web.hub.widgets.microscope import widget
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.widgets.microscope import dpsgd_step, widget
 
 STEP = """
 import {compute} from "%s/microscope/step.js";

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.hub.widgets.one_odd_record import widget
 

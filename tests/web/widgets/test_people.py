@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dpsgd_explorer.accounting import delta
-from dpsgd_explorer.web.figures.chapters import group_privacy as group
+from dpsgd_explorer.web.hub.widgets.people import group_privacy as group
 from dpsgd_explorer.web.hub.widgets.people import widget
 
 POINTS = widget.data()["points"]

@@ -4,9 +4,8 @@ from statistics import fmean
 
 import pytest
 
-from dpsgd_explorer.web.figures.chapters import rare_class as readings
-from dpsgd_explorer.web.figures.chapters.rare_class import stored
-from dpsgd_explorer.web.hub.widgets.rare_class import widget
+from dpsgd_explorer.web.hub.widgets.rare_class import readings, widget
+from dpsgd_explorer.web.hub.widgets.rare_class.readings import stored
 
 LEVELS = pytest.mark.parametrize(
     ("place", "level"), [*enumerate(readings.levels())], ids=readings.levels()

@@ -7,12 +7,12 @@ from importlib import import_module
 
 import pytest
 
-from dpsgd_explorer.web.content.chapters import CHAPTERS
 from dpsgd_explorer.web.http import assets
 from dpsgd_explorer.web.http.headers import SECURITY_HEADERS
+from dpsgd_explorer.web.hub.chapters import readings
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.hub.widgets.noise import widget as noise
-from dpsgd_explorer.web.pages import readings
 from tests.web.reading import Page, script_of
 
 FOLDER = assets.WIDGETS_DIR

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from dpsgd_explorer.regression.comparison import EPSILONS
-from dpsgd_explorer.web.figures.regression import chapter
+from dpsgd_explorer.web.hub.chapters.private_linear_regression import figures as chapter
 from dpsgd_explorer.web.hub.widgets.regression_errors import widget
 
 DATA = widget.data()

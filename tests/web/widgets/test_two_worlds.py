@@ -14,9 +14,9 @@ import pytest
 from scipy import stats
 
 from dpsgd_explorer.accounting import trade_off
-from dpsgd_explorer.web.figures import toy_problem as toy
-from dpsgd_explorer.web.figures.toy_training import STEPS, train
 from dpsgd_explorer.web.http import assets
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.toy_training import STEPS, train
 from dpsgd_explorer.web.hub.widgets.two_worlds import widget
 from tests.in_order import in_order
 

@@ -23,9 +23,9 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.web.figures import budget
 from dpsgd_explorer.web.figures.svg import Picture, Plot, fanned, small
 from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.examples import classic_run as budget
 from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.accountant_race import SILENT, race
 from dpsgd_explorer.web.questions.comparison import Comparison

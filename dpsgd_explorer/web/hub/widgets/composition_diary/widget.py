@@ -38,9 +38,9 @@ from dpsgd_explorer.accounting import (
     RdpCurve,
     RenyiFilter,
 )
-from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
 from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.examples.default_run import default_plan, noise_for
 from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.rounding import limit, percent_limit
 

@@ -17,12 +17,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpsgd_explorer.web.figures import dpsgd_step
-from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.starts import Span
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
 from dpsgd_explorer.web.hub.widgets.base import Widget
-from dpsgd_explorer.web.hub.widgets.microscope import real_step
+from dpsgd_explorer.web.hub.widgets.microscope import dpsgd_step, real_step
 
 LEARNING_RATE = 1.0
 SUB_STEPS = (

@@ -14,9 +14,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from dpsgd_explorer.web.figures import budget
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.examples import classic_run as budget
 from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.rounding import need, significant, whole
 

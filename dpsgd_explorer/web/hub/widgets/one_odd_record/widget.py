@@ -4,8 +4,8 @@ Misconception: "One record among many cannot matter", and "gradients are average
     nobody stands out"
 Content: a record far from the others moves the fitted line, since its gradient is many
     times as long as theirs
-Source: computed in the page from the 24 records of `figures/toy_problem.py`; atypical
-    records influence a model most: Feldman and Zhang 2020, arXiv:2008.03703
+Source: computed in the page from the 24 records of `hub/examples/toy_problem.py`;
+    atypical records influence a model most: Feldman and Zhang 2020, arXiv:2008.03703
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot
-from dpsgd_explorer.web.figures.toy_problem import Vector
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.toy_problem import Vector
 from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.hub.widgets.odd_record import RECORD
 from dpsgd_explorer.web.questions.rounding import nearest

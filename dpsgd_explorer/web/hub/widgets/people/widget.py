@@ -1,6 +1,6 @@
 """A person with several records: what one promise says, clipped by record or by person.
 
-Both lines are of `figures/chapters/group_privacy.py`, which names the source.
+Both lines are of `group_privacy.py`, which names the source.
 
 Misconception: "ε = 1 protects each person by ε = 1"
 Content: the promise per record for a person with several records, in ε and as an
@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsgd_explorer.web.figures.chapters import group_privacy as group
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.hub.widgets.people import group_privacy as group
 from dpsgd_explorer.web.questions.odds import (
     EPSILON_ALONE,
     THIS_RUN,

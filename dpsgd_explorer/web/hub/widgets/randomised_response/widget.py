@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpsgd_explorer.web.figures import randomized_response as response
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.hub.widgets.randomised_response import survey as response
 from dpsgd_explorer.web.questions.odds import posterior
 from dpsgd_explorer.web.questions.rounding import limit, percent, percent_limit
 

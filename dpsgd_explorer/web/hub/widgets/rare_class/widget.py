@@ -17,10 +17,10 @@ from functools import cache
 from statistics import fmean
 from typing import Any
 
-from dpsgd_explorer.web.figures.chapters import rare_class as readings
 from dpsgd_explorer.web.figures.svg import Picture, small
 from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.hub.widgets.rare_class import readings
 from dpsgd_explorer.web.questions.rounding import nearest
 
 CLASSES = range(10)

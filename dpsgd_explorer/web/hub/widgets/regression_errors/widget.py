@@ -14,10 +14,11 @@ from typing import Any
 
 from dpsgd_explorer.regression.comparison import EPSILONS
 from dpsgd_explorer.web.figures.error_axes import COLOURS, DASHES, ErrorAxes
-from dpsgd_explorer.web.figures.regression import chapter, regimes
+from dpsgd_explorer.web.figures.regression import regimes
 from dpsgd_explorer.web.figures.regression.plot import EPSILON_TICKS
 from dpsgd_explorer.web.figures.svg import Picture, round_ticks
 from dpsgd_explorer.web.forms.starts import Choices
+from dpsgd_explorer.web.hub.chapters.private_linear_regression import figures as chapter
 from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.regression_results import NAMES, REGIMES
 from dpsgd_explorer.web.questions.rounding import nearest, significant

@@ -33,15 +33,15 @@ from dpsgd_explorer.accounting import (
     PrivacyLossDistribution,
     epsilon,
 )
-from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot
-from dpsgd_explorer.web.figures.toy_training import (
+from dpsgd_explorer.web.forms.starts import Choices, Span
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.toy_training import (
     LEARNING_RATE,
     STEPS,
     best_axis,
     train,
 )
-from dpsgd_explorer.web.forms.starts import Choices, Span
 from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.hub.widgets.odd_record import RECORD
 from dpsgd_explorer.web.questions.odds import (

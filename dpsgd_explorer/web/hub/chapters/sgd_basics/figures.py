@@ -12,9 +12,9 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot
-from dpsgd_explorer.web.figures.toy_problem import Vector
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.toy_problem import Vector
 
 SEED = 3
 BATCH_SIZE = 4

@@ -19,8 +19,8 @@ from dpsgd_explorer.accounting import (
     RenyiFilter,
     best_of_trials,
 )
-from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
+from dpsgd_explorer.web.hub.examples.default_run import default_plan, noise_for
 from dpsgd_explorer.web.questions.rounding import limit
 
 DELTA = 1e-5

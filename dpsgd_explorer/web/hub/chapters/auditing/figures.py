@@ -23,9 +23,9 @@ import scipy
 from markupsafe import Markup
 
 from dpsgd_explorer.accounting import epsilon
-from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
-from dpsgd_explorer.web.figures.toy_training import (
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.toy_training import (
     LEARNING_RATE,
     STEPS,
     Floats,

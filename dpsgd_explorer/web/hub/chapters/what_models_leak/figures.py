@@ -16,9 +16,9 @@ import numpy as np
 from markupsafe import Markup
 
 from dpsgd_explorer.accounting import Phase, epsilon
-from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
-from dpsgd_explorer.web.figures.toy_training import STEPS, best_axis, train
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.toy_training import STEPS, best_axis, train
 from dpsgd_explorer.web.questions import rounding
 from dpsgd_explorer.web.questions.odds import THIS_RUN, Limits
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsgd_explorer.web.content.tables import default
+from dpsgd_explorer.web.hub.chapters.parameters.figures import default
 from dpsgd_explorer.web.questions.rounding import significant
 
 Settings = dict[str, Any]

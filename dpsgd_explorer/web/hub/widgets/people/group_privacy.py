@@ -20,8 +20,8 @@ from markupsafe import Markup
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase
 from dpsgd_explorer.accounting.core.root_finding import first_safe
-from dpsgd_explorer.web.figures.default_run import default_plan, noise_for
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
+from dpsgd_explorer.web.hub.examples.default_run import default_plan, noise_for
 from dpsgd_explorer.web.questions.rounding import limit
 
 TARGET = 1.0  # of one record

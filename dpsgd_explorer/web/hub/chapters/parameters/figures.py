@@ -9,8 +9,8 @@ from dpsgd_explorer.experiments.accountant_words import ACCURACY, LABELS
 from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content import engines
-from dpsgd_explorer.web.figures.budget import classic_plan, growth
-from dpsgd_explorer.web.figures.default_run import noise_for
+from dpsgd_explorer.web.hub.examples.classic_run import classic_plan, growth
+from dpsgd_explorer.web.hub.examples.default_run import noise_for
 from dpsgd_explorer.web.questions.odds import Limits
 from dpsgd_explorer.web.questions.rounding import (
     limit,

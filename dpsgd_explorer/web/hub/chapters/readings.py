@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from flask import Flask, render_template
 
 from dpsgd_explorer.web.api.answer_cache import failures
-from dpsgd_explorer.web.content.chapters import (
+from dpsgd_explorer.web.content.lessons import Parts, gathered
+from dpsgd_explorer.web.hub.chapters.table import (
     CHAPTERS,
     FULL,
     INTUITION,
@@ -17,7 +18,6 @@ from dpsgd_explorer.web.content.chapters import (
     intuition_minutes,
     reading_minutes,
 )
-from dpsgd_explorer.web.content.lessons import Parts, gathered
 from dpsgd_explorer.web.recorded.files import recording
 
 #: {chapter: {track: minutes}}, written by ``tools.record.reading_minutes``.  Counted on

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dpsgd_explorer.web.figures import toy_problem as toy
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
 
 Floats = npt.NDArray[np.float64]
 STEPS = 72

@@ -9,9 +9,9 @@ from functools import cache
 
 from markupsafe import Markup
 
-from dpsgd_explorer.web.figures import toy_problem as toy
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Scale
-from dpsgd_explorer.web.figures.toy_problem import Vector
+from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.toy_problem import Vector
 
 SEED = 365  # of the batch
 NOISE_SEED = 1

@@ -1,1 +1,0 @@
-"""Pictures that belong to one chapter each."""

@@ -1,0 +1,1 @@
+"""The chapters, one folder each."""

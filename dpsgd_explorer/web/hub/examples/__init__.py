@@ -1,0 +1,1 @@
+"""Data and runs that several chapters and widgets use."""
