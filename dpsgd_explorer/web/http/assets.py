@@ -41,10 +41,11 @@ FRONT_DIR = next(
     if (folder / "templates" / "base.html").is_file()
 )
 WEB_DIR = Path(__file__).parents[1]
-#: A folder for each widget.
+#: A folder for each widget, and one for each lab.
 WIDGETS_DIR = WEB_DIR / "hub" / "widgets"
-#: Folders with pages of their own.  Their scripts and styles, like those of widgets,
-#: are published below js/.
+LABS_DIR = WEB_DIR / "labs"
+#: Folders with pages of their own.  Their scripts and styles, like those of widgets
+#: and labs, are published below js/.
 ROOMS = ("classes",)
 #: The start of an import from static/js, in a script of such a folder.
 STATIC_SCRIPTS = re.compile(rb'"(?:\.\./)+static/js/')
@@ -195,9 +196,10 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _files_of_rooms() -> dict[str, Path]:
-    """Returns the scripts and styles of widgets and rooms by their published names."""
+    """Returns the scripts and styles of all rooms by their published names."""
     folders = {f"js/{room}": WEB_DIR / room for room in ROOMS}
     folders |= {f"js/widgets/{path.name}": path for path in WIDGETS_DIR.glob("*/")}
+    folders |= {f"js/labs/{path.name}": path for path in LABS_DIR.glob("*/")}
     return {
         f"{name}/{path.name}": path
         for name, folder in folders.items()
