@@ -79,6 +79,7 @@ def not_one(_config: RunConfig) -> None:
 
 LOOPS = "dpsgd_explorer.training"
 VIEWS = "dpsgd_explorer.web.run_views"
+LABS = "dpsgd_explorer.web.labs"
 ACCURACY = ("test_accuracy", "test_loss")
 BOUNDS = ("epsilon_lower", "epsilon_promised")
 ERROR = ("mse_median", "mse_low", "mse_high")
@@ -133,7 +134,7 @@ KINDS = {
         Kind(
             config=PlantedBugConfig,
             experiment=f"{LOOPS}.planted_bug:PlantedBugExperiment",
-            view=f"{VIEWS}.planted_bug:VIEW",
+            view=f"{LABS}.find_the_bug.view:VIEW",
             measured=BOUNDS,
             title="Loop audited",
             noun="an audit of a training loop with a planted bug",
@@ -163,7 +164,7 @@ KINDS = {
         Kind(
             config=AttackConfig,
             experiment=f"{LOOPS}.attack:Attack",
-            view=f"{VIEWS}.attack:VIEW",
+            view=f"{LABS}.attack.view:VIEW",
             measured=("area",),
             title="Attack on membership",
             noun="an attack on membership",

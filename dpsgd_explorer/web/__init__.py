@@ -15,7 +15,6 @@ from dpsgd_explorer.runs.operation.fleet import Fleet
 from dpsgd_explorer.runs.operation.readiness import Readiness
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
-from dpsgd_explorer.web.api import budget as budget_api
 from dpsgd_explorer.web.api import events as events_api
 from dpsgd_explorer.web.api import exports
 from dpsgd_explorer.web.api import groups as groups_api
@@ -39,12 +38,16 @@ from dpsgd_explorer.web.http.proxies import TrustedProxies
 from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import make_signer
+from dpsgd_explorer.web.labs.accountants import page as accountants_lab
+from dpsgd_explorer.web.labs.attack import page as attack_lab
+from dpsgd_explorer.web.labs.find_the_bug import page as find_the_bug
+from dpsgd_explorer.web.labs.planner import api as budget_api
+from dpsgd_explorer.web.labs.planner import page as planner_lab
+from dpsgd_explorer.web.labs.reconstruct import page as reconstruct_lab
 from dpsgd_explorer.web.operation import metrics, requests
 from dpsgd_explorer.web.operation.requests import RequestTimes
 from dpsgd_explorer.web.pages import (
     about,
-    accountants_lab,
-    attack_lab,
     compare_runs,
     data,
     embed,
@@ -54,14 +57,11 @@ from dpsgd_explorer.web.pages import (
     home,
     labs,
     learn,
-    planner_lab,
-    reconstruct_lab,
     regression_lab,
     teach,
     train,
 )
 from dpsgd_explorer.web.pages import runs as runs_pages
-from dpsgd_explorer.web.pages.audits import find_the_bug
 from dpsgd_explorer.web.run_views.registry import register_views
 
 PAGES = (

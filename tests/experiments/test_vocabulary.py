@@ -9,8 +9,8 @@ from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import SETTINGS
-from dpsgd_explorer.web.pages.accountants_lab import RaceQuestion
-from dpsgd_explorer.web.questions.budget import BudgetQuestion
+from dpsgd_explorer.web.labs.accountants.page import RaceQuestion
+from dpsgd_explorer.web.labs.planner.question import BudgetQuestion
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
 
 MODELS = (

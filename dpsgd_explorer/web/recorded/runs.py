@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.recorded.files import FOLDER, recording
 
 OF_TWINS = {"private", "learning_rate", "target_epsilon", "noise_multiplier"}
 COMPARISON = "engines/transformer"
-ATTACK = "attacks/mnist"
 
 Data = dict[str, Any]
 
@@ -91,13 +89,6 @@ def recorded_comparison() -> tuple[EnginesConfig, list[Data]]:
     """Return the recorded comparison of the engines: its settings and its events."""
     stored = recording(COMPARISON)
     return EnginesConfig.parse(stored["config"]), stored["events"]
-
-
-@cache
-def recorded_attack() -> tuple[AttackConfig, list[Data]]:
-    """Return the recorded attack: its settings and its events."""
-    stored = recording(ATTACK)
-    return AttackConfig.parse(stored["config"]), stored["events"]
 
 
 @cache

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from dpsgd_explorer.web.questions import budget_map
-from dpsgd_explorer.web.questions.budget import BudgetQuestion, solve
+from dpsgd_explorer.web.labs.planner import budget_map as budget_map
+from dpsgd_explorer.web.labs.planner.question import BudgetQuestion, solve
 from tests.browser.trainer import REFUSED, focus, planned, settings_in
 
 PAGE = "/labs/planner/"

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {conclusion} from "../../../static/js/charts/budget_map.js";
+import {conclusion} from "../../../dpsgd_explorer/web/labs/planner/budget_map.js";
 import {TEXTS} from "../../../static/js/forms/plan_panel.js";
 
 test("the noise of a plan is rounded up: typed in, it spends no more", () => {

@@ -5,10 +5,10 @@ import pytest
 from dpsgd_explorer.experiments import planted_bug_config
 from dpsgd_explorer.training.planted_bugs.catalogue import AUDIT, CHECKS, LOOPS
 from dpsgd_explorer.training.planted_bugs.task import STEPS
-from dpsgd_explorer.web.recorded.files import recording
-from tools.record.planted_bugs import described, promise, tried
+from dpsgd_explorer.web.labs.find_the_bug.exhibits import stored
+from dpsgd_explorer.web.labs.find_the_bug.record import described, promise, tried
 
-RECORDED = recording("attacks/planted_bugs")
+RECORDED = stored()
 
 
 def test_every_loop_of_the_list_is_recorded_as_its_file_stands():

@@ -8,7 +8,7 @@ import pytest
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.experiments.accountant_words import LABELS
-from dpsgd_explorer.web.pages.accountants_lab import SURPRISES, RaceQuestion
+from dpsgd_explorer.web.labs.accountants.page import SURPRISES, RaceQuestion
 from dpsgd_explorer.web.questions.accountant_race import SILENT, racers, significant
 from tests.web.conftest import error_of
 

@@ -10,7 +10,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.web.forms.form import parse_texts
 from dpsgd_explorer.web.hub.widgets.accountant_race import widget
-from dpsgd_explorer.web.pages.accountants_lab import RaceQuestion
+from dpsgd_explorer.web.labs.accountants.page import RaceQuestion
 
 COURSES = pytest.mark.parametrize("course", widget.courses(), ids=lambda c: c.name)
 

@@ -1,0 +1,213 @@
+/** The accountant race: a run in the address, every accountant's ε along it, Go. */
+
+import {Chart} from "../../../../static/js/charts/chart.js";
+import {against, conclusion, epsilonText, figure, ranking, table} from "../../../../static/js/charts/race.js";
+import {getJson} from "../../../../static/js/lib/api.js";
+import {integer} from "../../../../static/js/lib/format.js";
+import {Newest} from "../../../../static/js/lib/newest.js";
+import {markCurrent, openPage, tableRow} from "../../../../static/js/lib/page.js";
+import {sameSettings, toQuery} from "../../../../static/js/forms/query.js";
+import {rateOf} from "../../../../static/js/forms/sample_rate.js";
+import {Painter} from "../../../../static/js/lib/schedule.js";
+import {SettingsForm, asTyped} from "../../../../static/js/forms/settings_form.js";
+import {onLookChange} from "../../../../static/js/lib/tokens.js";
+
+const RACE_MS = 2600;
+const TICK_MS = 90;
+const WHAT_IF = ["forget", "shuffle"];
+
+const {page, data, part, parts} = openPage("race");
+
+const chart = new Chart(part("chart"), "race");
+const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
+const newest = new Newest(page);
+const painter = new Painter();
+const painted = {paint};
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+/** What the page knows; everything on it is drawn from here. */
+const store = {
+  /** @type {Record<string, any> | null} every accountant's curve */
+  answer: data.answer,
+  /** how many of the steps have been run */
+  reached: 0,
+  /** place among the steps that is read */
+  cursor: 0,
+};
+
+let running = null;
+
+start();
+
+function start() {
+  part("go").addEventListener("click", race);
+  part("cursor").addEventListener("input", () => read(Number(part("cursor").value)));
+  for (const name of WHAT_IF) part(name).addEventListener("change", () => changed());
+  for (const box of [part("batch"), part("records")]) box.addEventListener("input", fromRecords);
+  for (const link of parts("preset")) link.addEventListener("click", choosePreset);
+  onLookChange([chart.plot], () => painter.request(painted, {now: true}));
+  showBatch();
+  if (part("forget").checked || !data.answer) changed();
+  else accept(data.answer);
+}
+
+/* Settings ------------------------------------------------------------------------ */
+
+function changed(input = null, options = {}) {
+  if (input === part("batch") || input === part("records")) return;
+  if (input) showBatch();
+  newest.ask(ask, options);
+}
+
+/** The rate as records in a batch: the same setting, said otherwise. */
+function showBatch() {
+  const size = Number(form.texts.sample_rate) * Number(part("records").value);
+  if (!(size > 0 && Number.isFinite(size))) return;
+  part("batch").value = String(Number(size.toPrecision(6)));
+  tellRecords("");
+}
+
+function fromRecords() {
+  const {rate, message} = rateOf(part("batch").value, part("records").value);
+  tellRecords(message);
+  if (rate === null) return;
+  form.set("sample_rate", rate, {quietly: true});
+  newest.ask(ask, {typing: true});
+}
+
+function tellRecords(message) {
+  part("records-error").textContent = message;
+  part("records-error").hidden = message === "";
+  for (const box of [part("batch"), part("records")]) box.setAttribute("aria-invalid", String(message !== ""));
+}
+
+function choosePreset(event) {
+  event.preventDefault();
+  for (const name of WHAT_IF) part(name).checked = false;
+  form.fill(data.surprises[event.currentTarget.dataset.preset]);
+  showBatch();
+  chart.plot.scrollIntoView({block: "nearest", behavior: still.matches ? "auto" : "smooth"});
+}
+
+function markPreset() {
+  markCurrent(parts("preset"), (link) => sameSettings(data.surprises[link.dataset.preset], form.given));
+}
+
+/** Ask how everyone counts the run. */
+async function ask(signal) {
+  const settings = form.given;
+  const wonders = WHAT_IF.filter((name) => part(name).checked).map((name) => [name, "true"]);
+  history.replaceState(null, "", `?${toQuery({...settings, ...Object.fromEntries(wonders)})}`);
+  const counted = part("forget").checked ? {...settings, sample_rate: "1"} : settings;
+  try {
+    form.requireFilled();
+    const answer = await getJson(`/api/v1/privacy/curves?${toQuery({...counted, points: String(data.points)})}`, {signal});
+    form.showErrors({});
+    part("to-correct").hidden = true;
+    accept(answer);
+    await compare(settings, answer, signal);
+  } catch (error) {
+    if (error.name !== "AbortError") refuse(error);
+  }
+}
+
+function accept(answer) {
+  stop();
+  store.answer = answer;
+  store.reached = answer.steps.length;
+  part("cursor").max = String(answer.steps.length - 1);
+  part("delta").textContent = asTyped(answer.delta);
+  markPreset();
+  read(answer.steps.length - 1);
+}
+
+function refuse(error) {
+  form.showErrors(error.fields ?? {});
+  part("to-correct").hidden = false;
+  if (Object.keys(error.fields ?? {}).length === 0) part("to-correct").textContent = error.message;
+}
+
+/** What forgetting the sampling makes of the same run, by the tightest accountant. */
+async function compare(settings, answer, signal) {
+  const last = ranking({curves: answer.curves, cursor: answer.steps.length - 1});
+  const best = last.find(({status}) => status === "exact") ?? last.find(({status}) => status === "bound");
+  if (!best) return;
+  const other = part("forget").checked ? settings.sample_rate : "1";
+  const {delta, noise_multiplier, steps} = settings;
+  const query = {sample_rate: other, noise_multiplier, steps, delta, accountant: best.accountant};
+  const there = await getJson(`/api/v1/privacy/epsilon?${toQuery(query)}`, {signal});
+  const [forgotten, counted] = part("forget").checked ? [best.epsilon.at(-1), there.value] : [there.value, best.epsilon.at(-1)];
+  const factor = against(forgotten, counted);
+  part("forgotten").textContent = `ε = ${epsilonText(forgotten)} instead of ${epsilonText(counted)}${factor.endsWith("×") ? `, ${factor} as much` : ""}. Still a valid bound, and a useless one.`;
+}
+
+/* The race ------------------------------------------------------------------------ */
+
+function race() {
+  if (!store.answer) return;
+  stop();
+  if (still.matches) return read(store.answer.steps.length - 1);
+  const {length} = store.answer.steps;
+  let at = 1;
+  running = setInterval(() => {
+    at = Math.min(length, at + (length * TICK_MS) / RACE_MS);
+    store.reached = Math.ceil(at);
+    read(store.reached - 1);
+    if (store.reached === length) stop();
+  }, TICK_MS);
+}
+
+function stop() {
+  clearInterval(running);
+  running = null;
+  if (store.answer) store.reached = store.answer.steps.length;
+}
+
+/** Read every accountant at one step. */
+function read(cursor) {
+  const {answer} = store;
+  store.cursor = Math.min(cursor, answer.steps.length - 1);
+  const step = integer(answer.steps[store.cursor]);
+  part("cursor").value = String(store.cursor);
+  part("cursor").setAttribute("aria-valuetext", `step ${step}`);
+  for (const cell of parts("at")) cell.textContent = step;
+  showStandings();
+  painter.request(painted, {now: running === null});
+}
+
+function showStandings() {
+  const valid = !part("shuffle").checked;
+  const rows = ranking({curves: store.answer.curves, cursor: store.cursor}).map((one) => {
+    const status = valid ? one.status : "does not apply";
+    const badge = Object.assign(document.createElement("span"), {className: `badge ${status.replaceAll(" ", "-")}`, textContent: status});
+    const line = tableRow([`${one.label} `, badge], [one.text, valid ? one.against : ""]);
+    line.className = status === "exact" ? "truth" : "";
+    return line;
+  });
+  part("ranking").replaceChildren(...rows);
+  part("sampling").textContent = valid ? (part("forget").checked ? "every record in every step" : "Poisson sampling") : "Poisson sampling assumed, which does not hold";
+  part("announce").textContent = running ? "" : conclusion({...store.answer, valid});
+}
+
+function paint() {
+  const {answer, reached, cursor} = store;
+  if (!answer) return;
+  const valid = !part("shuffle").checked;
+  const view = {...answer, reached, cursor, valid, size: chart.size};
+  const terms = `δ = ${asTyped(answer.delta)}, add or remove one record, ${part("sampling").textContent}`;
+  chart.update({
+    figure: (color) => figure(view, color),
+    conclusion: conclusion(view),
+    table: () => table(answer, terms),
+    note: `ε at ${terms}; q = ${asTyped(answer.sample_rate)}, σ = ${answer.noise_multiplier}`,
+    file: "accountants",
+    settled: true,
+  }).then(followPointer);
+}
+
+/** What the pointer is on is what the table reads. */
+function followPointer() {
+  if (chart.followed || !chart.plot.on) return;
+  chart.followed = true;
+  chart.plot.on("plotly_hover", ({points}) => running === null && read(points[0].pointNumber));
+}

@@ -1,0 +1,110 @@
+"""The lab in which one attacks one's own run: a recorded attack, and one's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flask import render_template, request
+
+from dpsgd_explorer.errors import ConfigError, RunNotFoundError
+from dpsgd_explorer.experiments.attack_config import POOL, AttackConfig
+from dpsgd_explorer.experiments.kinds import as_training, parse
+from dpsgd_explorer.web.forms.fields import form_groups, script_fields
+from dpsgd_explorer.web.forms.form import read_form, to_query
+from dpsgd_explorer.web.http.data_sets import STAND_IN, absent_default
+from dpsgd_explorer.web.http.services import run_store
+from dpsgd_explorer.web.labs.attack.view import (
+    AttackResults,
+    AttackView,
+    plan_of,
+    results_of,
+)
+from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.recorded.files import recording
+
+GONE = (
+    "this run does not exist, or it was deleted. The lab shows its own settings "
+    "instead. Open your run and choose “Attack this run” there."
+)
+OTHER_KIND = (
+    "this run cannot be attacked, because it is not a training. Open a run of the "
+    "trainer."
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The run whose reproduction is attacked.
+
+    Attributes:
+        run_id: Its number; "" if none was asked for.
+        query: Settings of the attack on it.
+        refusal: Why there is none; "" if there is one.
+    """
+
+    run_id: str = ""
+    query: dict[str, str] | None = None
+    refusal: str = ""
+
+
+@bp.get("/attack/")
+def attack() -> str:
+    """Show the lab with the settings of the address, or those of a run it names."""
+    source = _source(request.args.get("run", ""))
+    given = {name: text for name, text in request.args.items() if name != "run"}
+    given = (source.query or {}) | given
+    absent = "" if given else absent_default()
+    form = read_form(AttackConfig, {"dataset": STAND_IN} if absent else given)
+    config, _ = recorded_attack()
+    return render_template(
+        "labs/attack.html",
+        form=form,
+        absent=absent,
+        groups=form_groups(AttackConfig),
+        results=recorded_results(),
+        pool=POOL,
+        recorded_title=AttackView().title(config.model_dump()),
+        shadows=config.shadows,
+        source=source,
+        page_data={
+            "fields": script_fields(AttackConfig),
+            "plan": plan_of(config),
+            "errors": form.errors,
+        },
+    )
+
+
+def _source(run_id: str) -> Source:
+    """Return the run that the address names, as an attack has it."""
+    if not run_id:
+        return Source()
+    try:
+        config = as_training(parse(run_store().get(run_id).config))
+        if config is None:
+            return Source(run_id, refusal=OTHER_KIND)
+        return Source(run_id, to_query(AttackConfig.of_run(config)))
+    except RunNotFoundError:
+        return Source(run_id, refusal=GONE)
+    except ConfigError as error:
+        return Source(run_id, refusal=str(error))
+
+
+@cache
+def recorded_attack() -> tuple[AttackConfig, list[dict[str, Any]]]:
+    """Return the recorded attack: its settings and its events."""
+    stored = recording("recorded", Path(__file__).parent)
+    return AttackConfig.parse(stored["config"]), stored["events"]
+
+
+@cache
+def recorded_results() -> AttackResults | None:
+    """Return what the recorded attack came to."""
+    _, events = recorded_attack()
+
+    def read(kind: str) -> list[dict[str, Any]]:
+        return [event["data"] for event in events if event["kind"] == kind]
+
+    return results_of(read)

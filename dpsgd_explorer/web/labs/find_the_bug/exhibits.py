@@ -1,0 +1,108 @@
+"""The loops of the lab "Find the bug", as ``record.py`` has them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from dpsgd_explorer.experiments.planted_bug_config import HONEST
+from dpsgd_explorer.web.questions.rounding import limit, proven
+from dpsgd_explorer.web.recorded.files import recording
+
+stored = partial(recording, "recorded", Path(__file__).parent)
+CHOICES = 5  # sentences to choose from, "nothing is wrong" among them
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One loop, and what came of its audit.
+
+    Attributes:
+        name: As in ``PlantedBugConfig``.
+        number: Place in the lab, from 1.
+        title: The bug in a few words.
+        wrong: The bug in one sentence.
+        why: Why that check sees it, or none.
+        seen_by: "audit", "engine", "torch" or "nothing".
+        lines: Of the source, and whether each is at fault.
+        points: ``step``, ``epsilon_lower`` and ``epsilon_promised``.
+        refused: What PrivacyEngine said, "" if nothing.
+        error: What stopped the loop, "" if nothing did.
+    """
+
+    name: str
+    number: int
+    title: str
+    wrong: str
+    why: str
+    seen_by: str
+    lines: tuple[tuple[str, bool], ...]
+    points: tuple[dict[str, float], ...]
+    refused: str
+    error: str
+
+    @property
+    def rows(self) -> list[tuple[str, str, str]]:
+        """The points as a table has them."""
+        return [
+            (
+                f"{point['step']:.0f}",
+                proven(point["epsilon_lower"]),
+                limit(point["epsilon_promised"]),
+            )
+            for point in self.points
+        ]
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        """Names and sentences to choose from, in an order that tells nothing."""
+        chance = random.Random(self.name)
+        others = [name for name in exhibits() if name not in (self.name, HONEST)]
+        always = {self.name, HONEST}
+        names = [*always, *chance.sample(others, CHOICES - len(always))]
+        names.sort()
+        chance.shuffle(names)
+        return [(name, exhibits()[name].wrong) for name in names]
+
+
+@cache
+def exhibits() -> dict[str, Exhibit]:
+    """Return every loop by its name, in the order of the lab."""
+    loops: dict[str, dict[str, Any]] = stored()["loops"]
+    return {
+        name: Exhibit(
+            name=name,
+            number=number,
+            title=loop["title"],
+            wrong=loop["wrong"],
+            why=loop["why"],
+            seen_by=loop["seen_by"],
+            lines=_lines(loop["source"], loop["at_fault"]),
+            points=tuple(loop["points"]),
+            refused=loop["refused"],
+            error=loop["error"],
+        )
+        for number, (name, loop) in enumerate(loops.items(), start=1)
+    }
+
+
+def promise() -> dict[str, float]:
+    """Return what every loop promises, and how it is audited."""
+    terms: dict[str, float] = stored()["promise"]
+    return terms
+
+
+def checks() -> dict[str, str]:
+    """Return {check: what it says when it sees a bug}."""
+    words: dict[str, str] = stored()["checks"]
+    return words
+
+
+def _lines(source: str, at_fault: str) -> tuple[tuple[str, bool], ...]:
+    found = bool(at_fault)
+    return tuple(
+        (line, found and at_fault in line) for line in source.rstrip().splitlines()
+    )

@@ -1,0 +1,167 @@
+"""The planner's map: lines of equal epsilon over epochs and noise, and batch sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, Field
+
+from dpsgd_explorer.accounting import epsilon_curve
+from dpsgd_explorer.accounting.plan import steps_of
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.web.labs.planner.question import LEAST_DELTA, BudgetQuestion, solve
+from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
+from dpsgd_explorer.web.questions.question import Question
+
+EPOCHS = (0.5, 200.0)  # ends of the map
+NOISE = (0.5, 12.0)
+BEYOND = 1.3  # the grid goes on past the map's ends, so that lines leave it
+COLUMNS, ROWS = 17, 15
+LEVELS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+BATCH_SIZES = (64, 256, 1024, 4096, 16384)
+
+Floats = npt.NDArray[np.float64]
+
+
+class MapQuestion(Question):
+    """Query for the lines of equal ε."""
+
+    sample_size: int = Field(
+        60_000, ge=2, le=10**9, description="Number of records in the training data."
+    )
+    expected_batch_size: int = Field(
+        1024, ge=1, le=10**9, description="Mean number of records in a batch."
+    )
+    delta: float = Field(
+        1e-5, ge=LEAST_DELTA, lt=1, description="δ of the guarantee, below 1/N."
+    )
+    epsilon: float = Field(
+        3.0, gt=0, le=1000, description="ε of the line that is marked as the budget."
+    )
+
+
+class Contour(BaseModel):
+    """One line of equal epsilon, from few epochs to many."""
+
+    epsilon: float
+    epochs: list[float]
+    noise_multiplier: list[float]
+
+
+class BudgetMap(BaseModel):
+    """Lines of equal epsilon; the budget's own among them, marked.
+
+    They are read off a grid and are for the eye: ``budget`` answers exactly.
+    """
+
+    epochs: tuple[float, float]
+    noise_multiplier: tuple[float, float]
+    budget: Contour
+    contours: list[Contour]
+
+
+class BatchRow(BaseModel):
+    """One batch size at the ε and epochs that were asked for."""
+
+    expected_batch_size: int
+    steps: int
+    noise_multiplier: float
+    noise_per_update: float
+
+
+def budget_map(question: MapQuestion) -> BudgetMap:
+    """Return the map around a budget.
+
+    Raises:
+        ConfigError: the batch is larger than the data.
+    """
+    if question.expected_batch_size > question.sample_size:
+        raise ConfigError(
+            "expected_batch_size",
+            f"expected_batch_size must be at most N = {question.sample_size}, got "
+            f"{question.expected_batch_size}.",
+        )
+    grid = _log_epsilons(
+        question.sample_size, question.expected_batch_size, question.delta
+    )
+    return BudgetMap(
+        epochs=EPOCHS,
+        noise_multiplier=NOISE,
+        budget=_contour(grid, question.epsilon),
+        contours=[_contour(grid, level) for level in LEVELS],
+    )
+
+
+def batch_rows(question: BudgetQuestion) -> list[BatchRow]:
+    """Return the least noise of each batch size, at the question's ε and epochs."""
+    rows = []
+    for size in BATCH_SIZES:
+        if size > question.sample_size:
+            break
+        asked = {"solve": "noise_multiplier", "expected_batch_size": size}
+        found = solve(question.model_copy(update=asked))
+        rows.append(
+            BatchRow(
+                expected_batch_size=size,
+                steps=found.steps,
+                noise_multiplier=found.noise_multiplier,
+                noise_per_update=found.noise_per_update,
+            )
+        )
+    return rows
+
+
+def epochs_axis() -> Floats:
+    """Return the columns of the grid, evenly spread by ratio."""
+    return np.geomspace(*EPOCHS, COLUMNS)
+
+
+def noise_axis() -> Floats:
+    """Return the rows of the grid, evenly spread by ratio."""
+    return np.geomspace(NOISE[0] / BEYOND, NOISE[1] * BEYOND, ROWS)
+
+
+@lru_cache(maxsize=64)
+def _log_epsilons(sample_size: int, batch: int, delta: float) -> Floats:
+    """Return log ε on the grid, [rows, columns]."""
+    steps = [steps_of(float(e), sample_size, batch) for e in epochs_axis()]
+    rate = batch / sample_size
+    values = [
+        epsilon_curve(
+            sample_rate=rate,
+            noise_multiplier=float(noise),
+            delta=delta,
+            steps=steps,
+            accountant=DEFAULT_ACCOUNTANT,
+        )
+        for noise in noise_axis()
+    ]
+    grid: Floats = np.log(np.maximum(np.array(values), 1e-300))
+    return grid
+
+
+def _contour(grid: Floats, epsilon: float) -> Contour:
+    """Return the noise at which each column of the grid spends epsilon."""
+    rows = np.log(noise_axis())
+    points = [
+        (float(epochs), _crossing(grid[:, i], rows, math.log(epsilon)))
+        for i, epochs in enumerate(epochs_axis())
+    ]
+    kept = [(x, y) for x, y in points if y is not None]
+    return Contour(
+        epsilon=epsilon,
+        epochs=[x for x, _ in kept],
+        noise_multiplier=[y for _, y in kept],
+    )
+
+
+def _crossing(falling: Floats, rows: Floats, level: float) -> float | None:
+    """Return the noise where a falling column takes a level, None if nowhere."""
+    if not falling[-1] <= level <= falling[0]:
+        return None
+    order: Sequence[int] = range(len(rows) - 1, -1, -1)
+    return float(math.exp(np.interp(level, falling[list(order)], rows[list(order)])))

@@ -1,0 +1,197 @@
+/** The budget planner: four numbers are locked, the server solves for the fifth. */
+
+import {conclusion, figure, table, under} from "./budget_map.js";
+import {Chart} from "../../../../static/js/charts/chart.js";
+import {batchesConclusion} from "../../../../static/js/charts/conclusions.js";
+import {getJson} from "../../../../static/js/lib/api.js";
+import {integer, roundUp, significant} from "../../../../static/js/lib/format.js";
+import {Newest} from "../../../../static/js/lib/newest.js";
+import {openPage, tableRow} from "../../../../static/js/lib/page.js";
+import {toQuery} from "../../../../static/js/forms/query.js";
+import {Painter} from "../../../../static/js/lib/schedule.js";
+import {SettingsForm, asTyped} from "../../../../static/js/forms/settings_form.js";
+import {onLookChange} from "../../../../static/js/lib/tokens.js";
+
+const REST_MS = 250; // before what takes longer is asked for
+const API = "/api/v1/privacy";
+
+const {page, data, part} = openPage("planner");
+const chart = new Chart(part("chart"), "map");
+const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
+const newest = new Newest(page);
+const painter = new Painter();
+const painted = {paint};
+
+/** What the page knows; everything on it is drawn from here. */
+const store = {
+  /** @type {Record<string, any> | null} the budget as it was solved */
+  answer: data.answer,
+  /** @type {Record<string, any> | null} the map around it */
+  map: null,
+};
+
+/** What the planner prints of an answer. */
+const RESULTS = {
+  epsilon: ({epsilon_text}) => epsilon_text,
+  odds: ({odds}) => `${odds} %`,
+  run_odds: ({run_odds: odds}) => `${odds} %`,
+  noise: ({noise_per_update}) => `${significant(noise_per_update)} C`,
+  steps: ({steps}) => integer(steps),
+  rate: ({sample_rate}) => significant(sample_rate),
+  delta: ({delta}) => asTyped(Number(delta.toPrecision(4))),
+};
+
+/** The number that follows, as its box shows it. */
+const SOLVED = {
+  epsilon: ({budget}) => roundUp(budget, 4),
+  delta: ({delta}) => asTyped(Number(delta.toPrecision(4))),
+  noise_multiplier: ({noise_multiplier}) => roundUp(noise_multiplier, 4),
+  expected_batch_size: ({expected_batch_size}) => String(expected_batch_size),
+  epochs: ({epochs}) => String(Number(epochs.toPrecision(4))),
+};
+
+let rest = null;
+let resting = null;
+
+start();
+
+function start() {
+  for (const button of page.querySelectorAll("[data-size]")) {
+    button.addEventListener("click", () => form.set("sample_size", Number(button.dataset.size)));
+  }
+  onLookChange([chart.plot], () => painter.request(painted, {now: true}));
+  chart.plot.addEventListener("pointerdown", walkStart);
+  lock();
+  if (data.answer) show(data.answer);
+  askRest();
+}
+
+function solved() {
+  return form.form.elements.solve.value || "noise_multiplier";
+}
+
+/** The box that follows cannot be typed into; the other four say that they are locked. */
+function lock() {
+  for (const box of page.querySelectorAll("[data-lockable]")) {
+    const name = box.dataset.lockable;
+    const follows = name === solved();
+    box.classList.toggle("follows", follows);
+    form.form.elements[name].readOnly = follows;
+    if (form.sliders[name]) form.sliders[name].disabled = follows;
+  }
+}
+
+function changed(input = null, options = {}) {
+  if (input?.name === "solve") lock();
+  newest.ask(ask, options);
+}
+
+function query() {
+  return toQuery({solve: solved(), ...form.given});
+}
+
+/** Solve for the number that is not locked. */
+async function ask(signal) {
+  try {
+    form.requireFilled();
+    const answer = await getJson(`${API}/budget?${query()}`, {signal});
+    form.showErrors({});
+    part("to-correct").hidden = true;
+    show(answer);
+    history.replaceState(null, "", `?${query()}`);
+    clearTimeout(rest);
+    rest = setTimeout(askRest, store.map ? REST_MS : 0);
+  } catch (error) {
+    if (error.name !== "AbortError") refuse(error);
+  }
+}
+
+/** The map and the table of batch sizes take longer; they wait until one stops moving. */
+async function askRest() {
+  resting?.abort();
+  resting = new AbortController();
+  const {signal} = resting;
+  const {sample_size, expected_batch_size, delta, epsilon} = form.given;
+  try {
+    store.map = await getJson(`${API}/budget_map?${toQuery({sample_size, expected_batch_size, delta, epsilon})}`, {signal});
+    painter.request(painted, {now: true});
+    const {rows} = await getJson(`${API}/batch_sizes?${query()}`, {signal});
+    showBatches(rows);
+  } catch (error) {
+    if (error.name !== "AbortError" && error.status !== 422) refuse(error);
+  }
+}
+
+function show(answer) {
+  store.answer = answer;
+  const name = answer.solve;
+  form.form.elements[name].value = SOLVED[name](answer);
+  form.moveSlider(name);
+  for (const cell of page.querySelectorAll("[data-result]")) cell.textContent = RESULTS[cell.dataset.result](answer);
+  const claim = part("claim");
+  claim.className = `badge ${answer.status}`;
+  claim.textContent = answer.status;
+  claim.hidden = false;
+  part("train").hidden = answer.train === "";
+  if (answer.train) part("train").href = answer.train;
+  part("remark").textContent = answer.remark;
+  painter.request(painted, {now: true});
+}
+
+function refuse(error) {
+  store.answer = null;
+  form.showErrors(error.fields ?? {});
+  part("to-correct").hidden = false;
+  part("train").hidden = part("claim").hidden = true;
+  if (Object.keys(error.fields ?? {}).length === 0) part("to-correct").textContent = error.message;
+  for (const cell of page.querySelectorAll("[data-result]")) cell.textContent = "–";
+}
+
+function showBatches(rows) {
+  if (rows.length > 1) part("batch-heading").textContent = batchesConclusion(rows);
+  const lines = rows.map((row) =>
+    tableRow([integer(row.expected_batch_size)], [integer(row.steps), roundUp(row.noise_multiplier, 3), significant(row.noise_per_update)]),
+  );
+  part("batches").replaceChildren(...lines);
+}
+
+/* The map --------------------------------------------------------------------------- */
+
+function view() {
+  const {answer, map} = store;
+  const point = answer && {epochs: answer.epochs, noise_multiplier: answer.noise_multiplier, epsilon_text: answer.epsilon_text};
+  return {...map, point, size: chart.size};
+}
+
+function paint() {
+  if (!store.map) return;
+  const now = view();
+  chart.update({
+    figure: (color) => figure(now, color),
+    conclusion: conclusion(now),
+    table: () => table(now),
+    note: `δ = ${form.texts.delta}, batch ${form.texts.expected_batch_size} of ${form.texts.sample_size}; add or remove one record, Poisson sampling`,
+    file: "planner",
+    settled: true,
+  });
+}
+
+/** Walk by pressing and dragging: along the line where one of the axes follows. */
+function walkStart(event) {
+  if (!store.map || event.button !== 0) return;
+  const box = chart.plot.getBoundingClientRect();
+  const go = ({clientX, clientY}) => {
+    const at = under(view(), clientX - box.left, clientY - box.top);
+    for (const name of ["epochs", "noise_multiplier"]) if (name !== solved()) form.set(name, at[name], {quietly: true});
+    changed();
+  };
+  const stop = () => {
+    removeEventListener("pointermove", go);
+    removeEventListener("pointerup", stop);
+    removeEventListener("pointercancel", stop);
+  };
+  addEventListener("pointermove", go);
+  addEventListener("pointerup", stop);
+  addEventListener("pointercancel", stop);
+  go(event);
+}

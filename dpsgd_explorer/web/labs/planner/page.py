@@ -1,0 +1,90 @@
+"""The budget planner: lock four numbers, the fifth follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flask import Response, render_template, request
+
+from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.experiments.accountant_words import LABELS
+from dpsgd_explorer.experiments.catalogue import DATA_SETS
+from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.forms.fields import form_fields, text_of
+from dpsgd_explorer.web.forms.form import Form, read_form
+from dpsgd_explorer.web.labs.planner.api import BudgetAnswer, answer_to
+from dpsgd_explorer.web.labs.planner.question import SOLVABLE, BudgetQuestion
+from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
+from dpsgd_explorer.web.questions.rounding import limit
+
+SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
+
+
+@bp.get("/planner/")
+def planner() -> Response:
+    """Show the planner with the numbers of the address; wrong ones stand corrected."""
+    return cached_page(_page, queue="slow")
+
+
+def _page() -> str:
+    fields = dict(form_fields(BudgetQuestion))
+    solve = request.args.get("solve") or fields["solve"].default
+    form = read_form(BudgetQuestion, request.args.to_dict(), solved=solve)
+    answer, form = _answered(form)
+    del fields["solve"]
+    return render_template(
+        "labs/planner.html",
+        form=form,
+        fields=fields,
+        solvable=SOLVABLE,
+        solve=form.texts["solve"] if form.texts["solve"] in SOLVABLE else "",
+        answer=answer,
+        results=result_texts(answer),
+        accountant=LABELS[DEFAULT_ACCOUNTANT],
+        sizes={data.label: data.train_size for data in DATA_SETS.values()},
+        page_data={
+            "fields": [field.for_script() for field in fields.values()],
+            "answer": answer.model_dump(mode="json") if answer else None,
+        },
+    )
+
+
+def result_texts(answer: BudgetAnswer | None) -> dict[str, str]:
+    """Return the planner's results as they are printed; dashes where there are none."""
+    if answer is None:
+        return dict.fromkeys(
+            ("epsilon", "odds", "run_odds", "noise", "steps", "rate"), "–"
+        )
+    return {
+        "epsilon": answer.epsilon_text,
+        "odds": f"{answer.odds} %",
+        "run_odds": f"{answer.run_odds} %",
+        "noise": f"{answer.noise_per_update:.3g} C",
+        "steps": f"{answer.steps:,}",
+        "rate": f"{answer.sample_rate:.3g}",
+    }
+
+
+def _answered(
+    form: Form[BudgetQuestion],
+) -> tuple[BudgetAnswer | None, Form[BudgetQuestion]]:
+    """Return the answer with the solved number in its box, or what is wrong."""
+    question = form.settings
+    if question is None:
+        return None, form
+    try:
+        answer = answer_to(question)
+    except ConfigError as error:
+        return None, replace(form, errors=error.fields)
+    solved = {question.solve: solved_text(question.solve, answer)}
+    return answer, replace(form, texts=form.texts | solved)
+
+
+def solved_text(name: str, answer: BudgetAnswer) -> str:
+    """Return the number that follows, rounded to the safe side."""
+    value: Any = answer.budget if name == "epsilon" else getattr(answer, name)
+    if name in SOLVED_DIGITS:
+        return limit(value, SOLVED_DIGITS[name])
+    return text_of(float(f"{value:.4g}") if name in ("delta", "epochs") else value)

@@ -1,0 +1,152 @@
+/**
+ * One noisy gradient of a first layer, and the pictures that fall out of it. No DOM.
+ *
+ * A unit's weight gradient is the sum over records of δ x, its bias gradient that of δ:
+ * of one record their quotient is x (Geiping et al. 2020, arXiv:2003.14053).
+ *
+ * @typedef {object} Model
+ * @property {number} units of the first layer
+ * @property {(picture: Float64Array, label: number) => {deltas: Float64Array, norm: number}} gradient
+ *   δ of each unit, and the length of the whole gradient of one record
+ */
+
+import {Generator} from "../../../../static/js/widgets/common/random.js";
+
+export const SIDE = 28;
+export const PIXELS = SIDE * SIDE;
+const CLASSES = 10;
+
+/** Both models and the pictures of a recording. @param {Record<string, any>} recorded */
+export function decode({pictures, labels, width, weights}) {
+  const bytes = Uint8Array.from(atob(pictures), (one) => one.charCodeAt(0));
+  const [first, firstBias, second, secondBias] = ["0.weight", "0.bias", "2.weight", "2.bias"].map((name) => scaled(weights[name]));
+  return {
+    labels,
+    pictures: labels.map((_, i) => Float64Array.from(bytes.subarray(i * PIXELS, (i + 1) * PIXELS), (one) => one / 255)),
+    models: {linear: linear(), hidden: hidden(width, first, firstBias, second, secondBias)},
+  };
+}
+
+function scaled({scale, values}) {
+  return Float64Array.from(atob(values), (one) => scale * ((one.charCodeAt(0) << 24) >> 24)); // signed bytes
+}
+
+/** All weights zero: every label is as likely. @returns {Model} */
+function linear() {
+  return {
+    units: CLASSES,
+    gradient(picture, label) {
+      const deltas = errors(new Float64Array(CLASSES), label);
+      return {deltas, norm: Math.sqrt(square(deltas) * (square(picture) + 1))};
+    },
+  };
+}
+
+/** @returns {Model} one hidden layer of ReLUs */
+function hidden(width, first, firstBias, second, secondBias) {
+  return {
+    units: width,
+    gradient(picture, label) {
+      const active = firstBias.map((bias, i) => Math.max(0, bias + dot(first, i * PIXELS, picture)));
+      const scores = secondBias.map((bias, k) => bias + dot(second, k * width, active));
+      const wrong = errors(scores, label);
+      const deltas = active.map((value, i) => (value > 0 ? wrong.reduce((sum, one, k) => sum + one * second[k * width + i], 0) : 0));
+      return {deltas, norm: Math.sqrt(square(deltas) * (square(picture) + 1) + square(wrong) * (square(active) + 1))};
+    },
+  };
+}
+
+/** Softmax minus the label: the gradient of cross-entropy by the scores. */
+function errors(scores, label) {
+  const top = Math.max(...scores);
+  const powers = scores.map((score) => Math.exp(score - top));
+  const total = powers.reduce((sum, one) => sum + one);
+  return powers.map((one, k) => one / total - (k === label ? 1 : 0));
+}
+
+/**
+ * The clipped sum of the first records' gradients in the first layer, before noise.
+ * @returns {Float64Array} for each unit its weights, then its bias
+ */
+export function clippedSum({models, pictures, labels}, {model, batch, bound}) {
+  const {units, gradient} = models[model];
+  const sum = new Float64Array(units * (PIXELS + 1));
+  for (let j = 0; j < batch; j++) {
+    const {deltas, norm} = gradient(pictures[j], labels[j]);
+    const factor = Math.min(1, bound / norm);
+    for (let i = 0; i < units; i++) {
+      const share = factor * deltas[i];
+      const at = i * (PIXELS + 1);
+      for (let p = 0; p < PIXELS; p++) sum[at + p] += share * pictures[j][p];
+      sum[at + PIXELS] += share;
+    }
+  }
+  return sum;
+}
+
+/** Standard normal noise for a sum; the same seed gives the same. @param {number} length even */
+export function noiseOf(length, seed) {
+  return new Generator(seed).normals(new Float64Array(length));
+}
+
+/** Of each unit the released weights over the released bias. @param {Float64Array} sum @param {Float64Array} noise @param {number} spread σC */
+export function quotients(sum, noise, spread) {
+  const rows = [];
+  for (let at = 0; at < sum.length; at += PIXELS + 1) {
+    const bias = sum[at + PIXELS] + spread * noise[at + PIXELS];
+    if (bias === 0) continue; // a unit that no record reaches gives nothing away
+    rows.push(Float64Array.from({length: PIXELS}, (_, p) => (sum[at + p] + spread * noise[at + p]) / bias));
+  }
+  return rows;
+}
+
+/** The row most like a picture, and its correlation with it. @param {Float64Array[]} rows */
+export function bestRow(rows, picture) {
+  const found = rows.map((row) => correlation(row, picture));
+  const best = found.reduce((place, value, i) => (value > found[place] ? i : place), 0);
+  return {row: rows[best], correlation: found[best]};
+}
+
+/** Pearson's; 0 where one is constant. */
+export function correlation(a, b) {
+  const [meanA, meanB] = [mean(a), mean(b)];
+  let [ab, aa, bb] = [0, 0, 0];
+  for (let i = 0; i < a.length; i++) {
+    const [x, y] = [a[i] - meanA, b[i] - meanB];
+    ab += x * y;
+    aa += x * x;
+    bb += y * y;
+  }
+  return aa > 0 && bb > 0 ? ab / Math.sqrt(aa * bb) : 0;
+}
+
+/**
+ * All that the page shows, from one state.
+ * @param {ReturnType<typeof decode>} recording
+ * @param {{model: string, batch: number, bound: number, noise: number, seed: number}} state
+ * @param {number[]} multipliers the σ of the table
+ */
+export function release(recording, state, multipliers) {
+  const sum = clippedSum(recording, state);
+  const noise = noiseOf(sum.length, state.seed);
+  const pictures = recording.pictures.slice(0, state.batch);
+  const at = (multiplier) => {
+    const rows = quotients(sum, noise, multiplier * state.bound);
+    return pictures.map((picture) => bestRow(rows, picture));
+  };
+  return {found: at(state.noise), means: multipliers.map((multiplier) => mean(at(multiplier).map((one) => one.correlation)))};
+}
+
+function dot(weights, start, values) {
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) sum += weights[start + i] * values[i];
+  return sum;
+}
+
+function square(values) {
+  return dot(values, 0, values);
+}
+
+function mean(values) {
+  return values.reduce((sum, one) => sum + one, 0) / values.length;
+}

@@ -1,0 +1,98 @@
+/** The lab of reconstruction: sliders make one state, and all on the page follows from it. */
+
+import {decimals} from "../../../../static/js/lib/format.js";
+import {openPage} from "../../../../static/js/lib/page.js";
+import {decode, PIXELS, release, SIDE} from "./gradient.js";
+import {ofAddress, toAddress} from "./address.js";
+
+const LISTS = {batch: "batches", bound: "bounds", noise: "noise"};
+const CLEAR = 0.95; // correlation from which one would recognise every stroke
+const GONE = 0.3;
+
+const {data, part} = openPage("lab");
+const recording = decode(data.recorded);
+const {elements} = part("settings");
+const first = ofAddress(location.search, data, LISTS);
+let {seed} = first;
+
+for (const [name, place] of Object.entries(first.places)) elements[name].value = String(place);
+if (first.model) elements.model.value = first.model;
+part("settings").addEventListener("input", show);
+part("settings").addEventListener("change", link); // once a slider is let go: browsers limit how often
+part("settings").addEventListener("submit", (event) => event.preventDefault());
+part("again").addEventListener("click", () => {
+  seed += 1;
+  show();
+  link();
+});
+addEventListener("pageshow", show); // also with what the browser has put back into the form
+
+/** What the controls say. */
+function state() {
+  const values = Object.entries(LISTS).map(([name, list]) => [name, data[list][Number(elements[name].value)]]);
+  return {...Object.fromEntries(values), model: elements.model.value, seed};
+}
+
+/** Have the address say the settings. */
+function link() {
+  history.replaceState(null, "", toAddress(state()));
+}
+
+function show() {
+  const now = state();
+  const {found, means} = release(recording, now, data.noise);
+  const average = found.reduce((sum, one) => sum + one.correlation, 0) / found.length;
+  for (const name of Object.keys(LISTS)) {
+    elements[name].setAttribute("aria-valuetext", String(now[name]));
+    part(`said=${name}`).textContent = String(now[name]);
+  }
+  part("announce").textContent = part("conclusion").textContent = conclusion(now, average);
+  part("pictures").replaceChildren(...found.map((one, i) => pair(one, i)));
+  showRows(means);
+}
+
+function conclusion({batch, noise}, average) {
+  const [what, is] = batch === 1 ? ["The picture", "s"] : [`${batch} pictures`, ""];
+  return `${what} ${said(noise, average, is)}: r = ${decimals(average)} at σ = ${noise}, ε = ${data.epsilons[data.noise.indexOf(noise)].known}`;
+}
+
+/** @param {string} is ending of the verb */
+function said(noise, average, is) {
+  if (average > CLEAR) return "can be read off the gradient";
+  if (average <= GONE) return is ? "has drowned" : "have drowned";
+  return noise === 0 ? `show${is} through the other records` : `show${is} through the noise`;
+}
+
+function showRows(means) {
+  const [batch, noise] = [Number(elements.batch.value), Number(elements.noise.value)];
+  for (const [i, row] of [...part("rows").rows].entries()) {
+    row.querySelector("[data-secret]").textContent = data.epsilons[i].secret[batch];
+    row.querySelector("[data-correlation]").textContent = decimals(means[i]);
+    if (i === noise) row.setAttribute("aria-current", "true");
+    else row.removeAttribute("aria-current");
+  }
+}
+
+function pair({row, correlation}, i) {
+  const label = recording.labels[i];
+  const figure = document.createElement("figure");
+  figure.className = "pair-of";
+  const caption = Object.assign(document.createElement("figcaption"), {textContent: `a ${label}, r = ${decimals(correlation)}`});
+  figure.append(picture(recording.pictures[i], `The record: a handwritten ${label}`), picture(row, `Reconstructed, correlation ${decimals(correlation)} with the record`), caption);
+  return figure;
+}
+
+/** A drawing whose darkest pixel is black and whose lightest is white. */
+function picture(values, label) {
+  const canvas = Object.assign(document.createElement("canvas"), {width: SIDE, height: SIDE});
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", label);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const image = new ImageData(SIDE, SIDE);
+  for (let p = 0; p < PIXELS; p++) {
+    const grey = (255 * (values[p] - low)) / (high - low || 1);
+    image.data.set([grey, grey, grey, 255], 4 * p);
+  }
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
+}

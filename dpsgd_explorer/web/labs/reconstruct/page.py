@@ -1,0 +1,78 @@
+"""The lab in which a picture falls out of one gradient, and drowns in noise.
+
+The browser computes gradients, noise and pictures; everything about ε comes from here.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from flask import Response, render_template
+
+from dpsgd_explorer.accounting import epsilon
+from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.questions.rounding import limit
+from dpsgd_explorer.web.recorded.files import recording
+
+stored = partial(recording, "recorded", Path(__file__).parent)
+NOISE = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+BOUNDS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+BATCHES = (1, 2, 4, 8)
+RECORDS = 60_000  # that a batch is drawn from in secret
+DELTA = 1e-6
+START = {"noise": 2, "bound": 2, "batch": 0}  # places in the lists
+WHOLE_FROM = 100.0  # a larger ε is shown without decimals
+
+
+@bp.get("/reconstruct/")
+def reconstruct() -> Response:
+    """Show the lab; it has no settings that the server would need."""
+    return cached_page(
+        lambda: render_template(
+            "labs/reconstruct.html",
+            noise=NOISE,
+            bounds=BOUNDS,
+            batches=BATCHES,
+            start=START,
+            records=RECORDS,
+            delta=DELTA,
+            table=epsilons(),
+            page_data={
+                "recorded": stored(),
+                "noise": NOISE,
+                "bounds": BOUNDS,
+                "batches": BATCHES,
+                "epsilons": epsilons(),
+            },
+        )
+    )
+
+
+@cache
+def epsilons() -> list[dict[str, Any]]:
+    """Return ε of one release at each noise multiplier, as printed.
+
+    ``known``: the attacker knows whose records are in the batch, q = 1; ``secret``: the
+    batch is drawn with q = batch / ``RECORDS``, one value for each of ``BATCHES``.
+    """
+    return [
+        {
+            "noise": f"{noise:g}",
+            "known": _spent(1.0, noise),
+            "secret": [_spent(batch / RECORDS, noise) for batch in BATCHES],
+        }
+        for noise in NOISE
+    ]
+
+
+def _spent(sample_rate: float, noise_multiplier: float) -> str:
+    if noise_multiplier == 0:
+        return "∞"
+    value = epsilon(
+        sample_rate=sample_rate, noise_multiplier=noise_multiplier, steps=1, delta=DELTA
+    )
+    return f"{math.ceil(value):,}" if value >= WHOLE_FROM else limit(value)

@@ -1,1 +1,0 @@
-"""Labs in which a training loop is put to an audit."""
