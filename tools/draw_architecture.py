@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dpsgd_explorer"
-#: Folders that hold a folder for each widget, and so on: each is one chip.
 WEB = PACKAGE / "web"
+#: Folders that hold a folder for each widget, and so on: each is one chip.
 ROOMS = {WEB / "hub" / "chapters", WEB / "hub" / "widgets", WEB / "labs"}
 #: Run by hand in a checkout, and never imported.
 RECORDER = "record.py"
