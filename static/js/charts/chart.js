@@ -2,7 +2,7 @@
 
 import {CONFIG, plotly, plotlyWhenIdle} from "../lib/plotly.js";
 import {csv, follow, save, showTable} from "../lib/table.js";
-import {tokens} from "../lib/tokens.js";
+import {tokens} from "../lib/page.js";
 import {COLUMNS, texts, values} from "./columns.js";
 
 const HEADING_MS = 2500; // a heading that is read must not change under the eye

@@ -1,6 +1,6 @@
 /** The layers of the model as a picture, each with its way of clipping. */
 
-import {element} from "../lib/elements.js";
+import {element} from "../lib/page.js";
 import {integer, plural, significant} from "../lib/format.js";
 import {area, make} from "../lib/svg.js";
 

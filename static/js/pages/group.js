@@ -4,11 +4,10 @@ import {GroupLog, endOf} from "../groups/group_log.js";
 import {commonRange, endAccuracies, endEpsilons, multiple, seeds, splitBars, twins} from "../groups/drawings.js";
 import {conclusion, memberWords, notComparable, progressWords, splitOf, spread} from "../groups/words.js";
 import {ApiError, deleteJson, getJson, postJson} from "../lib/api.js";
-import {percent} from "../lib/format.js";
+import {percent, showTimes} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
 import {savePicture} from "../lib/picture.js";
 import {Chart} from "../lib/svg.js";
-import {showTimes} from "../lib/times.js";
 import {MARKS, WORDS} from "../runs/panel/status.js";
 
 const SOON_MS = 300; // while a run goes on

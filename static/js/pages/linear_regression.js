@@ -5,7 +5,7 @@
  */
 
 import {DescentRun} from "../runs/descent_run.js";
-import {Newest} from "../lib/newest.js";
+import {Newest} from "../lib/api.js";
 import {markCurrent, openPage} from "../lib/page.js";
 import {toQuery} from "../forms/query.js";
 import {SettingsForm} from "../forms/settings_form.js";

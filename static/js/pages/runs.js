@@ -1,7 +1,7 @@
 /** The visitor's runs: searched and sorted in place, labelled, pinned, deleted with ten seconds to undo it. */
 
 import {ApiError, deleteJson} from "../lib/api.js";
-import {showTimes} from "../lib/times.js";
+import {showTimes} from "../lib/format.js";
 import {editLabels, toggleStar} from "../runs/list/labels.js";
 import {showPins, wirePins} from "../runs/ghosts/pin_buttons.js";
 import {Selection} from "../runs/list/selection.js";

@@ -2,9 +2,8 @@
 
 import {given, jsonValue, toJson, toQuery} from "../forms/query.js";
 import {suggestions} from "../groups/suggestions.js";
-import {ApiError, getJson, postJson} from "../lib/api.js";
+import {ApiError, Newest, getJson, postJson} from "../lib/api.js";
 import {exponential} from "../lib/format.js";
-import {Newest} from "../lib/newest.js";
 
 const LISTS = ["learning_rate_values", "max_grad_norm_values", "momentum_values"];
 const MEAN = "mean_trials";

@@ -1,7 +1,6 @@
 /** A lab whose settings launch a run: form, buttons, faults, and the run that is followed. */
 
-import {ApiError, postJson} from "../lib/api.js";
-import {Newest} from "../lib/newest.js";
+import {ApiError, Newest, postJson} from "../lib/api.js";
 import {toQuery} from "../forms/query.js";
 import {SettingsForm} from "../forms/settings_form.js";
 import {LiveRun} from "./log/live_run.js";

@@ -7,7 +7,7 @@ import {replay} from "./log/replay.js";
 import {RunLog} from "./log/run_log.js";
 import {FINAL_STATES} from "./log/sse.js";
 import {status} from "./panel/status.js";
-import {showTimes} from "../lib/times.js";
+import {showTimes} from "../lib/format.js";
 
 const PAGE = 5000;
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 
-import {startOf} from "../../../static/js/lib/times.js";
+import {startOf} from "../../../static/js/lib/format.js";
 
 const START = new Date(2026, 10, 22, 18, 5, 9); // in the zone of this machine, whichever it is
 

@@ -1,6 +1,6 @@
 /** The table of the latest runs on Train; the server makes it, what differed included. */
 
-import {showTimes} from "../../lib/times.js";
+import {showTimes} from "../../lib/format.js";
 
 /** @param {HTMLElement} box holds the table and says where it comes from */
 export async function refreshLatest(box) {

@@ -1,6 +1,6 @@
 /** Test records by what they are and what they are read as. */
 
-import {element} from "../../lib/elements.js";
+import {element} from "../../lib/page.js";
 import {integer} from "../../lib/format.js";
 import {areWorded, cellLooks, confusionConclusion} from "../../charts/model/confusion.js";
 import {Part} from "./part.js";

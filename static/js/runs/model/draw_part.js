@@ -1,9 +1,8 @@
 /** A place to draw, and what the model and its twin answer, with their scores. */
 
-import {element} from "../../lib/elements.js";
+import {element, rgb} from "../../lib/page.js";
 import {decimals} from "../../lib/format.js";
 import {Scattering} from "./scattering.js";
-import {rgb} from "../../lib/tokens.js";
 import {answerConclusion, blank, prepared, stroke} from "../../charts/model/drawing.js";
 import {largest, scores} from "../../charts/model/linear.js";
 import {pictures} from "../../charts/model/packed.js";

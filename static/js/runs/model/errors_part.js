@@ -1,6 +1,6 @@
 /** Errors of each class and group as bars, beside the whole and the twin. */
 
-import {element} from "../../lib/elements.js";
+import {element} from "../../lib/page.js";
 import {integer, percent} from "../../lib/format.js";
 import {errorRows, errorsConclusion, hardest} from "../../charts/model/class_errors.js";
 import {areWorded} from "../../charts/model/confusion.js";

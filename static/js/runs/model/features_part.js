@@ -1,6 +1,6 @@
 /** The weights of a table, the largest as bars, all as a table. */
 
-import {element} from "../../lib/elements.js";
+import {element} from "../../lib/page.js";
 import {changeText, featureWeights, featuresConclusion} from "../../charts/model/feature_weights.js";
 import {Part} from "./part.js";
 import {bar} from "./bar.js";

@@ -1,7 +1,6 @@
 /** Test pictures that only one of two models reads rightly. */
 
-import {element} from "../../lib/elements.js";
-import {rgb} from "../../lib/tokens.js";
+import {element, rgb} from "../../lib/page.js";
 import {integer} from "../../lib/format.js";
 import {sides, sidesConclusion} from "../../charts/model/disagreements.js";
 import {misreadRecords, pictures} from "../../charts/model/packed.js";

@@ -1,7 +1,7 @@
 /** The model of a run at the place its log has reached: weights, confusions, errors, pictures. */
 
 import {integer} from "../../lib/format.js";
-import {onLookChange} from "../../lib/tokens.js";
+import {onLookChange} from "../../lib/page.js";
 import {ConfusionPart} from "./confusion_part.js";
 import {DrawPart} from "./draw_part.js";
 import {ErrorsPart} from "./errors_part.js";

@@ -1,7 +1,6 @@
 /** Ten pictures of weights, redrawn at each evaluation, above those of the twin. */
 
-import {element} from "../../lib/elements.js";
-import {rgb} from "../../lib/tokens.js";
+import {element, rgb} from "../../lib/page.js";
 import {integer} from "../../lib/format.js";
 import {filtersConclusion, fullColour, pixels, rimStrength, weightRows, weightsConclusion} from "../../charts/model/weight_images.js";
 import {Part} from "./part.js";

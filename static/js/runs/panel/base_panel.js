@@ -1,7 +1,6 @@
 /** What the panel of every kind of run has: a status bar, charts, and when they are drawn. */
 
-import {Painter} from "../../lib/schedule.js";
-import {onLookChange} from "../../lib/tokens.js";
+import {Painter, onLookChange} from "../../lib/page.js";
 import {Chart} from "../../charts/chart.js";
 import {StatusBar} from "./status_bar.js";
 

@@ -1,8 +1,7 @@
 /** What is shown of a noisy gradient descent, beside its log. */
 
 import {decimalsOf} from "../../charts/plan.js";
-import {exponential} from "../../lib/format.js";
-import {startOf} from "../../lib/times.js";
+import {exponential, startOf} from "../../lib/format.js";
 
 /**
  * @typedef {object} DescentPlan

@@ -1,7 +1,7 @@
 /** What is shown of a comparison of the engines, beside its log. */
 
 import {RunLog} from "../log/run_log.js";
-import {startOf} from "../../lib/times.js";
+import {startOf} from "../../lib/format.js";
 
 /**
  * @param {Record<string, any>} run as the API shows it

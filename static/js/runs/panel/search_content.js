@@ -1,8 +1,7 @@
 /** What is shown of a blind search, beside its log. */
 
 import {chartPlan} from "../../charts/plan.js";
-import {exponential} from "../../lib/format.js";
-import {startOf} from "../../lib/times.js";
+import {exponential, startOf} from "../../lib/format.js";
 
 /** @param {{run: Record<string, any>, plan: object, catalogue: object, price: Record<string, any>, running: string}} data sent with the page */
 export function searchContent({run, plan, catalogue, price, running}) {

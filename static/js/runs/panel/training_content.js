@@ -2,7 +2,7 @@
 
 import {FILTER, chartPlan} from "../../charts/plan.js";
 import {terms} from "../../forms/plan_panel.js";
-import {startOf} from "../../lib/times.js";
+import {startOf} from "../../lib/format.js";
 
 /**
  * @param {Record<string, any>} run as the API shows it, with its config

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {Newest} from "../../../static/js/lib/newest.js";
+import {Newest} from "../../../static/js/lib/api.js";
 
 const ROOT = {classList: {add() {}, remove() {}}, querySelectorAll: () => []};
 
