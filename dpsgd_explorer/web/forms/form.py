@@ -66,7 +66,7 @@ class Form(Generic[Model]):
     def in_short(self, fields: Sequence[FormField]) -> str:
         """Return in a line what those of the fields are set to that count and show.
 
-        static/js/forms/setting_groups.js says the same as the settings change.
+        static/js/forms/settings_form.js says the same as the settings change.
         """
         is_open = self.texts.get("private") == "false"
         words = ["without privacy"] if is_open and fields[0].name == "private" else []

@@ -34,7 +34,7 @@ from dpsgd_explorer.web.questions.limits import check_size
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.run_phases import budget_of, phases_done, phases_of
 
-COVERED = (  # the same words as static/js/runs/actions/changes.js
+COVERED = (  # the same words as static/js/runs/actions/mid_run.js
     "Chosen while looking: ε covers the choice if the accuracy, ε or the weights led "
     "to it, and does not cover it if the loss or the gradients' lengths did."
 )

@@ -1,8 +1,7 @@
-/** The settings form: sliders beside boxes, switches, errors at their fields. */
+/** The settings form: sliders beside boxes, switches, groups that open, errors at their fields. */
 
 import {ApiError} from "../lib/api.js";
-import {given, missing, toJson} from "./query.js";
-import {positionOf, valueAt} from "./slider.js";
+import {given, missing, positionOf, toJson, valueAt} from "./query.js";
 
 export class SettingsForm {
   /**
@@ -184,4 +183,51 @@ export function asTyped(value) {
   return typeof value === "number" && value !== 0 && Math.abs(value) < 1e-3
     ? value.toExponential().replace("e+", "e")
     : String(value);
+}
+
+export class SettingGroups {
+  /** @param {HTMLElement} form @param {import("./query.js").Field[]} fields */
+  constructor(form, fields) {
+    this.groups = [...form.querySelectorAll("[data-group]")].map((element) => ({
+      element,
+      button: element.querySelector(".group-head button"),
+      says: element.querySelector(".group-says"),
+      fields: fields.filter(({group}) => group === element.dataset.group),
+    }));
+    for (const group of this.groups) group.button.addEventListener("click", () => open(group, !isOpen(group)));
+  }
+
+  /** Say what is set. @param {Record<string, string>} texts of every box @param {Record<string, string>} chosen member of each switch */
+  update(texts, chosen) {
+    for (const {says, fields} of this.groups) says.textContent = inShort(fields, texts, chosen);
+  }
+
+  /** Open the groups of these settings. @param {string[]} names */
+  show(names) {
+    for (const group of this.groups) {
+      if (group.fields.some(({name}) => names.includes(name))) open(group, true);
+    }
+  }
+}
+
+function isOpen({element}) {
+  return element.hasAttribute("data-open");
+}
+
+function open({element, button}, wanted) {
+  element.toggleAttribute("data-open", wanted);
+  button.setAttribute("aria-expanded", String(wanted));
+}
+
+/** Pure: in a line what those of the fields are set to that count and show; the server says the same at first. */
+function inShort(fields, texts, chosen) {
+  const isOpenRun = texts.private === "false";
+  const shown = fields.filter((field) => !field.folded && field.kind !== "boolean" && !(isOpenRun && field.private_only) && texts[field.name] !== "" &&
+    (field.switch === "" || chosen[field.switch] === field.name));
+  const words = shown.map(({name, kind, choices, symbol, label}) => {
+    if (kind === "choice") return choices[texts[name]] ?? texts[name];
+    return `${symbol || label.charAt(0).toLowerCase() + label.slice(1)} ${texts[name]}`;
+  });
+  if (isOpenRun && fields[0].name === "private") words.unshift("without privacy");
+  return words.join(", ");
 }

@@ -5,8 +5,8 @@ import {decimalsUp, percent, significant} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
 import {ComparedRuns} from "../runs/compare/compared_runs.js";
 import {OverlayChart} from "../runs/compare/overlay_chart.js";
-import {showPins, wirePins} from "../runs/ghosts/pin_buttons.js";
-import {FINAL_STATES} from "../runs/log/sse.js";
+import {showPins, wirePins} from "../runs/ghosts/ghosts.js";
+import {FINAL_STATES} from "../runs/log/run_log.js";
 
 const {page, data, part, parts} = openPage("compare-page");
 const view = {axis: "epsilon", chosen: null, hovered: null, share: 1, hoverX: null};

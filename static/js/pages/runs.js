@@ -3,7 +3,7 @@
 import {ApiError, deleteJson} from "../lib/api.js";
 import {showTimes} from "../lib/format.js";
 import {editLabels, toggleStar} from "../runs/list/labels.js";
-import {showPins, wirePins} from "../runs/ghosts/pin_buttons.js";
+import {showPins, wirePins} from "../runs/ghosts/ghosts.js";
 import {Selection} from "../runs/list/selection.js";
 import {Unfolded} from "../runs/list/unfolded.js";
 import {UndoLines} from "../runs/list/undo.js";

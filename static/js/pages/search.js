@@ -1,7 +1,6 @@
 /** The trainer's dialog for a blind search: it asks the server for the price, and starts the search. */
 
-import {given, jsonValue, toJson, toQuery} from "../forms/query.js";
-import {suggestions} from "../groups/suggestions.js";
+import {given, jsonValue, suggestions, toJson, toQuery} from "../forms/query.js";
 import {ApiError, Newest, getJson, postJson} from "../lib/api.js";
 import {exponential} from "../lib/format.js";
 

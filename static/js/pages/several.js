@@ -1,7 +1,6 @@
 /** The trainer's dialog for several runs at once; it reads the form and starts a group. */
 
-import {given, toJson} from "../forms/query.js";
-import {nextSeeds, suggestions, twinRates, typedValues, variations} from "../groups/suggestions.js";
+import {given, nextSeeds, suggestions, toJson, twinRates, typedValues, variations} from "../forms/query.js";
 import {ApiError, postJson} from "../lib/api.js";
 
 const TITLES = {sweep: "Sweep a setting", seeds: "The same settings, other seeds", twin: "Three-way twin: what clipping takes, what noise takes"};

@@ -7,14 +7,10 @@ import {chartPlan} from "../charts/plan.js";
 import {ApiError, Newest, getJson, postJson} from "../lib/api.js";
 import {bringIntoView, copyText, openPage} from "../lib/page.js";
 import {roundUp, showTimes} from "../lib/format.js";
-import {PlanPanel, terms} from "../forms/plan_panel.js";
-import {LayerTable} from "../forms/layer_table.js";
-import {ModelCard} from "../forms/model_card.js";
-import {Presets} from "../forms/presets.js";
-import {asTexts, toQuery} from "../forms/query.js";
+import {LayerTable, ModelCard, PlanPanel, terms} from "../forms/plan_panel.js";
+import {Presets, asTexts, toQuery} from "../forms/query.js";
 import {LiveRun} from "../runs/log/live_run.js";
-import {SettingGroups} from "../forms/setting_groups.js";
-import {SettingsForm} from "../forms/settings_form.js";
+import {SettingGroups, SettingsForm} from "../forms/settings_form.js";
 import {trainingContent} from "../runs/panel/training_content.js";
 
 const LARGEST_SEED = 2 ** 31 - 1;

@@ -4,8 +4,7 @@ import {ApiError, deleteJson, getJson} from "../lib/api.js";
 import {wireLabels} from "./list/label_bar.js";
 import {LiveRun} from "./log/live_run.js";
 import {replay} from "./log/replay.js";
-import {RunLog} from "./log/run_log.js";
-import {FINAL_STATES} from "./log/sse.js";
+import {FINAL_STATES, RunLog} from "./log/run_log.js";
 import {status} from "./panel/status.js";
 import {showTimes} from "../lib/format.js";
 

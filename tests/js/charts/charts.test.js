@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {axisEnd, figure as accuracy} from "../../../static/js/charts/accuracy.js";
 import {height} from "../../../static/js/charts/accuracy_axis.js";
-import {HEIGHT, drawing, sentence} from "../../../static/js/runs/panel/gauge.js";
+import {HEIGHT, drawing, sentence} from "../../../static/js/runs/panel/budget.js";
 import {figure as loss, lossTop} from "../../../static/js/charts/loss.js";
 import {bars, countTop, figure as norms, normTicks, previewEdges} from "../../../static/js/charts/norms.js";
 import {PLAN, SIZE, color, logUpTo} from "../support.js";

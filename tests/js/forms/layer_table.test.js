@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {cellsOf} from "../../../static/js/forms/layer_table.js";
+import {cellsOf} from "../../../static/js/forms/plan_panel.js";
 
 test("a layer is printed with its output and its parameters", () => {
   const layers = [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {memoryText, stages} from "../../../static/js/forms/model_card.js";
+import {memoryText, stages} from "../../../static/js/forms/plan_panel.js";
 
 const CONV = {kind: "Conv2d", output_shape: [16, 14, 14], parameters: 1040, norm_method: "instantiate", reason: "fewer multiply-adds"};
 const LAST = {kind: "Linear", output_shape: [10], parameters: 31370, norm_method: "", reason: ""};

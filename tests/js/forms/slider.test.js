@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {isLinear, positionOf, valueAt} from "../../../static/js/forms/slider.js";
+import {isLinear, positionOf, valueAt} from "../../../static/js/forms/query.js";
 
 const EPSILON = [0.3, 1, 3, 10, 30];
 const BATCH = [64, 256, 1024, 4096, 16384];

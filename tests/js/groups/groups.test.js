@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {accuracyTicks, band, closeUp, commonRange, endAccuracies, endEpsilons, epsilonOf, multiple, seeds, splitBars, twins, valueAxis} from "../../../static/js/groups/drawings.js";
 import {GroupLog, endOf} from "../../../static/js/groups/group_log.js";
-import {nextSeeds, suggestions, twinRates, typedValues, variations} from "../../../static/js/groups/suggestions.js";
+import {nextSeeds, suggestions, twinRates, typedValues, variations} from "../../../static/js/forms/query.js";
 import {conclusion, memberWords, progressWords, splitOf, spread} from "../../../static/js/groups/words.js";
 import {scale} from "../../../static/js/lib/svg.js";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 
-import {COVERED, changesSaid, inForce, offer} from "../../../static/js/runs/actions/changes.js";
+import {COVERED, changesSaid, inForce, offer} from "../../../static/js/runs/actions/mid_run.js";
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
 
 const CONFIG = {learning_rate: 8, max_grad_norm: 0.1, private: true, clipping_schedule: "constant"};

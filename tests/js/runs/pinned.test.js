@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {beforeEach, test} from "node:test";
-import {MOST, isPinned, onPinned, pin, pinned, unpin} from "../../../static/js/runs/ghosts/pinned.js";
+import {MOST, isPinned, onPinned, pin, pinned, unpin} from "../../../static/js/runs/ghosts/ghosts.js";
 
 const KEY = "pinned-runs";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {accuracyAt, figure} from "../../../static/js/charts/accuracy.js";
 import {height} from "../../../static/js/charts/accuracy_axis.js";
-import {PREDICTION, verdict} from "../../../static/js/runs/ghosts/prediction.js";
+import {PREDICTION, verdict} from "../../../static/js/charts/ghosts.js";
 import {PLAN, SIZE, color, logUpTo, logUpToStep} from "../support.js";
 
 const RANGE = [50, 95];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {Lens} from "../../../static/js/runs/panel/recount.js";
+import {Lens} from "../../../static/js/runs/panel/budget.js";
 import {PLAN, RECORDED, logUpTo, logUpToStep} from "../support.js";
 
 const log = logUpTo();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 
-import {offered} from "../../../static/js/runs/actions/actions.js";
+import {offered} from "../../../static/js/runs/log/live_run.js";
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
 import {lengthMarks, planeMarks, reach, stepTable, stepWords} from "../../../static/js/runs/actions/step_view.js";
 

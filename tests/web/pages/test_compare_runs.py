@@ -254,7 +254,7 @@ def test_a_run_that_was_only_continued_was_not_changed(client, stored):
 
 def test_scripts_and_templates_say_in_one_way_what_a_choice_costs():
     assert f'"{COVERED}"' in (
-        FRONT_DIR / "static/js/runs/actions/changes.js"
+        FRONT_DIR / "static/js/runs/actions/mid_run.js"
     ).read_text("utf-8")
 
 

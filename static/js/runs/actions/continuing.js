@@ -1,7 +1,7 @@
 /** A run that is done or was stopped goes on: steps more, what they cost before they are asked for, and the run that takes them. */
 
 import {ApiError, getJson, postJson} from "../../lib/api.js";
-import {COVERED} from "./changes.js";
+import {COVERED} from "./mid_run.js";
 
 const PAUSE_MS = 250; // in the typing, before the price is asked for
 const CONTINUED = ["done", "cancelled"];

@@ -1,7 +1,7 @@
 /** The logs of several runs, fetched, and asked for again while some of them go on. */
 
 import {getJson} from "../../lib/api.js";
-import {FINAL_STATES} from "../log/sse.js";
+import {FINAL_STATES} from "../log/run_log.js";
 
 const PAGE = 5000;
 const LIVE_MS = 400; // a browser holds six connections to a host, so runs are polled and not streamed

@@ -1,8 +1,82 @@
-/** What is drawn behind a run: the recorded run of its settings and its twin, and what is pinned. */
+/** Other runs on the trainer's chart: recorded ones, and those that the visitor pinned. */
 
 import {getJson} from "../../lib/api.js";
-import {onPinned, pinned, unpin} from "./pinned.js";
-import {FINAL_STATES} from "../log/sse.js";
+import {FINAL_STATES} from "../log/run_log.js";
+
+const KEY = "pinned-runs";
+const CHANGED = "pinnedchange";
+const ID = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** Runs pinned at once: a chart with more lines is read by nobody. */
+export const MOST = 4;
+
+/** Ids of the pinned runs, first pinned first; what is broken in storage is emptied. @returns {string[]} */
+export function pinned() {
+  const text = read();
+  if (text === null) return [];
+  const ids = idsIn(text);
+  if (ids === null) write([]);
+  return ids ?? [];
+}
+
+/** @param {string} id */
+export function isPinned(id) {
+  return pinned().includes(id);
+}
+
+/** Pin a run. @param {string} id @returns {boolean} false if MOST others are pinned, or storage is switched off */
+export function pin(id) {
+  const ids = pinned();
+  if (ids.includes(id)) return true;
+  return ID.test(id) && ids.length < MOST && change([...ids, id]);
+}
+
+/** Take a pinned run away; nothing happens if it is not pinned. @param {string} id */
+export function unpin(id) {
+  const ids = pinned();
+  if (ids.includes(id)) change(ids.filter((one) => one !== id));
+}
+
+/** Call back with the pinned ids whenever they change, in this page or in another one. @param {(ids: string[]) => void} callback */
+export function onPinned(callback) {
+  addEventListener(CHANGED, () => callback(pinned()));
+  addEventListener("storage", ({key}) => (key === KEY || key === null) && callback(pinned()));
+}
+
+/** Distinct ids, or null where the text is not a short list of ids. */
+function idsIn(text) {
+  try {
+    const ids = JSON.parse(text);
+    const isList = Array.isArray(ids) && ids.length <= MOST && new Set(ids).size === ids.length;
+    return isList && ids.every((id) => typeof id === "string" && ID.test(id)) ? ids : null;
+  } catch {
+    return null;
+  }
+}
+
+function change(ids) {
+  if (!write(ids)) return false;
+  dispatchEvent(new Event(CHANGED));
+  return true;
+}
+
+function read() {
+  try {
+    return localStorage.getItem(KEY);
+  } catch {
+    return null; // storage is switched off
+  }
+}
+
+function write(ids) {
+  try {
+    if (ids.length) localStorage.setItem(KEY, JSON.stringify(ids));
+    else localStorage.removeItem(KEY);
+    return true;
+  } catch {
+    return false; // storage is switched off or full
+  }
+}
 
 const PAGE = 5000;
 const GONE = 404;
@@ -72,4 +146,34 @@ async function ghostOf(id) {
 function forget(id, error) {
   if (error.status === GONE) unpin(id);
   return null;
+}
+
+/**
+ * @param {HTMLElement} root holds [data-pin] buttons, now or later
+ * @param {(words: string) => void} say
+ */
+export function wirePins(root, say) {
+  showPins(root);
+  onPinned(() => showPins(root));
+  root.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-pin]");
+    if (button) toggle(button.dataset.pin, say);
+  });
+}
+
+/** Show on each button whether its run is pinned. */
+export function showPins(root) {
+  for (const button of root.querySelectorAll("[data-pin]")) {
+    const pressed = isPinned(button.dataset.pin);
+    button.setAttribute("aria-pressed", String(pressed));
+    button.textContent = button.dataset.words ? button.dataset.words.split("|")[Number(pressed)] : pressed ? "Pinned" : "Pin";
+  }
+}
+
+function toggle(id, say) {
+  if (isPinned(id)) {
+    unpin(id);
+    say("No longer pinned on Train.");
+  } else if (pin(id)) say("Pinned: Train shows it behind the next run.");
+  else say(`At most ${MOST} runs can be pinned on Train. Remove one first.`);
 }

@@ -2,7 +2,7 @@
 
 import {ApiError} from "../../lib/api.js";
 import {editLabels, toggleStar} from "./labels.js";
-import {wirePins} from "../ghosts/pin_buttons.js";
+import {wirePins} from "../ghosts/ghosts.js";
 
 /** @param {HTMLElement} bar [data-label-bar] */
 export function wireLabels(bar) {

@@ -1,9 +1,9 @@
-/** One run that is followed: its log, its feed, its place in the queue. */
+/** A run that goes on: followed, paused, resumed, stepped and stopped. */
 
-import {getJson, postJson} from "../../lib/api.js";
-import {RunActions} from "../actions/actions.js";
-import {RunLog} from "./run_log.js";
-import {RunFeed} from "./sse.js";
+import {ApiError, getJson, postJson} from "../../lib/api.js";
+import {MidRun} from "../actions/mid_run.js";
+import {StepView} from "../actions/step_view.js";
+import {RunFeed, RunLog} from "./run_log.js";
 
 const QUEUE_MS = 2000;
 const OUTAGE_MS = 5000; // a shorter loss of the connection is not mentioned
@@ -119,5 +119,80 @@ export class LiveRun {
       this.panel.update({activity: this.activity});
       throw error;
     }
+  }
+}
+
+/** Pure: which buttons there are. @param {import("./run_log.js").RunLog} log */
+export function offered(log, {mine, stopping}) {
+  const isPaused = log.state === "paused";
+  const isOn = mine && !log.isFinal && !stopping;
+  return {
+    shown: isOn && (isPaused || log.state === "running" || log.wasPaused),
+    pause: !isPaused,
+    resume: isPaused,
+    step: isPaused,
+  };
+}
+
+const views = new WeakMap(); // one view of a step per panel
+
+class RunActions {
+  /**
+   * @param {HTMLElement} root the panel
+   * @param {LiveRun} run
+   */
+  constructor(root, run) {
+    this.run = run;
+    this.place = document.querySelector("[data-actions]");
+    const view = root.querySelector("[data-step-view]");
+    if (!this.place || !view) this.place = null; // a page or a kind of run without them
+    if (!this.place) return;
+    this.view = views.get(root) ?? new StepView(view);
+    views.set(root, this.view);
+    this.buttons = Object.fromEntries([...this.place.querySelectorAll("[data-action]")].map((button) => [button.dataset.action, button]));
+    this.listening = new AbortController();
+    for (const [name, button] of Object.entries(this.buttons)) {
+      button.addEventListener("click", () => this.ask(name), {signal: this.listening.signal});
+    }
+    const form = document.querySelector("form[data-settings]");
+    if (form) this.midRun = new MidRun(form, run, this.listening.signal);
+    this.update();
+  }
+
+  /** Let go of the page's buttons: another run takes them. */
+  release() {
+    if (!this.place) return;
+    this.listening.abort();
+    this.place.hidden = true;
+    this.view.show(null);
+  }
+
+  update() {
+    if (!this.place) return;
+    const {log, answer, stopping} = this.run;
+    const now = offered(log, {mine: answer.mine, stopping});
+    const focused = document.activeElement;
+    this.place.hidden = !now.shown;
+    for (const [name, button] of Object.entries(this.buttons)) button.hidden = !now[name];
+    if (focused === this.buttons.pause && !now.pause) this.buttons.resume.focus();
+    if ((focused === this.buttons.resume || focused === this.buttons.step) && !now.resume) this.buttons.pause.focus();
+    this.view.show(log.microscope, log.state === "paused");
+    this.midRun?.update();
+  }
+
+  async ask(name) {
+    this.say("");
+    try {
+      await postJson(this.run.answer.links[name], {});
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.say(error.message);
+    }
+  }
+
+  say(message) {
+    const line = document.querySelector("[data-run-error]");
+    line.textContent = message;
+    line.hidden = message === "";
   }
 }

@@ -2,7 +2,7 @@
 
 import {Painter, onLookChange} from "../../lib/page.js";
 import {Chart} from "../../charts/chart.js";
-import {StatusBar} from "./status_bar.js";
+import {StatusBar} from "./status.js";
 
 export class BasePanel {
   /**

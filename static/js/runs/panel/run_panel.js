@@ -1,18 +1,16 @@
 /** The status bar and the charts of one run, live or replayed. */
 
 import {showTruth} from "../../forms/plan_panel.js";
-import {Recount} from "./recount.js";
+import {Gauge, Recount} from "./budget.js";
 import {MARGIN, accuracyAt, axisWords, figure as accuracyFigure} from "../../charts/accuracy.js";
 import {SCALE_WORDS, accuracyRange} from "../../charts/accuracy_axis.js";
 import {accuracyConclusion, lossConclusion, normsConclusion} from "../../charts/conclusions.js";
-import {Gauge} from "./gauge.js";
-import {GhostList} from "../ghosts/ghost_list.js";
-import {PREDICTION, Prediction} from "../ghosts/prediction.js";
+import {GhostList, PREDICTION, Prediction} from "../../charts/ghosts.js";
 import {figure as lossFigure, lossTop} from "../../charts/loss.js";
 import {countTop, figure as normsFigure, previewEdges} from "../../charts/norms.js";
 import {afterNextEpoch, planNow} from "../../charts/plan.js";
 import {niceCeiling} from "../../charts/scale.js";
-import {showChanges} from "../actions/changes.js";
+import {showChanges} from "../actions/mid_run.js";
 import {RunLog} from "../log/run_log.js";
 import {BasePanel} from "./base_panel.js";
 
@@ -31,7 +29,7 @@ const ANSWERS = new Set(["recorded", "twin"]); // lines that tell a predicting v
  * @property {Record<string, any>} [config] of the run
  * @property {string} [model] of the run, as the catalogue names it
  * @property {string | null} [twin] address of the run without privacy to show it beside
- * @property {import("./recount.js").Recountable} [recount] how its ε can be counted anew
+ * @property {import("./budget.js").Recountable} [recount] how its ε can be counted anew
  * @property {{queuePosition?: number | null, stopping?: boolean}} activity
  */
 
@@ -44,7 +42,7 @@ export class RunPanel extends BasePanel {
     this.ghostList = new GhostList(root.querySelector("[data-ghosts]"), (id) => (id === PREDICTION ? this.prediction.clear() : removeGhost(id)));
     this.gauge = new Gauge(root.querySelector("[data-gauge]"));
     this.axisInputs = [...root.querySelectorAll('input[name="axis"]')];
-    /** @type {import("./recount.js").Lens | null} somebody else's count */
+    /** @type {import("./budget.js").Lens | null} somebody else's count */
     this.lens = null;
     this.recount = new Recount(root, (lens) => this.lookThrough(lens));
     this.chosenAxis = "epsilon";

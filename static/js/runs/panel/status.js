@@ -1,7 +1,7 @@
-/** The status bar in words: what a run is doing, what it has spent, what it reached. */
+/** The state of a run in words, and its status bar. */
 
 import {FILTER} from "../../charts/plan.js";
-import {decimalsUp, duration, integer, percent, plural, roundDown, roundUp} from "../../lib/format.js";
+import {decimalsUp, duration, exponential, integer, percent, plural, roundDown, roundUp} from "../../lib/format.js";
 
 export const WORDS = {
   ready: "Ready",
@@ -103,7 +103,7 @@ function clipped(log, plan) {
 }
 
 /** Pure: what is said while no event can come; "" while they can. @param {{offlineSince?: Date | null}} activity */
-export function outage({offlineSince} = {}) {
+function outage({offlineSince} = {}) {
   if (!offlineSince) return "";
   return `No connection to the server since ${offlineSince.toLocaleTimeString()}. The run continues without this page, which reconnects automatically.`;
 }
@@ -117,4 +117,67 @@ export function announcement(log, plan, activity = {}) {
   const budget = plan.private ? `, ε ${now.epsilon} ${now.budget}` : ", without privacy";
   const reached = log.accuracy === null ? "" : `, accuracy ${percent(log.accuracy)}`;
   return `${now.word}, step ${integer(now.step)} of ${integer(now.steps)}${budget}${reached}.`;
+}
+
+const OWN = new Set(["title", "delta", "state"]); // cells that are no plain text of the status
+const SPOKEN_EVERY_MS = 12_000;
+
+export class StatusBar {
+  /**
+   * @param {HTMLElement} root holds [data-status], [data-progress], [data-announce], [data-failure]
+   * @param {(log: import("../log/run_log.js").RunLog | null) => Record<string, string>} more
+   *   texts of the cells that only this kind of run has
+   */
+  constructor(root, more = () => ({})) {
+    this.more = more;
+    this.cells = Object.fromEntries(
+      [...root.querySelectorAll("[data-status]")].map((cell) => [cell.dataset.status, cell]),
+    );
+    this.progress = root.querySelector("[data-progress]");
+    this.spoken = root.querySelector("[data-announce]");
+    this.failure = root.querySelector("[data-failure]");
+    this.spokenAt = -Infinity;
+    this.spokenState = "";
+  }
+
+  /** @param {import("./run_panel.js").PanelContent} content */
+  update({log, plan, title, activity}) {
+    const now = status(log, plan, activity);
+    const {cells} = this;
+    const texts = {...now, ...this.more(log)};
+    for (const [name, cell] of Object.entries(cells)) {
+      if (!OWN.has(name)) setText(cell, texts[name]);
+    }
+    setText(cells.title, title);
+    if (cells.delta) setText(cells.delta, plan.private ? `, δ = ${exponential(plan.delta)}` : "");
+    setText(cells.state, now.word);
+    cells.state.className = `state ${now.mark}`;
+    this.progress.max = now.steps;
+    this.progress.value = now.step;
+    this.showFailure(log, activity);
+    this.speak(log, now, announcement(log, plan, activity));
+  }
+
+  showFailure(log, activity) {
+    const text = sentence(log?.error?.message ?? "") || (log?.isFinal ? "" : outage(activity));
+    setText(this.failure, text);
+    this.failure.hidden = text === "";
+  }
+
+  speak(log, {word}, sentence) {
+    const due = performance.now() - this.spokenAt > SPOKEN_EVERY_MS;
+    if (!log || (word === this.spokenState && !(due && !log.isFinal))) return;
+    this.spokenState = word;
+    this.spokenAt = performance.now();
+    setText(this.spoken, sentence);
+  }
+}
+
+/** Messages begin with their subject in small letters; on a page they stand alone. */
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
