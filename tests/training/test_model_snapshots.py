@@ -27,7 +27,7 @@ from dpsgd_explorer.training.model_snapshots import (
 )
 
 UNPACKED = """
-import {misreadRecords, pictures, tensors} from "%s/static/js/charts/model/packed.js";
+import {misreadRecords, pictures, tensors} from "%s/static/js/runs/model/seen.js";
 import {readFileSync} from "node:fs";
 const {misread, weights, pictures: packed} = JSON.parse(readFileSync(0, "utf8"));
 console.log(JSON.stringify({

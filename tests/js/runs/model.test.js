@@ -1,15 +1,12 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {errorRows, errorsConclusion, hardest} from "../../../static/js/charts/model/class_errors.js";
-import {areWorded, cellLooks, confusionConclusion, largestConfusion} from "../../../static/js/charts/model/confusion.js";
-import {answerConclusion, blank, prepared, stroke} from "../../../static/js/charts/model/drawing.js";
-import {sides, sidesConclusion} from "../../../static/js/charts/model/disagreements.js";
-import {featureWeights, featuresConclusion} from "../../../static/js/charts/model/feature_weights.js";
-import {changeOf, firstFilters, largest, linearLayer, scores} from "../../../static/js/charts/model/linear.js";
-import {filtersConclusion, fullColour, pixels, rimStrength, weightRows, weightsConclusion} from "../../../static/js/charts/model/weight_images.js";
+import {areWorded, cellLooks, confusionConclusion, errorRows, errorsConclusion, hardest, largestConfusion} from "../../../static/js/runs/model/errors.js";
+import {answerConclusion, blank, prepared, stroke} from "../../../static/js/runs/model/drawing.js";
+import {sides, sidesConclusion} from "../../../static/js/runs/model/sides.js";
+import {featureWeights, featuresConclusion} from "../../../static/js/runs/model/features.js";
+import {accuracyOf, changeOf, firstFilters, isFair, largest, linearLayer, options, partsOf, scores, seenModel} from "../../../static/js/runs/model/seen.js";
+import {filtersConclusion, fullColour, pixels, rimStrength, weightRows, weightsConclusion} from "../../../static/js/runs/model/weights.js";
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
-import {isFair, options} from "../../../static/js/runs/model/twin.js";
-import {accuracyOf, partsOf, seenModel} from "../../../static/js/runs/model/seen.js";
 
 const packed = (levels) => Buffer.from(Int8Array.from(levels).buffer).toString("base64");
 const weights = (matrix, classes, scale = 0.5) => ({

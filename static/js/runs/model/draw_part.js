@@ -3,12 +3,9 @@
 import {element, rgb} from "../../lib/page.js";
 import {decimals} from "../../lib/format.js";
 import {Scattering} from "./scattering.js";
-import {answerConclusion, blank, prepared, stroke} from "../../charts/model/drawing.js";
-import {largest, scores} from "../../charts/model/linear.js";
-import {pictures} from "../../charts/model/packed.js";
-import {bar} from "./bar.js";
-import {inked} from "./picture.js";
-import {Part} from "./part.js";
+import {answerConclusion, blank, prepared, stroke} from "./drawing.js";
+import {largest, pictures, scores} from "./seen.js";
+import {Part, bar, inked} from "./part.js";
 
 const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
 const scattered = (scattering) => (ink) => scattering.features(ink);

@@ -1,5 +1,6 @@
-/** A part of the view of a model: its heading, what it draws, its table. */
+/** A part of the view of a model: its heading, its table, its bars and pictures. */
 
+import {box, make, rule} from "../../lib/svg.js";
 import {showTable} from "../../lib/table.js";
 
 const HEADING_MS = 2500; // a heading that is read must not change under the eye
@@ -59,4 +60,34 @@ export class Part {
   fill() {
     if (this.rows && this.table && !this.table.hidden) showTable(this.table, this.rows());
   }
+}
+
+const WIDTH = 200;
+const HEIGHT = 22;
+
+/**
+ * @param {object} drawn
+ * @param {number} drawn.value 0 to 1, or from -1 if it is signed
+ * @param {number | null} drawn.mark the twin's; null: none
+ * @param {string} [drawn.css] class of the bar
+ * @param {boolean} [drawn.signed] it goes to either side of the middle
+ */
+export function bar({value, mark, signed = false, css = value < 0 ? "f-ink" : "f-private"}) {
+  const zero = signed ? WIDTH / 2 : 0;
+  const length = (share) => share * (signed ? WIDTH / 2 : WIDTH);
+  const [from, to] = [zero, zero + length(value)].sort((a, b) => a - b);
+  const stroke = mark === null ? [] : [rule([zero + length(mark), 1], [zero + length(mark), HEIGHT - 1], "line s-twin")];
+  const axis = signed ? [rule([zero, 0], [zero, HEIGHT], "axis")] : [];
+  const marks = [box([from, 5], to - from, 12, css), ...axis, ...stroke];
+  return make({name: "svg", attributes: {class: "plot", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true"}, content: marks});
+}
+
+/** @param {ArrayLike<number>} ink 0 to 1 @param {number[]} colour red, green and blue */
+export function inked(ink, colour) {
+  const data = new Uint8ClampedArray(4 * ink.length);
+  ink.forEach((amount, i) => {
+    data.set(colour, 4 * i);
+    data[4 * i + 3] = Math.round(255 * amount);
+  });
+  return data;
 }

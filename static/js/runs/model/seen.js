@@ -1,13 +1,70 @@
-/** What a log says of its model at the place it has reached. Pure. */
+/** The model of a run as far as its log goes, and the run without privacy that it is shown beside. */
 
-import {percent, roundUp, significant} from "../../lib/format.js";
 import {FILTER} from "../../charts/plan.js";
-import {changeOf, firstFilters, linearLayer} from "../../charts/model/linear.js";
+import {getJson} from "../../lib/api.js";
+import {percent, roundUp, significant} from "../../lib/format.js";
+
+/**
+ * @typedef {object} LinearLayer
+ * @property {number} classes
+ * @property {number} inputs
+ * @property {Float32Array} matrix [classes, inputs], row by row
+ * @property {Float32Array} bias [classes]
+ */
+
+const known = new WeakMap();
+
+/** The layer, or null if the model is another one. @returns {LinearLayer | null} */
+export function linearLayer(weights) {
+  if (!weights) return null;
+  if (!known.has(weights)) known.set(weights, read(weights));
+  return known.get(weights);
+}
+
+function read(weights) {
+  const parts = Object.values(tensors(weights));
+  const matrix = parts.find(({shape}) => shape.length === 2);
+  const bias = parts.find(({shape}) => shape.length === 1);
+  if (parts.length !== 2 || !matrix || !bias) return null;
+  const [classes, inputs] = matrix.shape;
+  return {classes, inputs, matrix: matrix.values, bias: bias.values};
+}
+
+/**
+ * The filters of a first layer that is a convolution of grey pictures.
+ * @returns {{count: number, side: number, values: Float32Array} | null} null if the model begins otherwise
+ */
+export function firstFilters(weights) {
+  if (!weights) return null;
+  const [name] = Object.keys(weights);
+  const [count, channels, height, width] = weights[name].shape;
+  if (weights[name].shape.length !== 4 || channels !== 1 || height !== width) return null;
+  return {count, side: height, values: tensors({[name]: weights[name]})[name].values};
+}
+
+/** How far each weight has moved since the start: [classes, inputs]. */
+export function changeOf(layer, start) {
+  return layer.matrix.map((weight, i) => weight - start.matrix[i]);
+}
+
+/** The score of each class. @param {LinearLayer} layer @param {ArrayLike<number>} features @returns {number[]} */
+export function scores({classes, inputs, matrix, bias}, features) {
+  return Array.from({length: classes}, (_, c) => {
+    let sum = bias[c];
+    for (let i = 0; i < inputs; i++) sum += matrix[c * inputs + i] * features[i];
+    return sum;
+  });
+}
+
+/** The place of the largest value. */
+export function largest(values) {
+  return values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
+}
 
 /**
  * @typedef {object} SeenModel
  * @property {Record<string, any>} model data of the last `model` event with counts
- * @property {import("../../charts/model/linear.js").LinearLayer | null} layer null: not a linear model, or no weights
+ * @property {LinearLayer | null} layer null: not a linear model, or no weights
  * @property {Float32Array | null} change of the layer since the start
  * @property {{count: number, side: number, change: Float32Array, start: Float32Array} | null} filters of a first convolution
  * @property {string[] | null} features names of the columns
@@ -56,4 +113,113 @@ export function speedText({steps}) {
   const [first, last] = [steps.at(0), steps.at(-1)];
   if (!last || last.step === first.step || last.seconds === first.seconds) return "";
   return `${significant((last.step - first.step) / (last.seconds - first.seconds), 2)} steps per second here, evaluations included`;
+}
+
+/** Whether two models differ by privacy alone: the same start and batches, equally many steps, and a tuned rate. */
+export function isFair(twin, step) {
+  return twin.sharesBatches && twin.isTuned && twin.model.step === step;
+}
+
+/** Pure: the twins that can be chosen, as [id, words]; the recorded one, or none, has no id. */
+export function options({choices, source}) {
+  if (choices.length === 0) return [];
+  const own = choices.map(({id, name, learning_rate: rate}) => [id, `your run “${name}”, learning rate ${rate}`]);
+  return [["", source === "none" ? "no twin: none is recorded" : "the recorded twin, at its tuned rate"], ...own];
+}
+
+export class Twin {
+  /** @param {() => void} onFound */
+  constructor(onFound) {
+    this.onFound = onFound;
+    this.url = null;
+    this.own = "";
+    this.found = null;
+    /** @type {[string, string][]} */
+    this.options = [];
+  }
+
+  /** The twin of the run whose twin is at this address; null while it is not known, or if there is none. */
+  of(url) {
+    if (url !== this.url) {
+      Object.assign(this, {url, own: "", found: null, options: []});
+      if (url) this.ask(url);
+    }
+    return this.found;
+  }
+
+  /** Show another one: a run of the visitor's by its id, "" for the recorded one. */
+  choose(own) {
+    Object.assign(this, {own, found: null});
+    this.ask(this.url);
+  }
+
+  async ask(url) {
+    const {own} = this;
+    const answer = await getJson(own ? `${url}?own=${own}` : url).catch(() => null);
+    if (url !== this.url || own !== this.own || !answer) return;
+    if (!own) this.options = options(answer);
+    const model = answer.models.at(-1);
+    this.found = model ? {
+      ...partsOf(answer.models), model, note: answer.note, page: answer.page, title: answer.title,
+      sharesBatches: answer.shares_batches, isTuned: answer.is_tuned, reached: percent(accuracyOf(model)),
+    } : null;
+    this.onFound();
+  }
+}
+
+/**
+ * What a `model` event packs into base64; see `training/model_snapshots.py`.
+ *
+ * @typedef {object} Tensor
+ * @property {number[]} shape
+ * @property {Float32Array} values in the order of the shape, the last axis first
+ *
+ * @typedef {object} Picture
+ * @property {number} index among the test records
+ * @property {number} label
+ * @property {Float32Array} ink 0 to 1, row by row
+ */
+
+const SKIP = 15;
+
+/** @param {string} text base64 @returns {Uint8Array} */
+export function bytes(text) {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
+/** Each parameter by its name. @returns {Record<string, Tensor>} */
+export function tensors(weights) {
+  return Object.fromEntries(Object.entries(weights).map(([name, entry]) => [name, tensor(entry)]));
+}
+
+function tensor({shape, scale, values}) {
+  const levels = new Int8Array(bytes(values).buffer);
+  return {shape, values: Float32Array.from(levels, (level) => level * scale)};
+}
+
+/** Which test record is misread as what. @param {string} text @returns {Map<number, number>} */
+export function misreadRecords(text) {
+  const found = new Map();
+  let place = 0;
+  for (const byte of bytes(text)) {
+    const [upper, lower] = [byte >> 4, byte & 15];
+    if (upper === SKIP) place += SKIP * (lower + 1);
+    else {
+      place += upper;
+      found.set(place, lower);
+      place += 1;
+    }
+  }
+  return found;
+}
+
+/** @returns {Picture[]} */
+export function pictures({shape, indices, labels, values}) {
+  const shades = Array.from(bytes(values), (byte) => [byte >> 4, byte & 15]).flat();
+  const size = shape[0] * shape[1];
+  return indices.map((index, i) => ({
+    index,
+    label: labels[i],
+    ink: Float32Array.from(shades.slice(i * size, (i + 1) * size), (shade) => shade / 15),
+  }));
 }

@@ -2,14 +2,12 @@
 
 import {integer} from "../../lib/format.js";
 import {onLookChange} from "../../lib/page.js";
-import {ConfusionPart} from "./confusion_part.js";
+import {ConfusionPart, ErrorsPart} from "./errors.js";
 import {DrawPart} from "./draw_part.js";
-import {ErrorsPart} from "./errors_part.js";
-import {FeaturesPart} from "./features_part.js";
-import {seenModel, speedText} from "./seen.js";
-import {SidesPart} from "./sides_part.js";
-import {Twin} from "./twin.js";
-import {WeightsPart} from "./weights_part.js";
+import {FeaturesPart} from "./features.js";
+import {Twin, seenModel, speedText} from "./seen.js";
+import {SidesPart} from "./sides.js";
+import {WeightsPart} from "./weights.js";
 
 export class ModelView {
   /** @param {HTMLElement} root the [data-model] of a panel */

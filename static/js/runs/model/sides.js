@@ -1,0 +1,94 @@
+/** Test pictures that only one of two models reads rightly. */
+
+import {integer} from "../../lib/format.js";
+import {element, rgb} from "../../lib/page.js";
+import {Part, inked} from "./part.js";
+import {isFair, misreadRecords, pictures} from "./seen.js";
+
+const SHOWN = 12; // of either side
+
+/**
+ * @typedef {object} Sides
+ * @property {number} lost records that only the twin reads rightly
+ * @property {number} won records that only the private model reads rightly
+ * @property {{picture: Picture, read: number}[]} lostPictures what the private model reads
+ * @property {{picture: Picture, read: number}[]} wonPictures what the twin reads
+ */
+
+/**
+ * @param {Map<number, number>} own misread records of the private model
+ * @param {Map<number, number>} twin the same of its twin
+ * @param {Picture[]} pool of pictures that can be shown
+ * @returns {Sides}
+ */
+export function sides(own, twin, pool) {
+  return {
+    lost: [...own.keys()].filter((index) => !twin.has(index)).length,
+    won: [...twin.keys()].filter((index) => !own.has(index)).length,
+    lostPictures: shown(pool, own, twin),
+    wonPictures: shown(pool, twin, own),
+  };
+}
+
+/** Pictures that `wrong` misreads and `right` does not, from as many classes as there are. */
+function shown(pool, wrong, right) {
+  const rounds = new Map();
+  const unique = new Map(pool.map((picture) => [picture.index, picture]));
+  const fitting = [...unique.values()].filter(({index}) => wrong.has(index) && !right.has(index));
+  const ranked = fitting.map((picture) => {
+    const round = rounds.get(picture.label) ?? 0;
+    rounds.set(picture.label, round + 1);
+    return {picture, read: wrong.get(picture.index), round};
+  });
+  const chosen = ranked.sort((a, b) => a.round - b.round || a.picture.label - b.picture.label).slice(0, SHOWN);
+  return chosen.sort((a, b) => a.picture.label - b.picture.label || a.picture.index - b.picture.index);
+}
+
+/** @param {Sides} found @param {number} records in the test set @param {boolean} fair whether the twin differs by privacy alone */
+export function sidesConclusion({lost, won}, records, fair = true) {
+  if (lost + won === 0) return `Both models are right on the same pictures, of ${integer(records)} test pictures`;
+  if (!fair) return `Only the twin is right on ${integer(lost)} of ${integer(records)} test pictures, only this model on ${integer(won)}`;
+  return `Privacy lost ${integer(lost)} of ${integer(records)} test pictures and won ${integer(won)}`;
+}
+
+export class SidesPart extends Part {
+  constructor(root) {
+    super(root, "sides");
+  }
+
+  update({model}, {plan, twin, whole, settled}) {
+    if (!twin?.model?.misread || !plan.private) return this.hide();
+    if (!model.misread) return this.wait(settled);
+    const records = model.confusion.flat().reduce((sum, count) => sum + count, 0);
+    const found = sides(misreadRecords(model.misread), misreadRecords(twin.model.misread), poolOf(twin.model, whole));
+    const ink = rgb(getComputedStyle(this.root).color);
+    this.drawing.replaceChildren(
+      side("Lost", `${found.lostPictures.length} of ${integer(found.lost)}: only the twin is right`, found.lostPictures, plan.labels, ink),
+      side("Won", `${found.wonPictures.length} of ${integer(found.won)}: only the private model is right`, found.wonPictures, plan.labels, ink),
+    );
+    this.show({conclusion: sidesConclusion(found, records, isFair(twin, model.step)), sub: twin.note, settled});
+  }
+
+  wait(settled) {
+    this.drawing.replaceChildren();
+    this.show({conclusion: "Too many misread pictures to list; the comparison appears once about nine of ten are right", sub: "", settled});
+  }
+}
+
+/** Pictures that can be shown: those the twin and the whole run are least sure of at their ends. */
+function poolOf(twin, whole) {
+  const own = whole.models.findLast((model) => model.pictures);
+  return [own, twin].filter((model) => model?.pictures).flatMap((model) => pictures(model.pictures));
+}
+
+function side(title, words, shown, labels, colour) {
+  const items = shown.map(({picture, read}) => element("li", {}, drawn(picture, labels[picture.label], colour), element("strong", {}, labels[picture.label]), `read ${labels[read]}`));
+  return element("div", {class: "sides-row"}, element("p", {}, element("strong", {}, title), element("small", {}, words)), element("ul", {class: "digits"}, ...items));
+}
+
+function drawn({ink}, label, colour) {
+  const side = Math.sqrt(ink.length);
+  const canvas = element("canvas", {width: side, height: side, role: "img", "aria-label": `Test picture of class ${label}`});
+  canvas.getContext("2d").putImageData(new ImageData(inked(ink, colour), side), 0, 0);
+  return canvas;
+}
