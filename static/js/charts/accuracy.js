@@ -14,12 +14,10 @@
  */
 
 import {decimalsUp, percent, roundUp} from "../lib/format.js";
-import {SCALE_WORDS, accuracyOf, height, heightOf, shareOf, yAxis} from "./accuracy_axis.js";
-import {axisName, baseLayout, keyAxis, strong, unitName, wall, words} from "./base.js";
-import {baseline, baselineLabel, labelShift} from "./baseline.js";
+import {SCALE_WORDS, accuracyOf, baseline, baselineLabel, height, heightOf, labelShift, shareOf, yAxis} from "./accuracy_axis.js";
+import {axisName, baseLayout, keyAxis, niceTicks, strong, thin, unitName, wall, words} from "./base.js";
 import {ghostLabels, ghostTraces, visible} from "./ghosts.js";
 import {FILTER, epochAt, spentAt} from "./plan.js";
-import {niceTicks, thin} from "./scale.js";
 
 const NARROW = 480; // px; below it the drawing says less
 const BEYOND = 1.1; // the axis goes on past the budget, so that the wall is seen as one

@@ -1,9 +1,38 @@
-/** One chart with its box, its heading, its table and its buttons. */
+/** One chart with its box, its heading, its table and its buttons, and the library that draws it. */
 
-import {CONFIG, plotly, plotlyWhenIdle} from "../lib/plotly.js";
-import {csv, follow, save, showTable} from "../lib/table.js";
+import {decimalsUp, percent, significant} from "../lib/format.js";
 import {tokens} from "../lib/page.js";
-import {COLUMNS, texts, values} from "./columns.js";
+import {csv, follow, save, showTable} from "../lib/table.js";
+
+const IDLE_MS = 4000; // at the latest so long after the page has loaded
+
+/** @type {Promise<any> | null} */
+let loading = null;
+
+/** Load the library now, once. */
+function plotly() {
+  loading ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.addEventListener("load", () => resolve(globalThis.Plotly));
+    script.addEventListener("error", () => {
+      loading = null; // the next chart tries again
+      reject(new Error("the chart library did not load"));
+    });
+    script.src = document.getElementById("plotly").dataset.src;
+    document.head.append(script);
+  });
+  return loading;
+}
+
+/** Load the library once the browser has nothing else to do: what the charts show stands already. */
+async function plotlyWhenIdle() {
+  if (document.readyState !== "complete") await new Promise((done) => addEventListener("load", done, {once: true}));
+  await new Promise((done) => (globalThis.requestIdleCallback ? requestIdleCallback(done, {timeout: IDLE_MS}) : setTimeout(done, 200)));
+  return plotly();
+}
+
+/** Own labelled buttons stand under each chart, so Plotly's unnamed ones stay away. */
+export const CONFIG = {displayModeBar: false, displaylogo: false, doubleClick: false, showTips: false};
 
 const HEADING_MS = 2500; // a heading that is read must not change under the eye
 const PNG_SCALE = 2;
@@ -142,3 +171,55 @@ function withWords(layout, {conclusion, note, color}) {
     ],
   };
 }
+
+/** CSV heads are the names of the run's log; the table's are for people. */
+export const COLUMNS = {
+  accuracy: {
+    caption: "Test accuracy after each evaluation",
+    names: ["step", "epsilon", "seconds", "test_accuracy", "test_loss"],
+    heads: ["Step", "ε spent", "Seconds", "Accuracy", "Test loss"],
+  },
+  loss: {
+    caption: "Loss, nats; the training loss is not private",
+    names: ["step", "loss", "test_loss"],
+    heads: ["Step", "Training loss", "Test loss"],
+  },
+  norms: {
+    caption: "Per-sample gradient norms of the newest step, not private",
+    names: ["from", "to", "samples"],
+    heads: ["Norm from", "to", "Samples"],
+  },
+};
+
+/** Raw values, one row a point. @param {import("../runs/log/run_log.js").RunLog} log */
+export function values(chart, log) {
+  return READ[chart](log);
+}
+
+/** The same rows as a person reads them. */
+export function texts(chart, log, plan) {
+  const rows = values(chart, log);
+  const write = WRITE[chart];
+  return {...COLUMNS[chart], rows: (chart === "loss" ? rows.filter((row) => row[2] !== null) : rows).map((row) => write(row, plan))};
+}
+
+const READ = {
+  accuracy: (log) => log.evaluations.map((point) => COLUMNS.accuracy.names.map((name) => point[name])),
+  loss: (log) => {
+    const tests = new Map(log.evaluations.map((point) => [point.step, point.test_loss]));
+    return log.steps.map(({step, loss}) => [step, loss, tests.get(step) ?? null]);
+  },
+  norms: (log) => {
+    const counts = log.steps.findLast((step) => step.norm_counts)?.norm_counts ?? [];
+    const edges = log.phase?.norm_edges ?? [];
+    return counts.map((count, i) => [edges[i], edges[i + 1], count]);
+  },
+};
+
+const WRITE = {
+  accuracy: ([step, epsilon, seconds, accuracy, loss], plan) => [
+    step, decimalsUp(epsilon, plan.digits), seconds.toFixed(2), percent(accuracy, 2), loss.toFixed(4),
+  ],
+  loss: ([step, loss, test]) => [step, loss?.toFixed(4) ?? null, test?.toFixed(4) ?? null],
+  norms: ([from, to, count]) => [significant(from), significant(to), count],
+};

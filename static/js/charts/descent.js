@@ -24,8 +24,7 @@
  */
 
 import {integer, roundUp} from "../lib/format.js";
-import {axisName, baseLayout, keyAxis, strong, valueAxis, words} from "./base.js";
-import {niceTicks} from "./scale.js";
+import {axisName, baseLayout, keyAxis, niceTicks, strong, valueAxis, words} from "./base.js";
 
 const MARGIN = {l: 52, r: 16, t: 28, b: 44};
 const NARROW = 480;

@@ -18,8 +18,7 @@
  */
 
 import {significant} from "../lib/format.js";
-import {axisName, baseLayout, keyAxis, strong, words} from "./base.js";
-import {niceTicks} from "./scale.js";
+import {axisName, baseLayout, keyAxis, niceTicks, strong, words} from "./base.js";
 
 const MARGIN = {l: 88, r: 16, t: 8, b: 44};
 const ROOM = 1.3; // for the words behind the longest bar

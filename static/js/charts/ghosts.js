@@ -3,8 +3,7 @@
 import {percent} from "../lib/format.js";
 import {fanned} from "../lib/svg.js";
 import {heightOf} from "./accuracy_axis.js";
-import {words} from "./base.js";
-import {thin} from "./scale.js";
+import {thin, words} from "./base.js";
 
 /**
  * @typedef {object} Ghost

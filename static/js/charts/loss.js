@@ -9,8 +9,7 @@
  * @property {{width: number, height: number}} size
  */
 
-import {axisName, baseLayout, keyAxis, strong, unitName, valueAxis, words} from "./base.js";
-import {niceTicks, thin} from "./scale.js";
+import {axisName, baseLayout, keyAxis, niceTicks, strong, thin, unitName, valueAxis, words} from "./base.js";
 
 const MARGIN = {l: 44, r: 16, t: 28, b: 44};
 

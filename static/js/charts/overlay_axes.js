@@ -3,7 +3,7 @@
  * plans before the first point.
  */
 
-import {niceTicks} from "./scale.js";
+import {niceTicks} from "./base.js";
 
 const FAR_APART = 5; // the ratio of ends beyond which ε has a log axis
 const ERROR_TICKS = [0, 50, 80, 90, 95, 98, 99, 99.9]; // percent right

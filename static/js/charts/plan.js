@@ -30,7 +30,7 @@
  */
 
 import {roundUp} from "../lib/format.js";
-import {niceStep} from "./scale.js";
+import {niceStep} from "./base.js";
 
 export const FILTER = "filter"; // the accountant of a run with a budget for changes
 const MOST_DECIMALS = 100; // of toFixed

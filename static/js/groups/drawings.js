@@ -1,7 +1,7 @@
 /** The charts of a group as marks of ../lib/svg.js: views in, marks out. */
 
 import {accuracyRange, height, heightOf, ticks as apartTicks} from "../charts/accuracy_axis.js";
-import {niceStep, niceTicks} from "../charts/scale.js";
+import {niceStep, niceTicks} from "../charts/base.js";
 import {integer, percent, roundUp, significant} from "../lib/format.js";
 import {area, box, clipped, disc, fanned, line, rule, text} from "../lib/svg.js";
 import {endOf} from "./group_log.js";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {axisWords} from "../../../static/js/charts/accuracy.js";
-import {COLUMNS, texts, values} from "../../../static/js/charts/columns.js";
+import {COLUMNS, texts, values} from "../../../static/js/charts/chart.js";
 import {accuracyConclusion, batchesConclusion, lossConclusion, normsConclusion} from "../../../static/js/charts/conclusions.js";
 import {chartPlan} from "../../../static/js/charts/plan.js";
 import {announcement, status} from "../../../static/js/runs/panel/status.js";

@@ -9,7 +9,7 @@ import {GhostList, PREDICTION, Prediction} from "../../charts/ghosts.js";
 import {figure as lossFigure, lossTop} from "../../charts/loss.js";
 import {countTop, figure as normsFigure, previewEdges} from "../../charts/norms.js";
 import {afterNextEpoch, planNow} from "../../charts/plan.js";
-import {niceCeiling} from "../../charts/scale.js";
+import {niceCeiling} from "../../charts/base.js";
 import {showChanges} from "../actions/mid_run.js";
 import {RunLog} from "../log/run_log.js";
 import {BasePanel} from "./base_panel.js";

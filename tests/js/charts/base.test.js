@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {readFileSync} from "node:fs";
 import {test} from "node:test";
 import {accuracyRange, height} from "../../../static/js/charts/accuracy_axis.js";
-import {niceCeiling, niceStep, niceTicks, thin} from "../../../static/js/charts/scale.js";
+import {niceCeiling, niceStep, niceTicks, thin} from "../../../static/js/charts/base.js";
 
 test("ticks are round and reach the end", () => {
   assert.deepEqual(niceTicks(3, 6), [0, 0.5, 1, 1.5, 2, 2.5, 3]);
