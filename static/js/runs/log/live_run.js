@@ -2,7 +2,6 @@
 
 import {ApiError, getJson, postJson} from "../../lib/api.js";
 import {MidRun} from "../actions/mid_run.js";
-import {StepView} from "../actions/step_view.js";
 import {RunFeed, RunLog} from "./run_log.js";
 
 const QUEUE_MS = 2000;
@@ -134,7 +133,13 @@ export function offered(log, {mine, stopping}) {
   };
 }
 
-const views = new WeakMap(); // one view of a step per panel
+/** One view of a step per panel; it is loaded when a run shows its first step. @type {WeakMap<HTMLElement, Promise<import("../actions/step_view.js").StepView>>} */
+const views = new WeakMap();
+
+async function loadStepView(root) {
+  const {StepView} = await import("../actions/step_view.js");
+  return new StepView(root);
+}
 
 class RunActions {
   /**
@@ -144,11 +149,9 @@ class RunActions {
   constructor(root, run) {
     this.run = run;
     this.place = document.querySelector("[data-actions]");
-    const view = root.querySelector("[data-step-view]");
-    if (!this.place || !view) this.place = null; // a page or a kind of run without them
+    this.stepRoot = root.querySelector("[data-step-view]");
+    if (!this.stepRoot) this.place = null; // a page or a kind of run without them
     if (!this.place) return;
-    this.view = views.get(root) ?? new StepView(view);
-    views.set(root, this.view);
     this.buttons = Object.fromEntries([...this.place.querySelectorAll("[data-action]")].map((button) => [button.dataset.action, button]));
     this.listening = new AbortController();
     for (const [name, button] of Object.entries(this.buttons)) {
@@ -164,7 +167,19 @@ class RunActions {
     if (!this.place) return;
     this.listening.abort();
     this.place.hidden = true;
-    this.view.show(null);
+    this.showStep(null);
+  }
+
+  /** Show a step, null: none. If the connection is lost, the next update tries again. */
+  async showStep(step, isPaused = false) {
+    if (!step && !views.has(this.stepRoot)) return;
+    if (!views.has(this.stepRoot)) views.set(this.stepRoot, loadStepView(this.stepRoot));
+    try {
+      (await views.get(this.stepRoot)).show(step, isPaused);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      views.delete(this.stepRoot);
+    }
   }
 
   update() {
@@ -176,7 +191,7 @@ class RunActions {
     for (const [name, button] of Object.entries(this.buttons)) button.hidden = !now[name];
     if (focused === this.buttons.pause && !now.pause) this.buttons.resume.focus();
     if ((focused === this.buttons.resume || focused === this.buttons.step) && !now.resume) this.buttons.pause.focus();
-    this.view.show(log.microscope, log.state === "paused");
+    this.showStep(log.microscope, log.state === "paused");
     this.midRun?.update();
   }
 
