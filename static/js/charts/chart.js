@@ -2,7 +2,7 @@
 
 import {decimalsUp, percent, significant} from "../lib/format.js";
 import {tokens} from "../lib/page.js";
-import {csv, follow, save, showTable} from "../lib/table.js";
+import {csv, follow, save, showTable} from "../lib/svg.js";
 
 const IDLE_MS = 4000; // at the latest so long after the page has loaded
 
@@ -39,7 +39,7 @@ const PNG_SCALE = 2;
 const PNG_FRAME = {t: 70, b: 40};
 
 /**
- * @typedef {import("../lib/table.js").Rows & {names: string[], values: (number | null)[][]}} Table
+ * @typedef {import("../lib/svg.js").Rows & {names: string[], values: (number | null)[][]}} Table
  *   as printed, and as numbers under names for programs
  */
 

@@ -1,6 +1,6 @@
 /** A drawing of the page as a file of its own: SVG with its colours written out, or PNG. */
 
-import {follow, save} from "./table.js";
+import {follow, save} from "./svg.js";
 
 const SCALE = 2; // of a PNG
 const FRAME = {top: 58, bottom: 34, side: 16};

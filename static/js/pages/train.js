@@ -1,7 +1,6 @@
 /** The trainer: settings in the address, what they will spend, and the run as it goes. */
 
 import {Ghosts} from "../runs/ghosts/ghosts.js";
-import {refreshLatest} from "../runs/list/latest_runs.js";
 import {RunPanel} from "../runs/panel/run_panel.js";
 import {chartPlan} from "../charts/plan.js";
 import {ApiError, Newest, getJson, postJson} from "../lib/api.js";
@@ -243,7 +242,17 @@ function runMoved() {
   part("stop").hidden = !(going && run.answer.mine);
   part("next").hidden = !going;
   if (focused) (part("run").hidden ? part("stop") : part("run")).focus();
-  refreshLatest(part("latest-runs"));
+  refreshLatest();
+}
+
+/** The table of the latest runs; the server makes it, with the differences between runs. */
+async function refreshLatest() {
+  const box = part("latest-runs");
+  const response = await fetch(box.dataset.latestRuns).catch(() => null);
+  if (!response?.ok) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  box.replaceChildren(...fresh.body.children);
+  showTimes(box);
 }
 
 async function stop() {

@@ -8,7 +8,7 @@ import {announcement, status} from "../../../static/js/runs/panel/status.js";
 import {decimalsUp, roundUp} from "../../../static/js/lib/format.js";
 import {accountantName, terms} from "../../../static/js/forms/plan_panel.js";
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
-import {csv} from "../../../static/js/lib/table.js";
+import {csv} from "../../../static/js/lib/svg.js";
 import {PLAN, logUpTo, logUpToStep} from "../support.js";
 
 const done = logUpTo();

@@ -1,8 +1,7 @@
 /** One step of a run under the microscope: gradients in a plane, and the lengths of all as bars. */
 
 import {integer, significant} from "../../lib/format.js";
-import {Chart, area, arrow, box, clipped, disc, line, rule, scale, text} from "../../lib/svg.js";
-import {showTable} from "../../lib/table.js";
+import {Chart, area, arrow, box, clipped, disc, line, rule, scale, showTable, text} from "../../lib/svg.js";
 
 /**
  * @typedef {object} ExaminedStep a `microscope` event

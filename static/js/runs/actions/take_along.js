@@ -1,7 +1,7 @@
 /** The texts of a run are copied, and its card is drawn as a PNG. */
 
 import {rastered} from "../../lib/picture.js";
-import {follow} from "../../lib/table.js";
+import {follow} from "../../lib/svg.js";
 
 const root = document.querySelector("[data-take-along]");
 

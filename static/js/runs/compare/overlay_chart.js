@@ -4,8 +4,7 @@ import {MARGIN, conclusion, marks, nearest, pointsOf, rows} from "../../charts/o
 import {CHARTS, axesOf, nameOf} from "../../charts/overlay_axes.js";
 import {decimalsUp} from "../../lib/format.js";
 import {savePicture} from "../../lib/picture.js";
-import {Chart} from "../../lib/svg.js";
-import {csv, save, showTable} from "../../lib/table.js";
+import {Chart, csv, save, showTable} from "../../lib/svg.js";
 
 const HEIGHTS = {accuracy: 320, loss: 240, clipped: 240};
 const NAMES = {accuracy: "test_accuracy_percent", loss: "test_loss", clipped: "not_private_clipped_percent"};

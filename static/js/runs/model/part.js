@@ -1,7 +1,6 @@
 /** A part of the view of a model: its heading, its table, its bars and pictures. */
 
-import {box, make, rule} from "../../lib/svg.js";
-import {showTable} from "../../lib/table.js";
+import {box, make, rule, showTable} from "../../lib/svg.js";
 
 const HEADING_MS = 2500; // a heading that is read must not change under the eye
 
@@ -28,7 +27,7 @@ export class Part {
    * @param {string} shown.conclusion
    * @param {string} [shown.sub]
    * @param {boolean} shown.settled nothing more will come: the heading may change at once
-   * @param {() => import("../../lib/table.js").Rows} [shown.table]
+   * @param {() => import("../../lib/svg.js").Rows} [shown.table]
    */
   show({conclusion, sub, settled, table}) {
     this.root.hidden = false;

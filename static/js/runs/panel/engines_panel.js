@@ -2,7 +2,7 @@
 
 import {integer, significant} from "../../lib/format.js";
 import {RunLog} from "../log/run_log.js";
-import {showTable} from "../../lib/table.js";
+import {showTable} from "../../lib/svg.js";
 import {agreement, conclusion, difference, figure, table, waysTaken} from "../../charts/engines.js";
 import {BasePanel} from "./base_panel.js";
 

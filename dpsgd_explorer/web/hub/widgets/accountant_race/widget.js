@@ -2,8 +2,7 @@
 
 import {integer, roundUp} from "../../../../../static/js/lib/format.js";
 import {player} from "../../../../../static/js/lib/player.js";
-import {Chart, diamond, disc, fanned, line, rule, text} from "../../../../../static/js/lib/svg.js";
-import {showTable} from "../../../../../static/js/lib/table.js";
+import {Chart, diamond, disc, fanned, line, rule, showTable, text} from "../../../../../static/js/lib/svg.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const LARGE = 100; // an ε beyond it is printed whole

@@ -1,7 +1,6 @@
 /** Ten records, one at a time: the visitor and an attacker say who was in, below the limit of epsilon. */
 
-import {box, Chart, line, rule, text} from "../../../../../static/js/lib/svg.js";
-import {showTable} from "../../../../../static/js/lib/table.js";
+import {Chart, box, line, rule, showTable, text} from "../../../../../static/js/lib/svg.js";
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, words} from "./game.js";
