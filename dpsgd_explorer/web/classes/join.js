@@ -2,7 +2,7 @@
 
 import {postJson} from "../../../static/js/lib/api.js";
 import {openPage} from "../../../static/js/lib/page.js";
-import {showTimes} from "../../../static/js/lib/times.js";
+import {showTimes} from "../../../static/js/lib/format.js";
 import {wireForm} from "./forms.js";
 
 const {page, data, part} = openPage("join-page");

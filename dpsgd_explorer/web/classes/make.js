@@ -1,7 +1,7 @@
 /** Making a class. */
 
 import {postJson} from "../../../static/js/lib/api.js";
-import {showTimes} from "../../../static/js/lib/times.js";
+import {showTimes} from "../../../static/js/lib/format.js";
 import {wireForm} from "./forms.js";
 
 const form = document.querySelector("[data-make]");

@@ -5,11 +5,10 @@ import {MARGIN, nearest, pointsOf} from "../../../static/js/charts/overlay.js";
 import {axesOf, nameOf} from "../../../static/js/charts/overlay_axes.js";
 import {ClassLog} from "./class_log.js";
 import {ApiError, deleteJson, getJson, postJson} from "../../../static/js/lib/api.js";
-import {percent, roundUp} from "../../../static/js/lib/format.js";
+import {percent, roundUp, showTimes} from "../../../static/js/lib/format.js";
 import {openPage} from "../../../static/js/lib/page.js";
 import {savePicture} from "../../../static/js/lib/picture.js";
 import {Chart} from "../../../static/js/lib/svg.js";
-import {showTimes} from "../../../static/js/lib/times.js";
 import {MARKS, WORDS} from "../../../static/js/runs/panel/status.js";
 
 const SOON_MS = 1000; // while a run goes on: forty pages ask

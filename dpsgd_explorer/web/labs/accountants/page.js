@@ -2,15 +2,12 @@
 
 import {Chart} from "../../../../static/js/charts/chart.js";
 import {against, conclusion, epsilonText, figure, ranking, table} from "../../../../static/js/charts/race.js";
-import {getJson} from "../../../../static/js/lib/api.js";
+import {Newest, getJson} from "../../../../static/js/lib/api.js";
 import {integer} from "../../../../static/js/lib/format.js";
-import {Newest} from "../../../../static/js/lib/newest.js";
-import {markCurrent, openPage, tableRow} from "../../../../static/js/lib/page.js";
+import {Painter, markCurrent, onLookChange, openPage, tableRow} from "../../../../static/js/lib/page.js";
 import {sameSettings, toQuery} from "../../../../static/js/forms/query.js";
 import {rateOf} from "../../../../static/js/forms/sample_rate.js";
-import {Painter} from "../../../../static/js/lib/schedule.js";
 import {SettingsForm, asTyped} from "../../../../static/js/forms/settings_form.js";
-import {onLookChange} from "../../../../static/js/lib/tokens.js";
 
 const RACE_MS = 2600;
 const TICK_MS = 90;

@@ -1,7 +1,6 @@
 /** The status bar of one attack, and its results, which the server draws. */
 
-import {percent} from "../../../../static/js/lib/format.js";
-import {startOf} from "../../../../static/js/lib/times.js";
+import {percent, startOf} from "../../../../static/js/lib/format.js";
 import {BasePanel} from "../../../../static/js/runs/panel/base_panel.js";
 
 const BEFORE = "The figures appear after the last model has been trained.";

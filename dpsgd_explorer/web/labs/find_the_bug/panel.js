@@ -1,7 +1,6 @@
 /** The plate of one audited loop; everything on it is drawn from one state. */
 
-import {Chart} from "../../../../static/js/lib/svg.js";
-import {showTable} from "../../../../static/js/lib/table.js";
+import {Chart, showTable} from "../../../../static/js/lib/svg.js";
 import {audited, conclusion, marks, said, table} from "./bound.js";
 
 const HEIGHT = 300;

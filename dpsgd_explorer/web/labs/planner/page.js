@@ -3,14 +3,11 @@
 import {conclusion, figure, table, under} from "./budget_map.js";
 import {Chart} from "../../../../static/js/charts/chart.js";
 import {batchesConclusion} from "../../../../static/js/charts/conclusions.js";
-import {getJson} from "../../../../static/js/lib/api.js";
+import {Newest, getJson} from "../../../../static/js/lib/api.js";
 import {integer, roundUp, significant} from "../../../../static/js/lib/format.js";
-import {Newest} from "../../../../static/js/lib/newest.js";
-import {openPage, tableRow} from "../../../../static/js/lib/page.js";
+import {Painter, onLookChange, openPage, tableRow} from "../../../../static/js/lib/page.js";
 import {toQuery} from "../../../../static/js/forms/query.js";
-import {Painter} from "../../../../static/js/lib/schedule.js";
 import {SettingsForm, asTyped} from "../../../../static/js/forms/settings_form.js";
-import {onLookChange} from "../../../../static/js/lib/tokens.js";
 
 const REST_MS = 250; // before what takes longer is asked for
 const API = "/api/v1/privacy";
