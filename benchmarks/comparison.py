@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks import peers, record
 from benchmarks.architectures.cases import ARCHITECTURES
 from benchmarks.models import CASES
+from tools.marked_text import markdown_table, record_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "comparison.md"
 WAYS = {
@@ -40,33 +41,29 @@ def parts() -> dict[str, str]:
 
 def _architectures(results: dict[str, Any]) -> str:
     rows = {(row["architecture"], row["way"]): row for row in results["rows"]}
-    lines = _head("model", results)
-    for name, case in ARCHITECTURES.items():
-        if "ratio" in rows.get((name, "opacus_hooks"), {}):
-            base = rows[name, "ordinary"]["extra_mib"]
-            cells = [_cell(rows.get((name, way), {}), base) for way in WAYS]
-            lines.append(f"| {case.label} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    compared = {
+        name: case.label
+        for name, case in ARCHITECTURES.items()
+        if "ratio" in rows.get((name, "opacus_hooks"), {})
+    }
+    return _table(results, rows, compared)
 
 
 def _models(results: dict[str, Any]) -> str:
     rows = {(row["model"], row["way"]): row for row in results["rows"]}
-    lines = _head("model", results)
-    for name in CASES:
-        if (name, "hooks") in rows:
-            base = rows[name, "ordinary"]["extra_mib"]
-            cells = [_cell(rows.get((name, way), {}), base) for way in WAYS]
-            lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", *_where_opacus_is_better(rows)])
+    compared = {name: f"`{name}`" for name in CASES if (name, "hooks") in rows}
+    better = "\n".join(_where_opacus_is_better(rows))
+    return f"{_table(results, rows, compared)}\n\n{better}"
 
 
-def _head(first: str, results: dict[str, Any]) -> list[str]:
-    return [
-        record.described(results),
-        "",
-        f"| {first} | " + " | ".join(WAYS.values()) + " |",
-        "|---" * (1 + len(WAYS)) + "|",
-    ]
+def _table(results: dict[str, Any], rows: Rows, labels: dict[str, str]) -> str:
+    """Returns the table of some models, {name: label}."""
+    lines = []
+    for name, label in labels.items():
+        base = rows[name, "ordinary"]["extra_mib"]
+        lines.append([label, *(_cell(rows.get((name, way), {}), base) for way in WAYS)])
+    ratios = markdown_table(["model", *WAYS.values()], lines)
+    return f"{record.described(results)}\n\n{ratios}"
 
 
 def _cell(row: dict[str, Any], base: float) -> str:
@@ -95,19 +92,20 @@ def _where_opacus_is_better(rows: Rows) -> list[str]:
 def _accountants(results: dict[str, Any]) -> str:
     rows = {row["method"]: row for row in results["values"]}
     versions = ", ".join(f"{name} {v}" for name, v in results["versions"].items())
-    lines = [
-        f"{rows['exact']['settings']} settings; {versions}.",
-        "",
-        "| accountant | median, ms | longest, ms | ε too large by, median | largest |",
-        "|---|---|---|---|---|",
-    ]
-    for method, label in ACCOUNTANTS.items():
-        row = rows[method]
-        times = f"{_milliseconds(row['median_ms'])} | {_milliseconds(row['max_ms'])}"
-        excess = f"{100 * row['median_excess']:.2g}% | {row['max_excess']:,.0%}"
-        failed = f"; fails on {len(row['failed'])} setting" if row["failed"] else ""
-        lines.append(f"| {label}{failed} | {times} | {excess} |")
-    return "\n".join(lines)
+    times = record_table(
+        [{"label": label, **rows[method]} for method, label in ACCOUNTANTS.items()],
+        ("accountant", _accountant),
+        ("median, ms", lambda row: _milliseconds(row["median_ms"])),
+        ("longest, ms", lambda row: _milliseconds(row["max_ms"])),
+        ("ε too large by, median", lambda row: f"{100 * row['median_excess']:.2g}%"),
+        ("largest", "{max_excess:,.0%}"),
+    )
+    return f"{rows['exact']['settings']} settings; {versions}.\n\n{times}"
+
+
+def _accountant(row: dict[str, Any]) -> str:
+    failed = f"; fails on {len(row['failed'])} setting" if row["failed"] else ""
+    return f"{row['label']}{failed}"
 
 
 def _milliseconds(value: float) -> str:

@@ -26,6 +26,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks import record
 from dpsgd_explorer.dp import PrivacyEngine
+from tools.marked_text import markdown_table
 
 BATCH, CLASSES, WIDTH = 8, 3, 6
 CLIPPING_BOUND = 0.5  # about half of the records are clipped
@@ -273,16 +274,12 @@ def table(results: dict[str, Any]) -> str:
     """Returns the table of docs/explanation/comparison.md."""
     rows = {(row["model"], row["library"]): row for row in results["rows"]}
     labels = [label for label, _ in LIBRARIES.values()]
-    lines = [
-        f"{record.described(results)} FastDP {results['fastdp']}.",
-        "",
-        "| model | " + " | ".join(labels) + " |",
-        "|---" * (1 + len(labels)) + "|",
-    ]
-    for name in MODELS:
-        cells = " | ".join(_cell(rows[name, library]) for library in LIBRARIES)
-        lines.append(f"| {name} | {cells} |")
-    return "\n".join(lines)
+    models = (
+        [name, *(_cell(rows[name, library]) for library in LIBRARIES)]
+        for name in MODELS
+    )
+    origin = f"{record.described(results)} FastDP {results['fastdp']}."
+    return f"{origin}\n\n{markdown_table(['model', *labels], models)}"
 
 
 def _cell(row: dict[str, Any]) -> str:

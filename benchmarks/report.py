@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from benchmarks.models import CASES
 from benchmarks.plot import line_plot
 from benchmarks.site import hostile, opening
 from benchmarks.ways import WAYS
-from tools.marked_text import put
+from tools.marked_text import Cell, markdown_table, put, record_table
 
 README = Path(__file__).parents[1] / "README.md"
 DOCS = README.parent / "docs"
@@ -88,25 +89,29 @@ def write() -> Path:
 def _core(results: dict[str, Any]) -> str:
     rows = {(row["model"], row["way"]): row for row in results["rows"]}
     models = [name for name in CASES if (name, "ordinary") in rows]
-    lines = ["| step | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
+    lines = []
     for way, (label, _) in WAYS.items():
-        cells = [_cell(rows.get((model, way), {})) for model in models]
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+        lines.append([label, *(_cell(rows.get((model, way), {})) for model in models)])
         if way == "hooks":
             floors = [rows.get((model, FLOOR), {}).get("ratio") for model in models]
             bars = [
                 "–" if floor is None else f"{floor + ABOVE_FLOOR[model]:.2f}"
                 for model, floor in zip(models, floors, strict=True)
             ]
-            lines.append("| *to be at most* | " + " | ".join(bars) + " |")
+            lines.append(["*to be at most*", *bars])
             firsts = [_first_step(rows.get((model, way), {})) for model in models]
-            lines.append("| first step of hooks | " + " | ".join(firsts) + " |")
+            lines.append(["first step of hooks", *firsts])
         if way in BARS:
             bars = [f"{BARS[way][model]:.2f}" for model in models]
-            lines.append("| *to be at most* | " + " | ".join(bars) + " |")
-    return "\n".join(
-        [record.described(results), "", *lines, "", *_left_out(results["rows"])]
+            lines.append(["*to be at most*", *bars])
+    return _page(
+        results, markdown_table(["step", *models], lines), _left_out(results["rows"])
     )
+
+
+def _page(results: dict[str, Any], *parts: str) -> str:
+    """Returns the origin of results, and below it the parts that are not empty."""
+    return "\n\n".join([record.described(results), *filter(None, parts)])
 
 
 def _cell(row: dict[str, Any]) -> str:
@@ -125,39 +130,40 @@ def _first_step(row: dict[str, Any]) -> str:
     return f"{row['first_steps']:.1f} steps / {row['first_mib']:.0f}"
 
 
-def _left_out(rows: list[dict[str, Any]]) -> list[str]:
+def _left_out(rows: list[dict[str, Any]]) -> str:
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if "skipped" in row:
             label = WAYS[row["way"]][0]
             reasons.setdefault(f"{label}: {row['skipped']}", []).append(row["model"])
-    return [f"- Not measured, {why} ({', '.join(n)})." for why, n in reasons.items()]
+    return "\n".join(
+        f"- Not measured, {why} ({', '.join(models)})."
+        for why, models in reasons.items()
+    )
 
 
 def _architectures(results: dict[str, Any]) -> str:
     rows = {(row["architecture"], row["way"]): row for row in results["rows"]}
     ways = [way for way in ARCHITECTURE_WAYS if way not in ("ordinary", "normals")]
-    labels = " | ".join(ARCHITECTURE_WAYS[way][0] for way in ways)
-    lines = [
-        record.described(results),
-        "",
-        f"| model | trained | ordinary, s | floor | {labels} |",
-        "|---" * (4 + len(ways)) + "|",
-    ]
+    labels = [ARCHITECTURE_WAYS[way][0] for way in ways]
+    lines = []
     for name, case in ARCHITECTURES.items():
         if (name, "ordinary") in rows:
             base = rows[name, "ordinary"]
             cells = [f"{base['trained']:,}", f"{base['seconds']:.2f}"]
             cells.append(f"{base['floor']:.2f} / {base['wall_floor']:.2f}")
             cells += [_beside(rows.get((name, way), {}), base) for way in ways]
-            lines.append(f"| {case.label} | " + " | ".join(cells) + " |")
+            lines.append([case.label, *cells])
     reasons = {
         f"- Not measured, {ARCHITECTURES[row['architecture']].label}, "
         f"{ARCHITECTURE_WAYS[row['way']][0]}: {row['skipped']}."
         for row in results["rows"]
         if row.get("skipped", NO_OPACUS) != NO_OPACUS
     }
-    return "\n".join([*lines, *([""] if reasons else []), *sorted(reasons)])
+    models = markdown_table(
+        ["model", "trained", "ordinary, s", "floor", *labels], lines
+    )
+    return _page(results, models, "\n".join(sorted(reasons)))
 
 
 SPEED_WAYS = {"hooks": "this library, hooks", "opacus_hooks": "Opacus, hooks"}
@@ -171,14 +177,13 @@ def speed(results: dict[str, Any]) -> str:
         for name in ARCHITECTURES
         if all("ratio" in rows.get((name, way), {}) for way in SPEED_WAYS)
     ]
-    lines = [
-        "| library | " + " | ".join(ARCHITECTURES[name].label for name in names) + " |",
-        "|---" * (1 + len(names)) + "|",
+    libraries = [
+        [label, *(f"{rows[name, way]['ratio']:.2f}" for name in names)]
+        for way, label in SPEED_WAYS.items()
     ]
-    for way, label in SPEED_WAYS.items():
-        ratios = [f"{rows[name, way]['ratio']:.2f}" for name in names]
-        lines.append(f"| {label} | " + " | ".join(ratios) + " |")
-    return "\n".join([*lines, "", record.described(results)])
+    models = [ARCHITECTURES[name].label for name in names]
+    ratios = markdown_table(["library", *models], libraries)
+    return f"{ratios}\n\n{record.described(results)}"
 
 
 def _beside(row: dict[str, Any], ordinary: dict[str, Any]) -> str:
@@ -190,108 +195,99 @@ def _beside(row: dict[str, Any], ordinary: dict[str, Any]) -> str:
 
 
 def _accounting(results: dict[str, Any]) -> str:
-    lines = [
-        "| method | median ms | longest ms | median excess | largest excess |",
-        "|---|---|---|---|---|",
+    values = record_table(
+        results["values"],
+        ("method", "{method}"),
+        ("median ms", lambda row: row.get("missing") or _figure(row["median_ms"])),
+        ("longest ms", _figures("max_ms")),
+        ("median excess", _figures("median_excess", 100, " %")),
+        ("largest excess", _figures("max_excess", 100, " %")),
+    )
+    questions = [
+        [name.removesuffix("_ms").replace("_", " "), f"{value:.0f}"]
+        for name, value in results["questions"].items()
     ]
-    for row in results["values"]:
-        if "missing" in row:
-            lines.append(f"| {row['method']} | {row['missing']} | | | |")
-            continue
-        lines.append(
-            f"| {row['method']} | {_figure(row['median_ms'])} "
-            f"| {_figure(row['max_ms'])} | {_figure(100 * row['median_excess'])} % "
-            f"| {_figure(100 * row['max_excess'])} % |"
-        )
-    lines += ["", "| question to the exact accountant | ms |", "|---|---|"]
-    for name, value in results["questions"].items():
-        label = name.removesuffix("_ms").replace("_", " ")
-        lines.append(f"| {label} | {value:.0f} |")
-    return "\n".join(lines)
+    header = ["question to the exact accountant", "ms"]
+    return f"{values}\n\n{markdown_table(header, questions)}"
 
 
 def _service(results: dict[str, Any]) -> str:
     ways = results["waited"]
-    lines = [
-        "| route | " + " | ".join(f"{way}, median | 95 %" for way in ways) + " |",
-        "|---" * (1 + 2 * len(ways)) + "|",
-    ]
+    header = [title for way in ways for title in (f"{way}, median", "95 %")]
+    rows = []
     for route in next(iter(ways.values())):
+        times = [way[route] for way in ways.values()]
         cells = [
-            f"{_figure(way[route]['median_ms'])} | {_figure(way[route]['p95_ms'])}"
-            for way in ways.values()
+            _figure(each[name]) for each in times for name in ("median_ms", "p95_ms")
         ]
-        lines.append(f"| {route} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append([route, *cells])
+    return markdown_table(["route", *header], rows)
 
 
 def _overhead(results: dict[str, Any]) -> str:
-    lines = [
-        record.described(results),
-        "",
-        "| layers | ordinary step, ms | private step, ms | added, ms |",
-        "|---|---|---|---|",
-    ]
-    for row in results["rows"]:
-        times = [row[name] for name in ("ordinary_ms", "private_ms", "added_ms")]
-        cells = " | ".join(f"{value:.2f}" for value in times)
-        lines.append(f"| {row['layers']} | {cells} |")
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"One layer adds {results['first_layer_ms']:.2f} ms, to be at most "
-            f"{results['allowed_first_layer_ms']:.2f}; a further one "
-            f"{results['further_layer_ms']:.3f} ms, to be at most "
-            f"{results['allowed_further_layer_ms']:.2f}.",
-        ]
+    steps = record_table(
+        results["rows"],
+        ("layers", "{layers}"),
+        ("ordinary step, ms", "{ordinary_ms:.2f}"),
+        ("private step, ms", "{private_ms:.2f}"),
+        ("added, ms", "{added_ms:.2f}"),
+    )
+    return _page(
+        results,
+        steps,
+        f"One layer adds {results['first_layer_ms']:.2f} ms, to be at most "
+        f"{results['allowed_first_layer_ms']:.2f}; a further one "
+        f"{results['further_layer_ms']:.3f} ms, to be at most "
+        f"{results['allowed_further_layer_ms']:.2f}.",
     )
 
 
 def _widgets(results: dict[str, Any]) -> str:
-    lines = ["| widget | control | median ms | longest ms |", "|---|---|---|---|"]
-    for row in results["rows"]:
-        times = [_figure(row[name]) for name in ("median_ms", "longest_ms")]
-        lines.append(" | ".join(["| " + row["widget"], row["control"], *times]) + " |")
-    return "\n".join(lines)
+    return record_table(
+        results["rows"],
+        ("widget", "{widget}"),
+        ("control", "{control}"),
+        ("median ms", _figures("median_ms")),
+        ("longest ms", _figures("longest_ms")),
+    )
 
 
 def _first_point(results: dict[str, Any]) -> str:
-    lines = [
-        record.described(results),
-        "",
-        "| profile | the product is | run | at once | first point, s | of the last, s "
-        "| unexplained, s | CPU s a visitor | cores of others |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    times = ("first", "last", "silence", "processor", "others")
-    for row in results["rows"]:
-        cells = [row["profile"], row["product"], row["run"], str(row["at_once"])]
-        cells += [f"{row[name]:.2f}" for name in times]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    visits = record_table(
+        results["rows"],
+        ("profile", "{profile}"),
+        ("the product is", "{product}"),
+        ("run", "{run}"),
+        ("at once", "{at_once}"),
+        ("first point, s", "{first:.2f}"),
+        ("of the last, s", "{last:.2f}"),
+        ("unexplained, s", "{silence:.2f}"),
+        ("CPU s a visitor", "{processor:.2f}"),
+        ("cores of others", "{others:.2f}"),
+    )
+    return _page(results, visits)
 
 
 def _trainer(results: dict[str, Any]) -> str:
     run = results["run"]
-    lines = [
-        record.described(results),
-        "",
-        "| expected batch size | slider to new ε, median ms | 95 % within, ms |",
-        "|---|---|---|",
-    ]
-    for row in results["rows"]:
-        times = [_figure(row[name]) for name in ("median_ms", "p95_ms")]
-        lines.append(f"| {row['batch']:,} | " + " | ".join(times) + " |")
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"While a run is drawn: {run['updates_per_second']:.1f} updates a second, "
-            f"main thread {run['busy_share']:.0%} busy, longest task "
-            f"{run['longest_task_ms']:.0f} ms.",
-        ]
+    sliders = record_table(
+        results["rows"],
+        ("expected batch size", "{batch:,}"),
+        ("slider to new ε, median ms", _figures("median_ms")),
+        ("95 % within, ms", _figures("p95_ms")),
     )
+    return _page(
+        results,
+        sliders,
+        f"While a run is drawn: {run['updates_per_second']:.1f} updates a second, "
+        f"main thread {run['busy_share']:.0%} busy, longest task "
+        f"{run['longest_task_ms']:.0f} ms.",
+    )
+
+
+def _figures(name: str, factor: float = 1, unit: str = "") -> Cell:
+    """Returns a cell with a field as a figure; empty if a record has no such field."""
+    return lambda row: _figure(factor * row[name]) + unit if name in row else ""
 
 
 def _figure(value: float) -> str:
@@ -307,7 +303,7 @@ def _growth(results: dict[str, Any]) -> str:
             path = PICTURES / f"growth-{axis}-{value}.svg"
             path.write_text(line_plot(series, label, unit), encoding="utf-8")
             alt = f"{unit} against {label}: {', '.join(series)}"
-            parts.append(f"![{alt}]({path.relative_to(DOCS).as_posix()})")
+            parts.append(f"![{alt}]({os.path.relpath(path, PAGE.parent)})")
         parts.append("")
     return "\n".join(parts).rstrip()
 
@@ -327,43 +323,43 @@ def _series(
 def _fleet(document: dict[str, Any]) -> str:
     """Return the sizing table of a site."""
     machine = document["machine"]
-    rows = [
-        f"| {row['workers']} | {row['launches_a_second']:.0f} "
-        f"| {row['others_median_ms']:.0f} | {row['others_p95_ms']:.0f} "
-        f"| {row['listeners']} | {row['first_point_s']:.1f} "
-        f"| {row['last_first_point_s']:.1f} | {row['refused']} |\n"
-        for row in document["rows"]
-    ]
+    sizes = record_table(
+        document["rows"],
+        ("workers", "{workers}"),
+        ("launches/s", "{launches_a_second:.0f}"),
+        ("other requests, ms: median", "{others_median_ms:.0f}"),
+        ("95 %", "{others_p95_ms:.0f}"),
+        ("streams open", "{listeners}"),
+        ("first point, s: median of 4 at once", "{first_point_s:.1f}"),
+        ("last", "{last_first_point_s:.1f}"),
+        ("refused", "{refused}"),
+    )
     return (
         f"{document['rows'][0]['launches']:,} launches, on {machine['cores']} cores of "
-        f"{machine['processor']} which the clients share, {document['date']}:\n\n"
-        "| workers | launches/s | other requests, ms: median | 95 % | streams open "
-        "| first point, s: median of 4 at once | last | refused |\n"
-        "|---|---|---|---|---|---|---|---|\n" + "".join(rows)
+        f"{machine['processor']} which the clients share, {document['date']}:"
+        f"\n\n{sizes}"
     )
 
 
 def _distributed(results: dict[str, Any]) -> str:
-    lines = [
-        record.described(results),
-        "",
-        "| processes | step | wall ms | CPU ms a rank | noise, CPU ms | speed-up "
-        "| share of DDP's |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in results["times"]:
-        noise = row.get("noise_ms", "–")
-        share = f"{100 * row['share']:.0f} %" if row["way"] == "private" else "–"
-        times = f"{row['wall_ms']} | {row['cpu_ms']} | {noise} | {row['speedup']:.2f}"
-        lines.append(f"| {row['processes']} | {row['way']} | {times} | {share} |")
-    lines += [
-        "",
-        "| processes | model and sum, MiB a rank | first step, with the check "
-        "| steps after it |",
-        "|---|---|---|---|",
-    ]
-    for row in results["memory"]:
-        stored, first = row["stored_mib"], row["first_mib"]
-        figures = f"{stored:.0f} | {first:.0f} | {row['steps_mib']:.0f}"
-        lines.append(f"| {row['processes']} | {figures} |")
-    return "\n".join(lines)
+    times = record_table(
+        results["times"],
+        ("processes", "{processes}"),
+        ("step", "{way}"),
+        ("wall ms", "{wall_ms}"),
+        ("CPU ms a rank", "{cpu_ms}"),
+        ("noise, CPU ms", lambda row: str(row.get("noise_ms", "–"))),
+        ("speed-up", "{speedup:.2f}"),
+        (
+            "share of DDP's",
+            lambda row: f"{row['share']:.0%}" if row["way"] == "private" else "–",
+        ),
+    )
+    memory = record_table(
+        results["memory"],
+        ("processes", "{processes}"),
+        ("model and sum, MiB a rank", "{stored_mib:.0f}"),
+        ("first step, with the check", "{first_mib:.0f}"),
+        ("steps after it", "{steps_mib:.0f}"),
+    )
+    return _page(results, times, memory)

@@ -9,6 +9,7 @@ from benchmarks.models import CASES
 from benchmarks.steps import timed
 from benchmarks.ways import WAYS as EVERY_WAY
 from dpsgd_explorer.training.cpu.threads import threads
+from tools.marked_text import markdown_table
 
 THREADS = 2
 SECONDS = 6.0
@@ -37,14 +38,14 @@ def table(results: dict[str, Any]) -> str:
     """Return the table of docs/explanation/performance.md."""
     rows = {(row["model"], row["way"]): row for row in results["rows"]}
     models = [name for name in CASES if (name, "ordinary") in rows]
-    lines = ["| step | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
+    lines = []
     for way in WAYS:
         cells = [_cell(rows.get((model, way), {})) for model in models]
-        lines.append(f"| {EVERY_WAY[way][0]} | " + " | ".join(cells) + " |")
+        lines.append([EVERY_WAY[way][0], *cells])
         if way == "hooks":
-            bars = " | ".join(f"{ALLOWED[model]:.2f}" for model in models)
-            lines.append(f"| *to be at most* | {bars} |")
-    return "\n".join([record.described(results), "", *lines])
+            bars = [f"{ALLOWED[model]:.2f}" for model in models]
+            lines.append(["*to be at most*", *bars])
+    return f"{record.described(results)}\n\n{markdown_table(['step', *models], lines)}"
 
 
 def _cell(row: dict[str, Any]) -> str:

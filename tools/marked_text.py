@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+Cell = str | Callable[[dict[str, Any]], str]
+"""A format string, whose fields are those of a record, or a function of a record."""
 
 
 def replaced(text: str, name: str, content: str) -> str:
@@ -44,3 +48,27 @@ def lines_between(page: Path, name: str) -> list[str]:
     text = page.read_text(encoding="utf-8")
     part = re.search(f"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.DOTALL)
     return part[1].strip().splitlines() if part else []
+
+
+def markdown_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Returns a Markdown table."""
+    titles = list(header)
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def record_table(records: Iterable[dict[str, Any]], *columns: tuple[str, Cell]) -> str:
+    """Returns a Markdown table with a row per record.
+
+    Args:
+        records: The records.
+        columns: Title and cell of each column.
+    """
+    rows = (
+        [
+            cell.format_map(record) if isinstance(cell, str) else cell(record)
+            for _, cell in columns
+        ]
+        for record in records
+    )
+    return markdown_table([title for title, _ in columns], rows)

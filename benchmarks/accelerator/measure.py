@@ -26,6 +26,7 @@ from benchmarks.accelerator.cases import (
     step_of,
 )
 from dpsgd_explorer.dp.noise.secure import SecureNoise
+from tools.marked_text import record_table
 
 ROUNDS, WARM_UP = 12, 3
 NUMBERS = 2**27
@@ -147,32 +148,24 @@ def _noise() -> dict[str, float]:
 def table(results: dict[str, Any]) -> str:
     """Returns the results as the docs show them."""
     samples, length = results["samples"], results["length"]
-    lines = [
-        f"{results['device']}; {record.described(results)} Parts of {samples} texts "
-        f"of {length:,} ids, bfloat16 by autocast, fused AdamW.",
-        "",
-        "| model | parts a step | ordinary, ms | private | quartiles | GiB beside the "
-        "model, ordinary | private | asked for after, ms | waits |",
-        "|---" * 9 + "|",
-    ]
-    for row in results["rows"]:
-        cells = [
-            MODELS[row["model"]].label,
-            str(row["parts"]),
-            f"{row['ordinary_ms']:.0f}",
-            f"**{row['ratio']:.3f}**",
-            f"{row['low']:.3f} to {row['high']:.3f}",
-            f"{row['ordinary_gib']:.1f}",
-            f"{row['hooks_gib']:.1f}",
-            f"{row['asked_ms']:.0f}",
-            str(row["waits"]),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+    steps = record_table(
+        results["rows"],
+        ("model", lambda row: MODELS[row["model"]].label),
+        ("parts a step", "{parts}"),
+        ("ordinary, ms", "{ordinary_ms:.0f}"),
+        ("private", "**{ratio:.3f}**"),
+        ("quartiles", "{low:.3f} to {high:.3f}"),
+        ("GiB beside the model, ordinary", "{ordinary_gib:.1f}"),
+        ("private", "{hooks_gib:.1f}"),
+        ("asked for after, ms", "{asked_ms:.0f}"),
+        ("waits", "{waits}"),
+    )
     noise = {name: 1e3 * value for name, value in results["noise"].items()}
-    return "\n".join(
+    return "\n\n".join(
         [
-            *lines,
-            "",
+            f"{results['device']}; {record.described(results)} Parts of {samples} "
+            f"texts of {length:,} ids, bfloat16 by autocast, fused AdamW.",
+            steps,
             f"A number of secure noise, drawn, added and rounded, takes "
             f"{noise['secure']:.1f} ps; one of torch's {noise['normal']:.1f} ps, and "
             f"{noise['normal_added']:.1f} ps where it is added.",

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from benchmarks import record
 from benchmarks.site.attacks import CLIENTS, KINDS, PATIENCE, attack
 from benchmarks.site.service import served
+from tools.marked_text import record_table
 
 QUESTIONS = 20
 PAUSE = 0.25  # seconds between two questions
@@ -42,16 +43,13 @@ def main() -> None:
 
 def table(results: dict[str, Any]) -> str:
     """Return the results as a table of the docs."""
-    lines = [
-        record.described(results),
-        "",
-        f"| each of {results['clients']} clients | median, ms | longest, ms |",
-        "|---|---|---|",
-    ]
-    for row in results["rows"]:
-        times = f"{1000 * row['median_s']:.1f} | {1000 * row['longest_s']:.0f}"
-        lines.append(f"| {row['kind']} | {times} |")
-    return "\n".join(lines)
+    waits = record_table(
+        results["rows"],
+        (f"each of {results['clients']} clients", "{kind}"),
+        ("median, ms", lambda row: f"{1000 * row['median_s']:.1f}"),
+        ("longest, ms", lambda row: f"{1000 * row['longest_s']:.0f}"),
+    )
+    return f"{record.described(results)}\n\n{waits}"
 
 
 def asked(address: str, go_on: Callable[[], None]) -> list[float]:

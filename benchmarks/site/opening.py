@@ -20,6 +20,7 @@ from typing import Any
 from benchmarks import processes, record
 from benchmarks.site.service import served
 from dpsgd_explorer.machine import THREAD_VARIABLES
+from tools.marked_text import record_table
 
 VISITORS = 300
 PAGE = "/train/"
@@ -56,20 +57,16 @@ def main() -> None:
 
 def table(results: dict[str, Any]) -> str:
     """Return the results as a table of the docs."""
-    lines = [
-        record.described(results),
-        "",
-        "| page sent as | time | median wait, s | the last has it after, s "
-        "| CPU of the web server, ms a page |",
-        "|---|---|---|---|---|",
-    ]
-    for row in results["rows"]:
-        when = "after a start" if row["round"] == 1 else "again"
-        times = f"{row['median_s']:.2f} | {row['last_s']:.2f}"
-        cells = f"{row['encoding']} | {when} | {times} | {row['processor_ms']:.1f}"
-        lines.append(f"| {cells} |")
-    seconds = f"{results['import_s']:.2f} s of CPU"
-    return "\n".join([*lines, "", f"To import the site takes {seconds}."])
+    visits = record_table(
+        results["rows"],
+        ("page sent as", "{encoding}"),
+        ("time", lambda row: "after a start" if row["round"] == 1 else "again"),
+        ("median wait, s", "{median_s:.2f}"),
+        ("the last has it after, s", "{last_s:.2f}"),
+        ("CPU of the web server, ms a page", "{processor_ms:.1f}"),
+    )
+    imported = f"To import the site takes {results['import_s']:.2f} s of CPU."
+    return f"{record.described(results)}\n\n{visits}\n\n{imported}"
 
 
 def import_seconds() -> float:
