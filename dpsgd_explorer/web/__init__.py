@@ -38,12 +38,6 @@ from dpsgd_explorer.web.http.proxies import TrustedProxies
 from dpsgd_explorer.web.http.request_guard import LARGEST_BODY, check_request
 from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.http.visitor import make_signer
-from dpsgd_explorer.web.labs.accountants import page as accountants_lab
-from dpsgd_explorer.web.labs.attack import page as attack_lab
-from dpsgd_explorer.web.labs.find_the_bug import page as find_the_bug
-from dpsgd_explorer.web.labs.planner import api as budget_api
-from dpsgd_explorer.web.labs.planner import page as planner_lab
-from dpsgd_explorer.web.labs.reconstruct import page as reconstruct_lab
 from dpsgd_explorer.web.operation import metrics, requests
 from dpsgd_explorer.web.operation.requests import RequestTimes
 from dpsgd_explorer.web.pages import (
@@ -51,13 +45,11 @@ from dpsgd_explorer.web.pages import (
     compare_runs,
     data,
     embed,
-    engines_lab,
     glossary,
     groups,
     home,
     labs,
     learn,
-    regression_lab,
     teach,
     train,
 )
@@ -78,16 +70,6 @@ PAGES = (
     teach,
     classes_pages,
 )
-# Each has added its page to labs.bp.
-LABS = (
-    accountants_lab,
-    attack_lab,
-    engines_lab,
-    find_the_bug,
-    planner_lab,
-    reconstruct_lab,
-    regression_lab,
-)
 RUNS = (compare_runs,)  # has added its pages to runs_pages.bp
 API = (
     runs_api,
@@ -99,7 +81,6 @@ API = (
     twin_api,
     exports,
     privacy_api,
-    budget_api,
     regression_api,
     service_api,
 )
@@ -152,6 +133,9 @@ def create_app(settings: Settings | None = None) -> Flask:
     requests.measure(app)  # first, so that it times what others refuse
     for module in (*PAGES, *API, *OPERATION):
         app.register_blueprint(module.bp)
+    for lab in labs.LABS:
+        if lab.api:
+            app.register_blueprint(lab.api)
     add_error_handlers(app)
     app.before_request(check_request)
     app.before_request(own_tables.let_own_tables_be_found)

@@ -20,7 +20,7 @@ from dpsgd_explorer.web.content.engines import (
 )
 from dpsgd_explorer.web.forms.fields import form_groups, script_fields
 from dpsgd_explorer.web.forms.form import read_form
-from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.labs.base import Lab
 from dpsgd_explorer.web.recorded.runs import recorded_comparison
 from dpsgd_explorer.web.run_views.engines import plan_of
 
@@ -40,7 +40,6 @@ MECHANISMS = {
 }
 
 
-@bp.get("/engines/")
 def engines() -> str:
     """Show the lab with the settings of the address; wrong ones stand corrected."""
     form = read_form(EnginesConfig, request.args)
@@ -87,3 +86,16 @@ def comparison() -> dict[str, Any]:
     """Return the recorded comparison: its plan and its events."""
     config, events = recorded_comparison()
     return {"plan": plan_of(config), "events": events}
+
+
+LAB = Lab(
+    slug="engines",
+    title="Engines",
+    question="Four ways to the same gradient: what does each cost?",
+    summary=(
+        "Hooks, extending, vmap and micro-batches on a model of your size: the "
+        "largest difference between their numbers, time, memory, and the method that "
+        "each layer chose, with the reason."
+    ),
+    page=engines,
+)

@@ -14,7 +14,7 @@ from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.web.figures.regression.lab import PICTURES
 from dpsgd_explorer.web.forms.fields import form_groups, script_fields, text_of
 from dpsgd_explorer.web.forms.form import Form, parse, read_form
-from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.labs.base import Lab
 from dpsgd_explorer.web.questions.regression import (
     METHODS,
     RegressionQuestion,
@@ -85,7 +85,6 @@ PRESETS = (
 )
 
 
-@bp.get("/linear-regression/")
 def linear_regression() -> str:
     """Show the lab with the settings of the address; wrong ones stand corrected."""
     form = _form()
@@ -102,7 +101,6 @@ def linear_regression() -> str:
     )
 
 
-@bp.get("/linear-regression/results")
 def linear_regression_results() -> str:
     """Return the results alone, for the page's script."""
     return render_template("labs/_regression_results.html", **_results(_form()))
@@ -235,3 +233,16 @@ def guesses() -> dict[str, Any]:
         if larger.median > usual.median * WORSE
         else "the same",
     }
+
+
+LAB = Lab(
+    slug="linear-regression",
+    title="Private linear regression",
+    question="Noisy statistics or noisy steps?",
+    summary=(
+        "SSP, AdaSSP and noisy gradient descent on California housing: error against "
+        "ε, the cloud of possible releases, and the cost of each part."
+    ),
+    page=linear_regression,
+    parts={"results": linear_regression_results},
+)

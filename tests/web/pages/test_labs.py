@@ -9,7 +9,7 @@ import pytest
 from dpsgd_explorer.experiments.california_housing import descents
 from dpsgd_explorer.web.forms.fields import form_fields
 from dpsgd_explorer.web.pages import regression_lab as labs_regression
-from dpsgd_explorer.web.pages.labs import TABLE
+from dpsgd_explorer.web.pages.labs import LABS
 from dpsgd_explorer.web.questions import regression_results as labs_results
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import (
@@ -39,7 +39,7 @@ def shown(text):
 def test_the_list_leads_to_every_lab_and_the_header_to_the_list(reading):
     text = reading.get("/labs/").text
     links = [a["href"] for a in Page(text).all("a")]
-    for lab in TABLE:
+    for lab in LABS:
         assert lab.title in text
     assert PAGE in links
     assert links.count("/labs/") == 2  # header and footer

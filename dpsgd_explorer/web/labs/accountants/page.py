@@ -16,7 +16,7 @@ from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.forms.fields import form_fields, script_fields
 from dpsgd_explorer.web.forms.form import parse_texts, read_form
-from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.labs.base import Lab
 from dpsgd_explorer.web.questions.accountant_race import race
 from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
 from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
@@ -123,7 +123,6 @@ SURPRISES = (
 )
 
 
-@bp.get("/accountants/")
 def accountants() -> Response:
     """Show the race with the settings of the address; wrong ones stand corrected."""
     return cached_page(_page, queue="slow")
@@ -182,3 +181,15 @@ def _text(epsilon: float | None) -> str:
     if epsilon is None:
         return "∞"
     return limit(epsilon, 2 if epsilon >= 1 else 4)
+
+
+LAB = Lab(
+    slug="accountants",
+    title="Accountant race",
+    question="The same run, counted by everyone: who is right?",
+    summary=(
+        "Basic and advanced composition, moments, RDP, the central limit and the "
+        "exact ε climb together, each with its claim."
+    ),
+    page=accountants,
+)

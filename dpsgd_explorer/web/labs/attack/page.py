@@ -22,7 +22,7 @@ from dpsgd_explorer.web.labs.attack.view import (
     plan_of,
     results_of,
 )
-from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.labs.base import Lab
 from dpsgd_explorer.web.recorded.files import recording
 
 GONE = (
@@ -50,7 +50,6 @@ class Source:
     refusal: str = ""
 
 
-@bp.get("/attack/")
 def attack() -> str:
     """Show the lab with the settings of the address, or those of a run it names."""
     source = _source(request.args.get("run", ""))
@@ -108,3 +107,16 @@ def recorded_results() -> AttackResults | None:
         return [event["data"] for event in events if event["kind"] == kind]
 
     return results_of(read)
+
+
+LAB = Lab(
+    slug="attack",
+    title="Attack your own run",
+    question="Who was in the training? Guess, and meet the ceiling of a private run.",
+    summary=(
+        "Three attacks on membership against a private model and its ordinary twin, a "
+        "record of yours planted with a wrong label, and the curve that no attack "
+        "passes."
+    ),
+    page=attack,
+)

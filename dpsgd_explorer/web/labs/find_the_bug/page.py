@@ -8,6 +8,7 @@ from flask import Response, render_template, request
 
 from dpsgd_explorer.experiments.planted_bug_config import HONEST, PlantedBugConfig
 from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.labs.base import Lab
 from dpsgd_explorer.web.labs.find_the_bug.exhibits import (
     Exhibit,
     checks,
@@ -15,11 +16,9 @@ from dpsgd_explorer.web.labs.find_the_bug.exhibits import (
     promise,
 )
 from dpsgd_explorer.web.labs.find_the_bug.view import plan_of
-from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.questions.rounding import limit
 
 
-@bp.get("/find-the-bug/")
 def find_the_bug() -> Response:
     """Show the loop that the address names by its number; the first by default."""
     loops = list(exhibits().values())
@@ -58,3 +57,16 @@ def _page_data(exhibit: Exhibit) -> dict[str, Any]:
             "seen_by": exhibit.seen_by,
         },
     }
+
+
+LAB = Lab(
+    slug="find-the-bug",
+    title="Find the bug",
+    question="Training loops with a planted bug: can you see it, and can an audit?",
+    summary=(
+        "Real DP-SGD code with one planted bug each. Guess, then run it: the audit’s "
+        "bound climbs past the promise, the safety check rejects the loop, or "
+        "nothing shows."
+    ),
+    page=find_the_bug,
+)

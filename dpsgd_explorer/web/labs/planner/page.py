@@ -13,16 +13,15 @@ from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.forms.fields import form_fields, text_of
 from dpsgd_explorer.web.forms.form import Form, read_form
-from dpsgd_explorer.web.labs.planner.api import BudgetAnswer, answer_to
+from dpsgd_explorer.web.labs.base import Lab
+from dpsgd_explorer.web.labs.planner.api import BudgetAnswer, answer_to, bp
 from dpsgd_explorer.web.labs.planner.question import SOLVABLE, BudgetQuestion
-from dpsgd_explorer.web.pages.labs import bp
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 from dpsgd_explorer.web.questions.rounding import limit
 
 SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
 
 
-@bp.get("/planner/")
 def planner() -> Response:
     """Show the planner with the numbers of the address; wrong ones stand corrected."""
     return cached_page(_page, queue="slow")
@@ -88,3 +87,16 @@ def solved_text(name: str, answer: BudgetAnswer) -> str:
     if name in SOLVED_DIGITS:
         return limit(value, SOLVED_DIGITS[name])
     return text_of(float(f"{value:.4g}") if name in ("delta", "epochs") else value)
+
+
+LAB = Lab(
+    slug="planner",
+    title="Budget planner",
+    question="ε, δ, noise, batch, epochs: what follows from four of them?",
+    summary=(
+        "Lock four numbers and the fifth solves as you drag; walk along the line of "
+        "equal ε, read the odds, and train what you planned."
+    ),
+    page=planner,
+    api=bp,
+)

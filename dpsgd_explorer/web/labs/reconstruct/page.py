@@ -14,7 +14,7 @@ from flask import Response, render_template
 
 from dpsgd_explorer.accounting import epsilon
 from dpsgd_explorer.web.api.answer_cache import cached_page
-from dpsgd_explorer.web.pages.labs import bp
+from dpsgd_explorer.web.labs.base import Lab
 from dpsgd_explorer.web.questions.rounding import limit
 from dpsgd_explorer.web.recorded.files import recording
 
@@ -28,7 +28,6 @@ START = {"noise": 2, "bound": 2, "batch": 0}  # places in the lists
 WHOLE_FROM = 100.0  # a larger ε is shown without decimals
 
 
-@bp.get("/reconstruct/")
 def reconstruct() -> Response:
     """Show the lab; it has no settings that the server would need."""
     return cached_page(
@@ -76,3 +75,15 @@ def _spent(sample_rate: float, noise_multiplier: float) -> str:
         sample_rate=sample_rate, noise_multiplier=noise_multiplier, steps=1, delta=DELTA
     )
     return f"{math.ceil(value):,}" if value >= WHOLE_FROM else limit(value)
+
+
+LAB = Lab(
+    slug="reconstruct",
+    title="Reconstruct a picture",
+    question="What does one gradient give away?",
+    summary=(
+        "One division recovers a picture from the first layer’s gradient. Add "
+        "records, clip, add noise, and watch it drown, next to the ε of that release."
+    ),
+    page=reconstruct,
+)
