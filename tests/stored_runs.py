@@ -3,10 +3,13 @@
 Each ε is the accountant's; accuracy and loss follow a formula of the settings.
 """
 
+import json
 import math
 from dataclasses import asdict
+from pathlib import Path
 
 from dpsgd_explorer.experiments.events import WHILE_LOOKING, Event
+from dpsgd_explorer.experiments.kinds import parse
 from dpsgd_explorer.experiments.mid_run import along
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.operation.fleet import Fleet
@@ -85,6 +88,12 @@ def store_run(
     if state != "running":
         store.leases.finish(claim, state)
     return run.id
+
+
+def stored_search():
+    """Return the settings and the events of a blind search that an old version ran."""
+    stored = json.loads(Path(__file__).with_name("stored_search.json").read_text())
+    return parse(stored["config"]), [Event(**event) for event in stored["events"]]
 
 
 def log_of(config, until=None, changes=()):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dpsgd_explorer import operation, settings
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.kinds import LAUNCHED
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.api.openapi import described_routes
@@ -56,7 +56,7 @@ def variables():
 
 def test_every_setting_has_a_row_in_a_table():
     rows = set(re.findall(r"^\| `(\w+)` \|.+\|$", everything(), flags=re.MULTILINE))
-    for kind in KINDS.values():
+    for kind in LAUNCHED.values():
         assert set(kind.config.model_fields) - rows == set()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpsgd_explorer import settings
 from dpsgd_explorer.experiments.config import RunConfig
-from dpsgd_explorer.experiments.kinds import KINDS, Kind
+from dpsgd_explorer.experiments.kinds import KINDS, LAUNCHED, Kind
 from dpsgd_explorer.experiments.vocabulary import SETTINGS
 from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, Quotas, variable
 from tools.marked_text import write
@@ -23,7 +23,7 @@ DOMAIN = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 TABLE = """| setting | symbol | unit | default | allowed | meaning |
 |---|---|---|---|---|---|
 """
-CONFIGS = [kind.config for kind in KINDS.values()]
+CONFIGS = [kind.config for kind in LAUNCHED.values()]
 WIDTH = 92
 VARIABLES = """| variable | default | meaning |
 |---|---|---|
@@ -36,7 +36,7 @@ LIMITS = """| variable | `local` | `public` | meaning |
 def parts() -> dict[str, str]:
     """Return the tables of docs/reference/configuration.md by name."""
     return {
-        "kinds": "\n\n".join(_section(kind) for kind in KINDS.values()),
+        "kinds": "\n\n".join(_section(kind) for kind in LAUNCHED.values()),
         "environment": VARIABLES + "\n".join(_variable_rows()),
         "quotas": LIMITS + "\n".join(_quota_rows()),
     }

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import Kind
-from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS
+from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS, LAUNCHED
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.api.openapi import PATH_PARAMETER, described_routes
@@ -36,7 +36,7 @@ def parts() -> dict[str, str]:
     ]
     return {
         "kinds": (
-            f"The kinds are {_listed(list(KINDS))}. `kind` is `{DEFAULT_KIND}` by "
+            f"The kinds are {_listed(list(LAUNCHED))}. `kind` is `{DEFAULT_KIND}` by "
             "default."
         ),
         "events": f"The kinds of event are {_listed(event_kinds())}.",

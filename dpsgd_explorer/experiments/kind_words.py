@@ -16,7 +16,6 @@ from dpsgd_explorer.accounting.sampling_schemes import FULL_BATCH
 from dpsgd_explorer.experiments import (
     engines_config,
     regression_config,
-    search_config,
     training_config,
 )
 from dpsgd_explorer.experiments.accountant_words import claim, terms_of
@@ -50,13 +49,6 @@ with privacy and one without, and attacks both.
 """
 ABOUT_PLANTED_BUG = """
 `/labs/find-the-bug/` launches it. It uses generated records and no data set.
-"""
-ABOUT_SEARCH = f"""
-*Search blindly* on `/train/` launches it. Each trial draws one value from each list.
-Only settings that affect neither ε nor the training time can have a list. The stated ε
-is a bound for publishing only the winner, at `delta`. Its settings are those of a
-training, and these. With no list given, `{search_config.LISTED}` is
-{search_config.USUAL_VALUES}.
 """
 MADE_UP_DATA = "made-up data, nothing is spent"
 

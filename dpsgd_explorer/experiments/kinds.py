@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments import kind_words
 from dpsgd_explorer.experiments.attack_config import AttackConfig
 from dpsgd_explorer.experiments.config import RunConfig
@@ -32,6 +33,7 @@ class Kind:
     Attributes:
         config: Class of its settings; their ``kind`` is its name.
         experiment: The class that carries it out, as "module:name"; may load torch.
+            "" if runs of the kind can no longer be launched, only read.
         view: The ``RunView`` that shows it, as "module:name"; loaded by the site alone.
         measured: Names of the results in ``evaluation`` events and the summary.
         title: Its name in lists of runs.
@@ -148,7 +150,7 @@ KINDS = {
         ),
         Kind(
             config=SearchConfig,
-            experiment=f"{LOOPS}.blind_search:BlindSearch",
+            experiment="",
             view=f"{VIEWS}.search:VIEW",
             measured=ACCURACY,
             title="Blind search",
@@ -157,7 +159,7 @@ KINDS = {
             spends=True,
             as_training=not_one,
             compared=False,
-            about=kind_words.ABOUT_SEARCH,
+            about="",
             reached=kind_words.accuracy,
             terms=kind_words.search_terms,
         ),
@@ -178,6 +180,8 @@ KINDS = {
         ),
     )
 }
+#: The kinds of which runs can be launched.
+LAUNCHED = {name: kind for name, kind in KINDS.items() if kind.experiment}
 
 
 def kind_of(values: object) -> Kind:
@@ -188,7 +192,19 @@ def kind_of(values: object) -> Kind:
     """
     if not isinstance(values, Mapping) or "kind" not in values:
         return KINDS[DEFAULT_KIND]
-    return KINDS[one_of("kind", values["kind"], KINDS)]
+    name = values["kind"]
+    # An error names the kinds that can be launched, and stored runs are read all.
+    return KINDS[one_of("kind", name, KINDS if name in list(KINDS) else LAUNCHED)]
+
+
+def check_launched(kind: Kind) -> None:
+    """Raise ConfigError if runs of a kind can no longer be launched."""
+    if kind.name not in LAUNCHED:
+        raise ConfigError(
+            "kind",
+            f"kind must be one of {', '.join(LAUNCHED)}, got {kind.name!r}: "
+            f"{kind.noun} can no longer be launched. Stored ones can still be read.",
+        )
 
 
 def parse(values: Any) -> RunConfig:
@@ -228,10 +244,12 @@ def start(
             the steps done before and {name: value}.
 
     Raises:
-        ConfigError: the checkpoint belongs to another configuration.
+        ConfigError: the kind can no longer be launched, or the checkpoint belongs to
+            another configuration.
         DataError: a data file is missing or damaged.
     """
     kind = KINDS[config.kind]
+    check_launched(kind)
     experiment: Experiment = loaded(kind.experiment)(
         config, checkpoint=checkpoint, performance=performance, changes=changes
     )

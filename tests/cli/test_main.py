@@ -13,8 +13,7 @@ from dpsgd_explorer import __version__, accounting
 from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.experiments.kinds import KINDS
-from dpsgd_explorer.experiments.search_config import SearchConfig
+from dpsgd_explorer.experiments.kinds import LAUNCHED
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.dp_sgd import train
 from tests.tiny_runs import EACH_KIND, TINY
@@ -285,26 +284,19 @@ def test_train_carries_out_a_regression(tmp_path, capsys, rate, terms):
     assert told.endswith(terms)
 
 
-def test_train_carries_out_a_blind_search(tmp_path, capsys):
-    file = tmp_path / "config.json"
-    search = {"kind": "search", "mean_trials": 1.0, "noise_multiplier": 9.0, "seed": 2}
-    file.write_text(json.dumps(SMALL | search | {"steps": 1, "evaluations": 1}))
-    line, *_, told = said(capsys, "train", "--config", str(file)).splitlines()
-    trainings = SearchConfig.parse(SMALL | search | {"steps": 1}).trainings
-    assert line.startswith(f"step {trainings:>5} of {trainings}   ε ")
-    assert "accuracy" in line
-    assert told.endswith("the choice of the winner: bound; steps are trainings")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ('{"steps": 1,}', "--config must hold JSON, line 1 does not"),
         ('{"stepz": 1}', "unknown setting 'stepz'"),
         ("[]", "the body must be an object of settings"),
-        ('{"kind": "x"}', f"kind must be one of {', '.join(KINDS)}, got 'x'"),
+        ('{"kind": "x"}', f"kind must be one of {', '.join(LAUNCHED)}, got 'x'"),
+        (
+            '{"kind": "search"}',
+            f"kind must be one of {', '.join(LAUNCHED)}, got 'search'",
+        ),
     ],
-    ids=["broken", "unknown", "no object", "kind"],
+    ids=["broken", "unknown", "no object", "kind", "retired"],
 )
 def test_a_bad_configuration_is_refused(tmp_path, capsys, text, message):
     file = tmp_path / "config.json"

@@ -10,6 +10,7 @@ from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.experiments import kinds
 from dpsgd_explorer.training.artifacts import save_weights
+from tests.stored_runs import stored_search
 
 ADULT = {
     "dataset": "adult",
@@ -30,16 +31,12 @@ RUNS = {
     ),
     "bound chosen": (ADULT, [(2, {"max_grad_norm": 0.2})]),
     "gone on": (ADULT | {"filter_epsilon": 40.0}, [(6, {"further_steps": 2})]),
-    "search": (
-        ADULT
-        | {"kind": "search", "steps": 2, "mean_trials": 3.0, "noise_multiplier": 2.0}
-        | {"learning_rate_values": "0.5 2"},
-        [],
-    ),
 }
 
 
 def ended(name):
+    if name == "search":
+        return None, stored_search()[1][-1].data["receipt"]
     settings, changes = RUNS[name]
     run = kinds.start(kinds.parse(settings), changes=changes)
     return run, list(run.events())[-1].data["receipt"]
@@ -63,7 +60,8 @@ LONG = pytest.mark.long("real runs")
 
 
 @pytest.mark.parametrize(
-    "name", ["training", *(pytest.param(x, marks=LONG) for x in list(RUNS)[1:])]
+    "name",
+    ["training", "search", *(pytest.param(x, marks=LONG) for x in list(RUNS)[1:])],
 )
 def test_the_receipt_of_a_run_fits(name, verify):
     _, receipt = ended(name)

@@ -58,6 +58,14 @@ def test_what_is_no_object_is_refused_as_such(values):
         kinds.parse(values)
 
 
+def test_a_kind_that_is_no_longer_launched_is_read_and_not_started():
+    config = kinds.parse({"kind": "search"})
+    assert "search" not in kinds.LAUNCHED
+    with pytest.raises(ConfigError, match="can no longer be launched") as refusal:
+        kinds.start(config)
+    assert refusal.value.field == "kind"
+
+
 def test_nothing_asks_for_the_name_of_a_kind():
     """What differs between kinds is a field of the record, the settings or the view."""
     named = f"""["'](?:{"|".join(KINDS)})["']"""

@@ -105,11 +105,6 @@ def test_where_nothing_is_promised_there_is_no_audit(settings):
     assert end_of(log)["audit"] is None
 
 
-def test_a_search_says_nothing_of_the_seeds_of_its_trials():
-    listed = {"kind": "search", "learning_rate_values": "1 2", "mean_trials": 2.0}
-    assert kinds.parse(ADULT | listed).first_trial.audit == 0
-
-
 CHANGED = ADULT | {"filter_epsilon": 9.0}
 CHANGES = [
     (3, {"expected_batch_size": 1024, "noise_multiplier": 2.5}),

@@ -35,7 +35,6 @@ ENGINES = {
     "batch_size": 3,
     "sequence_length": 2,
 }
-SEARCH = ADULT | {"kind": "search", "mean_trials": 1.0}
 STOPPED = {"kind": "planted_bug", "loop": "never_summed"}
 SLOW = {"cnn", "conv1d", "mlp", "scattering_linear"}
 CASES = [
@@ -55,7 +54,7 @@ CASES = [
     REGRESSION,
     *(
         pytest.param(settings, marks=pytest.mark.long("real runs"))
-        for settings in (ENGINES, SEARCH, STOPPED)
+        for settings in (ENGINES, STOPPED)
     ),
 ]
 

@@ -109,16 +109,6 @@ def tail(mean_trials: float, most: int) -> float:
     return float(scipy.special.pdtrc(most, mean_trials)) * (1 + TAIL_ROUND_OFF)
 
 
-def number_of_trials(uniform: float, mean_trials: float, most: int) -> int:
-    """Returns min(K, most) for a number drawn uniformly from [0, 1).
-
-    K is the least number with P(K' <= K) > uniform.
-    """
-    return next(
-        (k for k in range(most) if scipy.special.pdtr(k, mean_trials) > uniform), most
-    )
-
-
 def _least_number(mean: float, allowed: float) -> int:
     """Returns the least M with a tail of at most ``allowed``."""
     low, high = 0, 1

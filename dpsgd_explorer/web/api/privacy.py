@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, replace
 from functools import partial
 
-from flask import Blueprint
+from flask import Blueprint, Response
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase, RdpCurve, RenyiFilter, best_of_trials
@@ -30,8 +30,8 @@ from dpsgd_explorer.accounting.queries import (
 from dpsgd_explorer.accounting.registry import deciding_name
 from dpsgd_explorer.accounting.trade_off_curves import trade_off_intervals
 from dpsgd_explorer.experiments.config import check_cost
-from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.web.api.operation import operation
+from dpsgd_explorer.web.http.errors import HttpError
 from dpsgd_explorer.web.http.services import settings
 from dpsgd_explorer.web.questions.accountant_race import race
 from dpsgd_explorer.web.questions.plan_preview import planned
@@ -65,7 +65,6 @@ from dpsgd_explorer.web.questions.privacy_models import (
     StepsQuestion,
     TradeOffQuestion,
 )
-from dpsgd_explorer.web.questions.search_price import SearchPrice, search_price
 
 bp = Blueprint("privacy_api", __name__, url_prefix="/api/v1/privacy")
 question = partial(operation, bp, "GET", queue="slow")
@@ -206,15 +205,19 @@ def selection(query: SelectionQuestion) -> SelectionAnswer:
     )
 
 
-@question("/search")
-def search(query: SearchConfig) -> SearchPrice:
-    """Returns the cost of a blind search for settings, without running it.
+@operation(bp, "GET", "/search", errors=(410,))
+def search() -> Response:
+    """Fails, because blind searches can no longer be launched.
 
-    The answer compares the ε of the search, of one trial, and of publishing the same
-    number of trials.
+    The cost of publishing only the best of several runs is at
+    ``/api/v1/privacy/selection``.
     """
-    check_cost(query, settings().run_cost)
-    return search_price(query)
+    raise HttpError(
+        410,
+        "gone",
+        "Blind searches can no longer be launched, so they have no cost. Ask "
+        "/api/v1/privacy/selection for the ε of the best of a random number of runs.",
+    )
 
 
 @quick_question("/filter")

@@ -3,7 +3,7 @@
 Whoever chooses one of some runs has read all of them, so the ε of the choice is that of
 their composition, stopped and failed runs included.  The exact composition is that of
 mechanisms fixed beforehand.  A run and the one that continues it have one budget.  Of a
-blind search the winner was seen alone: it counts at the price of the search.
+stored blind search the winner was seen alone: it counts at the price of the search.
 """
 
 from __future__ import annotations

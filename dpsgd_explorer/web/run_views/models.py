@@ -20,7 +20,13 @@ from pydantic.config import JsonDict
 
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
-from dpsgd_explorer.experiments.kinds import KINDS, kind_of, parse
+from dpsgd_explorer.experiments.kinds import (
+    KINDS,
+    LAUNCHED,
+    check_launched,
+    kind_of,
+    parse,
+)
 from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.web.questions.privacy import Epsilon
 from dpsgd_explorer.web.run_views.naming import name_of
@@ -58,7 +64,7 @@ REQUESTS: dict[str, type[RunConfig]] = {
         __base__=(Labels, kind.config),  # type: ignore[arg-type]  # unlike bases
         __doc__=f"Settings and labels of a run of kind {name}.",
     )
-    for name, kind in KINDS.items()
+    for name, kind in LAUNCHED.items()
 }
 
 
@@ -70,7 +76,9 @@ class RunRequest(RootModel[Any]):
     @model_validator(mode="before")
     @classmethod
     def _by_kind(cls, values: Any) -> Any:
-        return REQUESTS[kind_of(values).name].parse(values)
+        kind = kind_of(values)
+        check_launched(kind)
+        return REQUESTS[kind.name].parse(values)
 
     @property
     def config(self) -> RunConfig:

@@ -1,24 +1,18 @@
-"""Runs of kind "search" as they are listed, shown and reported."""
+"""Stored runs of kind "search", which can no longer be launched."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dpsgd_explorer.experiments.catalogue import MODELS
-from dpsgd_explorer.experiments.search_config import SEARCHED, SearchConfig, values_name
+from dpsgd_explorer.experiments.search_config import SearchConfig, values_name
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.exports.share_card import Card
 from dpsgd_explorer.web.figures.svg import small
-from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.looked_at import LookedAt
-from dpsgd_explorer.web.questions.plan_preview import catalogue_with, plan_of
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms, counter_label
 from dpsgd_explorer.web.questions.rounding import percent
-from dpsgd_explorer.web.questions.search_price import (
-    SELECTION_ACCOUNTANT,
-    search_price,
-)
 from dpsgd_explorer.web.run_views.base import (
     Claims,
     Points,
@@ -37,6 +31,8 @@ from dpsgd_explorer.web.run_views.statement import (
 )
 from dpsgd_explorer.web.run_views.training import TrainingView
 
+SELECTION_ACCOUNTANT = "rdp"
+USUAL_VALUES = "2 4 8 16"
 TEST_RECORDS = "Counted on test records, which the guarantee does not cover."
 
 
@@ -93,7 +89,7 @@ def _statement(run: Run, spent: Epsilon | None) -> str:
     if spent is None or not run.has_ended or not spent.epsilon:
         return ""
     config = SearchConfig.parse(run.config)
-    done = config.first_trial.plan.phases
+    done = config.plan.phases
     clipping = clipping_words(config)
     if "max_grad_norm" in config.searched:
         clipping = "the gradient of each record has L2 norm at most the bound it drew"
@@ -107,7 +103,7 @@ def _statement(run: Run, spent: Epsilon | None) -> str:
             f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
             "Search: the number of trials is drawn from the Poisson distribution of "
             f"mean {config.mean_trials:g}; each draws at random one of "
-            f"{len(config.grid)} combinations ({_lists(config)}); the one with the "
+            f"{config.combinations} combinations ({_lists(config)}); the one with the "
             "highest test accuracy is released, the others and their number are not.",
             "Sampling of a trial: Poisson, every record joins each of "
             f"{sampling_words(done)}, independently of all others.",
@@ -125,16 +121,15 @@ def _statement(run: Run, spent: Epsilon | None) -> str:
 
 
 def _lists(config: SearchConfig) -> str:
-    """Return the settings that are searched with their values."""
-    lists = (getattr(config, values_name(name)).split() for name in config.searched)
+    """Return the settings that were searched with their values."""
     return "; ".join(
         f"{label_words(name)} {', '.join(values)}"
-        for name, values in zip(config.searched, lists, strict=True)
+        for name, values in config.searched.items()
     )
 
 
 class SearchView(TrainingView):
-    """Runs of kind "search": a training's settings, and what of them is tried."""
+    """Runs of kind "search": the settings of a training, and lists of values."""
 
     template = "runs/search.html"
     config = SearchConfig
@@ -152,7 +147,7 @@ class SearchView(TrainingView):
     @property
     def starts(self) -> list[Settings]:
         """The presets with the usual search."""
-        usual = SearchConfig.parse({}).model_dump(mode="json")
+        usual = SearchConfig(learning_rate_values=USUAL_VALUES).model_dump(mode="json")
         return [usual | start | {"kind": usual["kind"]} for start in super().starts]
 
     def title(self, config: Settings) -> str:
@@ -164,35 +159,27 @@ class SearchView(TrainingView):
         return f"Blind search: {super().subject(config)}"
 
     def counts(self, name: str, config: Settings) -> bool:
-        """Return whether it has an effect: a setting that is searched has none."""
-        searched = name in SEARCHED and config.get(values_name(name)) is not None
-        return not searched and super().counts(name, config)
+        """Return whether it has an effect: a setting that has a list has none."""
+        has_list = config.get(values_name(name)) is not None
+        return name != "audit" and not has_list and super().counts(name, config)
 
     def terms(self, config: Settings) -> PrivacyTerms:
         """Return what the price of a selection is to be read with."""
         return PrivacyTerms.of(SELECTION_ACCOUNTANT, config["delta"], status="bound")
 
-    def page(self, config: Any) -> dict[str, Any]:
-        """Return the price, and where one trial can be set up."""
-        return {"query": to_query(config.base), "price": search_price(config)}
-
-    def page_data(self, config: Any) -> dict[str, Any]:
-        """Return what the panel needs before the winner is released."""
-        labels = {name: self.fields[name] for name in config.searched}
-        return {
-            "plan": plan_of(config.first_trial),
-            "catalogue": catalogue_with([]),
-            "price": search_price(config).model_dump(mode="json"),
-            "running": self.kind.running,
-            "searched": {
-                name: {"label": field.label, "symbol": field.symbol}
-                for name, field in labels.items()
-            },
-        }
-
-    def standing(self, _config: Any, _read: Any) -> dict[str, Any]:
-        """Return nothing: before the end there is nothing to draw."""
+    def page(self, _config: Any) -> dict[str, Any]:
+        """Return nothing beyond what all pages of runs have."""
         return {}
+
+    def page_data(self, _config: Any) -> dict[str, Any]:
+        """Return nothing: the page has no chart."""
+        return {}
+
+    def standing(self, config: Any, read: Callable[[str], Points]) -> dict[str, Any]:
+        """Return the settings of the winner by label, and its evaluations."""
+        found = next((end["winner"] for end in read("end")), None) or {}
+        winner = {self.fields[name].label: found[name] for name in found}
+        return {"winner": winner, "evaluations": read("evaluation")}
 
     def sections(
         self, _config: Any, _steps: Points, evaluations: Points

@@ -12,17 +12,18 @@ const PAGE = 5000;
 
 export class RunPage {
   /**
-   * @param {(root: HTMLElement, data: Record<string, any>) => {panel: object, content: object, atEnd?: (log: RunLog) => void}} make
-   *   makes what draws the run, says what it shows beside the log, and what follows its end
+   * @param {(root: HTMLElement, data: Record<string, any>) => {panel: object, content: object, atEnd?: (log: RunLog) => void} | null} make
+   *   makes what draws the run, says what it shows beside the log, and what follows its end; null: nothing is drawn
    */
   constructor(make) {
     this.page = document.querySelector("[data-run-page]");
     const data = JSON.parse(document.getElementById("page-data").textContent);
     this.run = {...data.run, config: data.config};
-    Object.assign(this, make(this.part("panel"), {...data, run: this.run}));
     showTimes(this.page);
     wireLabels(this.part("label-bar"));
     this.part("delete")?.addEventListener("click", () => this.forget());
+    if (!make) return;
+    Object.assign(this, make(this.part("panel"), {...data, run: this.run}));
     if (FINAL_STATES.has(this.run.state)) this.loadAndReplay();
     else this.follow();
   }

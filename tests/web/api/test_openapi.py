@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.kinds import KINDS, LAUNCHED
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.openapi import specification
 from dpsgd_explorer.web.api.operation import Endpoint
@@ -94,7 +94,7 @@ def test_path_parameters_are_those_of_the_path(document):
         assert all(p["required"] for p in operation["parameters"] if p["in"] == "path")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LAUNCHED)
 def test_a_launch_takes_every_setting_of_its_kind_and_no_other(document, kind):
     schemas = document["components"]["schemas"]
     any_request = schemas["RunRequest"]
@@ -188,7 +188,9 @@ def test_every_example_query_is_answered(client, document):
     asked = [
         (path, example_query(operation))
         for path, method, operation in operations(document)
-        if method == "get" and operation["tags"][0] in ("privacy", "regression")
+        if method == "get"
+        and operation["tags"][0] in ("privacy", "regression")
+        and "410" not in operation["responses"]
     ]
     assert any(query for _, query in asked)
     for path, query in asked:

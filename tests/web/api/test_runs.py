@@ -3,7 +3,7 @@
 import pytest
 
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.kinds import LAUNCHED
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.api.exports import FORMATS
 from dpsgd_explorer.web.run_views.models import EXPORT_FORMATS, ORDERS
@@ -236,7 +236,7 @@ def test_only_a_training_has_a_link_to_the_trainer(client, finished):
     """The trainer and its pinned curves open no run without it."""
     links = client.get(f"{RUNS}/{finished}").json["links"]
     assert links["trainer"] == f"/train/#run={finished}"
-    for name in KINDS.keys() - {"training"}:
+    for name in LAUNCHED.keys() - {"training"}:
         answer = client.post(RUNS, json={"kind": name}).json
         assert "trainer" not in answer["links"], name
 

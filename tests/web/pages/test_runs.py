@@ -8,7 +8,7 @@ from sqlalchemy import update
 from sqlalchemy.event import listens_for, remove
 
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.kinds import LAUNCHED
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.schema import runs
 from dpsgd_explorer.web.pages.runs import EXPORTS, LATEST
@@ -56,7 +56,7 @@ def test_the_newest_stands_first_with_what_differs_from_the_one_before(client):
     assert oldest[1] == "first run"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LAUNCHED)
 def test_the_steps_of_a_bar_have_their_word_before_its_script(client, kind):
     small = SMALL if kind == "training" else {"kind": kind}
     launched = client.post("/api/v1/runs", json=small)

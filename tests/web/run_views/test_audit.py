@@ -7,7 +7,6 @@ import pytest
 
 from dpsgd_explorer.audit.receipts import file
 from dpsgd_explorer.experiments.events import Event
-from dpsgd_explorer.experiments.search_config import SearchConfig
 from dpsgd_explorer.web.questions.looked_at import totals
 from dpsgd_explorer.web.run_views.listing import looked_at
 from tests.web.conftest import SMALL, ended, error_of, recorded_events
@@ -190,9 +189,3 @@ def test_canaries_are_asked_for_behind_more(client):
     assert 'value="0"' in none
     error = error_of(client.post(RUNS, json=SMALL | {"audit": -1}), 422)
     assert error["fields"].keys() == {"audit"}
-
-
-def test_a_search_says_that_it_has_no_canaries():
-    assert SearchConfig().audit == 0
-    assert SearchConfig.parse({"audit": 2000}).first_trial.audit == 0
-    assert "no effect" in SearchConfig.model_fields["audit"].description

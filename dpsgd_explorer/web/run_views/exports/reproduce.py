@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsgd_explorer import __version__, experiments
 from dpsgd_explorer.experiments.events import Changes, changes_of
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.kinds import KINDS, LAUNCHED
 from dpsgd_explorer.runs.store.records import Run
 
 #: Data of a log's ``phase`` events, in order.
@@ -132,7 +132,7 @@ def _parts(run: Run, phases: Phases) -> dict[str, str]:
     return {
         "imports": f"from {PUBLIC} import {config.__name__}, start",
         "settings": f"{config.__name__}(\n{settings}\n)",
-        "log": _changes(changes) + _measured(phases),
+        "log": _changes(changes) + _measured(phases) + _retired(run.kind),
         "arguments": "CONFIG, changes=CHANGES" if changes else "CONFIG",
         "origin": origin,
         "recorded": f"{{\n{recorded}\n}}" if recorded else "{}",
@@ -148,6 +148,13 @@ def _changes(changes: Changes) -> str:
         "# Steps done before each change that was made while the run trained.\n"
         f"CHANGES = [\n{lines}]\n"
     )
+
+
+def _retired(kind: str) -> str:
+    """Return a note if this version no longer carries out runs of a kind."""
+    if kind in LAUNCHED:
+        return ""
+    return f"# This version reads {KINDS[kind].noun} and cannot repeat it.\n"
 
 
 def _measured(phases: Phases) -> str:
