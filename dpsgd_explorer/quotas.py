@@ -15,6 +15,29 @@ from dpsgd_explorer.errors import ConfigError
 VARIABLE = "DPSGD_QUOTA_"
 NO_LIMIT = "none"
 
+_OF_CLASSES = (
+    "Each class has 1,000 runs, 200 students and 120 days: remove the variable."
+)
+_QUEUE_OF_CLASSES = (
+    "Runs of a class count for the share of the queue of its creator: remove the "
+    "variable."
+)
+_NEW_CLASSES = (
+    "A visitor and a network create at most 6 classes in 24 hours if "
+    "DPSGD_QUOTA_LAUNCHES_A_DAY sets a limit: remove the variable."
+)
+#: Former variables, each with its replacement.
+REPLACED = {
+    "DPSGD_QUOTA_CLASS_LAUNCHES": _OF_CLASSES,
+    "DPSGD_QUOTA_CLASS_LAUNCHES_USUAL": _OF_CLASSES,
+    "DPSGD_QUOTA_CLASS_LAUNCHES_EACH": _OF_CLASSES,
+    "DPSGD_QUOTA_CLASS_STUDENTS": _OF_CLASSES,
+    "DPSGD_QUOTA_CLASS_DAYS": _OF_CLASSES,
+    "DPSGD_QUOTA_CLASS_QUEUED": _QUEUE_OF_CLASSES,
+    "DPSGD_QUOTA_CLASSES_A_DAY": _NEW_CLASSES,
+    "DPSGD_QUOTA_NETWORK_CLASSES_A_DAY": _NEW_CLASSES,
+}
+
 
 def _quota(meaning: str, domain: str = "count", default: Any = None) -> Any:
     return field(default=default, metadata={"meaning": meaning, "domain": domain})
@@ -34,22 +57,6 @@ class Quotas:
     runs_in_group: int | None = _quota("runs that one launch may consist of")
     network_queued: int | None = _quota("launches of a network that wait")
     network_launches_a_day: int | None = _quota("launches of a network in 24 hours")
-    class_launches: int | None = _quota("launches of a class while it lives, at most")
-    class_launches_usual: int = _quota(
-        "the same where its teacher names no number", "number", 400
-    )
-    class_launches_each: int = _quota(
-        "of these, launches of one student, where its teacher names no number",
-        "number",
-        10,
-    )
-    class_students: int | None = _quota("students of a class")
-    class_queued: int | None = _quota("runs of a class that are queued or paused")
-    class_days: int | None = _quota("days that a class may live")
-    classes_a_day: int | None = _quota("classes that a visitor may make in 24 hours")
-    network_classes_a_day: int | None = _quota(
-        "classes that a network may make in 24 hours"
-    )
     queued_in_all: int = _quota("queued runs of all visitors together", "number", 1000)
     queued_share: float = _quota(
         "share of these that one visitor or one network may have queued or paused, "
@@ -81,6 +88,8 @@ class Quotas:
         known = {variable(quota.name): quota for quota in fields(self)}
         values: dict[str, Any] = {}
         for name, text in texts.items():
+            if name in REPLACED:
+                raise ConfigError(name, f"{name} must not be set. {REPLACED[name]}")
             if name not in known:
                 raise ConfigError(name, f"{name} is no quota: {', '.join(known)} are.")
             read = DOMAINS[known[name].metadata["domain"]]
@@ -159,12 +168,6 @@ QUOTAS = {
         runs_in_group=20,
         network_queued=12,
         network_launches_a_day=100,
-        class_launches=1000,
-        class_students=200,
-        class_queued=60,
-        class_days=120,
-        classes_a_day=3,
-        network_classes_a_day=6,
         queued_in_all=200,
         queued_share=0.25,
         queued_reserved=0.25,

@@ -102,7 +102,6 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/dp/checks/controlled_draws.py": "two ways to set what is drawn",
     "dpsgd_explorer/experiments/vocabulary.py": "one table of settings",
     "dpsgd_explorer/experiments": "a configuration for each kind of run",
-    "dpsgd_explorer/runs/classes/classes.py": "one door to the tables of classes",
     "dpsgd_explorer/runs/store": "the table of runs: one module per kind of change",
     "dpsgd_explorer/runs/store/leases.py": "the writes of workers, all behind a fence",
     "dpsgd_explorer/runs/store/store.py": "one door to the table of runs",

@@ -1,9 +1,9 @@
 """Classes: created by a teacher and joined through a link.
 
-Runs launched for a class count for the quota of the class, which its students share.
+Runs launched for a class count for the quota of the class, which its members share.
 They do not count for the launch quota of the network, because all students in a room
-have one address.  Each student can use part of the class quota.  In the queue, visitors
-take turns as usual, and each run belongs to the visitor who launched it.
+have one address.  In the queue, visitors take turns as usual, and each run belongs to
+the visitor who launched it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    delete,
     func,
     insert,
+    or_,
     select,
     true,
     update,
@@ -27,12 +27,11 @@ from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.identifiers import new_id
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.classes import membership
-from dpsgd_explorer.runs.classes.plan import ClassPlan, checked_nickname
-from dpsgd_explorer.runs.classes.records import TEACHER, Class, RosterRow
+from dpsgd_explorer.runs.classes.records import Class, RosterRow
 from dpsgd_explorer.runs.store import admission, groups, launching
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.labels import checked_name
-from dpsgd_explorer.runs.store.records import Run, StoredEvent, not_found
+from dpsgd_explorer.runs.store.records import Run, StoredEvent
 from dpsgd_explorer.runs.store.schema import events, runs
 from dpsgd_explorer.runs.store.site import rosters
 from dpsgd_explorer.runs.store.site.class_tables import (
@@ -43,6 +42,14 @@ from dpsgd_explorer.runs.store.site.class_tables import (
 
 ID_BYTES = 9
 DAY = 24 * 60 * 60
+#: Quota of a class: about 30 students with 30 runs each.
+LAUNCHES = 1000
+#: Duration of a class: one term.
+DAYS = 120
+#: New classes of one visitor and of one network in 24 hours, on a site that limits
+#: launches per day.  Launches for a class do not count for that limit.
+MAX_CLASSES_A_DAY = 6
+MAX_SETUP_LENGTH = 2000  # characters
 
 
 class Classes:
@@ -51,7 +58,7 @@ class Classes:
     Args:
         database: Database of the runs.
         clock: Returns unix seconds.
-        quotas: Limits of classes, visitors, networks and the site.
+        quotas: Limits of visitors, networks and the site.
         cost_limit: Multiply-adds that one run may need.
     """
 
@@ -66,41 +73,66 @@ class Classes:
         self._database, self._clock, self._quotas = database, clock, quotas
         self._limits: dict[str, Any] = {"quotas": quotas, "cost_limit": cost_limit}
 
-    def make(self, plan: ClassPlan, *, visitor: str, network: str = "") -> Class:
+    def create(
+        self,
+        name: str,
+        *,
+        visitor: str,
+        network: str = "",
+        setup: str = "",
+        shares_runs: bool = True,
+    ) -> Class:
         """Creates a class with the visitor as its teacher.
 
         Args:
-            plan: Name and quotas of the class.
+            name: Displayed name, 1 to 60 printable characters.
             visitor: Creator of the class.
             network: Network of the request, see ``networks``; "" if no quota counts it.
+            setup: Query string of the trainer page that students start from; "" uses
+                the default settings.
+            shares_runs: If True, students see each other and each other's runs.
 
         Raises:
-            ConfigError: A value of the plan is outside its domain.
+            ConfigError: The name or the set-up is invalid.
             QuotaError: The visitor or the network has created too many classes in the
                 last 24 hours.
         """
-        values = plan.checked(self._quotas)
-        days = values.pop("days")
+        name = " ".join(checked_name("name", name).split())
+        if not name:
+            raise ConfigError(
+                "name", "name must not be empty: students see it when they join."
+            )
+        if len(setup) > MAX_SETUP_LENGTH:
+            raise ConfigError(
+                "setup",
+                f"setup must have at most {MAX_SETUP_LENGTH} characters, got "
+                f"{len(setup)}.",
+            )
         class_id = new_id(ID_BYTES)
         with self._database.write() as connection:
             now = self._clock()
             rosters.drop_old(connection, now, None)
-            self._check_makers(connection, visitor, network, now)
+            if self._quotas.launches_a_day is not None:
+                _check_creators(connection, visitor, network, now)
             connection.execute(
                 insert(classes).values(
                     id=class_id,
+                    name=name,
                     maker=visitor,
                     network=network,
+                    setup=setup,
+                    launches=LAUNCHES,
                     launched=0,
                     created_at=now,
-                    ends_at=now + days * DAY,
+                    ends_at=now + DAYS * DAY,
                     links=1,
                     students=0,
                     version=1,
-                    **values,
+                    shares_runs=shares_runs,
                 )
             )
-            membership.add(connection, class_id, visitor, TEACHER, "", now)
+            created = membership.read(connection, class_id, now)
+            membership.enrol_teacher(connection, created, visitor)
             return membership.read(connection, class_id, now)
 
     def find(self, class_id: str) -> Class:
@@ -113,16 +145,14 @@ class Classes:
             return membership.read(connection, class_id, self._clock())
 
     def get(self, class_id: str, visitor: str) -> Class:
-        """Returns a class as one of its members may see it.
+        """Returns a class of a member.
 
         Raises:
             ClassNotFoundError: The visitor is not a member of such a class.
         """
         with self._database.read() as connection:
-            class_ = membership.read_as_member(
-                connection, class_id, visitor, self._clock()
-            )
-            return class_.seen_by(visitor)
+            now = self._clock()
+            return membership.read_as_member(connection, class_id, visitor, now)
 
     def of(self, visitor: str) -> list[Class]:
         """Returns the classes of a member, newest first."""
@@ -139,13 +169,10 @@ class Classes:
         )
         with self._database.read() as connection:
             ids = connection.scalars(query).all()
-            return [
-                membership.read(connection, class_id, now).seen_by(visitor)
-                for class_id in ids
-            ]
+            return [membership.read(connection, class_id, now) for class_id in ids]
 
     def join(self, class_id: str, visitor: str, nickname: str = "") -> Class:
-        """Adds a visitor with the link to a class, or changes a member's nickname.
+        """Adds a visitor with the link to a class; a member stays as before.
 
         Raises:
             ClassNotFoundError: The class does not exist, or a teacher removed the
@@ -154,17 +181,14 @@ class Classes:
             ConfigError: The nickname is invalid.
             QuotaError: The class is full.
         """
-        nickname = checked_nickname(nickname)
+        nickname = membership.checked_nickname(nickname)
         with self._database.write() as connection:
             now = self._clock()
             class_ = membership.read(connection, class_id, now)
-            member = class_.member(visitor)
-            if member is None or not member.is_teacher:
+            if class_.member(visitor) is None:
                 membership.check_is_open(class_)
-                membership.enrol_student(
-                    connection, class_, visitor, nickname, self._quotas
-                )
-            return membership.read(connection, class_id, now).seen_by(visitor)
+                membership.enrol_student(connection, class_, visitor, nickname)
+            return membership.read(connection, class_id, now)
 
     def teach(self, class_id: str, visitor: str) -> Class:
         """Makes a visitor with the teacher's link a teacher of the class."""
@@ -175,40 +199,35 @@ class Classes:
             return membership.read(connection, class_id, now)
 
     def leave(self, class_id: str, visitor: str) -> None:
-        """Removes the visitor and the visitor's runs from a class, at their request.
+        """Removes a student and the student's runs from a class, at their request.
 
         The runs themselves are not deleted.
 
         Raises:
             ClassNotFoundError: The visitor is not a member of the class.
-            ConfigError: The visitor is the last teacher of the class.
+            ConfigError: The visitor is a teacher of the class.
         """
         with self._database.write() as connection:
-            class_ = membership.read_as_member(
-                connection, class_id, visitor, self._clock()
-            )
-            teachers = [
-                member.visitor
-                for member in class_.members
-                if member.is_teacher and member.left_at is None
-            ]
-            if teachers == [visitor]:
+            now = self._clock()
+            class_ = membership.read_as_member(connection, class_id, visitor, now)
+            if visitor not in {student.visitor for student in class_.students}:
                 raise ConfigError(
                     "class_id",
-                    "a class must have a teacher, and you are its last one: close the "
-                    "class, or delete it.",
+                    "class_id must be a class that you joined as a student, got one "
+                    "that you teach. Close the class, or delete it.",
                 )
-            self._take_out(connection, class_, visitor, removed=False)
+            membership.remove(connection, class_, visitor, by_teacher=False)
 
     def remove_student(self, class_id: str, number: int, visitor: str) -> None:
         """Removes a student and the student's runs permanently, as a teacher."""
         with self._database.write() as connection:
-            class_ = membership.read_as_teacher(
-                connection, class_id, visitor, self._clock()
-            )
-            for member in class_.students:
-                if member.number == number:
-                    self._take_out(connection, class_, member.visitor, removed=True)
+            now = self._clock()
+            class_ = membership.read_as_teacher(connection, class_id, visitor, now)
+            for student in class_.students:
+                if student.number == number:
+                    membership.remove(
+                        connection, class_, student.visitor, by_teacher=True
+                    )
                     return
             raise ConfigError(
                 "number",
@@ -216,32 +235,15 @@ class Classes:
                 "The page of the class lists them.",
             )
 
-    def remove_run(self, class_id: str, run_id: str, visitor: str) -> None:
-        """Removes a run from a class, as a teacher or as the owner of the run."""
-        with self._database.write() as connection:
-            class_ = membership.read_as_member(
-                connection, class_id, visitor, self._clock()
-            )
-            member = class_.member(visitor)
-            query = (
-                select(class_runs.c.run_id)
-                .join(runs, runs.c.id == class_runs.c.run_id)
-                .where(class_runs.c.class_id == class_id, class_runs.c.run_id == run_id)
-            )
-            if member is None or not member.is_teacher:
-                query = query.where(runs.c.visitor == visitor)
-            if connection.scalar(query) is None:
-                raise not_found(run_id)
-            rosters.forget_runs(connection, [run_id])
-            rosters.changed(connection, class_id)
-
     def close(self, class_id: str, visitor: str) -> Class:
         """Closes a class, as a teacher; its members can still open its page."""
-        return self._order(class_id, visitor, closed_at=self._clock())
-
-    def renew_links(self, class_id: str, visitor: str) -> Class:
-        """Replaces the links to a class, as a teacher; the old links stop working."""
-        return self._order(class_id, visitor, links=classes.c.links + 1)
+        with self._database.write() as connection:
+            now = self._clock()
+            membership.read_as_teacher(connection, class_id, visitor, now)
+            closed = update(classes).where(classes.c.id == class_id)
+            connection.execute(closed.values(closed_at=now))
+            rosters.changed(connection, class_id)
+            return membership.read(connection, class_id, now)
 
     def delete(self, class_id: str, visitor: str) -> None:
         """Deletes a class and its roster, as a teacher; the runs continue."""
@@ -270,8 +272,8 @@ class Classes:
             ClassNotFoundError: The visitor is not a member of such a class.
             ClassOverError: The class was closed, or its time is over.
             ConfigError: See ``RunStore.create``.
-            QuotaError: The quota of the class or the visitor's share of it is used
-                up; see also ``RunStore.create``.
+            QuotaError: The quota of the class is used up; see also
+                ``RunStore.create``.
         """
         config.check_reachable()
         launch = admission.Launch(
@@ -285,7 +287,7 @@ class Classes:
             now = self._clock()
             class_ = membership.read_as_member(connection, class_id, visitor, now)
             membership.check_is_open(class_)
-            _check_left(class_, visitor)
+            _check_quota(class_)
             launching.queue_one(
                 connection,
                 config,
@@ -295,151 +297,93 @@ class Classes:
                 now=now,
                 **self._limits,
             )
-            _count_launch(connection, class_, visitor, launch.run_id)
+            in_class = {"run_id": launch.run_id, "class_id": class_id}
+            connection.execute(insert(class_runs).values(in_class))
+            counted = update(classes).where(classes.c.id == class_id)
+            connection.execute(counted.values(launched=classes.c.launched + 1))
+            rosters.changed(connection, class_id)
         return launch.run_id
 
     def roster(
-        self, class_id: str, limit: int | None = None, *, visitor: str | None = None
+        self, class_: Class, visitor: str, limit: int | None = None
     ) -> list[RosterRow]:
-        """Returns the runs of a class, newest first, each with the member.
+        """Returns the runs of a class that a member may see, newest first.
 
         Args:
-            class_id: Id of the class.
+            class_: The class.
+            visitor: The member.
             limit: Maximum number of runs; None returns all.
-            visitor: Member whose permissions apply; None returns all runs.
         """
         query = (
-            select(runs)
-            .join(class_runs, class_runs.c.run_id == runs.c.id)
-            .where(class_runs.c.class_id == class_id, runs.c.deleted_at.is_(None))
+            _seen_runs(select(runs), class_, visitor)
             .order_by(runs.c.created_at.desc(), runs.c.id)
             .limit(limit)
         )
+        members = {member.visitor: member for member in class_.members}
         with self._database.read() as connection:
-            class_ = membership.read(connection, class_id, self._clock())
-            query = query.where(_seen_by(class_, visitor))
-            members = {member.visitor: member for member in class_.members}
             rows = connection.execute(query).mappings().all()
         return [
-            RosterRow(run, members.get(run.visitor)) for run in map(Run.from_row, rows)
+            RosterRow(run, members[run.visitor])
+            for run in map(Run.from_row, rows)
+            if run.visitor in members
         ]
 
     def events(
-        self, class_id: str, after: int, limit: int, *, visitor: str | None = None
+        self, class_: Class, visitor: str, after: int, limit: int
     ) -> list[StoredEvent]:
-        """Returns the events of a class's runs after an event, oldest first.
+        """Returns events of the runs of a class that a member may see, oldest first.
 
         Args:
-            class_id: Id of the class.
+            class_: The class.
+            visitor: The member.
             after: Id of the last event that the caller has.
             limit: Maximum number of events.
-            visitor: Member whose permissions apply; None returns events of all runs.
         """
         query = (
-            select(events)
-            .join_from(events, class_runs, events.c.run_id == class_runs.c.run_id)
-            .join(runs, runs.c.id == events.c.run_id)
-            .where(
-                class_runs.c.class_id == class_id,
-                runs.c.deleted_at.is_(None),
-                events.c.id > after,
-                events.c.kind.in_(groups.SHOWN_KINDS),
+            _seen_runs(
+                select(events).join(runs, runs.c.id == events.c.run_id), class_, visitor
             )
+            .where(events.c.id > after, events.c.kind.in_(groups.SHOWN_KINDS))
             .order_by(events.c.id)
             .limit(limit)
         )
         with self._database.read() as connection:
-            class_ = membership.read(connection, class_id, self._clock())
-            query = query.where(_seen_by(class_, visitor))
             return [StoredEvent(*row) for row in connection.execute(query)]
 
-    def _order(self, class_id: str, visitor: str, **values: Any) -> Class:
-        with self._database.write() as connection:
-            now = self._clock()
-            membership.read_as_teacher(connection, class_id, visitor, now)
-            changed = update(classes).where(classes.c.id == class_id)
-            connection.execute(changed.values(values))
-            rosters.changed(connection, class_id)
-            return membership.read(connection, class_id, now)
 
-    def _take_out(
-        self, connection: Connection, class_: Class, visitor: str, *, removed: bool
-    ) -> None:
-        is_member = (
-            class_members.c.class_id == class_.id,
-            class_members.c.visitor == visitor,
+def _seen_runs(query: Any, class_: Class, visitor: str) -> Any:
+    """Returns a query of runs, restricted to those of a class that a member may see."""
+    seen: ColumnElement[bool] = true()
+    if not class_.shows_all_to(visitor):
+        teachers = [member.visitor for member in class_.members if member.is_teacher]
+        seen = or_(runs.c.visitor == visitor, runs.c.visitor.in_(teachers))
+    return query.join(class_runs, class_runs.c.run_id == runs.c.id).where(
+        class_runs.c.class_id == class_.id, runs.c.deleted_at.is_(None), seen
+    )
+
+
+def _check_creators(
+    connection: Connection, visitor: str, network: str, now: float
+) -> None:
+    """Raises QuotaError if a visitor or a network has created too many classes."""
+    is_its = classes.c.maker == visitor
+    if network:
+        is_its |= classes.c.network == network
+    query = select(func.count()).select_from(classes)
+    number = connection.scalar(query.where(is_its, classes.c.created_at >= now - DAY))
+    if (number or 0) >= MAX_CLASSES_A_DAY:
+        raise QuotaError(
+            f"You and your network already created {MAX_CLASSES_A_DAY} classes in the "
+            "last 24 hours, the maximum. Use one of them, or try again tomorrow.",
+            DAY,
         )
-        values = {"left_at": class_.now, "removed": removed, "nickname": ""}
-        connection.execute(update(class_members).where(*is_member).values(values))
-        run_ids = select(runs.c.id).where(runs.c.visitor == visitor)
-        connection.execute(
-            delete(class_runs).where(
-                class_runs.c.class_id == class_.id, class_runs.c.run_id.in_(run_ids)
-            )
-        )
-        rosters.changed(connection, class_.id)
-
-    def _check_makers(
-        self, connection: Connection, visitor: str, network: str, now: float
-    ) -> None:
-        quotas = self._quotas
-        is_networks = classes.c.network == network
-        for noun, is_its, most in (
-            ("You", classes.c.maker == visitor, quotas.classes_a_day),
-            (f"Your network {network}", is_networks, quotas.network_classes_a_day),
-        ):
-            if most is None or (is_its is is_networks and not network):
-                continue
-            if _made_since(connection, is_its, now - DAY) >= most:
-                raise QuotaError(
-                    f"{noun} already created {most} classes in the last 24 hours, the "
-                    "maximum. Use one of them, or try again tomorrow.",
-                    DAY,
-                )
 
 
-def _made_since(
-    connection: Connection, which: ColumnElement[bool], since: float
-) -> int:
-    query = select(func.count()).where(which, classes.c.created_at >= since)
-    return connection.scalar(query.select_from(classes)) or 0
-
-
-def _seen_by(class_: Class, visitor: str | None) -> ColumnElement[bool]:
-    """Returns the condition for the runs that a member may see."""
-    seen = class_ if visitor is None else class_.seen_by(visitor)
-    if not seen.is_restricted:
-        return true()
-    return runs.c.visitor.in_([member.visitor for member in seen.members])
-
-
-def _check_left(class_: Class, visitor: str) -> None:
-    """Raises QuotaError if the quota of the class or of the member is used up."""
-    member = class_.member(visitor)
-    assert member is not None
-    wait = max(1, round(class_.ends_at - class_.now))
+def _check_quota(class_: Class) -> None:
+    """Raises QuotaError if the quota of a class is used up."""
     if class_.launched >= class_.launches:
         raise QuotaError(
             f"The class “{class_.name}” already launched {class_.launches} runs, the "
             "maximum. Launch without the class, or ask your teacher for another class.",
-            wait,
+            max(1, round(class_.ends_at - class_.now)),
         )
-    if not class_.left_to(member):
-        raise QuotaError(
-            f"You already launched {class_.launches_each} runs for “{class_.name}”, "
-            "the maximum for one student. Launch without the class.",
-            wait,
-        )
-
-
-def _count_launch(
-    connection: Connection, class_: Class, visitor: str, run_id: str
-) -> None:
-    connection.execute(insert(class_runs).values(run_id=run_id, class_id=class_.id))
-    in_class = update(classes).where(classes.c.id == class_.id)
-    connection.execute(in_class.values(launched=classes.c.launched + 1))
-    of_member = update(class_members).where(
-        class_members.c.class_id == class_.id, class_members.c.visitor == visitor
-    )
-    connection.execute(of_member.values(launched=class_members.c.launched + 1))
-    rosters.changed(connection, class_.id)

@@ -1,17 +1,31 @@
-"""Functions that read a class and its members, inside a caller's transaction."""
+"""Functions that read a class and change its members, in a caller's transaction."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from dpsgd_explorer.errors import ClassNotFoundError, ClassOverError, QuotaError
-from dpsgd_explorer.quotas import Quotas
+from dpsgd_explorer.errors import (
+    ClassNotFoundError,
+    ClassOverError,
+    ConfigError,
+    QuotaError,
+)
 from dpsgd_explorer.runs.classes.records import TEACHER, Class, Member
-from dpsgd_explorer.runs.store.site.class_tables import class_members, classes
+from dpsgd_explorer.runs.store.schema import runs
+from dpsgd_explorer.runs.store.site.class_tables import (
+    class_members,
+    class_runs,
+    classes,
+)
 from dpsgd_explorer.runs.store.site.rosters import changed
 
+MAX_STUDENTS = 200  # a large lecture; the page of a class lists all of them
+MAX_NICKNAME_LENGTH = 30
 #: Value of Retry-After if a class is full; the time when a student leaves is unknown.
 RETRY_SECONDS = 600
 ID = re.compile("[A-Za-z0-9_-]{12}")
@@ -32,8 +46,8 @@ def read(connection: Connection, class_id: str, now: float) -> Class:
         .where(class_members.c.class_id == class_id)
         .order_by(class_members.c.number, class_members.c.joined_at)
     )
-    members = tuple(Member.of(member) for member in connection.execute(joined))
-    columns = set(Class.__dataclass_fields__) - {"members", "now", "is_restricted"}
+    members = _named_apart([Member.of(one) for one in connection.execute(joined)])
+    columns = set(Class.__dataclass_fields__) - {"members", "now"}
     return Class(**{name: row[name] for name in columns}, members=members, now=now)
 
 
@@ -69,8 +83,24 @@ def check_is_open(class_: Class) -> None:
         )
 
 
+def checked_nickname(text: str) -> str:
+    """Returns a nickname with single spaces; "" displays the student's number.
+
+    Raises:
+        ConfigError: The nickname is too long or not printable.
+    """
+    nickname = " ".join(text.split())
+    if len(nickname) > MAX_NICKNAME_LENGTH or not nickname.isprintable():
+        raise ConfigError(
+            "nickname",
+            f"nickname must have at most {MAX_NICKNAME_LENGTH} printable characters, "
+            f"got {text[:60]!r}.",
+        )
+    return nickname
+
+
 def enrol_student(
-    connection: Connection, class_: Class, visitor: str, nickname: str, quotas: Quotas
+    connection: Connection, class_: Class, visitor: str, nickname: str
 ) -> None:
     """Adds a student to an open class, or lets a student who left return.
 
@@ -84,65 +114,35 @@ def enrol_student(
             "the teacher removed you from this class. Talk to your teacher, or launch "
             "runs without the class under Train."
         )
-    most = quotas.class_students
-    joins = before is None or before.left_at is not None
-    if joins and most is not None and len(class_.students) >= most:
+    if len(class_.students) >= MAX_STUDENTS:
         raise QuotaError(
-            f"The class “{class_.name}” already has {most} students, the maximum. "
-            "Request the link of another class from your teacher.",
+            f"The class “{class_.name}” already has {MAX_STUDENTS} students, the "
+            "maximum. Request the link of another class from your teacher.",
             RETRY_SECONDS,
         )
-    if before is not None:
-        is_member = (
-            class_members.c.class_id == class_.id,
-            class_members.c.visitor == visitor,
-        )
-        values = {"left_at": None, "nickname": nickname}
-        connection.execute(update(class_members).where(*is_member).values(values))
-    else:
-        counted = update(classes).where(classes.c.id == class_.id)
-        connection.execute(counted.values(students=classes.c.students + 1))
-        number = connection.scalar(
-            select(classes.c.students).where(classes.c.id == class_.id)
-        )
-        add(connection, class_.id, visitor, number or 1, nickname, class_.now)
-    changed(connection, class_.id)
+    is_known = before is not None and not before.is_teacher
+    number = before.number if before and is_known else _next_number(connection, class_)
+    _write(connection, class_, visitor, number, nickname)
 
 
 def enrol_teacher(connection: Connection, class_: Class, visitor: str) -> None:
     """Makes a visitor, who may already be a student, a teacher of the class."""
-    if class_.membership(visitor) is None:
-        add(connection, class_.id, visitor, TEACHER, "", class_.now)
-    else:
-        is_member = (
-            class_members.c.class_id == class_.id,
-            class_members.c.visitor == visitor,
-        )
-        values = {"number": TEACHER, "nickname": "", "left_at": None, "removed": False}
-        connection.execute(update(class_members).where(*is_member).values(values))
-    changed(connection, class_.id)
+    _write(connection, class_, visitor, TEACHER, "")
 
 
-def add(
-    connection: Connection,
-    class_id: str,
-    visitor: str,
-    number: int,
-    nickname: str,
-    now: float,
+def remove(
+    connection: Connection, class_: Class, visitor: str, *, by_teacher: bool
 ) -> None:
-    """Inserts the row of a new member."""
+    """Removes a member and the member's runs from a class; the runs continue."""
+    values = {"left_at": class_.now, "removed": by_teacher, "nickname": ""}
+    _update(connection, class_, visitor, values)
+    run_ids = select(runs.c.id).where(runs.c.visitor == visitor)
     connection.execute(
-        insert(class_members).values(
-            class_id=class_id,
-            visitor=visitor,
-            number=number,
-            nickname=nickname,
-            launched=0,
-            joined_at=now,
-            removed=False,
+        delete(class_runs).where(
+            class_runs.c.class_id == class_.id, class_runs.c.run_id.in_(run_ids)
         )
     )
+    changed(connection, class_.id)
 
 
 def not_found() -> ClassNotFoundError:
@@ -151,3 +151,45 @@ def not_found() -> ClassNotFoundError:
         "this class does not exist, or this browser has not joined it. To join, open "
         "the complete link from your teacher."
     )
+
+
+def _named_apart(members: list[Member]) -> tuple[Member, ...]:
+    """Returns the members; a name that another one has, too, gets the number."""
+    names = [member.name.casefold() for member in members if not member.is_teacher]
+    uses = Counter([*names, "teacher"])
+    return tuple(
+        replace(member, nickname=f"{member.name} ({member.number})")
+        if uses[member.name.casefold()] > 1 and not member.is_teacher
+        else member
+        for member in members
+    )
+
+
+def _next_number(connection: Connection, class_: Class) -> int:
+    counted = update(classes).where(classes.c.id == class_.id)
+    connection.execute(counted.values(students=classes.c.students + 1))
+    number = select(classes.c.students).where(classes.c.id == class_.id)
+    return connection.scalar(number) or 1
+
+
+def _write(
+    connection: Connection, class_: Class, visitor: str, number: int, nickname: str
+) -> None:
+    """Inserts a member, or updates the row of an earlier membership."""
+    values = {"number": number, "nickname": nickname, "left_at": None, "removed": False}
+    if class_.membership(visitor) is None:
+        values |= {"class_id": class_.id, "visitor": visitor, "joined_at": class_.now}
+        connection.execute(insert(class_members).values(values))
+    else:
+        _update(connection, class_, visitor, values)
+    changed(connection, class_.id)
+
+
+def _update(
+    connection: Connection, class_: Class, visitor: str, values: dict[str, Any]
+) -> None:
+    is_member = (
+        class_members.c.class_id == class_.id,
+        class_members.c.visitor == visitor,
+    )
+    connection.execute(update(class_members).where(*is_member).values(values))

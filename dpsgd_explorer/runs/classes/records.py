@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy import Row
 
@@ -19,25 +17,28 @@ class Member:
 
     Attributes:
         number: 1 for the first student who joined, and so on; 0 for a teacher.
-        nickname: Displayed name; "" displays the number.
-        launched: Number of launches so far.
+        nickname: Name that the student typed; "" displays the number.
         left_at: Time when the member left or was removed.
         removed: If True, a teacher removed the member, who cannot join again.
     """
 
-    class_id: str
     visitor: str
     number: int
     nickname: str
-    launched: int
-    joined_at: float
     left_at: float | None
     removed: bool
 
     @property
     def is_teacher(self) -> bool:
-        """True if the member may close the class and remove runs and students."""
+        """True if the member may close and delete the class and remove students."""
         return self.number == TEACHER
+
+    @property
+    def name(self) -> str:
+        """Displayed name."""
+        if self.is_teacher:
+            return "Teacher"
+        return self.nickname or f"Student {self.number}"
 
     @classmethod
     def of(cls, row: Row[tuple[object, ...]]) -> Member:
@@ -53,23 +54,19 @@ class Class:
     Attributes:
         setup: Query string of the trainer page that students start from; "" uses the
             default settings.
-        launches: Number of runs that all members may launch together.
-        launches_each: Number of runs that one student may launch.
-        launched: Number of runs launched so far.
-        links: Version number of the valid links.
+        launches: Quota: number of runs that all members may launch together.
+        launched: Number of runs launched so far, with deleted runs.
+        links: Version number of the valid links; part of the signed codes.
         version: Number of the last change of members, runs or state.
         shares_runs: If True, students see each other and each other's runs.
         members: Everyone who joined, by number; teachers first.
         now: Time when the class was read.
-        is_restricted: If True, ``members`` contains only members that one student may
-            see.
     """
 
     id: str
     name: str
     setup: str
     launches: int
-    launches_each: int
     launched: int
     created_at: float
     ends_at: float
@@ -79,23 +76,6 @@ class Class:
     shares_runs: bool
     members: tuple[Member, ...]
     now: float
-    is_restricted: bool = False
-
-    def seen_by(self, visitor: str) -> Class:
-        """Returns the class with the members that a visitor may see.
-
-        Teachers see all members.  Students see only teachers and themselves if
-        ``shares_runs`` is False.
-        """
-        member = self.member(visitor)
-        if self.shares_runs or (member is not None and member.is_teacher):
-            return self
-        seen = tuple(
-            member
-            for member in self.members
-            if member.is_teacher or member.visitor == visitor
-        )
-        return replace(self, members=seen, is_restricted=True)
 
     @property
     def is_over(self) -> bool:
@@ -121,40 +101,18 @@ class Class:
         memberships = (member for member in self.members if member.visitor == visitor)
         return next(memberships, None)
 
-    def left_to(self, member: Member) -> int:
-        """Returns the number of runs that a member may still launch."""
-        of_member = self.launches_each - member.launched
-        of_class = self.launches - self.launched
-        return max(0, of_class if member.is_teacher else min(of_member, of_class))
+    def shows_all_to(self, visitor: str) -> bool:
+        """Returns True if a member sees all students and their runs.
+
+        Other members see only the teachers' runs and their own.
+        """
+        member = self.member(visitor)
+        return self.shares_runs or (member is not None and member.is_teacher)
 
 
 @dataclass(frozen=True)
 class RosterRow:
-    """A run of a class and the member who launched it.
-
-    Attributes:
-        run: The run.
-        member: The member; None if the member's data was deleted.
-    """
+    """A run of a class and the member who launched it."""
 
     run: Run
-    member: Member | None
-
-
-def names_of(members: Sequence[Member]) -> dict[int, str]:
-    """Returns {number: displayed name} of the members.
-
-    The number is appended to names that several students have.  A teacher's name is
-    "Teacher".
-    """
-    plain = {
-        member.number: (member.nickname or f"Student {member.number}")
-        for member in members
-        if not member.is_teacher
-    }
-    uses = Counter(name.casefold() for name in plain.values()) + Counter(["teacher"])
-    named = {
-        number: f"{name} ({number})" if uses[name.casefold()] > 1 else name
-        for number, name in plain.items()
-    }
-    return {TEACHER: "Teacher"} | named
+    member: Member

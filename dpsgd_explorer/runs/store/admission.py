@@ -123,8 +123,6 @@ def admit(
         _check_group(launch.group, number, spent + config.cost, quotas, cost_limit)
     for origin in (*_origins(launch), *_makers(connection, launch)):
         _check_share(connection, origin, quotas)
-    if launch.class_id:
-        _check_class(connection, launch, quotas)
     for limits in _limits(launch, quotas):
         _check_queued(connection, limits, launch)
         if not number:
@@ -269,19 +267,6 @@ def _check_share(connection: Connection, origin: Origin, quotas: Quotas) -> None
         raise QuotaError(
             f"{origin.noun} already {origin.have} {most} runs queued or paused, the "
             "maximum. Stop some, or wait for some to start.",
-            RETRY_SECONDS,
-        )
-
-
-def _check_class(connection: Connection, launch: Launch, quotas: Quotas) -> None:
-    """Raises QuotaError if a class already has the maximum of queued runs."""
-    most = quotas.class_queued
-    if most is None:
-        return
-    if _count_waiting(connection, launches.c.class_id == launch.class_id) >= most:
-        raise QuotaError(
-            f"This class already has {most} runs queued or paused, the maximum. "
-            "Wait for some to start.",
             RETRY_SECONDS,
         )
 

@@ -1,1 +1,1 @@
-"""Classes as the web shows them: links, what students begin from, the roster."""
+"""Classes: secret links, pages, routes and the roster."""

@@ -1,4 +1,4 @@
-"""Make, join, read and end classes."""
+"""Routes that create, join, read and end classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from flask import Blueprint, Response
 from werkzeug.routing import BaseConverter
 
-from dpsgd_explorer.runs.classes.records import Class
 from dpsgd_explorer.web.api.operation import operation, reply
 from dpsgd_explorer.web.classes.links import TEACHER, entrance_of
 from dpsgd_explorer.web.classes.models import (
@@ -15,10 +14,10 @@ from dpsgd_explorer.web.classes.models import (
     ClassList,
     ClassLog,
     ClassRequest,
-    ClassSummary,
     JoinRequest,
 )
 from dpsgd_explorer.web.classes.roster import as_csv, entries_of
+from dpsgd_explorer.web.classes.setup import setup_query
 from dpsgd_explorer.web.http.networks import request_network
 from dpsgd_explorer.web.http.services import classes
 from dpsgd_explorer.web.http.visitor import current_visitor, known_visitor
@@ -30,29 +29,32 @@ from dpsgd_explorer.web.run_views.group_models import (
 
 bp = Blueprint("classes_api", __name__, url_prefix="/api/v1/classes")
 
-MOST_SHOWN = 400  # runs of an answer; the CSV has all
 OVER = 410
+NUMBER = re.compile("[0-9]{1,9}")
 
 
 class ClassId(BaseConverter):
-    """The place of a class's id in an address; ``join`` has an address of its own."""
+    """Id of a class in an address; ``join`` is another route."""
 
     regex = r"(?!join(?:/|$))[^/]+"
 
 
-NUMBER = re.compile("[0-9]{1,9}")
-
-
 @operation(bp, "POST", "", answer=ClassAnswer, status=201, errors=(429, 507))
-def make_class(body: ClassRequest) -> Response:
+def create_class(body: ClassRequest) -> Response:
     """Creates a class and makes this visitor its teacher.
 
     Returns 201 with the class's address in ``Location``. ``links`` contains the secret
     links for students and teachers.
     """
-    network = request_network()
-    made = classes().make(body.plan, visitor=known_visitor(), network=network)
-    answer = _answer(made)
+    visitor = known_visitor()
+    created = classes().create(
+        body.name,
+        visitor=visitor,
+        network=request_network(),
+        setup=setup_query(body.setup),
+        shares_runs=body.shares_runs,
+    )
+    answer = ClassAnswer.of(created, visitor)
     return reply(answer, 201, {"Location": answer.links["self"]})
 
 
@@ -63,8 +65,8 @@ def list_classes() -> ClassList:
     The list contains the classes in which the visitor is a teacher or a student.
     """
     visitor = current_visitor()
-    found = classes().of(visitor) if visitor else []
-    return ClassList(classes=[ClassSummary.of(one, visitor) for one in found])
+    mine = classes().of(visitor) if visitor else []
+    return ClassList(classes=[ClassAnswer.of(class_, visitor) for class_ in mine])
 
 
 @operation(bp, "POST", "/join", errors=(404, OVER, 429))
@@ -75,20 +77,22 @@ def join_class(body: JoinRequest) -> ClassAnswer:
     student, the teachers' link a teacher.
     """
     entrance = entrance_of(body.code)
-    visitor, class_id = known_visitor(), entrance.found.id
+    visitor, class_id = known_visitor(), entrance.class_.id
     if entrance.role == TEACHER:
-        return _answer(classes().teach(class_id, visitor))
-    return _answer(classes().join(class_id, visitor, body.nickname))
+        joined = classes().teach(class_id, visitor)
+    else:
+        joined = classes().join(class_id, visitor, body.nickname)
+    return ClassAnswer.of(joined, visitor)
 
 
 @operation(bp, "GET", "/<class_id:class_id>")
 def show_class(class_id: str) -> ClassAnswer:
-    """Returns one class with its quota, students and newest runs.
+    """Returns one class with its quota.
 
-    The answer contains at most 400 runs; the roster contains all. Visitors outside the
-    class get 404.
+    The roster contains its runs. Visitors outside the class get 404.
     """
-    return _answer(classes().get(class_id, current_visitor()))
+    visitor = current_visitor()
+    return ClassAnswer.of(classes().get(class_id, visitor), visitor)
 
 
 @operation(bp, "GET", "/<class_id:class_id>/events.json")
@@ -98,12 +102,12 @@ def class_log(class_id: str, query: GroupPosition) -> ClassLog:
     Events of single steps are left out. If ``version`` has changed, the members, runs
     or state of the class have changed.
     """
-    found = classes().get(class_id, current_visitor())
     visitor = current_visitor()
-    events = classes().events(class_id, query.after, MOST_EVENTS, visitor=visitor)
+    class_ = classes().get(class_id, visitor)
+    events = classes().events(class_, visitor, query.after, MOST_EVENTS)
     return ClassLog(
-        version=found.version,
-        is_over=found.is_over,
+        version=class_.version,
+        is_over=class_.is_over,
         events=[GroupEvent.of(event) for event in events],
     )
 
@@ -114,17 +118,17 @@ def roster(class_id: str) -> Response:
 
     Each row contains ε, the terms of the guarantee and all settings.
     """
-    found = classes().get(class_id, current_visitor())
-    rows = classes().roster(class_id, visitor=current_visitor())
-    text = as_csv(entries_of(found, rows))
+    visitor = current_visitor()
+    class_ = classes().get(class_id, visitor)
+    text = as_csv(entries_of(classes().roster(class_, visitor), class_.setup))
     name = f"dpsgd-class-{class_id[:8]}.csv"
-    kept = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(text, mimetype="text/csv", headers=kept)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text, mimetype="text/csv", headers=headers)
 
 
 @operation(bp, "POST", "/<class_id:class_id>/leave", status=204)
 def leave_class(class_id: str) -> Response:
-    """Leaves a class.
+    """Leaves a class, as a student.
 
     The visitor's runs leave the roster of the class and still belong to the visitor.
     """
@@ -138,16 +142,8 @@ def close_class(class_id: str) -> ClassAnswer:
 
     Only a teacher of the class may close it. Its members can still read the class.
     """
-    return _answer(classes().close(class_id, current_visitor()))
-
-
-@operation(bp, "POST", "/<class_id:class_id>/links")
-def renew_links(class_id: str) -> ClassAnswer:
-    """Replaces both secret links of a class.
-
-    The previous links stop working. Only a teacher of the class may replace them.
-    """
-    return _answer(classes().renew_links(class_id, current_visitor()))
+    visitor = current_visitor()
+    return ClassAnswer.of(classes().close(class_id, visitor), visitor)
 
 
 @operation(bp, "DELETE", "/<class_id:class_id>", status=204)
@@ -163,27 +159,10 @@ def delete_class(class_id: str) -> Response:
 
 @operation(bp, "DELETE", "/<class_id:class_id>/students/<number>", status=204)
 def remove_student(class_id: str, number: str) -> Response:
-    """Removes a student from a class for good.
+    """Removes a student and the student's runs from a class for good.
 
     Only a teacher of the class may remove students.
     """
     student = int(number) if NUMBER.fullmatch(number) else 0
     classes().remove_student(class_id, student, current_visitor())
     return Response(status=204)
-
-
-@operation(bp, "DELETE", "/<class_id:class_id>/runs/<run_id>", status=204)
-def remove_run(class_id: str, run_id: str) -> Response:
-    """Removes a run from a class.
-
-    A teacher of the class and the visitor who launched the run may remove it. The run
-    itself is not deleted.
-    """
-    classes().remove_run(class_id, run_id, current_visitor())
-    return Response(status=204)
-
-
-def _answer(found: Class) -> ClassAnswer:
-    visitor = current_visitor()
-    rows = classes().roster(found.id, MOST_SHOWN, visitor=visitor)
-    return ClassAnswer.whole(found, visitor, entries_of(found, rows))

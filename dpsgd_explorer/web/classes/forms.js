@@ -1,39 +1,48 @@
-/** Forms of classes: one message a field, the first at fault gets the keyboard. */
+/** The form that creates a class, and the form that joins one. */
 
-import {ApiError} from "../../../static/js/lib/api.js";
+import {ApiError, postJson} from "../../../static/js/lib/api.js";
+import {showTimes} from "../../../static/js/lib/format.js";
 
-/**
- * Send a form and go where the answer leads.
- * @param {HTMLFormElement} form
- * @param {() => Promise<{links: {page: string}}>} send
- */
-export function wireForm(form, send) {
-  let sending = false;
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (sending) return; // a second press while the first is on its way
-    sending = true;
-    showErrors(form, {});
-    try {
-      location.assign((await send()).links.page);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      const {fields} = error;
-      showErrors(form, Object.keys(fields).some((name) => form.elements[name]) ? fields : {"": error.message});
-    } finally {
-      sending = false;
-    }
-  });
+const form = document.querySelector("[data-create], [data-join]");
+const boxes = form.elements;
+let isSending = false;
+
+showTimes(document.querySelector("main"));
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (isSending) return;
+  isSending = true;
+  showErrors({});
+  try {
+    const {links} = "create" in form.dataset ? await create() : await join();
+    location.assign(links.page);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const {fields} = error;
+    showErrors(Object.keys(fields).some((name) => boxes[name]) ? fields : {"": error.message});
+  } finally {
+    isSending = false;
+  }
+});
+
+function create() {
+  return postJson("/api/v1/classes", {name: boxes.name.value.trim(), setup: boxes.setup.value.trim(), shares_runs: !boxes.shares_runs.checked});
 }
 
-function showErrors(form, messages) {
+function join() {
+  const {code} = JSON.parse(document.getElementById("page-data").textContent);
+  return postJson("/api/v1/classes/join", {code, nickname: boxes.nickname?.value ?? ""});
+}
+
+/** Show one message per field and focus the first wrong field. */
+function showErrors(messages) {
   for (const line of form.querySelectorAll("[data-error]")) {
     const name = line.dataset.error;
     line.textContent = messages[name] ?? "";
     line.hidden = !messages[name];
     if (!name) continue;
-    if (messages[name]) form.elements[name].setAttribute("aria-invalid", "true");
-    else form.elements[name].removeAttribute("aria-invalid");
+    if (messages[name]) boxes[name].setAttribute("aria-invalid", "true");
+    else boxes[name].removeAttribute("aria-invalid");
   }
   form.querySelector("[aria-invalid]")?.focus();
 }

@@ -1,7 +1,7 @@
-"""The secret links of a class: its students' and its teacher's.
+"""The two secret links of a class, for its students and for its teacher.
 
-A code is the id of the class and a keyed hash of it: the key is that of the site's
-cookies, and nothing of a code is stored.  Who reads the database cannot make one.
+A code is the id of the class and a keyed hash of it, with the key of the site's
+cookies.  No code is stored, so nobody can compute one from the database.
 """
 
 from __future__ import annotations
@@ -26,53 +26,47 @@ CODE = re.compile(rf"([A-Za-z0-9_-]{{12}})([A-Za-z0-9_-]{{{HASH_LENGTH}}})")
 
 @dataclass(frozen=True)
 class Entrance:
-    """Where a link leads: a class, and as what."""
+    """Target of a link: a class, and the role in it."""
 
-    found: Class
+    class_: Class
     role: str
 
 
-def code_of(found: Class, role: str) -> str:
-    """Return the code of a class for its students or its teacher."""
-    return found.id + _keyed_hash(found, role)
-
-
-def link_of(found: Class, role: str) -> str:
-    """Return the whole address that a teacher hands out, or keeps."""
-    path = url_for("classes.entrance", code=code_of(found, role))
+def link_of(class_: Class, role: str) -> str:
+    """Returns the whole address of a link of a class."""
+    path = url_for("classes.entrance", code=class_.id + _keyed_hash(class_, role))
     return request.host_url.rstrip("/") + path
 
 
 def entrance_of(code: str) -> Entrance:
-    """Return where a code leads.
+    """Returns the target of a code.
 
     Raises:
-        ClassNotFoundError: it is none, is not whole, or was renewed.
+        ClassNotFoundError: the code is incomplete, or belongs to no class.
     """
     parts = CODE.fullmatch(code)
     if parts is None:
-        raise wrong_link()
+        raise _wrong_link()
     try:
-        found = classes().find(parts[1])
+        class_ = classes().find(parts[1])
     except ClassNotFoundError:
-        raise wrong_link() from None
+        raise _wrong_link() from None
     for role in (STUDENT, TEACHER):
-        if hmac.compare_digest(_keyed_hash(found, role), parts[2]):
-            return Entrance(found, role)
-    raise wrong_link()
+        if hmac.compare_digest(_keyed_hash(class_, role), parts[2]):
+            return Entrance(class_, role)
+    raise _wrong_link()
 
 
-def wrong_link() -> ClassNotFoundError:
-    """Return the error about a link that leads to no class."""
+def _wrong_link() -> ClassNotFoundError:
     return ClassNotFoundError(
-        "this link leads to no class: it is incomplete, or the class was deleted, or "
-        "its teacher renewed the link. Request the link from your teacher."
+        "this link leads to no class: it is incomplete, or the class was deleted. "
+        "Request the link from your teacher."
     )
 
 
-def _keyed_hash(found: Class, role: str) -> str:
+def _keyed_hash(class_: Class, role: str) -> str:
     site: Signer = current_app.extensions["visitor_signer"]
     signer = Signer(
         site.secret_keys, salt=f"{SALT}_{role}", digest_method=hashlib.sha256
     )
-    return signer.get_signature(f"{found.id}.{found.links}").decode()[:HASH_LENGTH]
+    return signer.get_signature(f"{class_.id}.{class_.links}").decode()[:HASH_LENGTH]

@@ -1,4 +1,4 @@
-"""The pages of classes; their scripts act by the routes of ``web.classes.api``."""
+"""The pages of classes; their scripts use the routes of ``web.classes.api``."""
 
 from __future__ import annotations
 
@@ -9,39 +9,33 @@ from werkzeug.wrappers import Response
 
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.kinds import KINDS
-from dpsgd_explorer.runs.classes.membership import check_is_open
-from dpsgd_explorer.runs.classes.plan import (
-    MAX_DAYS,
-    MAX_LAUNCHES,
+from dpsgd_explorer.runs.classes.classes import DAYS, LAUNCHES
+from dpsgd_explorer.runs.classes.membership import (
     MAX_NICKNAME_LENGTH,
-    default_plan,
+    MAX_STUDENTS,
+    check_is_open,
 )
-from dpsgd_explorer.runs.classes.records import Class, names_of
-from dpsgd_explorer.web.classes.api import MOST_SHOWN
 from dpsgd_explorer.web.classes.links import TEACHER, entrance_of
-from dpsgd_explorer.web.classes.models import ClassSummary
-from dpsgd_explorer.web.classes.roster import Entry, Order, entries_of
+from dpsgd_explorer.web.classes.models import ClassAnswer
+from dpsgd_explorer.web.classes.roster import Entry, entries_of
 from dpsgd_explorer.web.http.services import classes, settings
 from dpsgd_explorer.web.http.visitor import current_visitor
 from dpsgd_explorer.web.run_views.group_models import MOST_EVENTS
 
 bp = Blueprint("classes", __name__)
 
+MOST_SHOWN = 400  # runs on a page; the CSV file has all
+
 
 @bp.get("/classes/")
 def index() -> str:
-    """Show the form that makes a class, and the classes this visitor is in."""
-    visitor, quotas = current_visitor(), settings().quotas
-    found = classes().of(visitor) if visitor else []
+    """Shows the form for a new class, and the visitor's classes."""
+    visitor = current_visitor()
+    mine = classes().of(visitor) if visitor else []
     return render_template(
         "classes/index.html",
-        classes=[ClassSummary.of(one, visitor) for one in found],
-        usual=default_plan(quotas),
-        most={
-            "launches": quotas.class_launches or MAX_LAUNCHES,
-            "days": quotas.class_days or MAX_DAYS,
-            "students": quotas.class_students,
-        },
+        classes=[ClassAnswer.of(class_, visitor) for class_ in mine],
+        quota={"launches": LAUNCHES, "days": DAYS, "students": MAX_STUDENTS},
         setup=request.args.get("setup", ""),
         keep_days=settings().keep_days,
     )
@@ -49,20 +43,21 @@ def index() -> str:
 
 @bp.get("/class/<code>/")
 def entrance(code: str) -> str | Response:
-    """Say what joining means, to who has a link; who is in goes to the class.
+    """Shows the join page to anyone with the link; redirects members to the class.
 
-    The page asks the browser to send its address, which is a secret, nowhere.
+    The page forbids the browser to send its address, which is secret, to other sites.
     """
-    asked = entrance_of(code)
-    member = asked.found.member(current_visitor())
-    if member is not None and (member.is_teacher or asked.role != TEACHER):
-        return redirect(url_for("classes.show", class_id=asked.found.id))
-    if asked.role != TEACHER:
-        check_is_open(asked.found)
+    target = entrance_of(code)
+    class_, teaches = target.class_, target.role == TEACHER
+    member = class_.member(current_visitor())
+    if member is not None and (member.is_teacher or not teaches):
+        return redirect(url_for("classes.show", class_id=class_.id))
+    if not teaches:
+        check_is_open(class_)
     page = render_template(
         "classes/join.html",
-        found=asked.found,
-        teaches=asked.role == TEACHER,
+        class_=class_,
+        teaches=teaches,
         longest=MAX_NICKNAME_LENGTH,
         keep_days=settings().keep_days,
         page_data={"code": code},
@@ -74,40 +69,40 @@ def entrance(code: str) -> str | Response:
 
 @bp.get("/classes/<class_id>/")
 def show(class_id: str) -> str:
-    """Show a class to who is in it: the chart of its runs, and its roster."""
-    found = classes().get(class_id, current_visitor())
-    return render_template("classes/show.html", **_shown(found))
+    """Shows a class to its members: the chart of its runs, and its roster."""
+    return render_template("classes/show.html", **_shown(class_id))
 
 
 @bp.get("/classes/<class_id>/roster/")
 def roster(class_id: str) -> str:
-    """Return the part of the page that changes, for its script."""
-    found = classes().get(class_id, current_visitor())
-    return render_template("classes/_roster.html", **_shown(found))
+    """Returns the part of the page that changes, for its script."""
+    return render_template("classes/_roster.html", **_shown(class_id))
 
 
-def _shown(found: Class) -> dict[str, Any]:
-    order, names = Order.of(request.args), names_of(found.members)
+def _shown(class_id: str) -> dict[str, Any]:
     visitor = current_visitor()
-    rows = classes().roster(found.id, MOST_SHOWN, visitor=visitor)
-    entries = entries_of(found, rows)
+    class_ = classes().get(class_id, visitor)
+    entries = entries_of(classes().roster(class_, visitor, MOST_SHOWN), class_.setup)
+    shows_all = class_.shows_all_to(visitor)
     return {
-        "found": ClassSummary.of(found, visitor),
-        "member": found.member(visitor),
-        "students": [(one, names[one.number]) for one in found.students],
-        "names": names,
-        "entries": order.apply(entries),
-        "order": order,
+        "class_": ClassAnswer.of(class_, visitor),
+        "member": class_.member(visitor),
+        "students": [
+            student
+            for student in class_.students
+            if shows_all or student.visitor == visitor
+        ],
+        "entries": entries,
         "most": MOST_SHOWN,
         "keep_days": settings().keep_days,
         "roster_data": {
-            "version": found.version,
-            "runs": [_for_script(one) for one in entries],
+            "version": class_.version,
+            "runs": [_for_script(entry) for entry in entries],
         },
         "page_data": {
-            "log": f"/api/v1/classes/{found.id}/events.json",
+            "log": f"/api/v1/classes/{class_.id}/events.json",
             "most_events": MOST_EVENTS,
-            "roster": url_for("classes.roster", class_id=found.id),
+            "roster": url_for("classes.roster", class_id=class_.id),
         },
     }
 

@@ -1,7 +1,8 @@
-"""What students of a class begin from: the address of a set-up, checked."""
+"""The set-up of a class: the trainer's settings that its students start from."""
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from flask import request
@@ -21,19 +22,19 @@ CLASS = "class_id"
 
 
 def class_asked() -> Class | None:
-    """Return the class that the address launches for; None: this one is in none."""
+    """Returns the open class in the address; None if the visitor is not a member."""
     try:
-        found = classes().get(request.args.get(CLASS, ""), current_visitor())
+        class_ = classes().get(request.args.get(CLASS, ""), current_visitor())
     except ClassNotFoundError:
         return None
-    return None if found.is_over else found
+    return None if class_.is_over else class_
 
 
 def setup_query(address: str) -> str:
-    """Return settings and limits of an address of the trainer; "" for the usual ones.
+    """Returns settings and limits of an address of the trainer; "" for the defaults.
 
     Raises:
-        ConfigError: the address has none, or one is wrong.
+        ConfigError: the address has no settings, or a setting is wrong.
     """
     text = address.strip()
     if not text:
@@ -46,10 +47,10 @@ def setup_query(address: str) -> str:
             "setup must be an address copied from the trainer or created under Teach, "
             f"got {text[:80]!r}.",
         )
-    settings = {name: given[name] for name in given if name not in (HIDE, LOCK)}
+    settings = _without_limits(given)
     try:
         limits = read_limits(MultiDict(given), trainer_controls(), "the trainer")
-        TrainingConfig.from_query({name: x for name, x in settings.items() if x})
+        TrainingConfig.from_query(settings)
     except ConfigError as error:
         raise ConfigError(SETUP, f"setup: {error}") from None
     if is_own(settings.get("dataset")):
@@ -59,3 +60,19 @@ def setup_query(address: str) -> str:
             "own.",
         )
     return urlencode({**settings, **limits.query}, safe=",")
+
+
+def start_of(setup: str) -> dict[str, Any] | None:
+    """Returns the configuration that a stored set-up describes.
+
+    None means that the class has no set-up, or one that is no longer valid.
+    """
+    try:
+        config = TrainingConfig.from_query(_without_limits(dict(parse_qsl(setup))))
+    except ConfigError:
+        return None
+    return config.model_dump(mode="json") if setup else None
+
+
+def _without_limits(query: dict[str, str]) -> dict[str, str]:
+    return {name: query[name] for name in query if name not in (HIDE, LOCK)}

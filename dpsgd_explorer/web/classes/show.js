@@ -1,26 +1,25 @@
-/** A class: every run drawn while it goes on, the roster beside it, and what its teacher does. */
+/** The page of a class: a chart of its runs during training, the roster, and the teacher's actions. */
 
+import {ClassLog} from "./class_log.js";
 import {classConclusion, classMarks} from "./class_runs.js";
 import {MARGIN, nearest, pointsOf} from "../../../static/js/charts/overlay.js";
 import {axesOf, nameOf} from "../../../static/js/charts/overlay_axes.js";
-import {ClassLog} from "./class_log.js";
 import {ApiError, deleteJson, getJson, postJson} from "../../../static/js/lib/api.js";
-import {percent, roundUp, showTimes} from "../../../static/js/lib/format.js";
+import {showTimes} from "../../../static/js/lib/format.js";
 import {openPage} from "../../../static/js/lib/page.js";
 import {savePicture} from "../../../static/js/lib/picture.js";
 import {Chart} from "../../../static/js/lib/svg.js";
-import {MARKS, WORDS} from "../../../static/js/runs/panel/status.js";
 
-const SOON_MS = 1000; // while a run goes on: forty pages ask
-const LATER_MS = 3000;
-const ROSTER_MS = 2000; // between two looks at the roster
+const TRAINING_MS = 1000; // between two requests for events while a run trains
+const IDLE_MS = 3000; // and while no run trains
+const ROSTER_MS = 2000; // at least, between two requests for the roster
 const HEIGHT = 380;
 const GONE = 404;
 
 const {page, data, part} = openPage("class-page");
 const log = new ClassLog();
 const view = {axis: "epsilon", chosen: null, hovered: null, dataset: ""};
-const state = {version: 0, rosterAt: 0, timer: 0, busy: false, failed: false};
+const state = {version: 0, rosterAt: 0, timer: 0, isStale: false, isBusy: false, failed: false};
 const chart = new Chart(part("plot"), {height: HEIGHT, label: "", draw: paint});
 let frame = 0;
 
@@ -28,16 +27,18 @@ takeRoster();
 wire();
 follow();
 
+/* Actions ---------------------------------------------------------------------------- */
+
 function wire() {
   for (const input of page.querySelectorAll('input[name="axis"]')) input.addEventListener("change", () => change({axis: input.value}));
   part("data-set").addEventListener("change", ({target}) => change({dataset: target.value}));
   part("plot").addEventListener("pointermove", hover);
   part("plot").addEventListener("pointerleave", () => change({hovered: null}));
   for (const button of page.querySelectorAll("[data-save]")) button.addEventListener("click", () => savePicture(chart.svg, {title: part("conclusion").textContent, note: document.querySelector("h1").textContent}, "dpsgd-class", button.dataset.save));
-  page.addEventListener("click", (event) => {
-    for (const [name, act] of Object.entries(ACTS)) {
-      const pressed = event.target.closest(`[data-${name}]`);
-      if (pressed) act(pressed, event);
+  page.addEventListener("click", ({target}) => {
+    for (const [name, act] of Object.entries(ACTIONS)) {
+      const button = target.closest(`[data-${name}]`);
+      if (button) act(button.dataset);
     }
   });
   document.addEventListener("visibilitychange", () => document.hidden || follow());
@@ -45,116 +46,112 @@ function wire() {
   addEventListener("pageshow", (event) => event.persisted && follow());
 }
 
-const ACTS = {
-  light: ({dataset: {light}}) => change({chosen: view.chosen === light ? null : light, hovered: null}),
-  sort: (link, event) => {
-    event.preventDefault();
-    history.replaceState(null, "", link.href);
-    loadRoster().then(() => part("roster").querySelector(`[data-sort="${link.dataset.sort}"]`)?.focus());
-  },
-  copy: ({dataset: {copy}}) => copyLink(document.getElementById(copy)),
-  remove: (button) => done(() => deleteJson(button.dataset.remove), "Removed from the class."),
-  post: (button) => done(() => postJson(button.dataset.post, {}), "", () => location.reload()),
-  delete: (button) => done(() => deleteJson(button.dataset.delete), "", () => location.assign(button.dataset.then)),
-  leave: (button) => done(() => postJson(button.dataset.leave, {}), "", () => location.assign(button.dataset.then)),
+const ACTIONS = {
+  light: ({light}) => change({chosen: view.chosen === light ? null : light, hovered: null}),
+  copy: ({copy}) => copyLink(document.getElementById(copy)),
+  remove: ({remove}) => send(() => deleteJson(remove), removed),
+  post: ({post, then}) => send(() => postJson(post, {}), () => location.assign(then)),
+  delete: ({delete: address, then}) => send(() => deleteJson(address), () => location.assign(then)),
 };
 
-async function done(act, words, then = null) {
-  fault("");
+async function send(request, then) {
+  showFault("");
   try {
-    await act();
-    if (then) return then();
-    await loadRoster();
-    part("said").textContent = words;
-    document.querySelector("h1").focus();
+    await request();
+    await then();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    fault(error.message);
+    showFault(error.message);
   }
 }
 
-/** A browser that refuses the clipboard has the link marked, for the keys that copy. */
-async function copyLink(box) {
-  box.select();
-  const copied = await navigator.clipboard?.writeText(box.value).then(() => true, () => false);
-  part("said").textContent = copied ? "Copied." : "The link is marked: copy it.";
+async function removed() {
+  await loadRoster();
+  part("said").textContent = "Removed from the class.";
+  document.querySelector("h1").focus();
 }
 
-function fault(words) {
+/** Copy a link; if the browser rejects that, leave it selected. */
+async function copyLink(box) {
+  box.select();
+  const isCopied = await navigator.clipboard?.writeText(box.value).then(() => true, () => false);
+  part("said").textContent = isCopied ? "Copied." : "The link is selected: copy it.";
+}
+
+function showFault(words) {
   part("fault").textContent = words;
   part("fault").hidden = words === "";
 }
 
-/* What comes ------------------------------------------------------------------------ */
+/* Events and roster ------------------------------------------------------------------ */
 
 async function follow() {
   clearTimeout(state.timer);
-  if (document.hidden || state.busy) return;
-  state.busy = true;
+  if (document.hidden || state.isBusy) return;
+  state.isBusy = true;
   let events = [];
   try {
     const answer = await getJson(`${data.log}?after=${log.last}`);
     events = answer.events;
     for (const event of events) log.add(event);
-    if (state.failed) fault("");
+    if (state.failed) showFault("");
     state.failed = false;
-    const moved = answer.version !== state.version || events.some(({kind}) => kind === "state");
-    if (moved) state.stale = true;
-    if (state.stale && performance.now() - state.rosterAt > ROSTER_MS) await loadRoster();
+    state.isStale ||= answer.version !== state.version || events.some(({kind}) => kind === "state");
+    if (state.isStale && performance.now() - state.rosterAt > ROSTER_MS) await loadRoster();
     if (events.length) change({});
-    if (answer.is_over && !log.goes && !state.stale && events.length === 0) return;
+    if (answer.is_over && !log.goes && !state.isStale && events.length === 0) return;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    fault(error.message);
+    showFault(error.message);
     state.failed = true;
     if (error.status === GONE) return;
   } finally {
-    state.busy = false;
+    state.isBusy = false;
   }
-  const more = events.length >= data.most_events; // behind these
-  state.timer = setTimeout(follow, more ? 0 : log.goes ? SOON_MS : LATER_MS);
+  const hasMore = events.length >= data.most_events;
+  state.timer = setTimeout(follow, hasMore ? 0 : log.goes ? TRAINING_MS : IDLE_MS);
 }
 
 async function loadRoster() {
-  const response = await fetch(data.roster + location.search).catch(() => null);
+  const response = await fetch(data.roster).catch(() => null);
   state.rosterAt = performance.now();
   if (!response?.ok) return;
-  const place = part("roster");
-  const held = place.contains(document.activeElement) ? selectorOf(document.activeElement) : "";
-  const open = [...place.querySelectorAll("details")].map((one) => one.open);
+  const roster = part("roster");
+  const focused = roster.contains(document.activeElement) ? selectorOf(document.activeElement) : "";
+  const isOpen = roster.querySelector("details").open;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
-  place.replaceChildren(...fresh.body.childNodes);
-  [...place.querySelectorAll("details")].forEach((one, i) => (one.open = open[i] ?? false));
+  roster.replaceChildren(...fresh.body.childNodes);
+  roster.querySelector("details").open = isOpen;
   takeRoster();
-  if (held) place.querySelector(held)?.focus();
+  if (focused) roster.querySelector(focused)?.focus();
   change({});
 }
 
-/** Where the keyboard is, in words that find the same place in the next roster. */
-function selectorOf(held) {
-  const [name] = Object.keys(held.dataset);
-  if (name) return `[data-${name}="${CSS.escape(held.dataset[name])}"]`;
-  return held.href ? `a[href="${CSS.escape(held.getAttribute("href"))}"]` : "";
+/** A selector that finds the focused element in the next roster. */
+function selectorOf({dataset, tagName, href}) {
+  const [name] = Object.keys(dataset);
+  if (name) return `[data-${name}="${CSS.escape(dataset[name])}"]`;
+  return href ? `a[href="${CSS.escape(new URL(href).pathname)}"]` : tagName;
 }
 
 function takeRoster() {
   const roster = JSON.parse(part("roster-data").textContent);
   log.take(roster.runs);
-  Object.assign(state, {version: roster.version, stale: false, rosterAt: performance.now()});
-  if (!log.dataSets.includes(view.dataset)) view.dataset = mostOf(log.runs) ?? "";
+  Object.assign(state, {version: roster.version, isStale: false, rosterAt: performance.now()});
+  if (!log.dataSets.includes(view.dataset)) view.dataset = mostUsed(log.runs) ?? "";
   part("data").hidden = log.dataSets.length < 2;
   part("data-set").replaceChildren(...log.dataSets.map((name) => new Option(name, name, false, name === view.dataset)));
   showTimes(part("roster"));
 }
 
-/** The data set that most trainings are on. */
-function mostOf(runs) {
+/** The data set of most drawn runs. */
+function mostUsed(runs) {
   const counts = new Map();
   for (const {drawn, dataset} of runs) if (drawn) counts.set(dataset, (counts.get(dataset) ?? 0) + 1);
   return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0];
 }
 
-/* What is drawn ---------------------------------------------------------------------- */
+/* Chart ------------------------------------------------------------------------------ */
 
 function change(news) {
   Object.assign(view, news);
@@ -177,7 +174,11 @@ function show() {
   part("axis-name").textContent = nameOf(drawn, view.axis);
   const absent = drawn.filter(({points, evaluations}) => points.length === 0 && evaluations.length > 0).length;
   part("absent").textContent = absent ? `${absent} without privacy ${absent === 1 ? "has" : "have"} no ε; choose step or seconds.` : "";
-  for (const run of log.runs) fillRow(run);
+  for (const row of part("roster").querySelectorAll("[data-run]")) {
+    const {run} = row.dataset;
+    row.classList.toggle("lit", (view.hovered ?? view.chosen) === run);
+    row.querySelector("[data-light]").setAttribute("aria-pressed", String(view.chosen === run));
+  }
 }
 
 function paint() {
@@ -196,20 +197,4 @@ function hover(event) {
   const at = Math.min(Math.max(chart.x.back(x), view.axes.x.range[0]), view.axes.x.range[1]);
   const hovered = nearest(view.drawn, at, y, (value) => chart.y(view.axes.y.to(value)));
   if (hovered !== view.hovered) change({hovered});
-}
-
-/** What a run has come to; once it has ended, the server's words stand. */
-function fillRow({id, private: isPrivate}) {
-  const row = part("roster").querySelector(`[data-run="${CSS.escape(id)}"]`);
-  if (!row) return;
-  row.classList.toggle("lit", (view.hovered ?? view.chosen) === id);
-  row.querySelector("[data-light]").setAttribute("aria-pressed", String(view.chosen === id));
-  const run = log.of(id);
-  if (run.isFinal || run.seq === 0) return;
-  const write = (name, text) => (row.querySelector(`[data-cell="${name}"]`).textContent = text);
-  if (run.latest.step > 0) write("epsilon", isPrivate ? roundUp(run.latest.epsilon) : "∞");
-  if (run.accuracy !== null) write("accuracy", percent(run.accuracy));
-  const mark = row.querySelector(".state");
-  mark.className = `state ${MARKS[run.state] ?? ""}`;
-  mark.textContent = WORDS[run.state];
 }

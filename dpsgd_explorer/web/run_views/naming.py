@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from dpsgd_explorer.runs.store.records import Run
@@ -22,10 +22,20 @@ KNOWN = 4096  # names
 SHARED = ("ε",)  # symbols that several settings have
 
 
-def default_name(view: RunView, config: Settings) -> str:
-    """Return the title of a configuration, and what differs from its nearest start."""
+def default_name(
+    view: RunView, config: Settings, starts: Sequence[Settings] = ()
+) -> str:
+    """Returns the title of a configuration and its differences from the nearest start.
+
+    Args:
+        view: View of the kind of run.
+        config: The configuration.
+        starts: Configurations to compare with; by default those of the view.
+    """
     whole = whole_config(view, config)
-    differing = min((_differing(view, whole, start) for start in view.starts), key=len)
+    differing = min(
+        (_differing(view, whole, start) for start in starts or view.starts), key=len
+    )
     named = [name for name in differing if name != SEED]
     parts = [short(view.fields[name], whole[name]) for name in named[:SHOWN]]
     if len(named) > SHOWN:

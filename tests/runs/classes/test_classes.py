@@ -3,19 +3,20 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import update
 
 from dpsgd_explorer.errors import (
     ClassNotFoundError,
     ClassOverError,
     ConfigError,
     QuotaError,
-    RunNotFoundError,
 )
-from dpsgd_explorer.quotas import QUOTAS, Quotas
-from dpsgd_explorer.runs.classes.classes import DAY, Classes
-from dpsgd_explorer.runs.classes.plan import ClassPlan
-from dpsgd_explorer.runs.classes.records import names_of
+from dpsgd_explorer.quotas import Quotas
+from dpsgd_explorer.runs.classes import classes as module
+from dpsgd_explorer.runs.classes import membership
+from dpsgd_explorer.runs.classes.classes import DAY, DAYS, LAUNCHES, Classes
 from dpsgd_explorer.runs.store import retention
+from dpsgd_explorer.runs.store.site import class_tables as tables
 from tests.runs.servers import DATABASES as DATABASES
 
 
@@ -35,7 +36,7 @@ def classes(opened):
 @pytest.fixture
 def physics(classes):
     """A class of "teacher" that ann and bob joined."""
-    made = classes.make(ClassPlan(name="Physics"), visitor="teacher")
+    made = classes.create("Physics", visitor="teacher")
     classes.join(made.id, "ann", "Ann")
     return classes.join(made.id, "bob")
 
@@ -44,86 +45,82 @@ def launched(classes, config, made, visitor):
     return classes.launch(config, class_id=made.id, visitor=visitor)
 
 
-def test_a_class_is_made_as_asked_or_as_usual(opened):
-    classes = opened(class_launches_usual=30, class_launches_each=3)
-    usual = classes.make(ClassPlan(name="  Usual  class "), visitor="teacher")
-    assert (usual.name, usual.launches, usual.launches_each) == ("Usual class", 30, 3)
-    assert usual.ends_at == usual.created_at + 14 * DAY
-    plan = ClassPlan(name="Own", launches=5, launches_each=2, days=1, setup="seed=1")
-    own = classes.make(plan, visitor="teacher")
-    assert (own.launches, own.launches_each, own.setup) == (5, 2, "seed=1")
-    assert own.ends_at == own.created_at + DAY
-    assert [one.id for one in classes.of("teacher")] == [usual.id, own.id]
-    assert own.member("teacher").is_teacher
+def test_a_class_has_one_quota_and_one_term(classes):
+    physics = classes.create("  Physics  class ", visitor="teacher", setup="seed=1")
+    assert (physics.name, physics.setup) == ("Physics class", "seed=1")
+    assert (physics.launches, physics.launched) == (LAUNCHES, 0)
+    assert physics.ends_at == physics.created_at + DAYS * DAY
+    assert physics.member("teacher").is_teacher
+    maths = classes.create("Maths", visitor="teacher")
+    assert {one.id for one in classes.of("teacher")} == {physics.id, maths.id}
 
 
 @pytest.mark.parametrize(
-    ("field", "plan"),
+    ("field", "values"),
     [
         ("name", {"name": " "}),
         ("name", {"name": "x" * 61}),
         ("name", {"name": "two\nlines"}),
-        ("launches", {"launches": 0}),
-        ("launches", {"launches": 101}),
-        ("launches_each", {"launches": 5, "launches_each": 6}),
-        ("launches_each", {"launches_each": 0}),
-        ("days", {"days": 0}),
-        ("days", {"days": 31}),
         ("setup", {"setup": "x" * 2001}),
     ],
 )
-def test_a_plan_outside_its_domain_names_what_is_wrong(opened, field, plan):
-    classes = opened(class_launches=100, class_days=30)
+def test_an_invalid_value_of_a_class_is_named(classes, field, values):
     with pytest.raises(ConfigError) as refused:
-        classes.make(ClassPlan(**{"name": "Physics", **plan}), visitor="teacher")
+        classes.create(**{"name": "Physics", "visitor": "teacher", **values})
     assert refused.value.field == field
     assert classes.of("teacher") == []
 
 
-def test_so_many_classes_a_day_are_made_by_a_visitor_or_a_network(opened, clock):
-    classes = opened(classes_a_day=2, network_classes_a_day=3)
-    for _ in range(2):
-        made = classes.make(ClassPlan(name="A"), visitor="ann", network="192.0.2.0/24")
-        classes.delete(made.id, "ann")  # it counts all the same
-    with pytest.raises(QuotaError, match="You already created 2 classes"):
-        classes.make(ClassPlan(name="A"), visitor="ann", network="192.0.2.0/24")
-    classes.make(ClassPlan(name="A"), visitor="bob", network="192.0.2.0/24")
-    with pytest.raises(
-        QuotaError, match=r"network 192[.]0[.]2[.]0/24 already created 3"
-    ):
-        classes.make(ClassPlan(name="A"), visitor="cy", network="192.0.2.0/24")
-    for visitor in ("cy", "dan", "eve", "fay"):  # an exempt network counts nothing
-        classes.make(ClassPlan(name="A"), visitor=visitor)
+def test_a_visitor_and_a_network_create_few_classes_a_day(opened, clock):
+    classes = opened(launches_a_day=20)
+
+    def create(visitor, network="192.0.2.0/24"):
+        return classes.create("A", visitor=visitor, network=network)
+
+    for i in range(module.MAX_CLASSES_A_DAY):
+        made = create(f"visitor {i}")
+    classes.delete(made.id, f"visitor {i}")  # still counts
+    with pytest.raises(QuotaError, match="already created 6 classes"):
+        create("another")
+    for _ in range(module.MAX_CLASSES_A_DAY):
+        create("ann", network="")  # an exempt network is not counted, a visitor is
+    with pytest.raises(QuotaError):
+        create("ann", network="")
     clock.forward(DAY + 1)
-    classes.make(ClassPlan(name="A"), visitor="ann", network="192.0.2.0/24")
+    create("another")
+
+
+def test_a_site_without_a_daily_limit_has_none_for_classes(classes):
+    for _ in range(module.MAX_CLASSES_A_DAY + 1):
+        classes.create("A", visitor="ann", network="192.0.2.0/24")
 
 
 def test_students_are_numbered_and_named_apart(classes, physics):
     classes.join(physics.id, "cy", "ann")
     classes.join(physics.id, "dan", "Teacher")
     found = classes.get(physics.id, "bob")
-    assert names_of(found.members) == {
+    names = {member.number: member.name for member in found.members}
+    assert names == {
         0: "Teacher",
         1: "Ann (1)",
         2: "Student 2",
         3: "ann (3)",
         4: "Teacher (4)",
     }
-    again = classes.join(physics.id, "bob", "Bob")
-    assert names_of(again.members)[2] == "Bob"
-    assert len(again.students) == 4
+    again = classes.join(physics.id, "bob", "Bob")  # has joined already
+    assert again == found
     assert classes.join(physics.id, "teacher", "Me").member("teacher").is_teacher
 
 
 @pytest.mark.parametrize("nickname", ["x" * 31, "two\x00", "\ud800"])
-def test_a_nickname_that_is_none_is_refused(classes, physics, nickname):
+def test_an_invalid_nickname_is_rejected(classes, physics, nickname):
     with pytest.raises(ConfigError, match="nickname must have at most 30"):
         classes.join(physics.id, "cy", nickname)
 
 
-def test_ten_students_join_at_once_and_the_next_finds_it_full(opened):
-    classes = opened(class_students=10)
-    made = classes.make(ClassPlan(name="Physics"), visitor="teacher")
+def test_ten_students_join_at_once_and_the_next_finds_it_full(classes, monkeypatch):
+    monkeypatch.setattr(membership, "MAX_STUDENTS", 10)
+    made = classes.create("Physics", visitor="teacher")
     visitors = [f"visitor {i}" for i in range(10)]
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(lambda visitor: classes.join(made.id, visitor), visitors))
@@ -131,7 +128,7 @@ def test_ten_students_join_at_once_and_the_next_finds_it_full(opened):
     assert [one.number for one in found.students] == list(range(1, 11))
     with pytest.raises(QuotaError, match="already has 10 students"):
         classes.join(made.id, "visitor 10")
-    classes.join(made.id, "visitor 3", "Cy")  # is in it already
+    classes.join(made.id, "visitor 3")  # is in it already
     classes.leave(made.id, "visitor 0")
     assert classes.join(made.id, "visitor 10").member("visitor 10").number == 11
 
@@ -141,7 +138,7 @@ def test_launches_count_for_the_class_and_not_for_visitor_or_network(
 ):
     quotas = Quotas(launches_a_day=1, network_launches_a_day=1, network_queued=1)
     classes = Classes(store.database, clock, quotas=quotas, cost_limit=float("inf"))
-    made = classes.make(ClassPlan(name="Physics", launches_each=3), visitor="teacher")
+    made = classes.create("Physics", visitor="teacher")
     classes.join(made.id, "ann")
     for _ in range(3):
         launched(classes, config, made, "ann")
@@ -151,42 +148,27 @@ def test_launches_count_for_the_class_and_not_for_visitor_or_network(
         own.create(config, visitor="ann", network="198.51.100.0/24")
 
 
-def test_nobody_uses_up_the_quota_alone_and_all_together_do(classes, config):
-    plan = ClassPlan(name="Physics", launches=5, launches_each=2)
-    made = classes.make(plan, visitor="teacher")
-    for visitor in ("ann", "bob", "cy"):
+def test_all_members_share_one_quota(classes, config, monkeypatch):
+    monkeypatch.setattr(module, "LAUNCHES", 3)
+    made = classes.create("Physics", visitor="teacher")
+    for visitor in ("ann", "bob"):
         classes.join(made.id, visitor)
-    for visitor in ("ann", "ann", "bob", "bob"):
+    for visitor in ("ann", "bob", "teacher"):
         launched(classes, config, made, visitor)
-    with pytest.raises(QuotaError, match=r"already launched 2 runs .* one student"):
-        launched(classes, config, made, "ann")
-    classes.leave(made.id, "ann")
-    classes.join(made.id, "ann")  # to leave gives none back
-    with pytest.raises(QuotaError, match="one student"):
-        launched(classes, config, made, "ann")
-    launched(classes, config, made, "cy")
-    with pytest.raises(
-        QuotaError, match="already launched 5 runs, the maximum"
-    ) as refused:
-        launched(classes, config, made, "cy")
-    assert 0 < refused.value.retry_after <= 14 * DAY
-    found = classes.get(made.id, "cy")
-    assert found.launched == 5
-    assert {found.left_to(one) for one in found.members} == {0}
+    classes.leave(made.id, "ann")  # frees no quota
+    with pytest.raises(QuotaError, match="launched 3 runs, the maximum") as refused:
+        launched(classes, config, made, "bob")
+    assert 0 < refused.value.retry_after <= DAYS * DAY
+    assert classes.get(made.id, "bob").launched == 3
 
 
-def test_a_class_queues_no_more_than_the_site_allows_it(opened, store, config):
-    classes = opened(class_queued=2, queued=3)
-    made = classes.make(ClassPlan(name="Physics"), visitor="teacher")
-    for visitor in ("ann", "bob", "cy"):
-        classes.join(made.id, visitor)
-    first = launched(classes, config, made, "ann")
-    launched(classes, config, made, "bob")
-    with pytest.raises(QuotaError, match="class already has 2 runs queued"):
-        launched(classes, config, made, "cy")
-    assert classes.get(made.id, "cy").launched == 2  # what is refused counts nothing
-    store.leases.claim(first)
-    launched(classes, config, made, "cy")
+def test_a_rejected_launch_does_not_count(opened, config):
+    classes = opened(queued=1)
+    made = classes.create("Physics", visitor="teacher")
+    launched(classes, config, made, "teacher")
+    with pytest.raises(QuotaError, match="1 launches in the queue"):
+        launched(classes, config, made, "teacher")
+    assert classes.get(made.id, "teacher").launched == 1
 
 
 def test_students_take_turns_in_the_queue(classes, store, config, physics, clock):
@@ -200,11 +182,11 @@ def test_students_take_turns_in_the_queue(classes, store, config, physics, clock
 
 def test_only_members_launch_and_see_the_roster(classes, config, physics):
     run_id = launched(classes, config, physics, "ann")
-    [row] = classes.roster(physics.id)
+    [row] = classes.roster(physics, "bob")
     assert (row.run.id, row.member.number) == (run_id, 1)
-    events = classes.events(physics.id, 0, 10)
+    events = classes.events(physics, "bob", 0, 10)
     assert [(one.run_id, one.kind) for one in events] == [(run_id, "state")]
-    assert classes.events(physics.id, events[-1].id, 10) == []
+    assert classes.events(physics, "bob", events[-1].id, 10) == []
     for visitor in ("eve", ""):
         with pytest.raises(ClassNotFoundError, match="not joined it"):
             classes.get(physics.id, visitor)
@@ -227,26 +209,21 @@ def test_each_change_has_a_number(classes, config, physics):
     assert seen == sorted(set(seen))
 
 
-def test_a_teacher_removes_runs_and_students(classes, store, config, physics):
+def test_a_teacher_removes_a_student_with_all_runs(classes, store, config, physics):
     first, second = (launched(classes, config, physics, "ann") for _ in range(2))
     other = launched(classes, config, physics, "bob")
-    with pytest.raises(RunNotFoundError):
-        classes.remove_run(physics.id, other, "ann")
-    classes.remove_run(physics.id, first, "ann")
-    classes.remove_run(physics.id, other, "teacher")
-    assert [row.run.id for row in classes.roster(physics.id)] == [second]
     with pytest.raises(ClassNotFoundError):
         classes.remove_student(physics.id, 2, "ann")
     with pytest.raises(ConfigError, match="number must be the number of a student"):
         classes.remove_student(physics.id, 9, "teacher")
     classes.remove_student(physics.id, 1, "teacher")
-    assert classes.roster(physics.id) == []
+    assert [row.run.id for row in classes.roster(physics, "teacher")] == [other]
     with pytest.raises(ClassNotFoundError, match="removed you"):
         classes.join(physics.id, "ann")
     with pytest.raises(ClassNotFoundError):
         launched(classes, config, physics, "ann")
     assert {run.id for run in store.runs_of("ann")} == {first, second}
-    assert classes.get(physics.id, "teacher").launched == 3  # removing gives none back
+    assert classes.get(physics.id, "teacher").launched == 3  # frees no quota
 
 
 @pytest.mark.parametrize("end", ["closed", "its time is up"])
@@ -256,7 +233,7 @@ def test_a_class_that_is_over_can_be_read_and_not_joined(
     if end == "closed":
         classes.close(physics.id, "teacher")
     else:
-        clock.forward(14 * DAY)
+        clock.forward(DAYS * DAY)
     with pytest.raises(ClassOverError, match="from your teacher"):
         classes.join(physics.id, "cy")
     with pytest.raises(ClassOverError):
@@ -277,18 +254,12 @@ def test_a_deleted_class_leaves_its_runs_going(classes, store, config, physics):
     assert store.leases.claim(run_id)
 
 
-def test_the_last_teacher_stays_until_the_class_is_deleted(classes, physics):
-    with pytest.raises(ConfigError, match="must have a teacher"):
-        classes.leave(physics.id, "teacher")
+def test_a_teacher_closes_a_class_and_does_not_leave_it(classes, physics):
     classes.teach(physics.id, "ann")  # the teacher's link, in another browser
-    classes.leave(physics.id, "teacher")
+    for teacher in ("teacher", "ann"):
+        with pytest.raises(ConfigError, match="Close the class, or delete it"):
+            classes.leave(physics.id, teacher)
     assert classes.close(physics.id, "ann").is_over
-
-
-def test_links_are_renewed_by_a_teacher(classes, physics):
-    with pytest.raises(ClassNotFoundError):
-        classes.renew_links(physics.id, "ann")
-    assert classes.renew_links(physics.id, "teacher").links == physics.links + 1
 
 
 def test_who_is_forgotten_is_in_no_class(classes, store, config, physics):
@@ -296,7 +267,7 @@ def test_who_is_forgotten_is_in_no_class(classes, store, config, physics):
     store.forget_visitor("ann")
     found = classes.get(physics.id, "bob")
     assert [one.visitor for one in found.students] == ["bob"]
-    assert classes.roster(physics.id) == []
+    assert classes.roster(physics, "bob") == []
     assert found.launched == 1
     store.forget_visitor("teacher")
     with pytest.raises(ClassNotFoundError):
@@ -304,11 +275,12 @@ def test_who_is_forgotten_is_in_no_class(classes, store, config, physics):
 
 
 def test_a_forgotten_teacher_still_counts_for_the_network(opened, store):
-    classes = opened(network_classes_a_day=1)
-    classes.make(ClassPlan(name="A"), visitor="ann", network="192.0.2.0/24")
+    classes = opened(launches_a_day=20)
+    for _ in range(module.MAX_CLASSES_A_DAY):
+        classes.create("A", visitor="ann", network="192.0.2.0/24")
     store.forget_visitor("ann")
     with pytest.raises(QuotaError):
-        classes.make(ClassPlan(name="A"), visitor="bob", network="192.0.2.0/24")
+        classes.create("A", visitor="bob", network="192.0.2.0/24")
 
 
 def test_a_deleted_run_leaves_the_roster_and_comes_back(
@@ -316,10 +288,10 @@ def test_a_deleted_run_leaves_the_roster_and_comes_back(
 ):
     run_id = launched(classes, config, physics, "ann")
     store.delete(run_id, "ann")
-    assert classes.roster(physics.id) == []
-    assert classes.events(physics.id, 0, 10) == []
+    assert classes.roster(physics, "bob") == []
+    assert classes.events(physics, "bob", 0, 10) == []
     store.restore(run_id, "ann")
-    assert [row.run.id for row in classes.roster(physics.id)] == [run_id]
+    assert [row.run.id for row in classes.roster(physics, "bob")] == [run_id]
 
 
 def test_old_classes_are_swept_with_old_runs(classes, store, physics, clock):
@@ -333,9 +305,27 @@ def test_old_classes_are_swept_with_old_runs(classes, store, physics, clock):
         classes.get(physics.id, "ann")
 
 
-def test_the_public_profile_bounds_classes():
-    public = QUOTAS["public"]
-    bounds = ("class_launches", "class_students", "class_queued", "class_days")
-    bounds += ("classes_a_day", "network_classes_a_day")
-    assert all(getattr(public, name) for name in bounds)
-    assert public.class_launches_usual <= public.class_launches
+def test_a_class_of_an_earlier_version_keeps_its_quota_and_its_end(
+    classes, store, config, physics, clock
+):
+    """Its teacher chose both, and a quota per student that is no longer read."""
+    with store.database.write() as connection:
+        values = {"launches": 1, "launches_each": 1, "ends_at": clock() + DAY}
+        connection.execute(update(tables.classes).values(values))
+        former = {"nickname": "Ann", "launched": 1}
+        connection.execute(update(tables.class_members).values(former))
+    launched(classes, config, physics, "ann")
+    with pytest.raises(QuotaError, match="launched 1 runs"):
+        launched(classes, config, physics, "bob")
+    clock.forward(DAY)
+    assert classes.get(physics.id, "ann").is_over
+
+
+def test_a_teacher_who_left_under_an_earlier_version_returns_as_a_student(
+    classes, store, physics
+):
+    with store.database.write() as connection:
+        is_ann = tables.class_members.c.visitor == "ann"
+        left = update(tables.class_members).where(is_ann)
+        connection.execute(left.values(number=0, left_at=1.0))
+    assert not classes.join(physics.id, "ann").member("ann").is_teacher

@@ -10,7 +10,6 @@ from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.classes.classes import Classes
-from dpsgd_explorer.runs.classes.plan import ClassPlan
 from dpsgd_explorer.runs.database.upgrade import NEWEST
 from dpsgd_explorer.runs.store.database import Database
 from dpsgd_explorer.runs.store.schema import metadata
@@ -153,7 +152,7 @@ def test_a_servers_tables_of_before_are_migrated_with_their_classes(empty):
     classes = Classes(store.database, store.clock, quotas=Quotas(), cost_limit=1.0)
     networks = ("2001:db8:1:2::/64", "2001:db8:1:3::/64", "192.0.2.0/24", "")
     for network in networks:
-        classes.make(ClassPlan(name="Physics"), visitor="ann", network=network)
+        classes.create("Physics", visitor="ann", network=network)
     bring_back(store.database, 8)
     store.database.close()
     Database(empty, on_open="upgrade").close()

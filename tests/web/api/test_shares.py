@@ -125,10 +125,8 @@ def test_by_groups(site, queued):
     assert queued() == SHARE
 
 
-def made_class(site, address, **plan):
-    answer = Browser(site, address).post(
-        CLASSES, {"name": "Mine", "launches": 1000, "launches_each": 1000, **plan}
-    )
+def made_class(site, address):
+    answer = Browser(site, address).post(CLASSES, {"name": "Mine"})
     assert answer.status_code == 201, answer.text
     return answer.json
 

@@ -38,12 +38,18 @@ def launch(client, made, **settings):
     return client.post(RUNS, json={**SMALL, "class_id": made["id"], **settings})
 
 
+def listed(client, made):
+    """The rows of the class's roster, by the id of the run."""
+    text = client.get(made["links"]["roster"]).text
+    return {row["run_id"]: row for row in csv.DictReader(io.StringIO(text))}
+
+
 def test_a_class_is_made_and_its_teacher_has_both_links(client, made):
-    answer = client.post(CLASSES, json={"name": "Maths", "launches": 5, "days": 2})
+    answer = client.post(CLASSES, json={"name": "Maths"})
     assert answer.status_code == 201
     shown = client.get(answer.headers["Location"]).json
     assert shown == answer.json
-    assert (shown["launches"], shown["launches_each"], shown["left"]) == (5, 5, 5)
+    assert (shown["launches"], shown["launched"]) == (1000, 0)
     assert shown["is_teacher"]
     assert code(shown, "student") != code(shown, "teacher")
     assert [one["name"] for one in client.get(CLASSES).json["classes"]] == [
@@ -55,16 +61,12 @@ def test_a_class_is_made_and_its_teacher_has_both_links(client, made):
 def test_a_student_joins_launches_and_is_on_the_roster(app, client, made, student):
     run_id = launch(student, made, name="first").json["id"]
     other = launch(student, made, max_grad_norm=2.0, engine="vmap").json["id"]
-    seen = client.get(made["links"]["self"]).json
-    assert [(one["name"], one["launched"]) for one in seen["students"]] == [("Ann", 2)]
-    rows = {one["run_id"]: one for one in seen["runs"]}
+    rows = listed(client, made)
     assert set(rows) == {run_id, other}
-    assert rows[run_id]["student"] == "Ann"
-    assert rows[run_id]["state"] == "queued"
-    assert set(rows[other]["settings"]) == {"max_grad_norm", "engine"}
-    assert rows[other]["settings"]["max_grad_norm"] == "C 2"
+    assert (rows[run_id]["student"], rows[run_id]["state"]) == ("Ann", "queued")
+    assert rows[other]["max_grad_norm"] == "2.0"
     own = student.get(made["links"]["self"]).json
-    assert own["left"] == own["launches_each"] - 2
+    assert own["launched"] == 2
     assert not {"student", "teacher"} & set(own["links"])
 
 
@@ -118,17 +120,13 @@ def test_a_roster_is_a_table_that_no_spreadsheet_executes(
         ("name", {"name": ""}, "must not be empty"),
         ("name", {"name": "x" * 61}, "60 printable"),
         ("name", {"name": "\ud800"}, "printable"),
-        ("launches", {"launches": 0}, "at least 1"),
-        ("launches", {"launches": "5"}, "a whole number"),
-        ("launches_each", {"launches": 2, "launches_each": 3}, "all together"),
-        ("days", {"days": 367}, "at most 366"),
         ("setup", {"setup": "https://example.org/"}, "copied from the trainer"),
         ("setup", {"setup": "?delta=2"}, "delta"),
         ("setup", {"setup": "?hide=nothing"}, "hide must name controls"),
         ("teacher", {"teacher": "me"}, "teacher"),
     ],
 )
-def test_a_class_that_is_none_names_what_is_wrong(client, field, change, says):
+def test_an_invalid_class_names_the_wrong_field(client, field, change, says):
     answer = client.post(CLASSES, json={"name": "Physics"} | change)
     error_of(answer, 422, field, says)
     assert client.get(CLASSES).json["classes"] == []
@@ -167,31 +165,21 @@ def test_the_teachers_link_opens_the_class_in_another_browser(app, client, made)
     error_of(join(app.test_client(), made), 410, says="was closed by its teacher")
 
 
-def test_renewed_links_replace_the_former(app, client, made, student):
-    renewed = client.post(f"{made['links']['self']}/links").json
-    error_of(join(app.test_client(), made), 404)
-    assert join(app.test_client(), renewed).status_code == 200
-    assert student.get(made["links"]["self"]).status_code == 200
-
-
 @pytest.mark.parametrize("who", ["a student", "a stranger"])
 @pytest.mark.parametrize(
     ("method", "path"),
     [
         ("POST", "/close"),
-        ("POST", "/links"),
         ("DELETE", ""),
         ("DELETE", "/students/1"),
-        ("DELETE", "/runs/{run_id}"),
     ],
 )
 def test_only_a_teacher_orders(app, client, made, student, who, method, path):
-    run_id = launch(client, made).json["id"]
+    launch(student, made)
     asks = student if who == "a student" else app.test_client()
-    address = made["links"]["self"] + path.format(run_id=run_id)
-    error_of(asks.open(address, method=method), 404)
-    seen = client.get(made["links"]["self"]).json
-    assert (len(seen["runs"]), len(seen["students"]), seen["is_over"]) == (1, 1, False)
+    error_of(asks.open(made["links"]["self"] + path, method=method), 404)
+    assert len(listed(client, made)) == 1
+    assert not client.get(made["links"]["self"]).json["is_over"]
 
 
 @pytest.mark.parametrize("path", ["", "/events.json", "/roster.csv"])
@@ -214,8 +202,9 @@ def test_what_is_launched_for_no_class_of_ones_own_is_refused(
     error_of(launch(student, made), 410, says="from your teacher")
 
 
-def test_a_quota_that_is_used_up_says_what_to_do(app, client):
-    made = client.post(CLASSES, json={"name": "Physics", "launches": 1}).json
+def test_a_quota_that_is_used_up_says_what_to_do(app, client, monkeypatch):
+    monkeypatch.setattr("dpsgd_explorer.runs.classes.classes.LAUNCHES", 1)
+    made = client.post(CLASSES, json={"name": "Physics"}).json
     student = app.test_client()
     join(student, made)
     assert launch(student, made).status_code == 201
@@ -230,27 +219,30 @@ def test_a_run_on_a_table_of_ones_own_is_for_no_class(app, client, made, monkeyp
 
 
 def test_leaving_removing_and_deleting_leave_runs_to_who_launched_them(
-    client, made, student
+    app, client, made, student
 ):
-    first, second = (launch(student, made).json["id"] for _ in range(2))
+    run_id = launch(student, made).json["id"]
     address = made["links"]["self"]
-    assert client.delete(f"{address}/runs/{first}").status_code == 204
-    error_of(client.delete(f"{address}/runs/{first}"), 404)
-    assert [one["run_id"] for one in client.get(address).json["runs"]] == [second]
     assert student.post(f"{address}/leave").status_code == 204
-    assert client.get(address).json["runs"] == []
-    error_of(client.post(f"{address}/leave"), 422, says="must have a teacher")
+    assert listed(client, made) == {}
+    error_of(client.post(f"{address}/leave"), 422, says="Close the class")
+    other = app.test_client()
+    join(other, made)
+    removed = launch(other, made).json["id"]
+    assert client.delete(f"{address}/students/2").status_code == 204
+    assert listed(client, made) == {}
+    error_of(join(other, made), 404, says="removed you")
     assert client.delete(address).status_code == 204
     error_of(client.get(address), 404)
-    mine = [run["id"] for run in student.get(RUNS).json["runs"]]
-    assert sorted(mine) == sorted([first, second])
+    for who, own in ((student, run_id), (other, removed)):
+        assert [run["id"] for run in who.get(RUNS).json["runs"]] == [own]
 
 
 def test_who_deletes_all_data_is_on_no_roster(client, made, student):
     launch(student, made)
     assert student.delete(RUNS).status_code == 200
-    seen = client.get(made["links"]["self"]).json
-    assert (seen["students"], seen["runs"], seen["launched"]) == ([], [], 1)
+    assert listed(client, made) == {}
+    assert client.get(made["links"]["self"]).json["launched"] == 1
 
 
 def test_no_line_of_the_log_has_a_code(app, client, made, student, caplog):
@@ -291,16 +283,26 @@ def test_students_see_only_themselves_where_the_teacher_wants_it(app, client):
         assert not [
             text for text in texts if {"ann": "Ann S", "bob": "Bob J"}[other] in text
         ]
-        seen = {run["run_id"] for run in who.get(links[0]).json["runs"]}
-        assert seen == {ids[own], ids["teacher"]}
+        assert set(listed(who, made)) == {ids[own], ids["teacher"]}
         assert ids[own] in texts[1]
-        assert ids[own] in texts[2]
-    whole = client.get(links[0]).json
-    assert {run["run_id"] for run in whole["runs"]} == set(ids.values())
-    assert len(whole["students"]) == 2
-    assert {one["name"] for one in whole["students"]} == {"Ann Smith", "Bob Jones"}
+        assert ids[own] in texts[3]
+    assert set(listed(client, made)) == set(ids.values())
+    page = client.get(made["links"]["page"]).text
+    assert "Ann Smith" in page
+    assert "Bob Jones" in page
 
 
-def test_a_class_shares_its_runs_unless_it_is_told_otherwise(client, made):
+def test_a_class_shares_its_runs_by_default(client, made):
     assert made["shares_runs"] is True
     assert client.get(made["links"]["self"]).json["shares_runs"] is True
+
+
+def test_links_that_were_replaced_in_an_earlier_version_keep_working(
+    app, client, made, store
+):
+    """The number of the valid links is part of every code."""
+    with store.database.write() as connection:
+        connection.exec_driver_sql("UPDATE classes SET links = 3")
+    error_of(join(app.test_client(), made), 404)
+    valid = client.get(made["links"]["self"]).json
+    assert join(app.test_client(), valid).status_code == 200

@@ -21,9 +21,10 @@ classes = Table(
     Column("network", String(43), nullable=False),
     # Query string of the trainer page that students start from; "" is the default.
     Column("setup", String(2000), nullable=False),
-    # Maximum number of runs: of all members together, and of one student.
+    # Maximum number of runs of all members together.
     Column("launches", Integer, nullable=False),
-    Column("launches_each", Integer, nullable=False),
+    # Not read since decision 0030; new classes store 0.
+    Column("launches_each", Integer, nullable=False, default=0),
     Column("launched", Integer, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("ends_at", Float, nullable=False),
@@ -31,7 +32,8 @@ classes = Table(
     Column("deleted_at", Float),
     # If True, students see each other and each other's runs.
     Column("shares_runs", Boolean, nullable=False, default=True, server_default="1"),
-    # Numbers of the valid links, of the last student and of the last change.
+    # Numbers of the valid links (above 1 only in classes whose links were replaced
+    # before decision 0030), of the last student and of the last change.
     Column("links", Integer, nullable=False),
     Column("students", Integer, nullable=False),
     Column("version", Integer, nullable=False),
@@ -39,8 +41,7 @@ classes = Table(
     Index("classes_of_network", "network", "created_at"),
 )
 
-# Members who left or were removed keep their rows, so that their launches still count
-# if they return.
+# Members who left or were removed keep their rows: a removed student cannot return.
 class_members = Table(
     "class_members",
     metadata,
@@ -48,7 +49,8 @@ class_members = Table(
     Column("visitor", String(64), primary_key=True),
     Column("number", Integer, nullable=False),  # 1, 2, … of students; 0: a teacher
     Column("nickname", String(30), nullable=False),
-    Column("launched", Integer, nullable=False),
+    # Not read since decision 0030; new members store 0.
+    Column("launched", Integer, nullable=False, default=0),
     Column("joined_at", Float, nullable=False),
     Column("left_at", Float),
     Column("removed", Boolean, nullable=False),
