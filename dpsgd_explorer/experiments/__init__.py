@@ -1,6 +1,6 @@
-"""What can be asked for, without torch: configurations, kinds, events, presets.
+"""Configurations, kinds of runs, events and presets; loads no torch.
 
-The names below are the public ones; scripts that users export import them from here.
+The names below are the public ones: exported scripts import them from here.
 """
 
 from dpsgd_explorer.experiments.attack_config import AttackConfig

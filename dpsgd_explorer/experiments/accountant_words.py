@@ -1,4 +1,4 @@
-"""Names of the accountants, and the words without which an ε means nothing."""
+"""Labels of the accountants, and the terms that every ε is reported with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LABELS = {
     "advanced": "Advanced composition",
     "basic": "Basic composition",
 }
-#: How accurate the answers of each accountant are.
+#: Accuracy of each accountant's ε, in words.
 ACCURACY = {
     "exact": (
         "The true value, rounded up, with a lower and an upper bound. If the bounds "
@@ -88,6 +88,6 @@ def terms_of(
     relation: str = ADD_OR_REMOVE_ONE,
     sampling: str = POISSON,
 ) -> str:
-    """Return δ, relation and sampling, without which an ε means nothing."""
-    drawn = SAMPLED[sampling].format(rate) if sampling in SAMPLED else sampling
-    return f"δ = {delta:g}, {RELATIONS[relation]}, {drawn}"
+    """Return the terms that ε depends on: δ, neighboring relation and sampling."""
+    scheme = SAMPLED[sampling].format(rate) if sampling in SAMPLED else sampling
+    return f"δ = {delta:g}, {RELATIONS[relation]}, {scheme}"

@@ -1,7 +1,7 @@
-"""The layers of a trainable model: names, shapes, parameters, multiply-adds.
+"""Layers of the trainable models: names, shapes, parameters, multiply-adds.
 
-Plain arithmetic that loads no torch; a test compares it with the real models.  Widths
-and the activation of some models can be chosen:
+Plain arithmetic that loads no torch; a test compares it with the torch models.  Some
+models take widths and an activation:
 
 | model | widths | fixed |
 |---|---|---|
@@ -22,15 +22,15 @@ from dpsgd_explorer.errors import ConfigError
 MOST_UNITS, MOST_CHANNELS = 1024, 128
 MOST_PARAMETERS = 2_000_000
 CONVOLUTIONS = 2
-SIGNAL_CHANNELS = (16, 32)  # of the convolutions over time
-CHARACTERS = 27  # of names: 26 letters, and a blank
-CHARACTER_WIDTH, STATE_WIDTH = 16, 32  # of the character model
-#: Widths of each model that has any, and how many it may have.
+SIGNAL_CHANNELS = (16, 32)  # of conv1d's two convolutions
+CHARACTERS = 27  # size of the alphabet of names: 26 letters and a blank
+CHARACTER_WIDTH, STATE_WIDTH = 16, 32  # of the LSTM: embedding and hidden state
+#: Default widths of each model that takes widths, and its fewest and most widths.
 WIDTHS: dict[str, tuple[int, ...]] = {"mlp": (256, 128), "cnn": (16, 32, 32)}
 DEPTHS: dict[str, tuple[int, int]] = {"mlp": (1, 4), "cnn": (CONVOLUTIONS, 4)}
 ACTIVATIONS = {"mlp": "relu", "cnn": "tanh"}
-SCATTERED = 25  # paths of a scattering with two scales and four angles
-REDUCED = 4  # by which it makes a picture smaller
+SCATTERED = 25  # channels of a scattering transform with two scales, four angles
+REDUCED = 4  # factor by which the scattering transform reduces each side of a picture
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Layer:
     """A layer with parameters.
 
     Attributes:
-        name: Its name in the torch model; "" if it is the model.
+        name: Name of the layer in the torch model; "" if the model is the layer.
         kind: Class name of the torch layer.
-        output_shape: Shape of its output for one record.
-        parameters: Number of its parameters, biases included.
-        multiply_adds: Of one record's forward pass.
+        output_shape: Shape of the layer's output for one record.
+        parameters: Number of parameters, biases included.
+        multiply_adds: Multiply-adds of one record's forward pass.
     """
 
     name: str
@@ -55,49 +55,54 @@ class Layer:
 def layers_of(
     model: str, input_shape: tuple[int, ...], classes: int, widths: Sequence[int] = ()
 ) -> tuple[Layer, ...]:
-    """Return the layers of a model for records of a shape.
+    """Return the layers of a model.
 
     Args:
-        model: A key of the catalogue's models.
+        model: A key of ``catalogue.MODELS``.
         input_shape: Shape of one record.
         classes: Number of labels.
-        widths: As ``WIDTHS``, which holds where none are given.
+        widths: Widths of the layers, as in ``WIDTHS``; empty: the default widths.
     """
     chosen = tuple(widths) or WIDTHS.get(model, ())
     return DRAWN[model](input_shape, classes, chosen)
 
 
 def feature_shape(model: str, input_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of the fixed features that a model sees; () for none."""
+    """Return the shape of the fixed features that a model reads; () without such."""
     if model != "scattering_linear":
         return ()
     return SCATTERED, *(length // REDUCED for length in input_shape[1:])
 
 
 def widths_of(model: str, text: str | None) -> tuple[int, ...]:
-    """Return the widths that a text such as "256, 128" lists; none for no text.
+    """Return the widths listed in a text such as "256, 128"; () for no text.
 
     Raises:
-        ConfigError: it lists no widths, too few, too many, or too wide ones.
+        ConfigError: the text is no list of widths, or they are too few, many or large.
     """
     if text is None:
         return ()
     if model not in WIDTHS:
-        able = ", ".join(WIDTHS)
+        models = ", ".join(WIDTHS)
         raise ConfigError(
-            "widths", f"widths must be left out for model {model!r}; {able} have some."
+            "widths",
+            f"widths must be left out for model {model!r}; {models} have some.",
         )
     parts = [part.strip() for part in text.split(",")]
     low, high = DEPTHS[model]
-    bounds = [_most(model, place) for place in range(len(parts))]
+    maxima = [_most(model, index) for index in range(len(parts))]
     fits = low <= len(parts) <= high and all(
-        part.isascii() and part.isdecimal() and len(part) < 6 and 1 <= int(part) <= most
-        for part, most in zip(parts, bounds, strict=True)
+        part.isascii()
+        and part.isdecimal()
+        and len(part) < 6
+        and 1 <= int(part) <= maximum
+        for part, maximum in zip(parts, maxima, strict=True)
     )
     if not fits:
-        usual = ", ".join(map(str, WIDTHS[model]))
+        default = ", ".join(map(str, WIDTHS[model]))
         raise ConfigError(
-            "widths", f"widths must be {RULES[model]}, got {text!r}. Usual: {usual}."
+            "widths",
+            f"widths must be {RULES[model]}, got {text!r}. Default: {default}.",
         )
     return tuple(int(part) for part in parts)
 
@@ -106,8 +111,8 @@ def heads_of(text: str | None, layers: Sequence[Layer]) -> tuple[str, ...]:
     """Return the names of the layers that begin a clipping group.
 
     Raises:
-        ConfigError: the model has no layers to choose from; a name is none of the
-            layers', is there twice, or the first layer is not among them.
+        ConfigError: the model is a single layer, a name is unknown or repeated, or
+            the first layer is missing.
     """
     names = [layer.name for layer in layers]
     if names == [""]:
@@ -132,8 +137,8 @@ def heads_of(text: str | None, layers: Sequence[Layer]) -> tuple[str, ...]:
     return tuple(name for name in names if name in heads)
 
 
-def _most(model: str, place: int) -> int:
-    is_convolution = model == "cnn" and place < CONVOLUTIONS
+def _most(model: str, index: int) -> int:
+    is_convolution = model == "cnn" and index < CONVOLUTIONS
     return MOST_CHANNELS if is_convolution else MOST_UNITS
 
 
@@ -150,7 +155,7 @@ def _linear(name: str, fan_in: int, fan_out: int) -> Layer:
 
 
 def _perceptron(first: int, sizes: Sequence[int]) -> list[Layer]:
-    """Return linear layers, each followed by an activation, from a place on."""
+    """Return linear layers with an activation between them, named from ``first``."""
     return [
         _linear(str(first + 2 * i), fan_in, fan_out)
         for i, (fan_in, fan_out) in enumerate(pairwise(sizes))
@@ -186,11 +191,11 @@ def _mlp(
 def _cnn(
     shape: tuple[int, ...], classes: int, widths: tuple[int, ...]
 ) -> tuple[Layer, ...]:
-    """Return the layers of ``models.tanh_cnn``: sides 28, 14, 13, 5, 4."""
+    """Return the layers of ``models.tanh_cnn``; sides are 28, 14, 13, 5 and 4."""
     first, second, *units = widths
-    one = _conv("0", shape[0], 8, first, 14)
-    two = _conv("3", first, 4, second, 5)
-    return (one, two, *_perceptron(7, (second * 4 * 4, *units, classes)))
+    conv1 = _conv("0", shape[0], 8, first, 14)
+    conv2 = _conv("3", first, 4, second, 5)
+    return (conv1, conv2, *_perceptron(7, (second * 4 * 4, *units, classes)))
 
 
 def _conv1d(
@@ -199,10 +204,10 @@ def _conv1d(
     """Return the layers of ``models.conv1d``: each convolution halves the length."""
     channels, half, quarter = shape[0], shape[1] // 2, shape[1] // 4
     first, second = SIGNAL_CHANNELS
-    one, two = channels * first * 5, first * second * 5
+    weights1, weights2 = channels * first * 5, first * second * 5
     return (
-        Layer("0", "Conv1d", (first, half), one + first, one * half),
-        Layer("2", "Conv1d", (second, quarter), two + second, two * quarter),
+        Layer("0", "Conv1d", (first, half), weights1 + first, weights1 * half),
+        Layer("2", "Conv1d", (second, quarter), weights2 + second, weights2 * quarter),
         _linear("5", second * quarter, classes),
     )
 
@@ -233,10 +238,10 @@ DRAWN: dict[str, Draw] = {
 
 
 def one_style(style: Any) -> Any:
-    """Return a clipping style as it came, unless it is a list.
+    """Return a clipping style unchanged, unless it is a list.
 
     Raises:
-        ConfigError: names the setting that takes a list.
+        ConfigError: the style is a list, which the setting ``clipping_heads`` takes.
     """
     if isinstance(style, list | tuple):
         raise ConfigError(

@@ -1,13 +1,13 @@
-"""The settings of an attack on membership; loads no torch.
+"""Settings of a membership inference attack; loads no torch.
 
-Two models are attacked that were trained on the same half of a pool of records, one
-with DP-SGD and one without privacy.  A fair coin decides of each record whether it is
-in, so for each record alone this is the game that the trade-off curve for adding or
-removing one record limits.  Pool, model and length are small enough for an attack to
-take some seconds, and the model large enough to learn its records by heart.
+The attack targets two models trained on the same half of a pool of records, one with
+DP-SGD and one without privacy.  A fair coin per record decides its membership, so the
+trade-off curve for adding or removing one record limits the attack on each record.
+Pool, model and number of steps are small enough for an attack of a few seconds, and
+the model is large enough to memorize its records.
 
-``AttackConfig.of_run`` has the settings of a training run instead: its data set, model,
-sampling rate, steps, epsilon and clipping, on the records of the pool.
+``AttackConfig.of_run`` takes data set, model, sampling rate, steps, ε and clipping
+from a training run instead, and applies them to the records of the pool.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import setting
 
 ATTACKED = ("mnist", "adult", "housing", "signals")
-POOL = 600  # records, each in by its coin
+POOL = 600  # records; a coin per record decides its membership
 POPULATION = 600  # records that no model is trained on
-HIDDEN, WIDTH = "hidden", 32  # the usual model: one hidden layer, so wide
+HIDDEN, WIDTH = "hidden", 32  # the default model: one hidden layer of 32 units
 STEPS = 150
-EXPECTED_BATCH_SIZE = 150  # of the pool; half of these are in
+EXPECTED_BATCH_SIZE = 150  # records of the pool; half of them are members
 DELTA = 1e-4
 MAX_GRAD_NORM = 1.0
 LEARNING_RATE = {True: 0.1, False: 0.2}  # with and without privacy
 MOMENTUM = 0.9
-# Time of one step without its gradients, in multiply-adds of a training run. Measured.
+# Cost of one step without its gradients, in multiply-adds of a training run. Measured.
 COST_PER_STEP = 2.5e7
-COST_PER_RECORD = 3  # forward and backward, in multiply-adds of a record
-LEAST_BATCH = 6  # records expected: a smaller sampling rate does not fit the pool
+COST_PER_RECORD = 3  # forward and backward passes, in forward passes of one record
+LEAST_BATCH = 6  # expected records; smaller sampling rates do not fit the pool
 
 MOST_STEPS, LEAST_EPSILON, MOST_EPSILON = 1000, 0.5, 16.0
 
 GROUP, TRAINING = "Attack", "Training of each model"
-#: Settings of its trainings that a run may bring along.
+#: Settings of a training run that an attack takes over.
 TRAINING_SETTINGS = (
     "model",
     "expected_batch_size",
@@ -55,7 +55,7 @@ TRAINING_SETTINGS = (
     "learning_rate",
     "momentum",
 )
-#: Settings of a run that this attack carries out in one way only.
+#: Settings of a training run that must have their default value in an attack.
 PLAIN = (
     "noise_schedule",
     "clipping_schedule",
@@ -69,7 +69,7 @@ PLAIN = (
 
 
 class AttackConfig(RunConfig):
-    """The settings of one attack; an instance that exists is valid."""
+    """Settings of one attack; every instance is valid."""
 
     TO_COST_LESS: ClassVar[str] = "fewer shadow models"
 
@@ -136,7 +136,7 @@ class AttackConfig(RunConfig):
         """Return the attack on a reproduction of a run, on the records of the pool.
 
         Raises:
-            ConfigError: says why there can be none.
+            ConfigError: the run cannot be attacked; the message gives the reason.
         """
         if reason := _why_not(run):
             raise ConfigError("run", f"this run cannot be attacked here: {reason}.")
@@ -184,12 +184,12 @@ class AttackConfig(RunConfig):
 
     @property
     def data_set(self) -> DataSet:
-        """The data set's public facts."""
+        """Public facts of the data set."""
         return DATA_SETS[self.dataset]
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan of every private training, the target's and the shadows'."""
+        """Plan of every private training: of the target and of its shadows."""
         return Plan.create(
             sample_size=POOL,
             expected_batch_size=self.expected_batch_size,
@@ -199,7 +199,7 @@ class AttackConfig(RunConfig):
         )
 
     def planted(self, label: int) -> int:
-        """Return the label that the visitor's record gets, given its own."""
+        """Return the planted label of the followed record with this true label."""
         if self.canary_label is not None:
             return self.canary_label
         labels = self.data_set.classes
@@ -207,12 +207,12 @@ class AttackConfig(RunConfig):
 
     @property
     def data_set_name(self) -> str:
-        """Name of the data set that its models are trained on."""
+        """Name of the data set that the models are trained on."""
         return self.dataset
 
     @property
     def planned_steps(self) -> int:
-        """Trainings: both targets, and as many shadows of each."""
+        """Number of trainings: two targets, each with its shadows."""
         return 2 * (1 + self.shadows)
 
     @property
@@ -222,7 +222,7 @@ class AttackConfig(RunConfig):
 
     @property
     def cost(self) -> float:
-        """Multiply-adds that take the time of all trainings."""
+        """Duration of all trainings, in multiply-adds."""
         inputs = math.prod(self.data_set.input_shape)
         adds = (
             WIDTH * (inputs + self.data_set.classes)
@@ -234,12 +234,12 @@ class AttackConfig(RunConfig):
 
 
 def _batch(run: TrainingConfig) -> int:
-    """Return the size whose share of the pool is nearest to a run's sampling rate."""
+    """Return the expected batch size in the pool at the run's sampling rate."""
     return round(run.plan.sample_rate * POOL)
 
 
 def _why_not(run: TrainingConfig) -> str:
-    """Return why no reproduction of a run can be attacked; "" if one can."""
+    """Return the reason why a run cannot be attacked; "" if it can."""
     if run.table is not None:
         return (
             "it trains on a table of one’s own, whose rows stay with their owner. "
@@ -256,17 +256,17 @@ def _why_not(run: TrainingConfig) -> str:
             "ordinary model is attacked next to the private one"
         )
     for name in PLAIN:
-        usual = TrainingConfig.model_fields[name].default
-        if getattr(run, name) != usual:
+        default = TrainingConfig.model_fields[name].default
+        if getattr(run, name) != default:
             return (
                 f"its {name} is {getattr(run, name)!r}, and shadow models are trained "
-                f"with {usual!r} alone"
+                f"with {default!r} alone"
             )
     return _beyond(run)
 
 
 def _beyond(run: TrainingConfig) -> str:
-    """Return which number of a run the attack does not reach; "" if it has all."""
+    """Return the limit of the attack that a run exceeds; "" if it exceeds none."""
     if run.planned_steps > MOST_STEPS:
         return f"it takes {run.planned_steps} steps, and shadow models {MOST_STEPS}"
     if _batch(run) < LEAST_BATCH:
@@ -274,9 +274,9 @@ def _beyond(run: TrainingConfig) -> str:
             f"at its sampling rate, {run.plan.sample_rate:.3g}, fewer than "
             f"{LEAST_BATCH} of the lab’s {POOL} records would join a step"
         )
-    if not LEAST_EPSILON <= (spends := run.plan.epsilon()) <= MOST_EPSILON:
+    if not LEAST_EPSILON <= (epsilon := run.plan.epsilon()) <= MOST_EPSILON:
         return (
-            f"it spends ε = {spends:.3g}, and the lab attacks from {LEAST_EPSILON:g} "
+            f"it spends ε = {epsilon:.3g}, and the lab attacks from {LEAST_EPSILON:g} "
             f"to {MOST_EPSILON:g}"
         )
     return ""

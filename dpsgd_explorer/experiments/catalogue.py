@@ -1,7 +1,7 @@
-"""Data sets and models that fit each other, as plain data that loads no torch.
+"""Data sets and models as plain data; loads no torch.
 
-The web layer reads sizes and shapes here; a test compares them with the real
-data sets and models.
+The web layer reads sizes and shapes here; a test compares them with the loaded data
+sets and the torch models.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dpsgd_explorer.experiments.architecture import CHARACTERS, layers_of
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A data set's public facts.
+    """Public facts of a data set.
 
     Attributes:
-        label: Name for people.
-        train_size: Records to learn from, N.
-        test_size: Records that are only predicted.
-        input_shape: Shape of one record as the loader gives it: numbers, or the
+        label: Display name.
+        train_size: Number of training records, N.
+        test_size: Number of test records.
+        input_shape: Shape of one record as the loader returns it: numbers, or the
             characters of a text.
         classes: Number of labels.
-        class_names: What each label is called; their numbers if it is empty.
-        characters: Characters that a text may have; 0 if records are numbers.
+        class_names: Display name of each label; empty: the labels are numbers.
+        characters: Size of the alphabet of text records; 0 if records are numbers.
         majority: Share of the most frequent label in the test set: trivial accuracy.
         note: One sentence for the page.
     """
@@ -40,18 +40,20 @@ class DataSet:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What each class is called."""
+        """Display name of each class."""
         return self.class_names or tuple(str(i) for i in range(self.classes))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model's public facts.
+    """Public facts of a model.
 
     Attributes:
-        label: Name for people.
-        parameters: Trainable parameters by data set; the keys are those it fits.
-        multiply_adds: Per record's forward pass, by data set: the unit of a run's cost.
+        label: Display name.
+        parameters: Trainable parameters by data set; the keys are the data sets that
+            the model fits.
+        multiply_adds: Multiply-adds of one record's forward pass by data set, the unit
+            of a run's cost.
         note: One sentence for the page.
     """
 
@@ -62,7 +64,7 @@ class Model:
 
     @property
     def inline_label(self) -> str:
-        """The label as it is written within a sentence."""
+        """The label as written within a sentence."""
         return self.label[:1].lower() + self.label[1:]
 
 
@@ -143,7 +145,7 @@ DATA_SETS: dict[str, DataSet] = {
 
 
 def _model(name: str, label: str, fits: tuple[str, ...], note: str) -> Model:
-    """Return the facts of a model with its usual widths."""
+    """Return the facts of a model with its default widths."""
     layers = {
         dataset: layers_of(
             name, DATA_SETS[dataset].input_shape, DATA_SETS[dataset].classes

@@ -1,6 +1,6 @@
-"""The base of every kind of run's settings, and the check of what a run costs.
+"""The base class of the settings of runs, and the limit of a run's cost.
 
-An instance that exists is valid; nothing downstream checks again.
+Every instance is valid; nothing downstream checks it again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ KIND_HELP = "Kind of run. It decides which other settings there are."
 
 
 class RunConfig(BaseModel, ABC):
-    """The settings of one run; each kind of run has its own class of them.
+    """The settings of one run; each kind of run has a subclass.
 
     Attributes:
-        TO_COST_LESS: What to change, other than the length, when a run costs too much.
+        TO_COST_LESS: Remedy, other than a shorter run, for a run that costs too much.
     """
 
     model_config = ConfigDict(
@@ -47,18 +47,18 @@ class RunConfig(BaseModel, ABC):
     @property
     @abstractmethod
     def cost(self) -> float:
-        """Multiply-adds of the whole run, or as many as take its time."""
+        """Cost of the whole run, in multiply-adds or their equivalent in time."""
 
     @property
     def data_set_name(self) -> str:
-        """Name of the data set that it reads; "" if it reads none of the choices."""
+        """Name of the data set of the run; "" for a kind without a choice of one."""
         return ""
 
     def check_reachable(self) -> None:
-        """Raise ConfigError if no run can be what these settings ask for together."""
+        """Raise ConfigError if no run can satisfy all settings together."""
 
     def changed(self, values: Mapping[str, Any]) -> Self:
-        """Return the settings after a change in mid-run; see ``TrainingConfig``.
+        """Return the settings after a mid-run change; see ``TrainingConfig``.
 
         Raises:
             ConfigError: a setting cannot be changed, or its value is not allowed.
@@ -71,40 +71,46 @@ class RunConfig(BaseModel, ABC):
         return self
 
     def after(self, _step: int, values: Mapping[str, Any]) -> Self:
-        """Return the settings after a change that was made after so many steps.
+        """Return the settings after a change made after ``_step`` steps.
 
         Raises:
-            ConfigError: as ``changed``.
+            ConfigError: see ``changed``.
         """
         return self.changed(values)
 
     @property
     def why_not_continued(self) -> str:
-        """Why it cannot go on once its steps are done; "" if it can."""
+        """Reason why the run cannot be continued after its end; "" if it can."""
         return f"it is a run of kind {self.kind}; start another one."
 
     def guaranteed(self, epsilon: float | None) -> float | None:
-        """Return the ε that is guaranteed of a run that has counted so much."""
+        """Return the guaranteed ε of a run with the counted ε."""
         return epsilon
 
     @classmethod
     def parse(cls, values: object) -> Self:
-        """Build from JSON values; ConfigError names each field, its rule and value."""
+        """Build the settings from JSON values.
+
+        Raises:
+            ConfigError: names each invalid field, its rule and its value.
+        """
         return cls._build(values)
 
     @classmethod
     def from_query(cls, values: Mapping[str, str]) -> Self:
-        """Build from the text of a query string or form; "" means not given."""
-        typed = {name: text for name, text in values.items() if text}
-        read = {name: _from_text(cls, name, text) for name, text in typed.items()}
-        return cls._build(read, typed)
+        """Build the settings from a query string or form; "" counts as not given."""
+        texts = {name: text for name, text in values.items() if text}
+        values_read = {
+            name: _from_text(cls, name, text) for name, text in texts.items()
+        }
+        return cls._build(values_read, texts)
 
     @classmethod
-    def _build(cls, values: object, typed: Mapping[str, str] | None = None) -> Self:
+    def _build(cls, values: object, texts: Mapping[str, str] | None = None) -> Self:
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise config_error(error, cls, typed) from None
+            raise config_error(error, cls, texts) from None
 
     @model_validator(mode="after")
     def _choices_are_known(self) -> Self:
@@ -115,13 +121,13 @@ class RunConfig(BaseModel, ABC):
         check_choices(self)
 
 
-def check_cost(config: RunConfig, bound: float) -> None:
-    """Raise ConfigError, naming the field to lower, if a run costs more."""
-    if config.cost > bound:
+def check_cost(config: RunConfig, maximum: float) -> None:
+    """Raise ConfigError, naming the field to lower, if a run costs too much."""
+    if config.cost > maximum:
         field = config.length_setting
         raise ConfigError(
             field,
-            f"{field}: a run may need at most {bound:.2g} multiply-adds, got "
+            f"{field}: a run may need at most {maximum:.2g} multiply-adds, got "
             f"{config.cost:.2g}. Take fewer {field}, {config.TO_COST_LESS}.",
         )
 
@@ -140,21 +146,21 @@ def check_pair(config: RunConfig, first: str, second: str) -> None:
 def evenly_spent(steps: int, points: int) -> list[int]:
     """Return about ``points`` steps up to the last, evenly spread over ε.
 
-    ε grows roughly with the root of the steps, hence the squares.
+    ε grows roughly with the square root of the steps, so the steps grow quadratically.
     """
     return sorted({math.ceil(steps * (i / points) ** 2) for i in range(1, points + 1)})
 
 
 def _from_text(cls: type[BaseModel], name: str, text: str) -> object:
-    """Read a number or a truth value where the field wants one; else keep the text."""
+    """Return the number or bool that the field takes, else the text unchanged."""
     field = cls.model_fields.get(name)
-    wanted = str(field.annotation) if field else ""
-    if "bool" in wanted:
+    annotation = str(field.annotation) if field else ""
+    if "bool" in annotation:
         return {"true": True, "1": True, "on": True, "false": False, "0": False}.get(
             text.lower(), text
         )
     for kind in (int, float):
-        if kind.__name__ in wanted:
+        if kind.__name__ in annotation:
             try:
                 return kind(text)
             except ValueError:

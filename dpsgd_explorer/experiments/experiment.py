@@ -1,7 +1,7 @@
-"""The base of every kind of run: events out, a checkpoint between any two.
+"""The base class of all kinds of runs: emits events, can stop and resume in between.
 
 A kind implements its next piece of work (``_advance``) and its state (``_state``).
-Nothing here loads torch.
+This module loads no torch.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from dpsgd_explorer.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class PerformanceSettings:
-    """Resources of a run; the numbers that it computes do not depend on them.
+    """Resources of a run; the computed numbers do not depend on them.
 
     Attributes:
-        num_threads: Threads that torch computes with.  Sums are added up in another
-            order with another number, so the last bits may differ.
-        kernels: Which of training.cpu.kernels: "exact" for those that change no bit,
-            "fast" also for float32 products that may round otherwise, "off" for none.
-        cache_dir: Folder for computed features, made if need be; None keeps them in
-            memory and computes them again in the next process.
-        read_table: Returns the file of a table of its visitor by name, None if there is
-            none; without it the file is looked for in the present folder.
-        on_progress: Called while features are computed: rows done, of how many.
-        group: Processes of ``torch.distributed`` that share the run; None: one alone.
+        num_threads: Number of torch threads.  Another number changes the order of
+            summation, so the last bits may differ.
+        kernels: Kernels of ``training.cpu.kernels`` to use: "exact" for those that
+            change no bit, "fast" also for float32 products with other rounding, "off"
+            for none.
+        cache_dir: Folder for computed features, created if missing; None stores them
+            in memory, and the next process computes them again.
+        read_table: Returns the file of a visitor's table by name, None for a missing
+            table.  Without it, the file is read from the current folder.
+        on_progress: Called with the computed and the total number of feature rows.
+        group: Process group of ``torch.distributed`` for the run; None: one process.
     """
 
     num_threads: int = 1
@@ -67,9 +68,9 @@ class Experiment(ABC):
 
     Args:
         config: The settings of the run.
-        checkpoint: From ``checkpoint()`` of a run of the same configuration.
-        performance: Threads, kernels, caches; they change the seconds only.
-        changes: Changes that the recorded run made at these steps; made again.
+        checkpoint: Return value of ``checkpoint()`` of a run of this configuration.
+        performance: Threads, kernels, caches; they affect the duration only.
+        changes: Changes of the recorded run, which are repeated at the same steps.
 
     Raises:
         ConfigError: the checkpoint belongs to another configuration.
@@ -77,8 +78,9 @@ class Experiment(ABC):
 
     Attributes:
         config: The settings of the run.
-        events_emitted: Number of events since the run's start, also after a resume.
-        checkpoint_version: Version of the content of checkpoints.
+        events_emitted: Number of events since the start, including those before a
+            resume.
+        checkpoint_version: Version of the checkpoint format.
     """
 
     checkpoint_version: ClassVar[int] = 1
@@ -118,11 +120,11 @@ class Experiment(ABC):
             self._restore(checkpoint)
         except (CheckpointError, MemoryError):
             raise
-        except ConfigError as error:  # it can be read, and is not for this run
+        except ConfigError as error:  # readable, but of another run
             raise CheckpointError(
-                f"the checkpoint cannot be taken up: {error}", is_damaged=False
+                f"the checkpoint cannot be used: {error}", is_damaged=False
             ) from error
-        except Exception as error:  # each library has its own for damaged bytes
+        except Exception as error:  # every library raises its own for damaged bytes
             raise CheckpointError(
                 f"the checkpoint must be one of this program, got damaged bytes "
                 f"({type(error).__name__}). Start the run again.",
@@ -131,41 +133,41 @@ class Experiment(ABC):
 
     @property
     def step(self) -> int:
-        """Steps done."""
+        """Number of steps done."""
         return self._step
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last event was computed."""
+        """If True, the last event was computed."""
         return self._ended
 
     def leave_out(self, seconds: float) -> None:
-        """Do not count a pause of this length in the ``seconds`` of events."""
+        """Exclude a pause of this duration from the ``seconds`` of events."""
         self._started += seconds
 
     def change(self, values: Mapping[str, Any]) -> None:
         """Change settings from the next step on; call it between two steps.
 
         Raises:
-            ConfigError: this kind of run or a setting of it cannot be changed.
+            ConfigError: the kind of run does not allow changes of the setting.
         """
         self.config.changed(values)
 
     def examine_next_step(self) -> None:
-        """Emit what the microscope shows of the next step, in kinds that have one."""
+        """Emit the microscope event of the next step, in kinds that have one."""
         self._examines_next = True
 
     def events(self, before_step: Callable[[], None] = lambda: None) -> Iterator[Event]:
-        """Yield the remaining events, computing each when it is asked for.
+        """Yield the remaining events, computing each on demand.
 
         Args:
             before_step: Called before each piece of work, when a checkpoint can be
-                made; what it raises ends the events.
+                taken; its exceptions end the events.
 
         Raises:
             DivergedError: numbers that must be finite are not.
         """
-        while self._waiting or not self._ended or self._goes_on:
+        while self._waiting or not self._ended or self._continues:
             while not self._waiting:
                 before_step()
                 self._change_as_recorded()
@@ -177,15 +179,15 @@ class Experiment(ABC):
             yield self._waiting.popleft()
 
     @property
-    def _goes_on(self) -> bool:
-        """Whether the recorded run was continued when its steps were done."""
+    def _continues(self) -> bool:
+        """If True, the recorded run was continued after its planned steps."""
         if not self._to_change:
             return False
         step, values = self._to_change[0]
         return step <= self._step and FURTHER in values
 
     def _change_as_recorded(self) -> None:
-        """Make the changes of the recorded run that are due now."""
+        """Apply the changes of the recorded run that are due."""
         while self._to_change and self._to_change[0][0] <= self._step:
             self.change(self._to_change.pop(0)[1])
 
@@ -204,7 +206,7 @@ class Experiment(ABC):
         )
 
     def weights_file(self) -> bytes | None:
-        """Return what was trained, as a safetensors file; None if there is nothing."""
+        """Return the trained weights as a safetensors file; None without weights."""
         return None
 
     def _restore(self, checkpoint: bytes) -> None:
@@ -225,14 +227,14 @@ class Experiment(ABC):
         self._load_state(state)
 
     def _identity(self) -> dict[str, Any]:
-        """Return the values that a checkpoint must share with the run."""
+        """Return the values in which checkpoint and run must agree."""
         return {
             "version": self.checkpoint_version,
             "config": self.config.model_dump_json(),
         }
 
     def _emit(self, kind: Kind, **data: Any) -> None:
-        """Queue an event of the present step."""
+        """Queue an event of the current step."""
         now = {
             "step": self._step,
             "epsilon": self._epsilon(),
@@ -256,7 +258,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Load and build what the first piece of work needs."""
+        """Load and build everything that the first piece of work needs."""
 
     @abstractmethod
     def _phase(self) -> Event:
@@ -264,29 +266,29 @@ class Experiment(ABC):
 
     @abstractmethod
     def _advance(self) -> None:
-        """Do the next piece of work, emit its events; set ``_ended`` after the last."""
+        """Do the next piece of work and emit its events; set ``_ended`` at the last."""
 
     @abstractmethod
     def _epsilon(self) -> float | None:
-        """Return ε after the present step, None where there is no guarantee."""
+        """Return ε after the current step, None without a guarantee."""
 
     @abstractmethod
     def _state(self) -> dict[str, Any]:
-        """Return the state of a resumed run, besides the counters."""
+        """Return the state of a resumed run, except the counters."""
 
     @abstractmethod
     def _load_state(self, state: dict[str, Any]) -> None:
         """Restore the state that ``_state`` returned."""
 
 
-def _difference(name: str, own: Any, stored: Any) -> str:
-    """Return the settings in which a checkpoint differs from the run, in words."""
+def _difference(name: str, current: Any, stored: Any) -> str:
+    """Return the differences between the values of run and checkpoint, in words."""
     if name != "config":
-        return f"{name} is {own} here and {stored} in the checkpoint"
-    here, there = json.loads(own), json.loads(stored)
+        return f"{name} is {current} here and {stored} in the checkpoint"
+    current_settings, stored_settings = json.loads(current), json.loads(stored)
     return ", ".join(
-        f"{key} is {json.dumps(here.get(key))} here and "
-        f"{json.dumps(there.get(key))} in the checkpoint"
-        for key in sorted(here.keys() | there.keys())
-        if here.get(key) != there.get(key)
+        f"{key} is {json.dumps(current_settings.get(key))} here and "
+        f"{json.dumps(stored_settings.get(key))} in the checkpoint"
+        for key in sorted(current_settings.keys() | stored_settings.keys())
+        if current_settings.get(key) != stored_settings.get(key)
     )

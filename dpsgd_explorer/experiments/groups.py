@@ -1,12 +1,12 @@
-"""Groups of training runs that are made together, as one launch.
+"""Groups of training runs that are launched together.
 
-| purpose | what differs between its runs |
+| purpose | difference between the runs |
 |---|---|
 | ``sweep`` | one setting |
 | ``seeds`` | the seed |
 | ``twin`` | private, clipped only, ordinary; and the learning rate of each |
 
-A variation is the settings that a run has instead of those of the base.
+A variation holds the settings in which a run differs from the base.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpsgd_explorer.validation import one_of
 SWEEP, SEEDS, TWIN = "sweep", "seeds", "twin"
 PURPOSES = (SWEEP, SEEDS, TWIN)
 FEWEST_RUNS, MOST_RUNS = 2, 20
-#: Settings of which one at most is set; a variation that sets one clears the other.
+#: Pairs of settings that exclude each other; a variation with one clears the other.
 EXCLUSIVE = (("target_epsilon", "noise_multiplier"), ("steps", "epochs"))
 ROLES = ("private", "clipped only", "ordinary")
 OF_A_ROLE = frozenset(
@@ -34,7 +34,7 @@ OF_A_ROLE = frozenset(
 
 @dataclass(frozen=True)
 class RunGroup:
-    """What a group consists of; an instance that ``parse`` made is valid.
+    """A group of runs; every instance that ``parse`` returns is valid.
 
     Attributes:
         purpose: One of ``PURPOSES``.
@@ -50,16 +50,16 @@ class RunGroup:
     def parse(
         cls, purpose: object, base: object, variations: Sequence[Mapping[str, Any]]
     ) -> Self:
-        """Check everything before any run is made.
+        """Check all settings before any run is created.
 
         Args:
             purpose: One of ``PURPOSES``.
             base: Settings that all runs share, as JSON values.
-            variations: What differs, a mapping per run.
+            variations: Differing settings, one mapping per run.
 
         Raises:
-            ConfigError: names the setting of the base that is wrong, else "purpose" or
-                "variations" with every value that is out of bounds.
+            ConfigError: names the invalid setting of the base, else "purpose", or
+                "variations" with every invalid value.
         """
         name = one_of("purpose", purpose, PURPOSES)
         shared = TrainingConfig.parse(base)
@@ -72,21 +72,21 @@ class RunGroup:
         return cls(name, setting, configs)
 
     def label(self, config: TrainingConfig) -> str:
-        """Return what a run of this group is called beside the others."""
+        """Return the label of a run within this group."""
         if self.purpose == TWIN:
             return f"Twin, {role_of(config)}"
-        described = SETTINGS[self.setting]
+        setting = SETTINGS[self.setting]
         value = getattr(config, self.setting)
         if self.setting == "seed":
             return f"Seed {value}"
-        if described.choices:
-            return f"{described.label}: {value}"
-        written = f"{value:g}" if isinstance(value, float) else f"{value}"
-        return f"{described.symbol or described.label} = {written}"
+        if setting.choices:
+            return f"{setting.label}: {value}"
+        value_text = f"{value:g}" if isinstance(value, float) else f"{value}"
+        return f"{setting.symbol or setting.label} = {value_text}"
 
 
 def role_of(config: TrainingConfig) -> str:
-    """Return which of the three kinds of training this is."""
+    """Return the role of a run in a twin: private, clipped only or ordinary."""
     if not config.private:
         return ROLES[2]
     return ROLES[1] if config.noise_multiplier == 0 else ROLES[0]
@@ -102,7 +102,7 @@ def _check_number(number: int) -> None:
 
 
 def _setting(purpose: str, variations: Sequence[Mapping[str, Any]]) -> str:
-    """Return the one setting that differs, "" for a twin."""
+    """Return the name of the setting that differs, "" for a twin."""
     if purpose == TWIN:
         return ""
     names = {name for variation in variations for name in variation}
@@ -128,7 +128,7 @@ def _settings() -> set[str]:
 def _varied(
     base: TrainingConfig, variations: Sequence[Mapping[str, Any]]
 ) -> list[TrainingConfig]:
-    """Return the settings of each run; ConfigError names every value at fault."""
+    """Return the settings of each run; ConfigError names every invalid value."""
     shared, configs, faults = base.model_dump(mode="json"), [], []
     for number, variation in enumerate(variations, start=1):
         try:
@@ -141,28 +141,28 @@ def _varied(
 
 
 def _cleared(variation: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a variation that clears what excludes each setting it has."""
+    """Return a variation that also clears the settings that it excludes."""
     values = dict(variation)
     for first, second in EXCLUSIVE:
-        for name, other in ((first, second), (second, first)):
+        for name, excluded in ((first, second), (second, first)):
             if variation.get(name) is not None:
-                values.setdefault(other, None)
+                values.setdefault(excluded, None)
     return values
 
 
 def _check_distinct(configs: Sequence[TrainingConfig]) -> None:
-    counted = Counter(config.model_dump_json() for config in configs)
-    again = [n for n, c in enumerate(configs, 1) if counted[c.model_dump_json()] > 1]
-    if again:
+    counts = Counter(config.model_dump_json() for config in configs)
+    repeated = [n for n, c in enumerate(configs, 1) if counts[c.model_dump_json()] > 1]
+    if repeated:
         raise ConfigError(
             "variations",
             "variations must differ: runs "
-            f"{', '.join(map(str, again))} would be the same.",
+            f"{', '.join(map(str, repeated))} would be the same.",
         )
 
 
 def _check_twin(configs: Sequence[TrainingConfig]) -> None:
-    """Raise ConfigError unless these are the three kinds, equal in all else."""
+    """Raise ConfigError unless the runs are the three roles, equal in all else."""
     roles = tuple(role_of(config) for config in configs)
     if roles != ROLES:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""What each kind of run says for people: what it is, reached, and on which terms.
+"""Texts on each kind of run: description, result and terms of its ε.
 
-``ABOUT_…`` stands above its settings in the reference.
-``reached`` reads the data of an ``evaluation`` or ``end`` event, ``terms`` the settings
+``ABOUT_…`` precedes the settings of the kind in the reference.
+``reached`` takes the data of an ``evaluation`` or ``end`` event, ``terms`` the settings
 and the steps done.
 """
 
@@ -66,7 +66,7 @@ def error(data: Data) -> str:
 
 
 def cost(data: Data) -> str:
-    """Return what an engine costs, at the end how far apart all are."""
+    """Return the cost of an engine; at the end, the difference between all engines."""
     if "engine" not in data:
         difference = data["difference"]
         apart = "none to compare" if difference is None else f"{difference:.0e} apart"
@@ -77,7 +77,7 @@ def cost(data: Data) -> str:
 
 
 def proven(data: Data) -> str:
-    """Return what the canaries of an audited loop prove."""
+    """Return the lower bound on ε that the canaries of an audited loop prove."""
     if data["epsilon_lower"] is None:
         return "no step to audit"
     return (
@@ -87,21 +87,21 @@ def proven(data: Data) -> str:
 
 
 def guessed(data: Data) -> str:
-    """Return how well an attack tells members from others; 0.5 is chance."""
+    """Return the area under the attack's ROC curve; 0.5 is chance."""
     if "attack" not in data:
         return f"area {data['area']:.3f} of the best attack on the private model"
     return f"area {data['area']:.3f}, {data['attack']}, {data['target']} model"
 
 
 def training_terms(config: TrainingConfig, steps: int) -> str:
-    """Return the terms of a training's ε after some steps."""
+    """Return the terms of a training's ε after ``steps`` steps."""
     plan = config.plan
     if not plan.is_private:
         return "no noise was added: not private"
     run = Phase(plan.sample_rate, plan.noise_multiplier, steps)
     status = epsilon_interval([run], plan.delta, plan.accountant).status
-    who = claim(plan.deciding_accountant, status)
-    return f"{terms_of(plan.sample_rate, plan.delta)}; {who}"
+    claimed = claim(plan.deciding_accountant, status)
+    return f"{terms_of(plan.sample_rate, plan.delta)}; {claimed}"
 
 
 def regression_terms(config: RegressionConfig, _steps: int) -> str:
@@ -119,7 +119,7 @@ def search_terms(config: SearchConfig, _steps: int) -> str:
 
 
 def attack_terms(config: AttackConfig, _steps: int) -> str:
-    """Return the terms of the ε of the private model that is attacked."""
+    """Return the terms of the attacked private model's ε."""
     plan = config.plan
     return (
         f"{terms_of(plan.sample_rate, plan.delta)}; ε is the private model's alone: "

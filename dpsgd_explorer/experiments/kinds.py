@@ -1,6 +1,6 @@
-"""The kinds of runs: one record each.
+"""The kinds of runs, one record each.
 
-Loads neither torch nor the modules that carry runs out.
+Loads neither torch nor the modules that execute runs.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ DEFAULT_KIND = "training"
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of run; each field is required, so no kind lacks a word.
+    """A kind of run; every field is required.
 
     Attributes:
-        config: Class of its settings; their ``kind`` is its name.
-        experiment: The class that carries it out, as "module:name"; may load torch.
-            "" if runs of the kind can no longer be launched, only read.
-        view: The ``RunView`` that shows it, as "module:name"; loaded by the site alone.
+        config: Class of the settings; the default of ``kind`` names the kind.
+        experiment: Class that executes a run, as "module:name"; may load torch. "" if
+            stored runs of the kind can only be read.
+        view: ``RunView`` that shows a run, as "module:name"; loaded by the site only.
         measured: Names of the results in ``evaluation`` events and the summary.
-        title: Its name in lists of runs.
-        noun: What a run of it is, with its article.
-        running: What a run of it does while it goes on, as its state.
-        spends: Whether a run spends any of a budget.
-        about: What the reference says above the table of its settings, as Markdown.
-        as_training: Returns the settings of the one training that a run is, from its
-            settings; None if it is more, or something else.
-        compared: Whether its runs are drawn over each other: in a comparison, in a
-            class and beside the trainer's run.
-        reached: Returns for people what an ``evaluation`` or ``end`` event's data say.
-        terms: Returns the terms of the run's ε, from its settings and its steps done.
+        title: Name of the kind in lists of runs.
+        noun: Noun for a run of the kind, with its article.
+        running: Label of a run in progress.
+        spends: If True, a run spends privacy budget.
+        about: Introduction to the table of settings in the reference, as Markdown.
+        as_training: Returns the settings of the single training that a run consists
+            of; None for any other run.
+        compared: If True, curves of such runs are overlaid: in a comparison, in a
+            class and on the trainer.
+        reached: Returns the text on the data of an ``evaluation`` or ``end`` event.
+        terms: Returns the terms of a run's ε, from its settings and its steps done.
     """
 
     config: type[RunConfig]
@@ -65,18 +65,18 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """The value of ``kind`` in its settings."""
+        """Value of ``kind`` in the settings."""
         name: str = self.config.model_fields["kind"].default
         return name
 
 
 def itself(config: TrainingConfig) -> TrainingConfig:
-    """Return the settings of a training."""
+    """Return the settings of a training unchanged."""
     return config
 
 
 def not_one(_config: RunConfig) -> None:
-    """Return that a run is not one training."""
+    """Return None: the run is not a single training."""
 
 
 LOOPS = "dpsgd_explorer.training"
@@ -185,10 +185,10 @@ LAUNCHED = {name: kind for name, kind in KINDS.items() if kind.experiment}
 
 
 def kind_of(values: object) -> Kind:
-    """Return the kind that settings name; the usual one if they name none.
+    """Return the kind that the settings name; the default kind if they name none.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: no kind has this name.
     """
     if not isinstance(values, Mapping) or "kind" not in values:
         return KINDS[DEFAULT_KIND]
@@ -211,18 +211,18 @@ def parse(values: Any) -> RunConfig:
     """Build the configuration of a run of any kind from JSON values.
 
     Raises:
-        ConfigError: names each field at fault, its rule and what came.
+        ConfigError: names each invalid field, its rule and its value.
     """
     return kind_of(values).config.parse(values)
 
 
 def as_training(config: RunConfig) -> TrainingConfig | None:
-    """Return the settings of the one training that a run is, None if it is none."""
+    """Return the settings of the single training that a run is, else None."""
     return KINDS[config.kind].as_training(config)
 
 
 def loaded(reference: str) -> Any:
-    """Return what "module:name" refers to."""
+    """Return the object that "module:name" refers to."""
     module, _, name = reference.partition(":")
     return getattr(importlib.import_module(module), name)
 
@@ -234,14 +234,14 @@ def start(
     performance: PerformanceSettings | None = None,
     changes: Changes = (),
 ) -> Experiment:
-    """Return the run of a configuration, at its start or after the checkpoint.
+    """Return the run of a configuration, at its start or at the checkpoint.
 
     Args:
         config: The settings at the start.
-        checkpoint: From ``checkpoint()`` of a run of the same configuration.
-        performance: Threads, kernels, caches; they change the seconds only.
-        changes: Settings that were changed while the recorded run trained: pairs of
-            the steps done before and {name: value}.
+        checkpoint: Return value of ``checkpoint()`` of a run of this configuration.
+        performance: Threads, kernels, caches; they affect the duration only.
+        changes: Settings changed while the recorded run trained: pairs of the steps
+            done before and {name: value}.
 
     Raises:
         ConfigError: the kind can no longer be launched, or the checkpoint belongs to

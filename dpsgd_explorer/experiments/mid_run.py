@@ -1,13 +1,13 @@
-"""Settings of a training run that its visitor changes while it trains, or continues.
+"""Mid-run changes of a training run's settings, and its continuation.
 
-Learning rate and clipping bound do not enter ε: the noise is a multiple of the bound,
-and every step releases a Gaussian of the same noise multiplier and sampling rate,
-whatever was chosen after earlier releases (adaptive composition).  Noise, batch size
-and steps do enter it.  They need a budget that was fixed at the start, against which a
-privacy filter counts every step (``accounting.FilteredRun``).
+Learning rate and clipping bound do not affect ε: the noise is a multiple of the bound,
+and every step releases a Gaussian with the same noise multiplier and sampling rate, for
+any choice made after earlier releases (adaptive composition).  Noise, batch size and
+steps affect ε.  Changing them needs a budget that was fixed at the start, against which
+a privacy filter counts every step (``accounting.FilteredRun``).
 
-ε does not cover a choice that was made after a look at anything else about the records,
-such as the loss or the lengths of gradients.
+ε does not cover a choice that was based on any other view of the records, such as the
+loss or the gradient norms.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.events import Changes
 from dpsgd_explorer.experiments.schedules import ADAPTIVE, CONSTANT
 
-#: What does not enter ε.
+#: Settings that do not affect ε.
 FREE = ("learning_rate", "max_grad_norm")
-#: What a privacy filter counts, if there is noise.
+#: Settings that a privacy filter counts, in a run with noise.
 COUNTED = ("noise_multiplier", "expected_batch_size", "steps")
 CHANGEABLE = (*FREE, *COUNTED)
-#: What a run that has ended and is continued logs: steps more than it has done.
+#: Logged name of the steps that are added to a run after its end.
 FURTHER = "further_steps"
 CHANGED, CONTINUED = "changed in mid-run", "continued"
 NOT_CONTINUED = f"{FURTHER} cannot be added to this run: "
-# What a filter, which counts step by step, allows beside it.
-BESIDE_FILTER: dict[str, tuple[Any, ...]] = {
+# Values that are allowed with a filter, which counts step by step.
+ALLOWED_WITH_FILTER: dict[str, tuple[Any, ...]] = {
     "noise_schedule": (CONSTANT,),
     "clipping_schedule": (CONSTANT,),
     "accountant": ("exact", "all"),
@@ -40,15 +40,15 @@ BESIDE_FILTER: dict[str, tuple[Any, ...]] = {
 
 
 def words_of(changes: Changes) -> str:
-    """Return what became of a run by choice: changed, continued or both; "" if none."""
-    went_on = any(FURTHER in values for _, values in changes)
-    has_changed = any(values.keys() - {FURTHER} for _, values in changes)
-    done = [CHANGED] * has_changed + [CONTINUED] * went_on
-    return " and ".join(done)
+    """Return how a run was altered: changed, continued or both; "" if unaltered."""
+    was_continued = any(FURTHER in values for _, values in changes)
+    was_changed = any(values.keys() - {FURTHER} for _, values in changes)
+    words = [CHANGED] * was_changed + [CONTINUED] * was_continued
+    return " and ".join(words)
 
 
 class Changeable(Protocol):
-    """The part of ``TrainingConfig`` that is needed here."""
+    """The part of ``TrainingConfig`` that this module uses."""
 
     @property
     def private(self) -> bool: ...
@@ -88,19 +88,19 @@ C = TypeVar("C", bound=Changeable)
 
 
 def check_filter(config: Changeable) -> None:
-    """Refuse a budget for changes where steps cannot be counted one by one.
+    """Reject a budget for changes if steps cannot be counted one by one.
 
     Raises:
-        ConfigError: names the setting at fault.
+        ConfigError: names the invalid setting.
     """
     if not config.is_filtered:
         return
-    for name, allowed in BESIDE_FILTER.items():
+    for name, allowed in ALLOWED_WITH_FILTER.items():
         if getattr(config, name) not in allowed:
-            wanted = "empty" if allowed[0] is None else repr(allowed[0])
+            required = "empty" if allowed[0] is None else repr(allowed[0])
             raise ConfigError(
                 name,
-                f"{name} must be {wanted} with filter_epsilon, whose filter counts "
+                f"{name} must be {required} with filter_epsilon, whose filter counts "
                 f"step by step, got {getattr(config, name)!r}.",
             )
     if config.noise_multiplier == 0:
@@ -120,7 +120,7 @@ def check_filter(config: Changeable) -> None:
 
 
 def changed(config: C, values: Mapping[str, Any]) -> C:
-    """Return the settings after a change in mid-run.
+    """Return the settings after a mid-run change.
 
     Raises:
         ConfigError: a setting cannot be changed, or its value is not allowed.
@@ -128,13 +128,13 @@ def changed(config: C, values: Mapping[str, Any]) -> C:
     for name in values:
         if reason := _why_fixed(config, name):
             raise ConfigError(name, f"{name} {reason}")
-    counted = any(name in COUNTED for name in values)
-    base = _as_planned(config) if counted else config.model_dump(mode="json")
+    needs_counting = any(name in COUNTED for name in values)
+    base = _as_planned(config) if needs_counting else config.model_dump(mode="json")
     return config.parse(base | dict(values))
 
 
 def why_not_continued(config: Changeable) -> str:
-    """Return why a run cannot go on once its steps are done; "" if it can."""
+    """Return the reason why a run cannot be continued; "" if it can."""
     if config.plan.is_private and not config.is_filtered:
         return (
             "its ε holds for a plan fixed beforehand, and more steps would be chosen "
@@ -151,15 +151,15 @@ def why_not_continued(config: Changeable) -> str:
 
 
 def not_continued(reason: str) -> ConfigError:
-    """Return the error of steps that a run cannot take more."""
+    """Return the error for a run that cannot take further steps."""
     return ConfigError(FURTHER, f"{NOT_CONTINUED}{reason}")
 
 
 def continued(config: C, steps: int) -> C:
-    """Return the settings of a run that has ended and goes on to so many steps.
+    """Return the settings of an ended run that continues up to ``steps`` steps.
 
     Raises:
-        ConfigError: its ε is that of its plan, or its bound follows a schedule.
+        ConfigError: its ε belongs to a fixed plan, or its bound follows a schedule.
     """
     if reason := why_not_continued(config):
         raise not_continued(reason)
@@ -168,30 +168,30 @@ def continued(config: C, steps: int) -> C:
 
 
 def after(config: C, step: int, values: Mapping[str, Any]) -> C:
-    """Return the settings after a change that was made after so many steps.
+    """Return the settings after a change made after ``step`` steps.
 
-    Steps that are done cannot be taken back: a smaller number of steps ends the run.
+    Done steps cannot be undone: a smaller number of steps ends the run.
 
     Raises:
-        ConfigError: as ``changed`` and ``continued``.
+        ConfigError: see ``changed`` and ``continued``.
     """
-    wanted = dict(values)
-    if FURTHER in wanted:
-        config = continued(config, step + wanted.pop(FURTHER))
-    if "steps" in wanted:
-        wanted["steps"] = max(wanted["steps"], step)
-    return config.changed(wanted) if wanted else config
+    new_values = dict(values)
+    if FURTHER in new_values:
+        config = continued(config, step + new_values.pop(FURTHER))
+    if "steps" in new_values:
+        new_values["steps"] = max(new_values["steps"], step)
+    return config.changed(new_values) if new_values else config
 
 
 def along(config: C, changes: Changes) -> tuple[C, Spending]:
-    """Return the settings after some changes, and what counts the run's steps.
+    """Return the settings after all changes, and the counter of the run's spending.
 
     Args:
         config: The settings at the start.
-        changes: As logged.
+        changes: Changes as logged.
 
     Raises:
-        ConfigError: as ``after``.
+        ConfigError: see ``after``.
     """
     spending = config.spending()
     for step, values in changes:
@@ -202,21 +202,21 @@ def along(config: C, changes: Changes) -> tuple[C, Spending]:
 
 
 def is_counted(values: Mapping[str, Any]) -> bool:
-    """Whether a change enters what is spent."""
+    """Return whether a change affects the spent ε."""
     return any(name in (FURTHER, *COUNTED) for name in values)
 
 
 def _as_planned(config: Changeable) -> dict[str, Any]:
-    """Return the settings with noise and steps as numbers, as JSON values."""
+    """Return the settings, with noise and steps as numbers, as JSON values."""
     plan = config.plan
-    now: dict[str, Any] = {"steps": plan.steps, "epochs": None}
+    numbers: dict[str, Any] = {"steps": plan.steps, "epochs": None}
     if config.private:
-        now |= {"noise_multiplier": plan.noise_multiplier, "target_epsilon": None}
-    return config.model_dump(mode="json") | now
+        numbers |= {"noise_multiplier": plan.noise_multiplier, "target_epsilon": None}
+    return config.model_dump(mode="json") | numbers
 
 
 def _why_fixed(config: Changeable, name: str) -> str:
-    """Return why a setting cannot be changed in mid-run; "" if it can."""
+    """Return the reason why a setting cannot be changed in mid-run; "" if it can."""
     if name not in CHANGEABLE:
         return (
             f"cannot be changed while a run trains; {', '.join(CHANGEABLE[:-1])} and "

@@ -1,9 +1,10 @@
 """The stated schema of a visitor's own table; loads no torch and reads no file.
 
-A column's bounds, categories and classes are stated by the visitor and never taken from
-the data, so there is nothing to pay for.  A row becomes one record: a number is moved
-to [-1, 1] by its bounds, a category has one column per stated value, and all is divided
-by the root of the number of columns, so that a record is at most 1 long.
+The visitor states the bounds, categories and classes of the columns; they are never
+computed from the data, so they cost no privacy.  A row becomes one record: a number is
+mapped to [-1, 1] by its bounds, a category becomes one column per stated value.  All
+inputs are divided by the square root of the number of columns, so that the norm of a
+record is at most 1.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ MOST_COLUMNS, MOST_VALUES, MOST_CLASSES = 60, 50, 20
 MOST_INPUTS = 500
 LONGEST_NAME = 80
 LARGEST_NUMBER = 1e12
-FEWEST = 10  # records to learn from, and to test
+FEWEST = 10  # minimum number of training records, and of test records
 
 
 class Column(BaseModel):
-    """What one column holds, as its owner states it.
+    """The content of one column, as its owner states it.
 
     Attributes:
-        name: Its head.
-        kind: A number within bounds, one of some categories, the label, or ignored.
-        low, high: Bounds of a number; values beyond are moved to them.
+        name: Name in the first row of the file.
+        kind: Number within bounds, category, label, or ignored column.
+        low, high: Bounds of a number; values beyond a bound are moved to it.
         values: Categories, or the classes of the label.
     """
 
@@ -56,15 +57,14 @@ class Column(BaseModel):
                 f"table: column {self.name!r} is a number and needs two bounds, the "
                 f"lower first, got {self.low} and {self.high}.",
             )
-        most = MOST_CLASSES if self.kind == LABEL else MOST_VALUES
-        listed = 2 <= len(self.values) <= most and len(set(self.values)) == len(
-            self.values
-        )
-        if self.kind in (CATEGORY, LABEL) and not listed:
+        maximum = MOST_CLASSES if self.kind == LABEL else MOST_VALUES
+        number = len(self.values)
+        is_valid_list = 2 <= number <= maximum and len(set(self.values)) == number
+        if self.kind in (CATEGORY, LABEL) and not is_valid_list:
             raise ConfigError(
                 "table",
-                f"table: column {self.name!r} needs 2 to {most} different values, got "
-                f"{len(self.values)}: {', '.join(self.values[:5])}.",
+                f"table: column {self.name!r} needs 2 to {maximum} different values, "
+                f"got {number}: {', '.join(self.values[:5])}.",
             )
         return self
 
@@ -75,18 +75,18 @@ class Column(BaseModel):
 
     @property
     def inputs(self) -> int:
-        """Number of inputs of the model that it becomes."""
+        """Number of inputs of the model for this column."""
         return {NUMBER: 1, CATEGORY: len(self.values)}.get(self.kind, 0)
 
 
 class OwnTable(BaseModel):
-    """A visitor's own table: the hash of its file, its columns, its sizes.
+    """A visitor's own table: hash of its file, columns and sizes.
 
     Attributes:
-        sha256: Of the file.
-        columns: In the file's order, one of them the label.
-        train_size: Rows to learn from, N.
-        test_size: Rows that are only predicted.
+        sha256: Hash of the file.
+        columns: Columns in the order of the file, one of them the label.
+        train_size: Number of training rows, N.
+        test_size: Number of test rows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -103,23 +103,23 @@ class OwnTable(BaseModel):
 
     @property
     def name(self) -> str:
-        """Its name as a data set: it follows from the file and the columns."""
+        """Name of the table as a data set, a hash of its file and its columns."""
         digest = hashlib.sha256(self.model_dump_json().encode()).hexdigest()
         return PREFIX + digest[:24]
 
     @property
     def label(self) -> Column:
-        """The column to be predicted."""
+        """The column that the model predicts."""
         return next(column for column in self.columns if column.kind == LABEL)
 
     @property
     def features(self) -> tuple[Column, ...]:
-        """The columns to predict from."""
+        """The columns that the model reads."""
         return tuple(column for column in self.columns if column.inputs)
 
     @property
     def scale(self) -> float:
-        """Factor of every input: a record of it is at most 1 long."""
+        """Factor of every input, which limits the norm of a record to 1."""
         return 1 / math.sqrt(len(self.features))
 
     @property
@@ -137,7 +137,7 @@ class OwnTable(BaseModel):
 
     @property
     def facts(self) -> DataSet:
-        """The public facts; guessing is right as often as one class in all."""
+        """Public facts; the accuracy of guessing is 1 over the number of classes."""
         classes = len(self.label.values)
         return DataSet(
             label=f"Own table, {self.label.name}",
@@ -152,11 +152,11 @@ class OwnTable(BaseModel):
 
 
 def check_columns(columns: tuple[Column, ...]) -> None:
-    """Refuse columns that make no task.
+    """Reject columns that do not form a task.
 
     Raises:
-        ConfigError: two have one name, there is not one label, nothing to predict it
-            from, or too much.
+        ConfigError: a name is repeated, the number of labels is not one, or there are
+            no inputs or too many.
     """
     names = [column.name for column in columns]
     labels = [column.name for column in columns if column.kind == LABEL]
@@ -175,13 +175,13 @@ def check_columns(columns: tuple[Column, ...]) -> None:
     raise ConfigError("table", f"table: {problem}.")
 
 
-#: Finds a table by name among those of the visitor who asks.
+#: Finds a table of the current visitor by name.
 Lookup = Callable[[str], OwnTable | None]
 lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
 
 
 def label_of(config: Mapping[str, Any]) -> str:
-    """Return what the data set of a stored training is called."""
+    """Return the display name of the data set of a stored training."""
     dataset = config["dataset"]
     if dataset in DATA_SETS:
         return DATA_SETS[dataset].label
@@ -189,18 +189,18 @@ def label_of(config: Mapping[str, Any]) -> str:
 
 
 def is_own(dataset: object) -> bool:
-    """Whether this is the name of somebody's own table."""
+    """Return whether a data set's name is that of a visitor's own table."""
     return isinstance(dataset, str) and dataset.startswith(PREFIX)
 
 
 def find(dataset: str) -> OwnTable:
-    """Return the table of this name of the visitor who asks.
+    """Return the current visitor's table with this name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no table has this name.
     """
-    asked = lookup.get()
-    table = asked(dataset) if asked else None
+    find_table = lookup.get()
+    table = find_table(dataset) if find_table else None
     if table is None:
         raise ConfigError(
             "dataset",

@@ -1,4 +1,4 @@
-"""The settings of the audit of a training loop with a planted bug; loads no torch."""
+"""Settings of the audit of a training loop with a planted bug; loads no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsgd_explorer.experiments.fields.setting import Setting
 from dpsgd_explorer.experiments.vocabulary import setting
 
 HONEST = "honest"
-#: What is wrong with each loop, in the order of the lab. The loops are the files of
+#: The bug of each loop, in the order of the lab. The files of the loops are in
 #: ``training/planted_bugs/loops``.
 LOOPS = {
     "noise_without_bound": "noise not scaled by C",
@@ -32,8 +32,8 @@ LOOPS = {
     "copies_clipped": "the clipping does nothing",
     "one_number": "one number as noise for a tensor",
 }
-STEPS = 60  # of a loop
-#: Multiply-adds of a run that takes as long, its bounds on ε included.  Measured.
+STEPS = 60  # steps of a loop
+#: Cost of a run, including its bounds on ε, in multiply-adds.  Measured.
 COST = 1e11
 
 LOOP = Setting(
@@ -44,7 +44,7 @@ LOOP = Setting(
 
 
 class PlantedBugConfig(RunConfig):
-    """The settings of one audit of a loop; an instance that exists is valid."""
+    """Settings of one audit; every instance is valid."""
 
     TO_COST_LESS: ClassVar[str] = "another loop"
 
@@ -59,7 +59,7 @@ class PlantedBugConfig(RunConfig):
 
     @property
     def planned_steps(self) -> int:
-        """Steps of the loop; one that stops with an error takes fewer."""
+        """Steps of the loop; a loop that stops with an error takes fewer."""
         return STEPS
 
     @property
@@ -69,5 +69,5 @@ class PlantedBugConfig(RunConfig):
 
     @property
     def cost(self) -> float:
-        """Multiply-adds of as long a run."""
+        """Cost of the run, in multiply-adds of equal duration."""
         return COST

@@ -1,7 +1,7 @@
-"""Set-ups that work well, to start from; loads no torch.
+"""Good starting configurations; loads no torch.
 
-Settings were chosen on the test accuracy of runs that ``tools.record.tuning`` counts;
-docs/maintainers/presets.md lists them.  That choice is not counted in ε.
+Settings were chosen by the test accuracy of runs that ``tools.record.tuning`` counts;
+docs/maintainers/presets.md lists them.  This choice is not counted in ε.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class Preset:
     """A configuration with a name.
 
     Attributes:
-        slug: Its name in addresses and files.
-        label: Name on the trainer: data set, model if it is not the usual one, and ε.
+        slug: Name in addresses and files.
+        label: Name on the trainer: data set, model if it is not the default, and ε.
         config: Settings that differ from the defaults; ``TrainingConfig.parse`` reads
             them.
         note: One sentence on the lesson of the preset.

@@ -1,6 +1,6 @@
-"""The settings of a run of noisy gradient descent on California housing.
+"""Settings of a run of noisy gradient descent on California housing.
 
-Two of noise, steps and ε determine what is spent; the third follows exactly.
+Two of noise, steps and ε determine the spent budget; the third follows exactly.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ DEFAULT_EPSILON = 2.0
 LARGEST_RATE = 10.0
 MOST_NOISE = 1e6
 SPEND = ("noise_multiplier", "steps", "target_epsilon")
-# Time of a step, and of a coordinate per repetition (its noise is drawn), in
+# Cost of a step, and per coordinate and repetition (its noise is drawn), in
 # multiply-adds of a training run. Measured.
 STEP_COST = 150_000
 COORDINATE_COST = 200
 
 
 class RegressionConfig(RunConfig):
-    """The settings of one descent; an instance that exists is valid.
+    """Settings of one descent; every instance is valid.
 
-    Of ``noise_multiplier``, ``steps`` and ``target_epsilon`` two are set; what is left
-    out takes its default.
+    Two of ``noise_multiplier``, ``steps`` and ``target_epsilon`` are set; a missing
+    one takes its default.
     """
 
     TO_COST_LESS: ClassVar[str] = "fewer repetitions or less noise"
@@ -108,12 +108,15 @@ class RegressionConfig(RunConfig):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, values: Any) -> Any:
-        """Give noise and target their defaults until two of the three are set."""
+        """Set noise and target to their defaults until two of the three are set."""
         if not isinstance(values, dict):
             return values
         filled = dict(values)
-        usual = {"target_epsilon": DEFAULT_EPSILON, "noise_multiplier": DEFAULT_NOISE}
-        for name, value in usual.items():
+        defaults = {
+            "target_epsilon": DEFAULT_EPSILON,
+            "noise_multiplier": DEFAULT_NOISE,
+        }
+        for name, value in defaults.items():
             if sum(filled.get(setting) is not None for setting in SPEND) < 2:
                 filled[name] = value if filled.get(name) is None else filled[name]
         return filled
@@ -138,7 +141,7 @@ class RegressionConfig(RunConfig):
                 f"give two of {', '.join(SPEND)}, not all: the third follows.",
             )
         try:
-            self.schedule  # noqa: B018  whether the three fit shows only here
+            self.schedule  # noqa: B018  raises if the values do not fit together
         except AccountingError as error:
             raise ConfigError(error.field or "target_epsilon", str(error)) from error
         return self
@@ -160,7 +163,7 @@ class RegressionConfig(RunConfig):
         return rate_noise(*self.schedule) if self.learning_rate == RELEASED else None
 
     def spent(self, steps: int) -> float:
-        """Return the exact ε after so many steps, a released rate included."""
+        """Return the exact ε after ``steps`` steps, including a released rate."""
         noise = self.schedule[0]
         return spent(noise, steps, self.delta, self.rate_noise_multiplier)
 
@@ -188,12 +191,12 @@ class RegressionConfig(RunConfig):
 
     @property
     def uses_private_rate(self) -> bool:
-        """Whether the learning rate is taken from the data, which ε does not cover."""
+        """If True, the learning rate is computed from the data, outside of ε."""
         return self.learning_rate == "notebook"
 
     @property
     def prepared_housing(self) -> PreparedHousing:
-        """The data within their bounds."""
+        """The data, preprocessed to their bounds."""
         return PreparedHousing(self.rows, self.x_bound, self.y_bound)
 
     @property

@@ -1,6 +1,6 @@
-"""Schedules of a training run, by name: learning rate, noise, clipping bound.
+"""Schedules of a training run: learning rate, noise and clipping bound.
 
-Each has a shape and a factor at the last step; at the first step the factor is 1.  A
+Each has a shape and a factor at the last step; the factor at the first step is 1.  A
 schedule is fixed before the run, so it depends on no record.
 """
 
@@ -23,8 +23,8 @@ SHAPES = {
     "exponential": "Exponential",
 }
 BOUND_SHAPES = SHAPES | {ADAPTIVE: "Adaptive: follows a quantile of the norms"}
-#: Parts of a run with noise of their own: few, so that a search for noise is quick also
-#: where samples are rare.
+#: Number of noise stages of a run; few, so that the search for a noise multiplier is
+#: fast even at small sampling rates.
 NOISE_STAGES = 5
 
 #: The settings of schedules, for the vocabulary.
@@ -106,7 +106,7 @@ def schedule(shape: str, end: float, steps: int) -> Schedule | None:
 
 
 def staged(shape: str, end: float, steps: int) -> Schedule | None:
-    """Return the same in NOISE_STAGES equally long parts, or one part per step."""
+    """Return the schedule in NOISE_STAGES equally long stages, or one per step."""
     stages = min(NOISE_STAGES, steps)
     made = schedule(shape, end, stages)
     return None if made is None else Staged(made, stages)

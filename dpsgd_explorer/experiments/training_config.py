@@ -1,6 +1,6 @@
-"""The settings of a training run, checked once, here.
+"""Settings of a training run.
 
-An instance that exists is valid; nothing downstream checks again.
+Every instance is valid; nothing downstream checks it again.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from dpsgd_explorer.experiments.vocabulary import setting
 CACHED_PLANS = 256
 DEFAULT_STEPS = 300
 DEFAULT_EPSILON = 3.0
-# A training step is a forward pass, a backward pass for the outputs of the layers, and
-# one weighted contraction for the parameters; each costs about as much as the first.
+# A training step is a forward pass, a backward pass for the layers' outputs, and a
+# weighted contraction for the parameters; each costs about as much as a forward pass.
 PASSES = 3
-# Further cost of an engine per record, in multiply-adds.  Measured.
+# Additional cost of an engine per record, in multiply-adds.  Measured.
 COST_PER_RECORD = {"microbatch": 6e6}
-# The engine that holds every record's gradient at once, and how much that may take.
+# The engine that stores the gradients of all records, and its memory limit.
 HOLDS_GRADIENTS = "vmap"
 MOST_HELD_BYTES = 2**30
-# Layers that the same engine cannot take: torch.func.vmap has no rule for them.
+# Layers without a rule in torch.func.vmap, so the engine rejects them.
 NOT_MAPPED = frozenset({"LSTM"})
 
 
 class TrainingConfig(RunConfig):
-    """The settings of one training run; an instance that exists is valid.
+    """Settings of one training run; every instance is valid.
 
     Exactly one of ``steps`` and ``epochs``, and one of ``noise_multiplier`` and
-    ``target_epsilon``, is set; what is left out entirely takes its default.
+    ``target_epsilon``, is set; a pair without a value takes its default.
     """
 
     TO_COST_LESS: ClassVar[str] = "a smaller expected_batch_size or a smaller model"
@@ -131,7 +131,7 @@ class TrainingConfig(RunConfig):
     @model_validator(mode="before")
     @classmethod
     def _fill_pairs(cls, values: Any) -> Any:
-        """Give a pair its default only if neither of the two is set."""
+        """Set a pair to its default if neither of the two is given."""
         if not isinstance(values, dict):
             return values
         filled = dict(values)
@@ -179,8 +179,8 @@ class TrainingConfig(RunConfig):
         return self
 
     def _check_choices(self) -> None:
-        own = {} if self.table is None else {"dataset": self.table.name}
-        check_choices(self, **own)
+        choices = {} if self.table is None else {"dataset": self.table.name}
+        check_choices(self, **choices)
         if self.table is not None and self.dataset != self.table.name:
             raise ConfigError(
                 "table",
@@ -189,7 +189,7 @@ class TrainingConfig(RunConfig):
             )
 
     def _check_layers(self) -> None:
-        """Refuse layers that the model cannot have, and groups of no such layers."""
+        """Reject widths that the model cannot have, and groups of unknown layers."""
         if self.clipping_heads is not None:
             heads_of(self.clipping_heads, self.layers)
         if self.parameters > MOST_PARAMETERS:
@@ -201,10 +201,10 @@ class TrainingConfig(RunConfig):
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers of the model that have parameters.
+        """The layers with parameters.
 
         Raises:
-            ConfigError: the model cannot have such widths.
+            ConfigError: the model cannot have these widths.
         """
         widths = widths_of(self.model, self.widths)
         return layers_of(self.model, self.data.input_shape, self.data.classes, widths)
@@ -216,13 +216,13 @@ class TrainingConfig(RunConfig):
 
     @property
     def clipping_groups(self) -> str | list[str]:
-        """Clipping style: its name, or the layers that begin a group."""
+        """Clipping style: its name, or the first layers of the groups."""
         if self.clipping_heads is None:
             return self.clipping_style
         return list(heads_of(self.clipping_heads, self.layers))
 
     def _check_held(self) -> None:
-        """Refuse what the engine that holds every gradient cannot take."""
+        """Reject models and batches that the vmap engine cannot process."""
         if not (self.private and self.engine == HOLDS_GRADIENTS):
             return
         unmapped = sorted({layer.kind for layer in self.layers} & NOT_MAPPED)
@@ -234,17 +234,18 @@ class TrainingConfig(RunConfig):
                 "engine.",
             )
         parameters = self.parameters
-        held = 4 * self.expected_batch_size * parameters
-        if held > MOST_HELD_BYTES:
+        stored_bytes = 4 * self.expected_batch_size * parameters
+        if stored_bytes > MOST_HELD_BYTES:
             raise ConfigError(
                 "engine",
-                f"engine {self.engine!r} holds the gradients of all records together, "
-                f"here {held / 2**30:.1f} GiB; at most {MOST_HELD_BYTES / 2**30:.0f} "
-                "will do. Take a smaller expected_batch_size or another engine.",
+                f"engine {self.engine!r} stores the gradients of all records, at "
+                f"most {MOST_HELD_BYTES / 2**30:.0f} GiB, here "
+                f"{stored_bytes / 2**30:.1f} GiB. Take a smaller expected_batch_size "
+                "or another engine.",
             )
 
     def _check_adaptive(self) -> None:
-        """Refuse a bound that follows the norms if a record has several."""
+        """Reject an adaptive clipping bound if a record has several norms."""
         style = (self.clipping_fn, self.clipping_groups)
         if self.is_adaptive and style != ("Abadi", "all-layer"):
             raise ConfigError(
@@ -256,12 +257,12 @@ class TrainingConfig(RunConfig):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a privacy filter counts its steps, against ``filter_epsilon``."""
+        """If True, a privacy filter counts the steps against ``filter_epsilon``."""
         return self.private and self.filter_epsilon is not None
 
     @cached_property
     def filtered_run(self) -> FilteredRun | None:
-        """The budget for changes with the order of these settings; None: there is none.
+        """Budget for changes, in the Rényi order of the settings; None without one.
 
         Raises:
             ConfigError: no noise reaches the target.
@@ -272,52 +273,52 @@ class TrainingConfig(RunConfig):
         return FilteredRun.planned(self.filter_epsilon, self.delta, planned)
 
     def spending(self) -> Spending:
-        """Return what counts the steps; a run without privacy takes all of them."""
+        """Return the counter of spent steps; without privacy it allows all steps."""
         stop_at = self.stop_at_epsilon if self.private else None
         return Spending(self.plan, self.filtered_run, stop_at)
 
     @property
     def wall(self) -> float | None:
-        """ε that the run may not exceed; None: nothing but its steps ends it."""
+        """Maximum ε of the run; None if only the number of steps ends it."""
         if self.is_filtered:
             return self.filter_epsilon
         return self.stop_at_epsilon or self.target_epsilon
 
     def guaranteed(self, epsilon: float | None) -> float | None:
-        """Return the ε of a run that has counted so much: a filter's whole budget."""
+        """Return the guaranteed ε: the whole budget of a filter, else the counted ε."""
         return self.filter_epsilon if self.is_filtered and epsilon else epsilon
 
     def changed(self, values: Mapping[str, Any]) -> Self:
-        """Return the settings after a change, as ``mid_run.changed``."""
+        """Return the settings after a change; see ``mid_run.changed``."""
         return mid_run.changed(self, values)
 
     def after(self, step: int, values: Mapping[str, Any]) -> Self:
-        """Return the settings after a change at a step, as ``mid_run.after``."""
+        """Return the settings after a change at a step; see ``mid_run.after``."""
         return mid_run.after(self, step, values)
 
     @property
     def why_not_continued(self) -> str:
-        """Why it cannot go on once its steps are done; "" if it can."""
+        """Reason why the run cannot be continued after its end; "" if it can."""
         return mid_run.why_not_continued(self)
 
     @property
     def data_set_name(self) -> str:
-        """Name of the data set that it trains on."""
+        """Name of the data set that the model is trained on."""
         return self.dataset
 
     @property
     def data(self) -> DataSet:
-        """The data set's public facts."""
+        """Public facts of the data set."""
         return DATA_SETS[self.dataset] if self.table is None else self.table.facts
 
     @property
     def sample_size(self) -> int:
-        """Records to learn from, N."""
+        """Number of training records, N."""
         return self.data.train_size
 
     @cached_property
     def plan(self) -> Plan:
-        """Sampling, noise and steps of the run, as the accountant counts them.
+        """Sampling, noise and steps of the run, for the accountant.
 
         Raises:
             ConfigError: no noise reaches the target.
@@ -345,18 +346,18 @@ class TrainingConfig(RunConfig):
 
     @property
     def bound_schedule(self) -> Schedule | None:
-        """Factors of the clipping bound; None if constant or adaptive."""
+        """Factors of the clipping bound; None if it is constant or adaptive."""
         if self.clipping_schedule == ADAPTIVE:
             return None
         return schedule(self.clipping_schedule, self.clipping_end, self.planned_steps)
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether the clipping bound follows the norms, by counts that are released."""
+        """If True, the clipping bound follows the norms, through released counts."""
         return self.private and self.clipping_schedule == ADAPTIVE
 
     def learning_rate_at(self, step: int) -> float:
-        """Return the learning rate of a step, 0, 1, ..."""
+        """Return the learning rate of step 0, 1, ..."""
         shape, end = self.learning_rate_schedule, self.learning_rate_end
         factors = schedule(shape, end, self.planned_steps)
         factor = 1.0 if factors is None else factors.factor(step, self.planned_steps)
@@ -371,7 +372,7 @@ class TrainingConfig(RunConfig):
         return steps_of(self.epochs, self.sample_size, self.expected_batch_size)
 
     def check_reachable(self) -> None:
-        """Raise ConfigError if no noise reaches the target, or none is accounted."""
+        """Raise ConfigError if no noise reaches the target or no accountant applies."""
         _ = self.plan
 
     @property
@@ -382,11 +383,11 @@ class TrainingConfig(RunConfig):
     @property
     def cost(self) -> float:
         """Multiply-adds of training and evaluations together."""
-        one_record = sum(layer.multiply_adds for layer in self.layers)
+        forward = sum(layer.multiply_adds for layer in self.layers)
         trained = self.planned_steps * self.expected_batch_size
         predicted = len(self.evaluation_steps) * self.data.test_size
-        more = COST_PER_RECORD.get(self.engine, 0.0) if self.private else 0.0
-        return float(one_record * (PASSES * trained + predicted) + more * trained)
+        engine_cost = COST_PER_RECORD.get(self.engine, 0.0) if self.private else 0.0
+        return float(forward * (PASSES * trained + predicted) + engine_cost * trained)
 
     @property
     def evaluation_steps(self) -> list[int]:
@@ -396,5 +397,5 @@ class TrainingConfig(RunConfig):
 
 @lru_cache(maxsize=CACHED_PLANS)
 def _planned(**numbers: Any) -> Plan:
-    """Return a plan, from the cache of the last ones if it is there."""
+    """Return a plan, from the cache of recent plans if it is there."""
     return Plan.create(**numbers)

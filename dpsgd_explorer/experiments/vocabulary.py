@@ -1,7 +1,7 @@
-"""The settings, each described once: label, symbol, unit, help, slider, widest domain.
+"""Descriptions of all settings: label, symbol, unit, help, slider, widest domain.
 
-A model takes a setting by its name and narrows its domain.  Where the same quantity
-does something else in a model, that model also gives its own help or slider.
+A model takes a setting by its name and narrows its domain.  If the quantity has another
+role in a model, the model also has its own help or slider.
 """
 
 from __future__ import annotations
@@ -382,25 +382,26 @@ SETTINGS |= ATTACK_SETTINGS
 def setting(
     name: str, default: Any, *, group: str, slider: bool = True, **changes: Any
 ) -> Any:
-    """Return the pydantic field of a setting of the vocabulary.
+    """Return the pydantic field of a setting in ``SETTINGS``.
 
     Args:
         name: Key of ``SETTINGS``, and the name of the field.
         default: Value if none is given.
-        group: Heading above it in the form.
-        slider: False leaves marks, ends and step out.
-        changes: Attributes of ``Setting`` that differ in this model; limits narrow.
+        group: Heading above the field in the form.
+        slider: False omits marks, ends and step.
+        changes: Attributes of ``Setting`` that differ in this model; limits may only
+            narrow the domain.
     """
-    plain: dict[str, Any] = {"marks": (), "ends": None, "step": None}
+    no_slider: dict[str, Any] = {"marks": (), "ends": None, "step": None}
     return (
         SETTINGS[name]
-        .narrowed(**({} if slider else plain) | changes)
+        .narrowed(**({} if slider else no_slider) | changes)
         .field(default, group)
     )
 
 
 def parameter(name: str, description: str, example: float, **limits: float) -> Any:
-    """Returns a required pydantic field with a setting's domain, for an API question.
+    """Return a required pydantic field with a setting's domain, for an API question.
 
     Args:
         name: Name of the setting.

@@ -282,7 +282,7 @@ class TrainingExperiment(Experiment):
     def _end(self) -> None:
         self._ended = True
         # A run that repeats a continued run does not end here.
-        if self._goes_on:
+        if self._continues:
             return
         receipt = self.receipt()
         self._train_step.check_promise(receipt)

@@ -1,1 +1,1 @@
-"""California housing, and the recorded errors of noisy descents on it."""
+"""California housing, and recorded errors of noisy gradient descent on it."""

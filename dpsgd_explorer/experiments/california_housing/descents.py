@@ -1,8 +1,8 @@
-"""Errors along noisy descents on California housing, recorded or computed.
+"""Errors along noisy gradient descents on California housing, recorded or computed.
 
-A descent of 50,000 steps takes a second, so those of the notebook's figures are
-recorded in ``data/descents.json`` by ``python -m tools.record.descents``.  Every other
-one is computed when it is asked for.
+A descent of 50,000 steps takes a second, so the descents of the notebook's figures are
+recorded in ``data/descents.json`` by ``python -m tools.record.descents``.  Other
+descents are computed on demand.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from dpsgd_explorer.regression.rates import resolve_rate
 from dpsgd_explorer.regression.statistics import Statistics
 
 RECORDED = Path(__file__).parent / "data" / "descents.json"
-ANY_DELTA = 0.5  # no error depends on δ, only the ε that is reported
-COLUMNS = ("median", "low", "high")  # of a spread, in the file
-SHORT = 1_500  # steps that are computed within a request
+ANY_DELTA = 0.5  # arbitrary: errors do not depend on δ, only the reported ε does
+COLUMNS = ("median", "low", "high")  # names of a spread's fields in the file
+SHORT = 1_500  # maximum steps of a descent that is computed within a request
 LONGEST = 200_000
 BUSY_SECONDS = 2
 
@@ -42,9 +42,9 @@ class PreparedHousing:
     """California housing, prepared within bounds.
 
     Attributes:
-        rows: "normalize" or "clip", as Preprocessing has it.
-        x_bound: B.
-        y_bound: Y.
+        rows: "normalize" or "clip", as in ``Preprocessing``.
+        x_bound: Row bound B.
+        y_bound: Label bound Y.
     """
 
     rows: str = "normalize"
@@ -53,23 +53,23 @@ class PreparedHousing:
 
     @property
     def table(self) -> Prepared:
-        """The table within its bounds."""
+        """The table, preprocessed to its bounds."""
         return _prepared(self)
 
     @property
     def statistics(self) -> Statistics:
-        """The data of the methods: labels clipped."""
+        """The training data: rows within the bound, labels clipped."""
         return _statistics(self)[0]
 
     @property
     def evaluation_set(self) -> Statistics:
-        """The data that errors are measured on: the same rows, labels as they are."""
+        """The data that errors are measured on: the same rows, labels not clipped."""
         return _statistics(self)[1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescentSpec:
-    """A noisy gradient descent, many times; ``rate`` is a number or one of RATES."""
+    """Repetitions of a noisy gradient descent; ``rate`` is a number or one of RATES."""
 
     prepared_housing: PreparedHousing = PreparedHousing()
     neighboring_relation: str = "add_or_remove_one"
@@ -88,7 +88,7 @@ class DescentSpec:
 
     @property
     def descent(self) -> Descent:
-        """The descent without data; n counts as public here."""
+        """The descent without its data; the number of records counts as public."""
         statistics = self.prepared_housing.statistics
         schedule = (self.noise_multiplier, self.steps)
         return Descent(
@@ -104,7 +104,7 @@ class DescentSpec:
 
     @property
     def learning_rate(self) -> float:
-        """The rate as a number; if each repetition releases one, their median."""
+        """Learning rate as a number; the median if each repetition releases one."""
         rates = self.descent.draw_rates(
             self.prepared_housing.statistics,
             np.random.default_rng(self.seed),
@@ -114,17 +114,17 @@ class DescentSpec:
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether it is recorded, or short enough to compute within a request."""
+        """If True, the descent is recorded or short enough for a request."""
         return self.steps <= SHORT or self in recorded()
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The error along a descent: not private.
+    """Errors along a descent; computed from the data, not private.
 
     Attributes:
-        steps: Numbers of steps at the points of the curve.
-        spreads: Spread of the error there, over the repetitions.
+        steps: Number of steps at each point of the curve.
+        spreads: Spread of the error over the repetitions at each point.
     """
 
     steps: tuple[int, ...]
@@ -135,11 +135,11 @@ def trace(spec: DescentSpec) -> Trace:
     """Return the errors of a descent, recorded or computed.
 
     Raises:
-        QuotaError: another long one is being computed; try again shortly.
+        QuotaError: another long descent is being computed; try again shortly.
     """
-    known = recorded().get(spec)
-    if known is not None:
-        return known
+    recorded_trace = recorded().get(spec)
+    if recorded_trace is not None:
+        return recorded_trace
     if spec.steps <= SHORT:
         return compute(spec)
     if not _long_descent.acquire(blocking=False):
@@ -174,7 +174,7 @@ def recorded() -> dict[DescentSpec, Trace]:
 
 
 def as_entry(spec: DescentSpec, trace: Trace) -> dict[str, object]:
-    """Return a descent as the file holds it; infinity is null."""
+    """Return a descent as the entry of the file; infinity becomes null."""
     columns: dict[str, list[float | None]] = {name: [] for name in COLUMNS}
     for name, spread in product(COLUMNS, trace.spreads):
         value = getattr(spread, name)
@@ -183,7 +183,7 @@ def as_entry(spec: DescentSpec, trace: Trace) -> dict[str, object]:
 
 
 def _from_entry(entry: dict[str, Any]) -> tuple[DescentSpec, Trace]:
-    """Return the descent that ``as_entry`` wrote."""
+    """Return the descent and trace of an entry that ``as_entry`` created."""
     prepared_housing = PreparedHousing(**entry["spec"]["prepared_housing"])
     spec = DescentSpec(**entry["spec"] | {"prepared_housing": prepared_housing})
     columns = [

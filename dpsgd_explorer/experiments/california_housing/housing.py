@@ -1,10 +1,10 @@
 """California housing: 20,640 districts of the 1990 census, eight features, one label.
 
-Columns and order are scikit-learn's; the label is the median house value in units of
-100,000 dollars, which the census cut off at 5.00001.  ``NOTEBOOK`` prepares them as the
-notebook on AdaSSP and noisy gradient descent does.  Its ranges are round numbers, not
-bounds: five of the eight features exceed theirs.  Privacy rests on the length of the
-prepared rows alone, which is exactly 1.
+Columns and their order follow scikit-learn; the label is the median house value in
+units of 100,000 dollars, which the census cut off at 5.00001.  ``NOTEBOOK`` is the
+preprocessing of the notebook on AdaSSP and noisy gradient descent.  Its ranges are
+round numbers, not bounds: five of the eight features exceed them.  Privacy depends
+only on the norm of the preprocessed rows, which is exactly 1.
 
 Source: Pace and Barry (1997), "Sparse spatial autoregressions"; data/README.md.
 """
@@ -43,7 +43,7 @@ NOTEBOOK = Preprocessing(RANGES, x_bound=1.0, y_bound=5.0)
 
 @cache
 def load() -> tuple[Array, Array]:
-    """Return features [20640, 8] and labels [20640] in natural units, read-only.
+    """Return features (20640, 8) and labels (20640,) in natural units, read-only.
 
     Raises:
         DataError: the file is missing or damaged.
@@ -54,10 +54,10 @@ def load() -> tuple[Array, Array]:
 
 
 def content(path: Path) -> bytes:
-    """Return the unpacked file, checked.
+    """Return the decompressed file after checking its hash.
 
     Raises:
-        DataError: it is missing, cannot be unpacked, or holds other bytes.
+        DataError: the file is missing, damaged, or has another hash.
     """
     try:
         text = lzma.decompress(path.read_bytes())
@@ -69,9 +69,9 @@ def content(path: Path) -> bytes:
     return text
 
 
-def _damage(path: Path, what: str) -> DataError:
+def _damage(path: Path, problem: str) -> DataError:
     return DataError(
         f"data file {path.name} in {path.parent} must have the sha256 {SHA256}, but: "
-        f"{what}. Restore the file from the repository, or create it again with "
+        f"{problem}. Restore the file from the repository, or create it again with "
         "tools/make_housing.py."
     )

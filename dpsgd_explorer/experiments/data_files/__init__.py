@@ -1,1 +1,1 @@
-"""Data files: those of the package, and those that a machine may have or fetch."""
+"""Data files, from the package, from the machine or downloaded."""

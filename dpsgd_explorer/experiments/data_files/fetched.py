@@ -1,9 +1,9 @@
-"""Data sets whose files are not in the package: where a machine may have them.
+"""Data sets whose files are not in the package, and the folders that may have them.
 
-A file is looked for in the package's folder, then in the folder that is chosen for such
-files, in the user's cache, and where a package of the system puts it.  Its content is
-checked wherever it lies; the same data packed by another program still fits.
-``training.datasets.download`` fetches what is nowhere.
+The search covers the package's folder, the configured data folder, the user's cache
+and the folder of an operating system package, in this order.  The hash of the content
+is checked in every folder; a copy compressed by another program is valid too.
+``training.datasets.download`` downloads missing files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsgd_explorer.experiments.data_files.files import FOLDER, DataFile
 from dpsgd_explorer.settings import DataSources, user_cache
 
 MEGABYTE = 1e6
-#: Name for people of a data set that every installation has.
+#: Label of a data set that every installation has.
 ALWAYS_HERE = DATA_SETS["adult"].label
 
 
@@ -27,10 +27,10 @@ class FetchedFile(DataFile):
     """A file that is not in the package.
 
     Attributes:
-        packed_sha256: Of the file as it is published.
-        size: Of the same, in bytes.
-        urls: Where it is published, the first choice first.
-        system_folder: Folder of a package of the system; None if no package has it.
+        packed_sha256: Hash of the published, compressed file.
+        size: Size of the published file, in bytes.
+        urls: Addresses of the file, in the order of preference.
+        system_folder: Folder of the operating system's package; None without package.
     """
 
     packed_sha256: str
@@ -39,16 +39,16 @@ class FetchedFile(DataFile):
     system_folder: Path | None = None
 
     def places(self, sources: DataSources) -> list[Path]:
-        """Return the paths at which the file may be, in the order of the search."""
+        """Return the possible paths of the file, in the order of the search."""
         roots = [FOLDER, sources.data_dir, user_cache()]
-        own = [root / self.path for root in roots if root is not None]
+        paths = [root / self.path for root in roots if root is not None]
         if self.system_folder is None:
-            return own
-        return [*own, self.system_folder / own[0].name]
+            return paths
+        return [*paths, self.system_folder / paths[0].name]
 
     def is_here(self, sources: DataSources) -> bool:
-        """Whether the machine has the file; its content is checked when it is read."""
-        return any(place.is_file() for place in self.places(sources))
+        """Return whether the file exists; reading it checks its content."""
+        return any(path.is_file() for path in self.places(sources))
 
     @property
     def _remedy(self) -> str:
@@ -61,10 +61,10 @@ class FetchedSet:
 
     Attributes:
         name: Key of the catalogue's data sets.
-        label: Name for people.
-        files: Its files.
-        package: Package of the system that has the files, and the system; "" if there
-            is none.
+        label: Display name.
+        files: Files of the data set.
+        package: Package of the operating system with the files, and the name of the
+            system; "" without package.
     """
 
     name: str
@@ -73,12 +73,12 @@ class FetchedSet:
     package: str = ""
 
     def missing(self, sources: DataSources) -> list[FetchedFile]:
-        """Return the files that the machine does not have."""
+        """Return the files that are missing on this machine."""
         return [file for file in self.files if not file.is_here(sources)]
 
     @property
     def megabytes(self) -> float:
-        """Size of all files together, as they are published."""
+        """Size of all published files together, in MB."""
         return sum(file.size for file in self.files) / MEGABYTE
 
     @property
@@ -87,7 +87,7 @@ class FetchedSet:
         return f"dpsgd data fetch {self.name}"
 
     def note(self, sources: DataSources) -> str:
-        """Return what has to be done before a run can use it."""
+        """Return the step that is needed before a run can use the data set."""
         if sources.is_offline:
             return (
                 "It is not on this machine, and nothing is downloaded here. The site's "
@@ -105,33 +105,33 @@ class FetchedSet:
         return f", install {self.package}" if self.package else ""
 
     def short_note(self, sources: DataSources) -> str:
-        """Return the label with the same in brief."""
+        """Return the label with a short form of the note."""
         where = "not here" if sources.is_offline else f"{self.megabytes:.0f} MB to load"
         return f"{self.label} ({where})"
 
     def absence(
         self, file: FetchedFile, sources: DataSources, problems: Sequence[str]
     ) -> DataError:
-        """Return the error that a file of it is nowhere to be had.
+        """Return the error for a file that is missing and cannot be downloaded.
 
         Args:
-            file: The file.
-            sources: Where it was looked for.
-            problems: What went wrong with copies and downloads of it.
+            file: The missing file.
+            sources: Folders that were searched.
+            problems: Problems of the copies and downloads that were tried.
         """
-        place = target(file, sources)
-        tried = [*problems]
+        path = target(file, sources)
+        reasons = [*problems]
         if sources.is_offline:
-            tried.append("DPSGD_OFFLINE=1 forbids downloads")
+            reasons.append("DPSGD_OFFLINE=1 forbids downloads")
         how = "without DPSGD_OFFLINE" if sources.is_offline else "when online"
         return DataError(
-            f"{self.label} needs the data file {place.name}, which this machine does "
-            f"not have: {'; '.join(tried)}. Run `{self.command}` {how}"
-            f"{self._or_install}, or put the file into {place.parent} (its "
+            f"{self.label} needs the data file {path.name}, which this machine does "
+            f"not have: {'; '.join(reasons)}. Run `{self.command}` {how}"
+            f"{self._or_install}, or put the file into {path.parent} (its "
             f"content has sha256 {file.sha256}). {ALWAYS_HERE} can be used now."
         )
 
 
 def target(file: FetchedFile, sources: DataSources) -> Path:
-    """Return where a download of the file is put."""
+    """Return the path to which a download of the file is written."""
     return (sources.data_dir or user_cache()) / file.path

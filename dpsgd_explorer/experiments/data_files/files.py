@@ -1,4 +1,4 @@
-"""Reads data files; nothing unchecked gets through."""
+"""Data files with a checked hash."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ REMEDY = "Restore it from the repository, or make it again with tools/make_data.
 
 @dataclass(frozen=True)
 class DataFile:
-    """A compressed file and what it must hold.
+    """A compressed file and the hash of its content.
 
     Attributes:
-        path: Below the data folder; ``.gz`` or ``.xz`` gives the compression.
-        sha256: Of the content, that is, after decompression: the same data packed by
-            another program still fits.
+        path: Path below the data folder; ``.gz`` or ``.xz`` gives the compression.
+        sha256: Hash of the decompressed content, so a copy that was compressed by
+            another program is valid too.
     """
 
     path: str
@@ -32,32 +32,32 @@ class DataFile:
         """Return the content.
 
         Raises:
-            DataError: the file is missing, cannot be decompressed, or holds other
-                bytes; names the file, its folder and the sha256 that is wanted.
+            DataError: the file is missing, cannot be decompressed, or has another
+                hash; names the file, its folder and the expected sha256.
         """
         return self.read_at(folder / self.path)
 
-    def read_at(self, place: Path) -> bytes:
+    def read_at(self, path: Path) -> bytes:
         """Return the content of a copy of this file.
 
         Raises:
-            DataError: as ``read``.
+            DataError: see ``read``.
         """
         try:
-            content = decompress(place.read_bytes(), place.suffix)
+            content = decompress(path.read_bytes(), path.suffix)
         except OSError as error:
-            raise self._damage(place, error.strerror or str(error)) from error
+            raise self._damage(path, error.strerror or str(error)) from error
         except (EOFError, zlib.error, lzma.LZMAError) as error:
-            raise self._damage(place, f"not a whole {place.suffix} file") from error
+            raise self._damage(path, f"not a whole {path.suffix} file") from error
         digest = hashlib.sha256(content).hexdigest()
         if digest != self.sha256:
-            raise self._damage(place, f"its content has sha256 {digest}")
+            raise self._damage(path, f"its content has sha256 {digest}")
         return content
 
-    def _damage(self, place: Path, what: str) -> DataError:
+    def _damage(self, path: Path, problem: str) -> DataError:
         return DataError(
-            f"data file {place.name} in {place.parent} must hold content with sha256 "
-            f"{self.sha256}, but: {what}.{self._remedy}"
+            f"data file {path.name} in {path.parent} must hold content with sha256 "
+            f"{self.sha256}, but: {problem}.{self._remedy}"
         )
 
     @property

@@ -14,8 +14,8 @@ ZALANDO = (
     "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
 )
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
-#: Copies of the files of yann.lecun.com, which no longer serves them; TensorFlow's and
-#: torchvision's own loaders read these.
+#: Mirrors of yann.lecun.com, which no longer serves the files; the loaders of
+#: TensorFlow and torchvision read them too.
 MNIST_MIRRORS = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -99,15 +99,15 @@ FETCHED: dict[str, FetchedSet] = {data.name: data for data in (MNIST, FASHION_MN
 
 
 def absent(sources: DataSources) -> dict[str, FetchedSet]:
-    """Return the data sets of which the machine lacks a file."""
-    return {name: of for name, of in FETCHED.items() if of.missing(sources)}
+    """Return the data sets with a file that is missing on this machine."""
+    return {name: data for name, data in FETCHED.items() if data.missing(sources)}
 
 
 def check_data(dataset: str, sources: DataSources) -> None:
-    """Refuse a data set that is not on the machine and may not be fetched.
+    """Reject a data set that is missing and cannot be downloaded.
 
     Raises:
-        ConfigError: it is so; names the file, folder, sha256 and what can be used.
+        ConfigError: names the file, its folder, its sha256 and a usable data set.
     """
     if dataset not in FETCHED or not sources.is_offline:
         return

@@ -1,1 +1,1 @@
-"""One setting: its description, the field made of it, and what a refusal says."""
+"""Descriptions of settings, their pydantic fields, messages about invalid values."""

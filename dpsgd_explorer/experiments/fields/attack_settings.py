@@ -1,4 +1,4 @@
-"""The settings of audits and of attacks on membership, for the vocabulary."""
+"""Descriptions of the settings of audits and membership inference attacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns pydantic's errors into our own sentences: name, rule, what came."""
+"""Messages about invalid settings, from pydantic's errors: name, rule, value."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def config_error(
     model: type[BaseModel],
     typed: Mapping[str, str] | None = None,
 ) -> ConfigError:
-    """Return one ConfigError for the first fault, with all of them in ``fields``.
+    """Return one ConfigError with the first problem; ``fields`` has all of them.
 
     Args:
         error: The error of pydantic.
-        model: The model that was to be built.
-        typed: Texts from which the model's values were read, by field.
+        model: The model that could not be built.
+        typed: Texts from which the values were read, by field.
     """
     faults: dict[str, str] = {}
     for detail in error.errors(include_url=False):
@@ -60,11 +60,11 @@ def config_error(
 
 
 def _sentences(fault: dict[str, Any], model: type[BaseModel]) -> dict[str, str]:
-    """Return a message for each field that one of pydantic's errors is about."""
+    """Return a message for each field that one of pydantic's errors concerns."""
     inner = fault.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):
         return inner.fields
-    if isinstance(inner, ValidationError):  # of a model that a validator has built
+    if isinstance(inner, ValidationError):  # raised in a validator of the model
         return config_error(inner, model).fields
     field, message = _sentence(fault, model)
     return {field: message}
@@ -73,26 +73,31 @@ def _sentences(fault: dict[str, Any], model: type[BaseModel]) -> dict[str, str]:
 def _sentence(fault: dict[str, Any], model: type[BaseModel]) -> tuple[str, str]:
     field = str(fault["loc"][0]) if fault["loc"] else ""
     if fault["type"] == "extra_forbidden":
-        known = ", ".join(model.model_fields)
-        return field, f"unknown setting {SHOWN.repr(field)}; settings: {known}."
+        names = ", ".join(model.model_fields)
+        return field, f"unknown setting {SHOWN.repr(field)}; settings: {names}."
     if fault["type"] == "missing":
         return field, f"{field} must be given."
-    came, kind = fault["input"], fault["type"]
-    # A text that was read as a number before a bound refused it is shown as typed.
-    shown = came if kind in BOUNDS and isinstance(came, str) else SHOWN.repr(came)
+    value, kind = fault["input"], fault["type"]
+    # A text that was parsed before a bound rejected its number is shown as typed.
+    value_text = (
+        value if kind in BOUNDS and isinstance(value, str) else SHOWN.repr(value)
+    )
     rule = RULES.get(kind)
     if rule is None:
-        return field, f"{field}: {fault['msg']}, got {shown}."
+        return field, f"{field}: {fault['msg']}, got {value_text}."
     rule = rule.format(**fault.get("ctx", {}))
-    return field, f"{field or 'the body'} must be {rule}, got {shown}.{_hint(came)}"
+    return (
+        field,
+        f"{field or 'the body'} must be {rule}, got {value_text}.{_hint(value)}",
+    )
 
 
-def _hint(came: object) -> str:
-    """Return how to write a number that was typed with a comma; else nothing."""
-    if not isinstance(came, str):
+def _hint(value: object) -> str:
+    """Return a hint on a number that was typed with a comma; "" for other values."""
+    if not isinstance(value, str):
         return ""
-    if GROUPED.fullmatch(came):
-        return f" Write {came.replace(',', '')}, without a comma."
-    if DECIMAL_COMMA.fullmatch(came):
-        return f" Use a dot: {came.replace(',', '.')}."
+    if GROUPED.fullmatch(value):
+        return f" Write {value.replace(',', '')}, without a comma."
+    if DECIMAL_COMMA.fullmatch(value):
+        return f" Use a dot: {value.replace(',', '.')}."
     return ""

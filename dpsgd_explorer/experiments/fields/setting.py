@@ -1,4 +1,4 @@
-"""The description of one setting, and the pydantic field made from it."""
+"""The description of a setting, and its pydantic field."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Setting:
     """The description of one setting for forms, API, command line and docs.
 
     Attributes:
-        label: Name for people.
+        label: Display name.
         help: One or two sentences below the field.
-        symbol: Letter in the formulas, "" if it has none.
-        unit: Unit of its value, "" for a choice or a pure number.
+        symbol: Letter in the formulas, "" without one.
+        unit: Unit of the value, "" for a choice or a pure number.
         choices: Allowed values and their labels; None for a number.
         marks: Evenly spaced stops of the slider; equal gaps make it linear, equal
             ratios logarithmic.
-        ends: What improves towards the slider's low and high end.
+        ends: Improvements towards the low and the high end of the slider.
         step: Smallest sensible change.
-        words: The domain in words, where neither choices nor limits express it.
-        gt, ge, lt, le: Widest domain that any model allows, as pydantic has them.
+        words: The domain in words, if neither choices nor limits express it.
+        gt, ge, lt, le: Widest domain that any model allows, as in pydantic.
     """
 
     label: str
@@ -50,9 +50,9 @@ class Setting:
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     def narrowed(self, **changes: Any) -> Setting:
-        """Return the setting as one model has it.
+        """Return the setting with the changes of one model.
 
-        A new limit replaces the one on its side.
+        A new limit replaces the limit on its side.
 
         Raises:
             ValueError: a limit would widen the domain.
@@ -61,13 +61,13 @@ class Setting:
             changes = {"gt": None, "ge": None} | changes
         if changes.keys() & {"lt", "le"}:
             changes = {"lt": None, "le": None} | changes
-        made = replace(self, **changes)
-        if not made._is_within(self):
-            raise ValueError(f"{made.limits} must lie within {self.limits}.")
-        return made
+        setting = replace(self, **changes)
+        if not setting._is_within(self):
+            raise ValueError(f"{setting.limits} must lie within {self.limits}.")
+        return setting
 
     def _is_within(self, widest: Setting) -> bool:
-        """Whether each limit that is set is no wider than the widest one."""
+        """Return whether each limit that is set is within the limits of ``widest``."""
         low, high = _first(self.gt, self.ge), _first(self.lt, self.le)
         widest_low = _first(widest.gt, widest.ge)
         widest_high = _first(widest.lt, widest.le)
@@ -79,30 +79,34 @@ class Setting:
         )
 
     def field(self, default: Any, group: str) -> Any:
-        """Return a pydantic field; its schema holds what a form has to show."""
-        ask: dict[str, Any] = {"label": self.label, "help": self.help, "group": group}
-        ask |= {"symbol": self.symbol, "step": self.step}
-        ask |= {"marks": list(self.marks), "ends": self.ends}
+        """Return a pydantic field; its schema holds all that a form shows."""
+        schema: dict[str, Any] = {
+            "label": self.label,
+            "help": self.help,
+            "group": group,
+        }
+        schema |= {"symbol": self.symbol, "step": self.step}
+        schema |= {"marks": list(self.marks), "ends": self.ends}
         if self.words:
-            ask["domain"] = self.words
+            schema["domain"] = self.words
         if self.choices is not None:
-            ask |= {"choices": dict(self.choices), "enum": list(self.choices)}
+            schema |= {"choices": dict(self.choices), "enum": list(self.choices)}
         limits: dict[str, Any] = self.limits
         return Field(
             default,
             title=self.label,
             description=self.help,
-            json_schema_extra=ask,
+            json_schema_extra=schema,
             **limits,
         )
 
 
 def check_choices(settings: BaseModel, **more: str) -> None:
-    """Refuse a value that is none of its setting's choices.
+    """Reject a value that is not among the choices of its setting.
 
     Args:
         settings: The settings.
-        more: One more choice of the settings named.
+        more: An additional choice by name of the setting.
 
     Raises:
         ConfigError: names the setting, its choices and the value.
@@ -111,8 +115,8 @@ def check_choices(settings: BaseModel, **more: str) -> None:
         extra = field.json_schema_extra
         choices = extra.get("choices") if isinstance(extra, dict) else None
         if isinstance(choices, dict):
-            known = [*choices, *([more[name]] if name in more else [])]
-            one_of(name, getattr(settings, name), known)
+            allowed = [*choices, *([more[name]] if name in more else [])]
+            one_of(name, getattr(settings, name), allowed)
 
 
 def _first(*limits: float | None) -> float | None:
