@@ -70,7 +70,7 @@ PAGES = (
     teach,
     classes_pages,
 )
-RUNS = (compare_runs,)  # has added its pages to runs_pages.bp
+RUNS = (compare_runs,)  # importing it adds its pages to runs_pages.bp
 API = (
     runs_api,
     groups_api,
@@ -94,7 +94,7 @@ NAVIGATION = [
 
 
 class StrictJson(DefaultJSONProvider):
-    """JSON as the standard has it: NaN raises instead of leaving; order is kept."""
+    """Standard JSON: NaN raises an error; the order of keys is preserved."""
 
     sort_keys = False
 
@@ -103,17 +103,17 @@ class StrictJson(DefaultJSONProvider):
 
 
 def create_app(settings: Settings | None = None) -> Flask:
-    """Return the application; settings default to the environment's."""
+    """Return the application; settings default to those of the environment."""
     settings = settings or Settings.from_environment()
     app = Flask(
         __name__,
-        static_folder=None,  # WhiteNoise serves it, see assets
+        static_folder=None,  # WhiteNoise serves static files, see assets
         template_folder=str(assets.FRONT_DIR / "templates"),
     )
     app.url_map.converters["class_id"] = classes_api.ClassId
     app.url_map.merge_slashes = False  # a doubled slash is an unknown address
     app.json = StrictJson(app)
-    # One byte more is read than allowed: Flask cuts a longer body off and says nothing.
+    # One byte above the limit, because Flask silently truncates longer bodies.
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY + 1
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.extensions |= open_services(settings)
@@ -130,7 +130,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         "navigation": NAVIGATION,
     }
     register_views()
-    requests.measure(app)  # first, so that it times what others refuse
+    requests.measure(app)  # first, to include rejected requests
     for module in (*PAGES, *API, *OPERATION):
         app.register_blueprint(module.bp)
     for lab in labs.LABS:
@@ -144,8 +144,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.after_request(compress)
     if settings.has_front or settings.is_behind_proxy:
         operation = settings.operation
-        # Through its own socket, nginx is the only client, and has checked who sent
-        # the headers of a proxy.
+        # The front's socket has nginx as its only client, which has already checked
+        # the headers of proxies.
         proxies = () if settings.has_front else operation.trusted_proxies
         app.wsgi_app = TrustedProxies(  # type: ignore[method-assign, assignment]
             app.wsgi_app, proxies, operation.user_header
@@ -157,7 +157,7 @@ def create_app(settings: Settings | None = None) -> Flask:
 
 
 def open_services(settings: Settings) -> dict[str, Any]:
-    """Return the store of runs and what works on it, by the name of the extension."""
+    """Return the store of runs and the services that use it, by extension name."""
     store = RunStore.from_settings(settings)
     doorbell = Doorbell(settings)
     fleet = Fleet(store.database, store.clock)

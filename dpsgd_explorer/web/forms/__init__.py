@@ -1,1 +1,1 @@
-"""Forms made from the configurations."""
+"""Forms generated from the settings of runs."""

@@ -1,8 +1,8 @@
-"""Form fields, made from the metadata of a model's settings.
+"""Form fields, generated from the metadata of a model's settings.
 
-A label, a domain, a help text and the marks of a slider are declared with the setting
-itself. ``LAYOUTS`` adds what only a page decides: which two settings exclude each
-other, and which are folded away.
+A setting declares its own label, domain, help text and slider marks.  ``LAYOUTS`` adds
+the decisions of a page: settings that exclude each other, and settings that are folded
+away.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dpsgd_explorer.experiments.attack_config import TRAINING_SETTINGS, AttackCo
 from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
-SMALL = 0.01  # marks below it are written as powers of ten
-KINDS = ("boolean", "integer", "number", "string")  # of JSON, in order of precedence
+SMALL = 0.01  # marks below this value are written as powers of ten
+KINDS = ("boolean", "integer", "number", "string")  # JSON types, in order of precedence
 SCRIPT_ATTRIBUTES = (
     "name",
     "label",
@@ -52,14 +52,14 @@ class Switch:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a page decides about the fields of a model.
+    """A page's arrangement of the fields of a model.
 
     Attributes:
         switches: Pairs of settings that exclude each other.
         folded: Settings behind "More".
-        symbols: Symbols other than those of the settings; "" for none.
-        has_private_group: Whether the group "Privacy" is empty of meaning for a run
-            without privacy.
+        symbols: Symbols that replace those of the settings; "" for none.
+        has_private_group: If True, the group "Privacy" has no effect on a run without
+            privacy.
     """
 
     switches: tuple[Switch, ...] = ()
@@ -117,14 +117,14 @@ LAYOUTS: dict[type[BaseModel], Layout] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FormField:
-    """One setting as a page asks for it.
+    """The form field of one setting.
 
     Attributes:
         kind: "integer", "number", "boolean", "string" or "choice".
-        switch: Name of the switch that it belongs to, "" if none.
-        opens_switch: Whether it is the first member of its switch.
-        optional: Whether an empty box means "not set".
-        private_only: Whether it has no effect on a run without privacy.
+        switch: Name of the field's switch, "" if none.
+        opens_switch: If True, the field is the first member of its switch.
+        optional: If True, an empty box means "not set".
+        private_only: If True, the field has no effect on a run without privacy.
     """
 
     name: str
@@ -146,40 +146,40 @@ class FormField:
 
     @property
     def mark_texts(self) -> list[str]:
-        """Words under the slider's marks."""
+        """Labels of the slider's marks."""
         return [_short(mark) for mark in self.marks]
 
     def position(self, text: str) -> float:
-        """Return the place of a typed value on the slider; 0 if it is no number."""
+        """Return the slider position of a typed value; 0 for text without a number."""
         try:
             return slider_position(self.marks, float(text))
         except ValueError:
             return 0.0
 
     def in_words(self, value: object) -> str:
-        """Return a value of the setting as a person reads it."""
+        """Return the display text of a value."""
         if self.kind == "boolean":
             return "on" if value else "off"
         text = text_of(value)
         return self.choices.get(text, "own table" if is_own(text) else text)
 
-    def offering(self, more: Mapping[str, str]) -> FormField:
-        """Return the same with more choices."""
-        return replace(self, choices=self.choices | dict(more)) if more else self
+    def offering(self, choices: Mapping[str, str]) -> FormField:
+        """Return the field with additional choices."""
+        return replace(self, choices=self.choices | dict(choices)) if choices else self
 
     def in_short(self, text: str) -> str:
-        """Return a typed value with its symbol or name, as a heading has it."""
+        """Return a typed value with its symbol or label, for a heading."""
         if self.choices:
             return self.choices.get(text, text)
         return f"{self.symbol or self.label[:1].lower() + self.label[1:]} {text}"
 
     def for_script(self) -> dict[str, Any]:
-        """Return what the page's script needs to know."""
+        """Return the attributes that the page's script uses."""
         return {name: getattr(self, name) for name in SCRIPT_ATTRIBUTES}
 
 
 def layout_of(model: type[BaseModel]) -> Layout:
-    """Return the layout of a model's form; most have none of their own."""
+    """Return the layout of a model's form; the default layout if it has none."""
     return LAYOUTS.get(model, Layout())
 
 
@@ -190,7 +190,7 @@ def form_fields(model: type[BaseModel]) -> dict[str, FormField]:
     A setting has a field if it has a label and more than one choice.
     """
     schemas = model.model_json_schema()["properties"]
-    defaults = model().model_dump(mode="json")  # validators complete some
+    defaults = model().model_dump(mode="json")  # validators complete some values
     return {
         name: _form_field(name, schema, layout_of(model), defaults[name])
         for name, schema in schemas.items()
@@ -212,8 +212,8 @@ def script_fields(model: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def slider_position(marks: Sequence[float], value: float) -> float:
-    """Return the place of a value between evenly spaced marks: 0 on the first."""
-    if not marks[0] < value < marks[-1]:  # NaN is at the end, like the infinite
+    """Return a value's position between evenly spaced marks; the first mark is 0."""
+    if not marks[0] < value < marks[-1]:  # NaN and infinity are placed at the end
         return 0.0 if value <= marks[0] else len(marks) - 1.0
     low = bisect_right(marks, value) - 1
     a, b = marks[low], marks[low + 1]
@@ -223,13 +223,13 @@ def slider_position(marks: Sequence[float], value: float) -> float:
 
 
 def evenly_spaced(marks: Sequence[float]) -> bool:
-    """Whether a slider's marks are equally far apart; else their ratios are equal."""
+    """Return whether marks have equal differences; otherwise their ratios are equal."""
     gaps = [b - a for a, b in pairwise(marks)]
     return all(math.isclose(gap, gaps[0]) for gap in gaps)
 
 
 def text_of(value: object) -> str:
-    """Return a value as one types it: 8, 0.1, 1e-5, true."""
+    """Return a value as a user types it: 8, 0.1, 1e-5, true."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, bool):
@@ -242,7 +242,9 @@ def text_of(value: object) -> str:
 def _form_field(
     name: str, schema: dict[str, Any], layout: Layout, default: object
 ) -> FormField:
-    types = {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
+    types = {
+        schema_part.get("type") for schema_part in (schema, *schema.get("anyOf", ()))
+    }
     switch = next((s for s in layout.switches if name in s.members), None)
     is_choice = "choices" in schema
     return FormField(

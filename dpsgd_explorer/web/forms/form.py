@@ -1,4 +1,4 @@
-"""A form that was sent: the texts of its boxes, its faults, and the settings."""
+"""A submitted form: the texts of its boxes, its errors, and the settings."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Form(Generic[Model]):
-    """The texts of a form, its faults, and the settings where it has none.
+    """The texts of a form, its errors, and the settings of a valid form.
 
     Attributes:
-        texts: What the boxes show, by setting.
-        errors: A message for each setting at fault.
-        unknown: Names in the address that are no settings of the form.
+        texts: Texts of the boxes, by setting.
+        errors: Message for each invalid setting.
+        unknown: Names in the query that are not settings of the form.
         switches: Switches of the form.
+        settings: The validated model; None if a setting is invalid.
         settings: The validated model; None while a setting is at fault.
     """
 
@@ -42,31 +43,31 @@ class Form(Generic[Model]):
 
     @property
     def chosen(self) -> dict[str, str]:
-        """Member of each switch that counts: the one filled in or at fault."""
-        given = {name for name, text in self.texts.items() if text} | self.errors.keys()
+        """Selected member of each switch: the one that is filled in or invalid."""
+        used = {name for name, text in self.texts.items() if text} | self.errors.keys()
         return {
             switch.name: next(
-                (name for name in switch.members if name in given),
+                (name for name in switch.members if name in used),
                 next(iter(switch.members)),
             )
             for switch in self.switches
         }
 
     def opens(self, fields: Sequence[FormField]) -> bool:
-        """Whether one of the fields is at fault or differs from its default."""
+        """Return whether one of the fields is invalid or differs from its default."""
         return any(
             field.name in self.errors or self.texts[field.name] != field.default
             for field in fields
         )
 
     def faulty(self, fields: Sequence[FormField]) -> bool:
-        """Whether one of the fields is at fault."""
+        """Return whether one of the fields is invalid."""
         return any(field.name in self.errors for field in fields)
 
     def in_short(self, fields: Sequence[FormField]) -> str:
-        """Return in a line what those of the fields are set to that count and show.
+        """Return the values of the effective, visible fields in one line.
 
-        static/js/forms/settings_form.js says the same as the settings change.
+        static/js/forms/settings_form.js builds the same text when settings change.
         """
         is_open = self.texts.get("private") == "false"
         words = ["without privacy"] if is_open and fields[0].name == "private" else []
@@ -85,26 +86,26 @@ class Form(Generic[Model]):
 def read_form(
     model: type[Model], query: Mapping[str, str], *, solved: str = ""
 ) -> Form[Model]:
-    """Read an address; every text is shown again, whatever is wrong with it.
+    """Read a query; every text is kept for display, even if it is invalid.
 
     Args:
-        model: The settings that the form asks for.
-        query: The address, as texts.
-        solved: The setting that is the answer: its box may be empty.
+        model: Class of the settings.
+        query: Names and texts of the query.
+        solved: Setting that the page computes, whose box may be empty.
     """
     fields, switches = form_fields(model), layout_of(model).switches
-    given = {name: text.strip() for name, text in query.items()}
-    radios = {switch.name: given.pop(switch.name, "") for switch in switches}
-    known = {name: given.pop(name) for name in list(given) if name in fields}
-    _drop_unchosen(known, switches, radios)
+    texts = {name: text.strip() for name, text in query.items()}
+    radios = {switch.name: texts.pop(switch.name, "") for switch in switches}
+    setting_texts = {name: texts.pop(name) for name in list(texts) if name in fields}
+    _drop_unchosen(setting_texts, switches, radios)
     form = Form[Model](
-        texts=_texts(fields, known, switches),
-        errors=_empty_boxes(fields, known, solved),
-        unknown=[name for name, text in given.items() if text],
+        texts=_texts(fields, setting_texts, switches),
+        errors=_empty_boxes(fields, setting_texts, solved),
+        unknown=[name for name, text in texts.items() if text],
         switches=switches,
     )
     try:
-        settings = parse_texts(model, known)
+        settings = parse_texts(model, setting_texts)
         if isinstance(settings, RunConfig):
             settings.check_reachable()
     except ConfigError as error:
@@ -114,10 +115,10 @@ def read_form(
 
 
 def parse(model: type[Model], values: object) -> Model:
-    """Return values as a model.
+    """Return values as an instance of a model.
 
     Raises:
-        ConfigError: names each field at fault.
+        ConfigError: names each invalid field.
     """
     try:
         return model.model_validate(values)
@@ -126,10 +127,10 @@ def parse(model: type[Model], values: object) -> Model:
 
 
 def parse_texts(model: type[Model], texts: Mapping[str, str]) -> Model:
-    """Return the texts of an address as a model; "" means not given.
+    """Return the texts of a query as an instance of a model; "" means not given.
 
     Raises:
-        ConfigError: names each field at fault.
+        ConfigError: names each invalid field.
     """
     filled = {name: text for name, text in texts.items() if text}
     if issubclass(model, RunConfig):
@@ -138,7 +139,7 @@ def parse_texts(model: type[Model], texts: Mapping[str, str]) -> Model:
 
 
 def to_query(settings: BaseModel) -> dict[str, str]:
-    """Return the address of a form with these settings: every one that is set."""
+    """Return the query of a form with these settings, without unset ones."""
     values = settings.model_dump(mode="json")
     return {
         name: text_of(values[name])
@@ -158,35 +159,39 @@ def _empty_boxes(
 
 
 def _labelled(fields: Mapping[str, FormField], name: str, message: str) -> str:
-    """Return a message with the setting's label for its name in the first place."""
+    """Return a message that starts with the setting's label instead of its name."""
     if name not in fields or not message.startswith(name):
         return message
     return fields[name].label + message.removeprefix(name)
 
 
 def _drop_unchosen(
-    known: dict[str, str], switches: Sequence[Switch], radios: Mapping[str, str]
+    setting_texts: dict[str, str], switches: Sequence[Switch], radios: Mapping[str, str]
 ) -> None:
-    """Keep one member of each switch where the address has both.
+    """Remove all but one member of each switch if the query has several.
 
-    A form without script sends both: the radio selects one, else the one filled in.
+    A form without script sends all: the radio button selects one, else the filled one.
     """
     for switch in switches:
-        given = {name: known.pop(name) for name in switch.members if name in known}
-        filled = {name: text for name, text in given.items() if text}
+        members = {
+            name: setting_texts.pop(name)
+            for name in switch.members
+            if name in setting_texts
+        }
+        filled = {name: text for name, text in members.items() if text}
         if (choice := radios[switch.name]) in switch.members:
-            filled = {choice: given[choice]} if choice in given else {}
-        known |= filled or dict(list(given.items())[:1])
+            filled = {choice: members[choice]} if choice in members else {}
+        setting_texts |= filled or dict(list(members.items())[:1])
 
 
 def _texts(
     fields: Mapping[str, FormField],
-    known: Mapping[str, str],
+    setting_texts: Mapping[str, str],
     switches: Sequence[Switch],
 ) -> dict[str, str]:
-    """Return the text of every box: what was typed, else the default."""
+    """Return the text of every box: the typed text, else the default."""
     texts = {name: field.default for name, field in fields.items()}
     for switch in switches:
-        if switch.members.keys() & known.keys():
+        if switch.members.keys() & setting_texts.keys():
             texts |= dict.fromkeys(switch.members, "")
-    return texts | dict(known)
+    return texts | dict(setting_texts)

@@ -1,4 +1,4 @@
-"""What a teacher's link hides and locks: ``?hide=bound,record&lock=noise``."""
+"""Controls that a teacher's link hides and locks: ``?hide=bound,record&lock=noise``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAY_OUT = "Take it out of the address, or build the link again under Teach."
 
 @dataclass(frozen=True)
 class Limits:
-    """Controls that cannot be set: those not shown, and those shown as they stand."""
+    """Controls that cannot be set: hidden ones, and locked ones with fixed values."""
 
     hidden: frozenset[str] = frozenset()
     locked: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Limits:
 
     @property
     def query(self) -> dict[str, str]:
-        """The limits as an address carries them."""
+        """The limits as names and texts of a query."""
         sets = {HIDE: self.hidden, LOCK: self.locked}
         return {name: ",".join(sorted(names)) for name, names in sets.items() if names}
 
@@ -45,26 +45,26 @@ FREE = Limits()
 def read_limits(
     query: MultiDict[str, str], controls: Mapping[str, str], subject: str
 ) -> Limits:
-    """Return the limits of an address.
+    """Return the limits of a query.
 
     Args:
-        query: The address; other names in it are not looked at.
-        controls: Label of each control that there is, by name.
-        subject: What has the controls, for messages.
+        query: The query; other names are ignored.
+        controls: Labels of all controls, by name.
+        subject: Owner of the controls, for messages.
 
     Raises:
-        ConfigError: a name is no control, or both hidden and locked.
+        ConfigError: a name is not a control, or is both hidden and locked.
     """
     hidden, locked = (
-        frozenset(name for text in query.getlist(way) for name in text.split(","))
+        frozenset(name for text in query.getlist(effect) for name in text.split(","))
         - {""}
-        for way in (HIDE, LOCK)
+        for effect in (HIDE, LOCK)
     )
-    for way, names in ((HIDE, hidden), (LOCK, locked)):
+    for effect, names in ((HIDE, hidden), (LOCK, locked)):
         for name in sorted(names - controls.keys()):
             raise ConfigError(
-                way,
-                f"{way} must name controls of {subject} "
+                effect,
+                f"{effect} must name controls of {subject} "
                 f"({', '.join(controls) or 'it has none'}), got {name!r}. {WAY_OUT}",
             )
     for name in sorted(hidden & locked):

@@ -1,4 +1,4 @@
-"""Values that the controls of a widget start at: ``?noise=2&record=1,-2``."""
+"""Starting values of a widget's controls: ``?noise=2&record=1,-2``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dpsgd_explorer.web.forms.limits import WAY_OUT
 
 @dataclass(frozen=True)
 class Choices:
-    """A few values.
+    """A rule that allows a few values.
 
     Attributes:
-        values: What can be chosen, in order.
-        by_place: Whether the page's input holds the place of a value, from 0, and not
-            the value itself.
+        values: The allowed values, in order.
+        by_place: If True, the page's input contains the index of a value; otherwise it
+            contains the value.
     """
 
     values: tuple[float, ...]
@@ -28,7 +28,7 @@ class Choices:
         return "one of " + ", ".join(f"{value:g}" for value in self.values)
 
     def position(self, value: float) -> float | None:
-        """Return what the page's input holds for a value; None if it is no choice."""
+        """Return the input's number for a value; None if the value is not allowed."""
         if value not in self.values:
             return None
         return self.values.index(value) if self.by_place else value
@@ -36,12 +36,12 @@ class Choices:
 
 @dataclass(frozen=True)
 class Span:
-    """All values between two ends.
+    """A rule that allows all values of an interval.
 
     Attributes:
         low: Smallest value.
         high: Largest value.
-        doublings: Whether the page's input counts doublings.
+        doublings: If True, the page's input contains the logarithm to base 2.
     """
 
     low: float
@@ -53,23 +53,23 @@ class Span:
         return f"from {self.low:g} to {self.high:g}"
 
     def position(self, value: float) -> float | None:
-        """Return what the page's input holds for a value; None if it is outside."""
+        """Return the input's number for a value; None if the value is outside."""
         if not self.low <= value <= self.high:
             return None
         return math.log2(value) if self.doublings else value
 
 
-#: What a control can start at: one rule for each of its numbers.
+#: Rules of a control's starting values, one per number.
 Rules = tuple[Choices | Span, ...]
 
 
 @dataclass(frozen=True)
 class Starts:
-    """Values that controls start at.
+    """Starting values of controls.
 
     Attributes:
-        query: The values as an address carries them, by control.
-        positions: What the page's inputs hold for them, by control.
+        query: Starting values as texts of a query, by control.
+        positions: Starting values as numbers of the page's inputs, by control.
     """
 
     query: Mapping[str, str] = field(default_factory=dict)
@@ -80,38 +80,40 @@ USUAL = Starts()
 
 
 def read_starts(
-    given: Mapping[str, str], known: Mapping[str, Rules], subject: str
+    query: Mapping[str, str], rules: Mapping[str, Rules], subject: str
 ) -> Starts:
-    """Return the starting values that an address gives.
+    """Return the starting values in a query.
 
     Args:
-        given: Numbers with commas between them, by control.
-        known: Rules of each control that can start at a value, by name.
-        subject: What has the controls, for messages.
+        query: Numbers separated by commas, by control.
+        rules: Rules of each control that accepts a starting value.
+        subject: Owner of the controls, for messages.
 
     Raises:
-        ConfigError: a name is no such control, or a value is not what its rules allow.
+        ConfigError: a name is not such a control, or its rules do not allow a value.
     """
-    for name in given.keys() - known.keys():
+    for name in query.keys() - rules.keys():
         raise ConfigError(
             name,
             f"a starting value must be for a control of {subject} "
-            f"({', '.join(known) or 'none takes one'}), got {name!r}. {WAY_OUT}",
+            f"({', '.join(rules) or 'none takes one'}), got {name!r}. {WAY_OUT}",
         )
-    values = {name: _numbers(text) for name, text in given.items()}
-    positions = {name: _positions(known[name], values[name]) for name in given}
-    for name, found in positions.items():
-        if found is None:
-            rule = ", then ".join(map(str, known[name]))
+    values = {name: _numbers(text) for name, text in query.items()}
+    positions = {name: _positions(rules[name], values[name]) for name in query}
+    for name, numbers in positions.items():
+        if numbers is None:
+            rule = ", then ".join(map(str, rules[name]))
             raise ConfigError(
-                name, f"{name} must be {rule}, got {given[name]!r}. {WAY_OUT}"
+                name, f"{name} must be {rule}, got {query[name]!r}. {WAY_OUT}"
             )
-    texts = {name: ",".join(f"{one:g}" for one in values[name]) for name in given}
-    return Starts(texts, {name: found for name, found in positions.items() if found})
+    texts = {name: ",".join(f"{value:g}" for value in values[name]) for name in query}
+    return Starts(
+        texts, {name: numbers for name, numbers in positions.items() if numbers}
+    )
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    """Return the numbers between commas; none if a part is no number."""
+    """Return the numbers between commas; () if a part is not a number."""
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
@@ -119,10 +121,10 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _positions(rules: Rules, values: tuple[float, ...]) -> tuple[float, ...] | None:
-    """Return what the inputs hold; None if a value is missing or not allowed."""
+    """Return the inputs' numbers; None if a value is missing or not allowed."""
     if len(values) != len(rules):
         return None
-    found = tuple(
+    positions = tuple(
         rule.position(value) for rule, value in zip(rules, values, strict=True)
     )
-    return None if None in found else found  # type: ignore[return-value]
+    return None if None in positions else positions  # type: ignore[return-value]

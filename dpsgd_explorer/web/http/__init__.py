@@ -1,1 +1,1 @@
-"""What every request and answer passes: headers, compression, errors, visitors."""
+"""Handling of every request and response: headers, compression, errors, visitors."""

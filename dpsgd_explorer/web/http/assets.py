@@ -1,14 +1,14 @@
-"""Static files under addresses that change with their content, compressed ahead.
+"""Static files at addresses that contain their hash, compressed in advance.
 
-Every file of ``static/``, and the scripts and styles in the rooms of ``web``, are
+Every file of ``static/``, and the scripts and styles in the folders of ``web``, are
 served below ``/static/<hash of the whole tree>/`` and plotly.js below
-``/static/plotly-<version>/``; both may be kept for ever, since a changed file has
-another address.  Relative imports between script modules keep
-working because the tree moves as one.  Copies, their ``.br`` and their ``.gz`` lie in
-the instance folder, so the program's own folder may be read-only.
+``/static/plotly-<version>/``.  Browsers may cache both forever, since a changed file
+has another address.  Relative imports between script modules keep working because
+all modules share one hash.  The copies and their ``.br`` and ``.gz`` files are in the
+instance folder, so the program's own folder may be read-only.
 
-Where `make docs` has built the documentation, its pages are served below ``/docs/``
-from such a copy.  Their addresses stay, so browsers ask again whether they changed.
+If `make docs` has built the documentation, its pages are served below ``/docs/`` from
+such a copy.  Their addresses do not change, so browsers must revalidate them.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from whitenoise.compress import Compressor
 
 from dpsgd_explorer.web.http.compression import ENCODINGS, brotli_of
 
-#: Holds templates/ and static/: this package once installed, else the top of the tree.
+#: Contains templates/ and static/: this package if installed, else the repository.
 FRONT_DIR = next(
     folder
     for folder in Path(__file__).resolve().parents
     if (folder / "templates" / "base.html").is_file()
 )
 WEB_DIR = Path(__file__).parents[1]
-#: A folder for each widget, and one for each lab.
+#: Contain one folder per widget, and one per lab.
 WIDGETS_DIR = WEB_DIR / "hub" / "widgets"
 LABS_DIR = WEB_DIR / "labs"
-#: Folders with pages of their own.  Their scripts and styles, like those of widgets
-#: and labs, are published below js/.
+#: Folders of ``web`` with their own scripts and styles, which are published below js/,
+#: as for widgets and labs.
 ROOMS = ("classes",)
-#: The start of an import from static/js, in a script of such a folder.
+#: Start of an import from static/js, in a script of such a folder.
 STATIC_SCRIPTS = re.compile(rb'"(?:\.\./)+static/js/')
-#: The address in an import that a browser resolves before it runs a module.
+#: Address of a static import, which a browser resolves before it runs a module.
 STATIC_IMPORT = re.compile(r'(?:\bfrom|^import)\s*"(\.[^"]+)"', re.MULTILINE)
-#: Written by ``tools.build_docs``; missing where the documentation is not built.
+#: Written by ``tools.build_docs``; missing if the documentation was not built.
 DOCUMENTATION_DIR = FRONT_DIR / "built_docs"
 DOCUMENTATION_URL = "/docs/"
-#: How the names of its published folders begin.
+#: Prefix of the published folders of the documentation.
 DOCUMENTATION = "docs-"
 PLOTLY = "plotly.min.js"
 KEPT_TREES = 8
@@ -62,27 +62,27 @@ ACCEPT_ENCODING = "HTTP_ACCEPT_ENCODING"
 
 
 class QuickCompressor(Compressor):  # type: ignore[misc]
-    """Compress at a start of the server; at its best brotli would take seconds."""
+    """Compressor for a server start; the best brotli quality would take seconds."""
 
     compress_brotli = staticmethod(brotli_of)
 
 
 class Files(WhiteNoise):  # type: ignore[misc]
-    """Answers complete files, in an encoding that the client accepts."""
+    """Serves complete files, in an encoding that the client accepts."""
 
     @staticmethod
     def serve(static_file: Any, environ: dict[str, Any], start_response: Any) -> Any:
-        """Answers a request for a static file."""
+        """Answer a request for a static file."""
         # WhiteNoise rejects a range of one byte; a server may ignore ranges.
         environ.pop("HTTP_RANGE", None)
-        # WhiteNoise overlooks ";q=0", which forbids an encoding.
+        # WhiteNoise ignores ";q=0", which forbids an encoding.
         accepted = parse_accept_header(environ.pop(ACCEPT_ENCODING, ""), Accept)
         readable = [name for name in ENCODINGS if accepted[name] > 0]
         request = environ | {ACCEPT_ENCODING: ", ".join(readable)}
         return WhiteNoise.serve(static_file, request, start_response)
 
     def redirect(self, from_url: str, to_url: str) -> Any:
-        """Returns a redirection, with the headers of every answer."""
+        """Return a redirection, with the headers of every response."""
         redirection = super().redirect(from_url, to_url)
         headers = Headers(redirection.response.headers)
         self.add_headers_function(headers, "", from_url)
@@ -91,13 +91,13 @@ class Files(WhiteNoise):  # type: ignore[misc]
 
 @dataclass(frozen=True, kw_only=True)
 class Assets:
-    """The published files and where to find them.
+    """The published files and their folders.
 
     Attributes:
-        shelf: Folder that holds the published folders.
-        folders: Folder of each file by the name templates use.
-        imports: Names of all modules that a script imports, directly or not.
-        documentation: Folder of the built documentation, if there is one.
+        shelf: Folder that contains the published folders.
+        folders: Published folder of each file, by its name in templates.
+        imports: Names of all modules that a script imports, directly or indirectly.
+        documentation: Published folder of the documentation, None if it was not built.
     """
 
     shelf: Path
@@ -107,7 +107,7 @@ class Assets:
 
     @property
     def documentation_url(self) -> str | None:
-        """Returns the address of the documentation, None where it is not built."""
+        """Return the address of the documentation, None if it was not built."""
         return DOCUMENTATION_URL if self.documentation else None
 
     def url(self, name: str) -> str:
@@ -123,10 +123,11 @@ class Assets:
         return f"/static/{self.folders[name]}/{name}"
 
     def module_script(self, name: str) -> Markup:
-        """Return the element that runs a script module, after links to its imports.
+        """Return the element that runs a script module, preceded by preload links.
 
-        Without these links a browser learns of an import when it has read the module
-        that imports it: the trainer's are four deep, so it would wait four times.
+        Without these links a browser discovers an import only after reading the module
+        that imports it.  The trainer's imports are four levels deep, so it would wait
+        four times.
         """
         links = [
             Markup('<link rel="modulepreload" href="{}">\n').format(self.url(imported))
@@ -138,35 +139,35 @@ class Assets:
     def serve_before(
         self, application: Any, add_headers: Callable[[Headers], None]
     ) -> Files:
-        """Wrap a WSGI application so that the files are answered before it."""
+        """Return a WSGI application that serves the files before the wrapped one."""
         options: dict[str, Any] = {
             "allow_all_origins": False,
             "add_headers_function": lambda headers, path, url: add_headers(headers),
         }
         if self.documentation:
-            # An age of 0: a browser may store a page, and must ask whether it changed.
+            # max_age=0: a browser may cache a page, but must revalidate it.
             pages = Files(application, index_file=True, max_age=0, **options)
             pages.add_files(str(self.shelf / self.documentation), DOCUMENTATION_URL)
             application = pages
-        served = Files(
+        static_files = Files(
             application, immutable_file_test=lambda path, url: True, **options
         )
         for folder in sorted(set(self.folders.values())):
-            served.add_files(str(self.shelf / folder), f"static/{folder}/")
-        return served
+            static_files.add_files(str(self.shelf / folder), f"static/{folder}/")
+        return static_files
 
 
 def publish(
     static_dir: Path, instance_dir: Path, documentation_dir: Path | None = None
 ) -> Assets:
-    """Copy and compress what is not there yet; return where everything is."""
+    """Copy and compress files that are not yet published; return their addresses."""
     files = _files(static_dir) | _files_of_rooms()
     shelf = instance_dir / "assets"
     tree = tree_hash(files)
     plotly = f"plotly-{importlib.metadata.version('plotly')}"
     _copy_and_compress(files, shelf / tree)
     _copy_and_compress({PLOTLY: plotly_bundle()}, shelf / plotly)
-    _forget_old_trees(shelf, "", tree)
+    _delete_old_trees(shelf, "", tree)
     return Assets(
         shelf=shelf,
         folders=dict.fromkeys(files, tree) | {PLOTLY: plotly},
@@ -176,18 +177,18 @@ def publish(
 
 
 def _publish_documentation(source: Path | None, shelf: Path) -> str | None:
-    """Returns the name of the published folder; None where nothing is built."""
+    """Return the name of the published folder; None if there is nothing to publish."""
     if source is None or not (source / "index.html").is_file():
         return None
     files = _files(source)
     name = DOCUMENTATION + tree_hash(files)
     _copy_and_compress(files, shelf / name)
-    _forget_old_trees(shelf, DOCUMENTATION, name)
+    _delete_old_trees(shelf, DOCUMENTATION, name)
     return name
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Returns the files of a folder by their names in it, without hidden files."""
+    """Return the files of a folder by their relative names, without hidden files."""
     return {
         path.relative_to(folder).as_posix(): path
         for path in sorted(folder.rglob("*"))
@@ -196,7 +197,7 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _files_of_rooms() -> dict[str, Path]:
-    """Returns the scripts and styles of all rooms by their published names."""
+    """Return the scripts and styles of all rooms by their published names."""
     folders = {f"js/{room}": WEB_DIR / room for room in ROOMS}
     folders |= {f"js/widgets/{path.name}": path for path in WIDGETS_DIR.glob("*/")}
     folders |= {f"js/labs/{path.name}": path for path in LABS_DIR.glob("*/")}
@@ -209,7 +210,7 @@ def _files_of_rooms() -> dict[str, Path]:
 
 
 def _published(name: str, source: Path) -> bytes:
-    """Returns the served content of a file: imports of a script lead to static/js."""
+    """Return a file's published content: a script's imports point to static/js."""
     content = source.read_bytes()
     if source.suffix != ".js":
         return content
@@ -218,7 +219,7 @@ def _published(name: str, source: Path) -> bytes:
 
 
 def _all_imports(files: Mapping[str, Path]) -> dict[str, tuple[str, ...]]:
-    """Return the modules that each script imports, directly or not, nearest first."""
+    """Return the direct and indirect imports of each script, nearest first."""
     direct = {
         name: [
             posixpath.normpath(posixpath.join(posixpath.dirname(name), address))
@@ -227,19 +228,19 @@ def _all_imports(files: Mapping[str, Path]) -> dict[str, tuple[str, ...]]:
         for name, path in files.items()
         if name.endswith(".js")
     }
-    every: dict[str, tuple[str, ...]] = {}
+    imports: dict[str, tuple[str, ...]] = {}
     for name in direct:
         reached = {name: None}
         for module in (queue := [name]):
-            new = [m for m in direct[module] if m in direct and m not in reached]
-            reached.update(dict.fromkeys(new))
-            queue += new
-        every[name] = tuple(reached)[1:]
-    return every
+            added = [m for m in direct[module] if m in direct and m not in reached]
+            reached.update(dict.fromkeys(added))
+            queue += added
+        imports[name] = tuple(reached)[1:]
+    return imports
 
 
 def tree_hash(files: Mapping[str, Path]) -> str:
-    """Return twelve hex digits that change with any name or content."""
+    """Return twelve hex digits that depend on all names and contents."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
         content = _published(name, path)
@@ -248,7 +249,7 @@ def tree_hash(files: Mapping[str, Path]) -> str:
 
 
 def plotly_bundle() -> Path:
-    """Return plotly.js as the installed ``plotly`` package ships it."""
+    """Return the path of plotly.js in the installed ``plotly`` package."""
     package = importlib.util.find_spec("plotly")  # without running its code
     if package is None or package.origin is None:
         raise FileNotFoundError(
@@ -258,13 +259,13 @@ def plotly_bundle() -> Path:
 
 
 def _copy_and_compress(files: Mapping[str, Path], target: Path) -> None:
-    """Make the folder in one step; whoever comes second finds it done."""
+    """Create the folder atomically; return if another process has created it."""
     if target.is_dir():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     compressor = QuickCompressor(quiet=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as workshop:
-        tree = Path(workshop) / "tree"
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as temporary:
+        tree = Path(temporary) / "tree"
         tree.mkdir()
         for name, source in files.items():
             copy = tree / name
@@ -275,12 +276,12 @@ def _copy_and_compress(files: Mapping[str, Path], target: Path) -> None:
         try:
             tree.rename(target)
         except OSError:
-            if not target.is_dir():  # not merely another process that was faster
+            if not target.is_dir():  # another process may have created it meanwhile
                 raise
 
 
-def _forget_old_trees(shelf: Path, prefix: str, current: str) -> None:
-    """Drop all but the latest trees; a restart after each edit would pile them up."""
+def _delete_old_trees(shelf: Path, prefix: str, current: str) -> None:
+    """Delete all but the latest trees; each restart after an edit creates one."""
     trees = [
         path
         for path in shelf.glob(f"{prefix}*")

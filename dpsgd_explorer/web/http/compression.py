@@ -1,4 +1,4 @@
-"""Pages and JSON are sent compressed; static files are compressed ahead, see assets."""
+"""Compression of pages and JSON; ``assets`` compresses static files in advance."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import brotli
 from flask import Response, request
 
 KINDS = ("text/html", "application/json", "text/csv")
-LEAST_BYTES = 1024  # below it the saving does not pay
+LEAST_BYTES = 1024  # smaller responses are sent uncompressed
 GZIP_LEVEL = 5
-BROTLI_QUALITY = 5  # smaller than gzip, and as fast; 11 takes seconds for plotly.js
+BROTLI_QUALITY = 5  # smaller and as fast as gzip; 11 takes seconds for plotly.js
 
 brotli_of = partial(brotli.compress, quality=BROTLI_QUALITY)
 ENCODINGS: dict[str, Callable[[bytes], bytes]] = {  # in order of preference
@@ -22,7 +22,7 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {  # in order of preference
 
 
 def compress(response: Response) -> Response:
-    """Compress what is worth it, for a client that can read it; never a stream."""
+    """Compress a response if it is worthwhile and the client accepts it; no streams."""
     is_packed = response.content_encoding is not None
     if is_packed or response.is_streamed or response.mimetype not in KINDS:
         return response

@@ -1,4 +1,4 @@
-"""One shape for every error that leaves the server, and the only status table."""
+"""Error responses in one format, and the table of their status codes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EXPLANATIONS = {
 
 
 class HttpError(ExplorerError):
-    """A request that the web layer itself turns down."""
+    """An error that the web layer itself raises."""
 
     def __init__(
         self, status: int, code: str, message: str, retry_after: int | None = None
@@ -59,7 +59,7 @@ class HttpError(ExplorerError):
 
 
 def add_error_handlers(app: Flask) -> None:
-    """Turn our exceptions, and Flask's own, into one shape, whatever the address."""
+    """Register handlers for the package's and Flask's exceptions."""
     for kind in STATUS:
         app.register_error_handler(kind, _ours)
     app.register_error_handler(HttpError, _turned_down)
@@ -67,10 +67,10 @@ def add_error_handlers(app: Flask) -> None:
 
 
 def error_reply(status: int, code: str, message: str, **details: object) -> Response:
-    """Answer with an error; ``code`` is for programs, ``message`` for people.
+    """Return an error response; ``code`` is for programs, ``message`` for people.
 
-    Details that are None or empty are left out. A browser that asks for a page
-    gets a page, everything below ``/api/`` gets JSON.
+    Details that are None or empty are left out. A browser that requests a page
+    gets a page; all addresses below ``/api/`` answer with JSON.
     """
     if _wants_page():
         title = http.HTTPStatus(status).phrase
@@ -82,8 +82,8 @@ def error_reply(status: int, code: str, message: str, **details: object) -> Resp
         )
         response = make_response(page)
     else:
-        said = {name: value for name, value in details.items() if value}
-        response = jsonify(error={"code": code, "message": message, **said})
+        present = {name: value for name, value in details.items() if value}
+        response = jsonify(error={"code": code, "message": message, **present})
     response.status_code = status
     if details.get("retry_after"):
         response.headers["Retry-After"] = str(details["retry_after"])
@@ -116,7 +116,7 @@ def _turned_down(error: HttpError) -> Response:
 def _flasks(error: HTTPException) -> Response | HTTPException:
     status = error.code or 500
     if status < 400:
-        return error  # a redirection, not a fault
+        return error  # a redirection, not an error
     message = EXPLANATIONS.get(status, error.description or error.name)
     if isinstance(error, MethodNotAllowed):
         message = _allowed(error)
@@ -128,6 +128,6 @@ def _flasks(error: HTTPException) -> Response | HTTPException:
 
 
 def _allowed(error: MethodNotAllowed) -> str:
-    """Return which methods the address has."""
+    """Return a message with the methods that the address allows."""
     methods = ", ".join(sorted(error.valid_methods or ())) or "none"
     return f"{request.method} is not allowed at this address. Allowed: {methods}."

@@ -1,9 +1,9 @@
-"""What every answer tells the browser it may do, static files included.
+"""Security headers of every response, static files included.
 
-The two hashes admit the two style elements that plotly.js makes by itself: one that
-is empty (its rules are added by script) and the style sheet of its map library.
-The second belongs to the pinned version; tests/web/http/test_csp.py computes it from
-the bundle.  See docs/decisions/0001-plotly-and-csp.md.
+The two hashes allow the two style elements that plotly.js creates: an empty one, whose
+rules are added by script, and the style sheet of its map library.  The second hash
+belongs to the pinned version; tests/web/http/test_csp.py computes it from the bundle.
+See docs/decisions/0001-plotly-and-csp.md.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ CONTENT_SECURITY_POLICY = {
     "default-src": "'none'",
     "script-src": "'self'",
     "style-src": f"'self' {EMPTY_STYLE} {PLOTLY_MAP_STYLE}",
-    "img-src": "'self' data: blob:",  # plotly.js draws a PNG by way of both
+    "img-src": "'self' data: blob:",  # plotly.js exports a PNG through both
     "font-src": "'self'",
     "connect-src": "'self'",
     "base-uri": "'none'",
     "form-action": "'self'",
     "frame-ancestors": "'none'",
 }
-# By blueprint: who may show its pages in a frame; elsewhere nobody.
+# Sites that may frame the pages of a blueprint; no site may frame any other page.
 FRAME_ANCESTORS = {"embed": "*"}
 UNUSED_FEATURES = ("camera", "display-capture", "geolocation", "microphone", "payment")
 
@@ -52,15 +52,16 @@ class _Headers(Protocol):
 
 
 def add_security_headers(headers: _Headers) -> None:
-    """Set the headers of the table on any answer."""
+    """Set the security headers on a response."""
     for name, value in SECURITY_HEADERS.items():
         headers[name] = value
 
 
 def finish(response: Response) -> Response:
-    """Add the headers; a computed answer depends on who asks, and when.
+    """Add the headers; forbid caches to share responses, which depend on the visitor.
 
-    A redirection leads to a path: the name of the host is the client's to know.
+    A redirection gets a relative location, because the server may not know its public
+    host name.
     """
     add_security_headers(response.headers)
     if ancestors := FRAME_ANCESTORS.get(request.blueprint or ""):
@@ -73,7 +74,7 @@ def finish(response: Response) -> Response:
 
 
 def _allow_frames(headers: _Headers, ancestors: str) -> None:
-    """Let other sites show the page in a frame; all else stays as it is."""
+    """Allow other sites to show the page in a frame; keep all other restrictions."""
     policy = CONTENT_SECURITY_POLICY | {"frame-ancestors": ancestors}
     headers["Content-Security-Policy"] = _text(policy)
     headers["Cross-Origin-Resource-Policy"] = "cross-origin"

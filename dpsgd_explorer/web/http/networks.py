@@ -1,4 +1,4 @@
-"""The network that a request comes from, as quotas count it."""
+"""The network of a request, for quotas."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from flask import request
 from dpsgd_explorer.web.http.proxies import is_unnamed
 from dpsgd_explorer.web.http.services import settings
 
-# One customer of a provider commonly has these bits: an office, a household.
+# Prefix lengths that one customer of a provider, an office or household, usually has.
 PREFIX_BITS = {4: 24, 6: 48}
-# Requests whose address is not known count together, or they would count nowhere.
+# Requests without a known address share one quota; otherwise no quota would apply.
 UNKNOWN = "of unknown address"
 
 
 def request_network() -> str:
-    """Return the network of this request; "" if no quota counts it.
+    """Return the network of this request; "" if it is exempt from quotas.
 
-    A proxy that passes no address of its client speaks for all its clients: they count
-    as one network, even if the operator exempts the network of the proxy.
+    If a proxy does not forward the addresses of its clients, all its clients count as
+    one network, even if the operator exempts the network of the proxy.
     """
     exempt = () if is_unnamed(request.environ) else settings().quotas.exempt_networks
     return network_of(request.remote_addr, exempt)
@@ -30,9 +30,9 @@ def network_of(address: str | None, exempt: Sequence[str] = ()) -> str:
     """Return the /24 or /48 of an address; "" if it is in an exempt network.
 
     Args:
-        address: Address of the client; None or a file's name (a Unix socket) is no
-            address.
-        exempt: Networks that no quota counts.
+        address: Address of the client; None and the path of a Unix socket count as
+            unknown.
+        exempt: Networks without a quota.
     """
     try:
         peer = ipaddress.ip_address((address or "").partition("%")[0])

@@ -1,4 +1,4 @@
-"""Own tables and the runs on them are for their visitor alone."""
+"""Access to visitors' own tables and the runs on them, for their owner only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsgd_explorer.web.http.visitor import current_visitor
 
 
 def tables() -> OwnTables:
-    """Return the tables of this request's visitor; a new one has none."""
+    """Return the tables of this request's visitor; a new visitor has none."""
     store = run_store()
     return OwnTables(store.database, current_visitor(), store.clock)
 
@@ -26,12 +26,12 @@ def own_tables() -> list[OwnTable]:
 
 
 def let_own_tables_be_found() -> None:
-    """Let settings of this request name the tables of its visitor."""
+    """Allow the settings in this request to name the visitor's tables."""
     lookup.set(_find)
 
 
 def _find(name: str) -> OwnTable | None:
-    if not has_request_context():  # a thread keeps the lookup of its last request
+    if not has_request_context():  # threads inherit the lookup of an earlier request
         return None
     if not (settings().takes_own_data and current_visitor()):
         return None
@@ -39,10 +39,11 @@ def _find(name: str) -> OwnTable | None:
 
 
 def check_table(config: RunConfig) -> None:
-    """Refuse a run on a table that its visitor does not have here.
+    """Reject a run on a table that its visitor does not have here.
 
     Raises:
-        ConfigError: it is another visitor's, deleted, or other than it was stated.
+        ConfigError: the table belongs to another visitor, is deleted, or differs from
+            its statement in the settings.
     """
     training = as_training(config)
     if training is None or training.table is None:
@@ -56,15 +57,15 @@ def check_table(config: RunConfig) -> None:
 
 
 def is_hidden(run: Run) -> bool:
-    """Whether a run is on a table of another visitor."""
+    """Return whether a run uses a table of another visitor."""
     return is_own(run.config.get("dataset")) and run.visitor != current_visitor()
 
 
 def hide_runs_of_others() -> None:
-    """Answer as if there were no run, if it is on a table of another visitor.
+    """Respond to a run on another visitor's table as if the run did not exist.
 
     Raises:
-        RunNotFoundError: it is.
+        RunNotFoundError: the run uses another visitor's table.
     """
     run_id = (request.view_args or {}).get("run_id")
     if run_id is None:
@@ -72,26 +73,26 @@ def hide_runs_of_others() -> None:
     try:
         run = run_store().get(run_id)
     except RunNotFoundError:
-        return  # the view says so, or restores it
-    _refuse_hidden(run)
+        return  # the view raises the error, or restores the run
+    _check_visible(run)
 
 
 def visible_run(run_id: str) -> Run:
-    """Return a run, unless it is on a table of another visitor.
+    """Return a run, unless it uses a table of another visitor.
 
     Raises:
-        RunNotFoundError: there is none, or it is.
+        RunNotFoundError: no such run, or it is hidden from this visitor.
     """
     run = run_store().get(run_id)
-    _refuse_hidden(run)
+    _check_visible(run)
     return run
 
 
 def visible_group(group_id: str) -> Group:
-    """Return a group, unless one of its runs is on a table of another visitor.
+    """Return a group, unless one of its runs uses a table of another visitor.
 
     Raises:
-        RunNotFoundError: there is none, or it is.
+        RunNotFoundError: no such group, or it is hidden from this visitor.
     """
     group = run_store().group(group_id)
     if any(is_hidden(run) for run in group.runs):
@@ -99,6 +100,6 @@ def visible_group(group_id: str) -> Group:
     return group
 
 
-def _refuse_hidden(run: Run) -> None:
+def _check_visible(run: Run) -> None:
     if is_hidden(run):
         raise RunNotFoundError(f"run {run.id!r} does not exist on this site.")

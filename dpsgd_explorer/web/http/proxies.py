@@ -1,7 +1,7 @@
-"""Who may say for whom it asks: proxies whose addresses the operator trusts.
+"""Acceptance of forwarded client addresses and user names from trusted proxies only.
 
-Of a trusted proxy, X-Forwarded-For and X-Forwarded-Proto count, and the header that
-names the user who is logged in there.  Of any other peer none does.
+A trusted proxy may set X-Forwarded-For, X-Forwarded-Proto and the header with the name
+of the logged-in user.  These headers are ignored if any other peer sets them.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 Environ = dict[str, Any]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
-#: Where the name of the user stands for the application; no client can write it.
+#: Key of the user's name in the WSGI environment; clients cannot set it.
 USER = "dpsgd.user"
-#: Set where a proxy passed on a request without the address of its client.
+#: Key that is set if a proxy forwarded a request without its client's address.
 UNNAMED = "dpsgd.unnamed"
 FORWARDED_FOR = "HTTP_X_FORWARDED_FOR"
-#: Above what nginx passes on.
+#: Above the largest body that nginx forwards.
 LARGEST_REST = 10 * 2**20
 logger = logging.getLogger(__name__)
 
 
 class TrustedProxies:
-    """Passes on what trusted proxies say, and drops what others do."""
+    """Middleware that accepts a proxy's headers from trusted peers only."""
 
     def __init__(self, app: WsgiApp, networks: Sequence[str], user_header: str) -> None:
-        """Do nothing yet.
+        """Wrap an application.
 
         Args:
-            app: The application behind it.
-            networks: Addresses of proxies; none: every peer is one.
-            user_header: Names the user who is logged in; "": none does.
+            app: The wrapped application.
+            networks: Addresses of trusted proxies; empty: every peer is trusted.
+            user_header: Header with the name of the logged-in user; "" for none.
         """
         self._app = app
-        # The proxy passes Host itself on; a path before ours it may not have.
+        # The proxy forwards Host unchanged; it must not add a path prefix.
         self._behind_proxy = ProxyFix(app, x_for=1, x_proto=1, x_host=0)
         self._networks = [ipaddress.ip_network(network) for network in networks]
         self._user_key = "HTTP_" + user_header.upper().replace("-", "_")
@@ -53,9 +53,9 @@ class TrustedProxies:
             if name:
                 values[USER] = name
             values[UNNAMED] = not values.get(FORWARDED_FOR, "").strip()
-            answer = self._behind_proxy(values, start_response)
+            response = self._behind_proxy(values, start_response)
             _read_rest(values)
-            return answer
+            return response
         if name or FORWARDED_FOR in values:
             self._warn()
         return self._app(values, start_response)
@@ -67,10 +67,10 @@ class TrustedProxies:
             return not self._networks
         if isinstance(peer, ipaddress.IPv6Address) and peer.ipv4_mapped:
             peer = peer.ipv4_mapped
-        return not self._networks or any(peer in each for each in self._networks)
+        return not self._networks or any(peer in network for network in self._networks)
 
     def _warn(self) -> None:
-        """Log it once: a client can send as many such requests as it likes."""
+        """Log a warning once; a client could send any number of such requests."""
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
@@ -80,10 +80,10 @@ class TrustedProxies:
 
 
 def _read_rest(values: Environ) -> None:
-    """Read what the application has left of a body, as of one for an unknown address.
+    """Read the unread rest of a request's body, for example at an unknown address.
 
-    A proxy that still sends it takes the end of the connection for a fault, and answers
-    502 in place of what the application says.
+    If the connection closes while a proxy still sends the body, the proxy reports an
+    error 502 instead of the application's response.
     """
     length = values.get("CONTENT_LENGTH") or "0"
     if length.isdecimal() and int(length) <= LARGEST_REST:
@@ -92,11 +92,11 @@ def _read_rest(values: Environ) -> None:
 
 
 def user_of(values: Environ) -> str:
-    """Return the user whom a trusted proxy names in a request; "" if none."""
+    """Return the user that a trusted proxy names in a request; "" for none."""
     name: str = values.get(USER, "")
     return name
 
 
 def is_unnamed(values: Environ) -> bool:
-    """Return True if a proxy passed on a request without its client's address."""
+    """Return True if a proxy forwarded a request without its client's address."""
     return bool(values.get(UNNAMED))

@@ -1,9 +1,9 @@
-"""What every request must be, before a view sees it.
+"""Checks that every request passes before a view handles it.
 
-It is addressed to a name of this site: a page of another site whose name leads to this
-machine (DNS rebinding) passes for ours in the browser's eyes.  The cookie is
-SameSite=Lax and bodies are JSON only, so another site's form cannot launch a run; the
-browser's own word on where a request comes from is checked too.
+The host must be a name of this site, because a page of another site whose name
+resolves to this machine (DNS rebinding) counts as same-origin in the browser.  The
+cookie is SameSite=Lax and bodies must be JSON, so a form on another site cannot launch
+a run.  The browser's headers on the origin of a request are checked too.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from dpsgd_explorer.web.http.errors import HttpError
 
 LARGEST_BODY = 64 * 1024
-# A table is at most 2 MiB; of more than that, a page says so up to here.
+# A table has at most 2 MiB; larger uploads up to this limit get an explanation.
 LARGEST_UPLOADS = {"data.upload": 8 * 2**20}
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-OWN_SITE = frozenset({"same-origin", "none"})  # none: the address bar
+OWN_SITE = frozenset({"same-origin", "none"})  # none: typed into the address bar
 PORT = re.compile(r":\d*$")
 
 
 def check_request() -> None:
-    """Refuse another site's name, a large body, a change another site asks for.
+    """Reject foreign hosts, large bodies, and changes requested by other sites.
 
     Raises:
-        HttpError: 400, the request is to another site; 403, it comes from one; 411,
-            its body may end at any time, or never, and would hold a thread till then.
+        HttpError: 400 for a foreign host, 403 for a change requested by another site,
+            411 for a body of unknown length, which could occupy a thread forever.
         RequestEntityTooLarge: 413.
     """
     _check_host()
@@ -40,10 +40,10 @@ def check_request() -> None:
             "length_required",
             "a request with a body must have the header Content-Length.",
         )
-    largest = LARGEST_UPLOADS.get(request.endpoint or "", LARGEST_BODY)
-    if (request.content_length or 0) > largest:
+    maximum = LARGEST_UPLOADS.get(request.endpoint or "", LARGEST_BODY)
+    if (request.content_length or 0) > maximum:
         raise RequestEntityTooLarge
-    request.max_content_length = largest + 1
+    request.max_content_length = maximum + 1
     if request.method not in SAFE_METHODS:
         _check_origin()
 
@@ -52,14 +52,14 @@ def json_body() -> object:
     """Return the parsed body.
 
     Raises:
-        HttpError: 415 for another content type, 400 for what is not JSON.
+        HttpError: 415 for another content type, 400 for invalid JSON.
     """
     if not request.is_json:
-        came = repr(request.mimetype) if request.mimetype else "none"
+        received = repr(request.mimetype) if request.mimetype else "none"
         raise HttpError(
             415,
             "unsupported_media_type",
-            f"the content type must be application/json, got {came}.",
+            f"the content type must be application/json, got {received}.",
         )
     try:
         return json.loads(request.get_data())
@@ -71,7 +71,7 @@ def json_body() -> object:
 
 
 def _check_host() -> None:
-    """Compare the Host header; Flask's TRUSTED_HOSTS knows no IPv6 address."""
+    """Check the Host header; Flask's TRUSTED_HOSTS does not support IPv6 addresses."""
     trusted = current_app.extensions["settings"].trusted_hosts
     if PORT.sub("", request.host).lower() not in trusted:
         raise HttpError(
@@ -84,7 +84,7 @@ def _check_host() -> None:
 
 
 def _check_origin() -> None:
-    """Believe the browser; a client that is none sends neither header."""
+    """Trust the browser's origin headers; clients other than browsers send neither."""
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
     if site in OWN_SITE:

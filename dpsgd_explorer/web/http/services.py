@@ -1,4 +1,4 @@
-"""What the application has besides its routes: the store of runs and its fellows."""
+"""Accessors of the services in ``app.extensions``."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def run_store() -> RunStore:
 
 def classes() -> Classes:
     """Return the classes of the site."""
-    found: Classes = current_app.extensions["classes"]
-    return found
+    site_classes: Classes = current_app.extensions["classes"]
+    return site_classes
 
 
 def doorbell() -> Doorbell:
-    """Return the bell that wakes a worker."""
+    """Return the doorbell, which wakes a worker."""
     bell: Doorbell = current_app.extensions["doorbell"]
     return bell
 
 
 def fleet() -> Fleet:
-    """Return what an operator reads and orders."""
+    """Return the operator's view of the site."""
     site: Fleet = current_app.extensions["fleet"]
     return site
 

@@ -1,4 +1,4 @@
-"""How many event streams may be open: each holds a thread of the web server."""
+"""Limits on open event streams; each occupies a thread of the web server."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dpsgd_explorer.web.http.errors import HttpError
 
 SPARE_THREADS = 32
 RETRY_SECONDS = 5
-#: A browser opens six connections to a site: four streams leave it two for the rest.
+#: A browser opens six connections to a site; four streams leave two for other requests.
 STREAMS_A_VISITOR = 4
 
 
 class Listeners:
-    """Counts open streams; past a cap a page polls the same log instead."""
+    """Counter of open streams; a page above the limit polls the log instead."""
 
     def __init__(self, web_threads: int) -> None:
-        """Keep ``SPARE_THREADS`` of the server's threads for everything else."""
+        """Reserve ``SPARE_THREADS`` of the server's threads for other requests."""
         self.cap = max(web_threads - SPARE_THREADS, 0)
-        # Clients that cannot be told apart leave as many streams to the others.
+        # Clients without a cookie share a limit, so other visitors can have streams.
         self.unnamed_cap = (self.cap + 1) // 2
         self._lock = threading.Lock()
         self._open: Counter[str] = Counter()
@@ -33,10 +33,10 @@ class Listeners:
     def enter(self, visitor: str) -> None:
         """Count a stream of this visitor.
 
-        All clients without a name ("") together have at most half of the streams.
+        Clients without a name ("") share half of the streams.
 
         Raises:
-            HttpError: 503, the visitor or the server has as many as it may.
+            HttpError: 503, the visitor or the server has reached the maximum.
         """
         with self._lock:
             if visitor and self._open[visitor] >= STREAMS_A_VISITOR:
@@ -56,10 +56,10 @@ class Listeners:
             self._open[visitor] += 1
 
     def leave(self, visitor: str) -> None:
-        """Give a stream's place back."""
+        """Release a stream of this visitor."""
         with self._lock:
             self._open[visitor] -= 1
-            self._open += Counter()  # forgets who has none
+            self._open += Counter()  # removes visitors without streams
 
 
 def _too_many(reason: str) -> HttpError:

@@ -1,9 +1,9 @@
-"""Who a browser is: a random name in a signed cookie, given at the first launch.
+"""Visitors: a random name in a signed cookie, set at the first launch.
 
-Where a trusted proxy names a user who is logged in there (``proxies``), the visitor is
-that user, at any browser: a keyed hash of the name, which is stored nowhere.
+If a trusted proxy names a logged-in user (``proxies``), the visitor is a keyed hash of
+that name, in any browser; the name itself is not stored.
 
-Reading needs no name, so a visitor who only reads is sent no cookie.
+Reading needs no name, so visitors who only read get no cookie.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def current_visitor() -> str:
 
 
 def known_visitor() -> str:
-    """Return the visitor of this request; a new one is sent a cookie."""
+    """Return the visitor of this request; set a cookie for a new visitor."""
     visitor = current_visitor()
     if visitor:
         return visitor
@@ -63,7 +63,7 @@ def known_visitor() -> str:
 
 
 def drop_cookie() -> None:
-    """Have the browser forget its cookie: at its next launch it is a new visitor."""
+    """Delete the browser's cookie; its next launch makes it a new visitor."""
 
     @after_this_request
     def drop(response: Response) -> Response:
@@ -74,21 +74,22 @@ def drop_cookie() -> None:
 
 
 def make_signer(instance_dir: Path, secret_key: str = "") -> Signer:
-    """Return the signer of this copy of the product.
+    """Return the signer of this installation.
 
     Args:
-        instance_dir: Has the file of its key.
-        secret_key: Of all web servers of a site, in place of that; "": there is none.
+        instance_dir: Folder that contains the key file.
+        secret_key: Key that all web servers of a site share, instead of the file; ""
+            for none.
     """
     key = secret_key.encode() or cookie_key(instance_dir / KEY_FILE)
     return Signer(key, salt=COOKIE, digest_method=hashlib.sha256)
 
 
 def cookie_key(path: Path) -> bytes:
-    """Return the key in a file only its owner may read; make it at the first start.
+    """Return the key of a file that only its owner may read; create it if missing.
 
     Raises:
-        ConfigError: the file holds no key.
+        ConfigError: the file does not contain a key.
     """
     if not path.exists():
         _create_key(path)
@@ -103,26 +104,26 @@ def cookie_key(path: Path) -> bytes:
 
 
 def _create_key(path: Path) -> None:
-    """Write the key beside its place, then link it there: whole, or not at all."""
+    """Write the key to a temporary file and link it, so that the file is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
-        with os.fdopen(handle, "wb") as file:  # mkstemp made it with mode 0600
+        with os.fdopen(handle, "wb") as file:  # mkstemp creates it with mode 0600
             file.write(secrets.token_bytes(KEY_BYTES))
             file.flush()
             os.fsync(file.fileno())
-        os.link(beside, path)
+        os.link(temporary, path)
     except FileExistsError:
-        return  # another process was first: its key counts
+        return  # another process was first: its key is used
     finally:
-        Path(beside).unlink()
+        Path(temporary).unlink()
 
 
 def _visitor_of(user: str) -> str:
-    """Return the visitor that a user is; the key of the site is needed to compute it.
+    """Return the visitor of a user; computing it needs the key of the site.
 
     Args:
-        user: As the header has it: each character is a byte.
+        user: Name from the header; each character is a byte.
     """
     keys = _signer().secret_keys
     signer = Signer(keys, salt=USER_SALT, digest_method=hashlib.sha256)

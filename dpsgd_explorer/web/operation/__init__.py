@@ -1,1 +1,1 @@
-"""What the operator of a site watches and steers."""
+"""Metrics for the operator of a site."""

@@ -1,4 +1,4 @@
-"""The metrics of a site, read from its database when they are asked for."""
+"""Metrics of a site, read from its database on request."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Families = Iterator[Metric]
 
 
 class SiteCollector(Collector):
-    """Reads the site; where the database cannot be read, it says that alone."""
+    """Collector of a site's metrics; without the database, it reports only that."""
 
     def __init__(self, fleet: Fleet, listeners: Listeners) -> None:
-        """Read nothing yet."""
+        """Store the sources; metrics are read by ``collect``."""
         self._fleet, self._listeners = fleet, listeners
 
     def describe(self) -> Families:
-        """Return nothing: the names are known once they are collected."""
+        """Return nothing: the names are known only after collecting."""
         return iter(())
 
     def collect(self) -> Families:

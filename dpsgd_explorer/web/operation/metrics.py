@@ -1,7 +1,7 @@
-"""``/metrics`` for Prometheus, closed to the public.
+"""``/metrics`` for Prometheus, not public.
 
-It answers a program on this machine that no proxy speaks for, or one that sends the
-token of DPSGD_METRICS_TOKEN; others as if there were no page.
+The address answers programs on this machine without a proxy, and requests with the
+token of DPSGD_METRICS_TOKEN.  All other requests get the response to a missing page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsgd_explorer.web.http.stream_limit import Listeners
 from dpsgd_explorer.web.operation.collector import SiteCollector
 
 bp = Blueprint("metrics", __name__)
-#: With one of these, a proxy speaks for another machine.
+#: Headers of a proxy, which forwards the request of another machine.
 FORWARDED = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via")
 
 
@@ -33,7 +33,7 @@ def metrics() -> Response:
 
 
 def site_registry(fleet: Fleet, listeners: Listeners) -> CollectorRegistry:
-    """Return the metrics of this process and of its site, those of requests apart."""
+    """Return the registry of this process and its site; requests add their metrics."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(SiteCollector(fleet, listeners))
@@ -50,7 +50,7 @@ def _is_of_this_machine() -> bool:
 
 
 def _has_token(token: str) -> bool:
-    """Return True if this request sends the token; False if the site has none."""
-    scheme, _, sent = request.headers.get("Authorization", "").partition(" ")
-    is_equal = hmac.compare_digest(sent.encode(), token.encode())
+    """Return whether this request sends the token; False if the site has none."""
+    scheme, _, sent_token = request.headers.get("Authorization", "").partition(" ")
+    is_equal = hmac.compare_digest(sent_token.encode(), token.encode())
     return bool(token) and scheme.lower() == "bearer" and is_equal

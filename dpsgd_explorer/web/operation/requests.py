@@ -1,8 +1,8 @@
-"""Times and numbers of requests, and their lines in a log of JSON.
+"""Durations and numbers of requests, and the log of requests as JSON.
 
-A stream counts until its first byte.  Static files are served before Flask and are not
-counted.  An address is logged as the route it leads to: a run's id in a path is all one
-needs to read the run.
+The duration of a stream ends with its first byte.  Static files are served before Flask
+and are not counted.  The log has the route of a request instead of its path, because
+the id of a run in a path is sufficient to read the run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(REQUESTS)
 
 
 class RequestTimes:
-    """How long the requests take that this process answers."""
+    """Durations of the requests that this process answers."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register the metrics."""
@@ -42,13 +42,13 @@ class RequestTimes:
         )
 
     def count(self, endpoint: str, status: int, seconds: float) -> None:
-        """Count an answer."""
+        """Count a response."""
         self._seconds.labels(endpoint).observe(seconds)
         self._requests.labels(endpoint, str(status)).inc()
 
 
 def measure(app: Flask) -> None:
-    """Measure every request of an application from now on."""
+    """Measure every further request of an application."""
     app.before_request(_begin)
     app.after_request(_end)
     app.log_exception = partial(_log_fault, app)  # type: ignore[method-assign]
@@ -79,6 +79,6 @@ def _route() -> str:
 
 
 def _log_fault(app: Flask, exc_info: Any) -> None:
-    """Log an exception that no handler expects; Flask would name the path."""
-    asked = (_route(), request.method)
-    app.logger.error("Exception on %s [%s]", *asked, exc_info=exc_info)
+    """Log an unhandled exception with its route; Flask would log the path."""
+    route_and_method = (_route(), request.method)
+    app.logger.error("Exception on %s [%s]", *route_and_method, exc_info=exc_info)
