@@ -82,7 +82,9 @@ def epsilon(query: EpsilonQuestion) -> EpsilonAnswer:
     the way batches are drawn.
     """
     batches = query.batches
-    found = batches_interval(query.run, query.delta, **query.asked_of, batches=batches)
+    found = batches_interval(
+        query.run, query.delta, **query.query_arguments, batches=batches
+    )
     answer = _answer(query, found, query.run, query.delta, found, batches)
     return EpsilonAnswer(**answer.model_dump() | asdict(batches))
 
@@ -93,7 +95,7 @@ def delta(query: DeltaQuestion) -> PrivacyAnswer:
 
     The run is given by its sample rate, noise multiplier and number of steps.
     """
-    found = delta_interval([query.run], query.epsilon, **query.asked_of)
+    found = delta_interval([query.run], query.epsilon, **query.query_arguments)
     spent = replace(found, value=query.epsilon)
     return _answer(query, found, query.run, found.value, spent)
 
@@ -143,7 +145,7 @@ def trade_off(query: TradeOffQuestion) -> TradeOffAnswer:
     """
     last = query.points - 1
     alarms = [(i / last) ** 2 for i in range(query.points)]  # denser near 0
-    intervals = trade_off_intervals([query.run], alarms, **query.asked_of)
+    intervals = trade_off_intervals([query.run], alarms, **query.query_arguments)
     asked = query.model_dump(exclude={"points"})
     return TradeOffAnswer(
         **asked | {"accountant": deciding_name(query.accountant)},
@@ -162,7 +164,9 @@ def curve(query: CurveQuestion) -> CurveAnswer:
     The curve has at most ``points`` points, evenly spaced from step 0 to the last step.
     """
     steps = Curve.steps_up_to(query.steps, query.points)
-    intervals = epsilon_intervals([query.run], steps, query.delta, **query.asked_of)
+    intervals = epsilon_intervals(
+        [query.run], steps, query.delta, **query.query_arguments
+    )
     status = common_status(intervals)
     terms = PrivacyTerms.of(
         query.accountant, query.delta, query.neighboring_relation, status

@@ -1,1 +1,1 @@
-"""Questions about privacy and their answers, without Flask."""
+"""Questions about privacy and their answers, independent of Flask."""

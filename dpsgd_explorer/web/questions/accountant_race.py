@@ -1,4 +1,4 @@
-"""The accountant race: what every accountant says of one run, step by step."""
+"""The accountant race: ε of one run by every accountant, step by step."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dpsgd_explorer.web.questions.privacy import Curve, CurvesAnswer, Racer
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS, CurvesQuestion
 from dpsgd_explorer.web.questions.rounding import significant_limit
 
-SYNONYMS = ("glw",)  # answered by another accountant, so it would run beside itself
+SYNONYMS = ("glw",)  # answered by another accountant, so it would be shown twice
 DIGITS = 6
 SILENT = "does not apply"
 
 
 def race(question: CurvesQuestion) -> CurvesAnswer:
-    """Return the curve of each accountant; one that refuses says why instead."""
+    """Return the curve of each accountant, or the reason why it does not apply."""
     steps = Curve.steps_by_ratio(question.steps, question.points)
     run = Phase(question.sample_rate, question.noise_multiplier, question.steps)
     return CurvesAnswer(
@@ -33,16 +33,20 @@ def race(question: CurvesQuestion) -> CurvesAnswer:
 
 
 def racers() -> dict[str, Accountant]:
-    """Return the accountants that differ from each other."""
-    return {name: one for name, one in ACCOUNTANTS.items() if name not in SYNONYMS}
+    """Return the accountants without synonyms."""
+    return {
+        name: accountant
+        for name, accountant in ACCOUNTANTS.items()
+        if name not in SYNONYMS
+    }
 
 
 def significant(epsilon: float) -> float | None:
-    """Return epsilon to six digits, not below it; None for what no float holds."""
+    """Return ε rounded up to six significant digits; None above the largest float."""
     if math.isinf(epsilon):
         return None
-    shown = float(significant_limit(epsilon, DIGITS))
-    return None if math.isinf(shown) else shown
+    rounded = float(significant_limit(epsilon, DIGITS))
+    return None if math.isinf(rounded) else rounded
 
 
 def _racer(name: str, run: Phase, steps: list[int], delta: float) -> Racer:

@@ -1,4 +1,4 @@
-"""What a run would spend if its settings were changed now, or it were continued."""
+"""The ε of a run after a change of its settings now, or after its continuation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpsgd_explorer.web.questions.rounding import limit
 
 
 class ChangeQuestion(Question):
-    """A change of a run's settings; settings that are left out do not change."""
+    """A change of a run's settings; omitted settings do not change."""
 
     learning_rate: float | None = Field(None, description="New step size.")
     max_grad_norm: float | None = Field(None, description="New clipping bound.")
@@ -36,10 +36,10 @@ class ChangeQuestion(Question):
 
 
 class ChangeAnswer(Epsilon):
-    """What is guaranteed of the run with the change, and what it would count to.
+    """The guaranteed and the counted ε of the run with the change.
 
     ``epsilon`` is null without a guarantee.  ``counted`` is ε after ``last_step``, the
-    last that the budget allows, ``before`` that of the steps done so far.
+    last step that the budget allows; ``before`` is ε of the steps done so far.
     """
 
     counted: float | None
@@ -56,22 +56,22 @@ def price(
     step: int,
     values: Mapping[str, Any],
 ) -> ChangeAnswer:
-    """Return what a run would spend after a change.
+    """Return the ε of a run after a change.
 
     Args:
-        config: Its settings at the start.
-        phases: The data of its log's ``phase`` events.
-        step: Steps that it has done.
-        values: What would change.
+        config: Settings of the run at its start.
+        phases: Data of the ``phase`` events in its log.
+        step: Number of steps done.
+        values: New values of the changed settings.
 
     Raises:
-        ConfigError: nothing is asked for, or a change cannot be made.
+        ConfigError: no change is given, or a change is not allowed.
     """
     if not values:
         names = ", ".join((*CHANGEABLE, FURTHER))
         raise ConfigError("steps", f"at least one of {names} must be given, got none.")
     changes = [*changes_of(phases), (step, values)]
-    now, spending = along(config, changes)
+    changed, spending = along(config, changes)
     last = spending.last
     spent = spending.epsilons([step, last])
     counted = spent[last]
@@ -84,9 +84,9 @@ def price(
         counted=counted,
         before=spent[step],
         step=step,
-        steps=now.plan.steps,
+        steps=changed.plan.steps,
         last_step=last,
-        words=_words(config, step, now.plan.steps, last, spent),
+        words=_words(config, step, changed.plan.steps, last, spent),
     )
 
 

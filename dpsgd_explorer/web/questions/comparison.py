@@ -1,8 +1,8 @@
-"""A comparison: one quantity at several values of one setting, all others held fixed.
+"""Comparisons of one quantity at several values of one setting, all others fixed.
 
-Both sides come from the same function, which is given the same settings but one.  The
-words of what is held fixed come from these settings too, so a sentence that prints
-``held`` cannot name other ones than were computed with.
+All sides come from one function, called with equal settings except for the varied one.
+The text ``held`` is generated from these settings, so it names the values that were
+used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.web.questions.rounding import Write
 
-# Setting to words; a setting without words is said in the heading of its page.
+# Text for each setting; other settings are named in the heading of the page.
 WORDS: dict[str, Callable[[Any], str]] = {
     "people": lambda n: f"{n:,} people",
     "epsilon": lambda e: f"ε = {e:g}",
@@ -42,11 +42,11 @@ class Comparison:
     """One quantity at several values of one setting.
 
     Attributes:
-        measure: Called with the fixed settings and a value of the varied one.
+        measure: Function of the fixed settings and the varied setting.
         varied: Name of the setting in which the sides differ.
-        values: Its values, one a side.
-        fixed: All other parameters of ``measure``.
-        write: How a side is printed.
+        values: Values of the varied setting, one per side.
+        fixed: Values of all other parameters of ``measure``.
+        write: Formats a side as text.
     """
 
     measure: Callable[..., float]
@@ -56,38 +56,39 @@ class Comparison:
     write: Write
 
     def __post_init__(self) -> None:
-        """Raise ValueError if a setting is left open or given twice, or none named."""
-        taken = set(inspect.signature(self.measure).parameters)
-        given = [*self.fixed, self.varied]
-        if len(given) != len(set(given)) or set(given) != taken:
+        """Raise ValueError unless each setting is given once and one has a text."""
+        parameters = set(inspect.signature(self.measure).parameters)
+        arguments = [*self.fixed, self.varied]
+        if len(arguments) != len(set(arguments)) or set(arguments) != parameters:
             raise ValueError(
-                f"a comparison gives each of {sorted(taken)} once, got {sorted(given)}."
+                f"a comparison gives each of {sorted(parameters)} once, "
+                f"got {sorted(arguments)}."
             )
         if not WORDS.keys() & self.fixed.keys():
             raise ValueError(f"a comparison names nothing of {sorted(self.fixed)}.")
 
     @cached_property
     def sides(self) -> tuple[float, ...]:
-        """The quantity at each value."""
+        """The quantity at each value of the varied setting."""
         return tuple(
             self.measure(**{**self.fixed, self.varied: value}) for value in self.values
         )
 
-    def __getitem__(self, place: int) -> str:
-        """Return a side as it is printed."""
-        return self.write(self.sides[place])
+    def __getitem__(self, index: int) -> str:
+        """Return a side as text."""
+        return self.write(self.sides[index])
 
-    def at(self, place: int) -> str:
-        """Return the varied setting of a side, a number, as it is printed."""
-        return f"{self.values[place]:g}"
+    def at(self, index: int) -> str:
+        """Return the varied setting of a side, a number, as text."""
+        return f"{self.values[index]:g}"
 
     @property
     def ratio(self) -> float:
-        """The last side over the first."""
+        """Ratio of the last side to the first."""
         return self.sides[-1] / self.sides[0]
 
     @property
     def held(self) -> str:
-        """What is held fixed, in words."""
+        """The fixed settings as text."""
         words = [WORDS[name](v) for name, v in self.fixed.items() if name in WORDS]
-        return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+        return " and ".join(text for text in (", ".join(words[:-1]), words[-1]) if text)

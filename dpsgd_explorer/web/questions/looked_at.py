@@ -1,9 +1,10 @@
-"""What it costs to look at several runs: their steps on the same records, composed.
+"""The ε of viewing several runs: the composition of their steps on the same records.
 
-Whoever chooses one of some runs has read all of them, so the ε of the choice is that of
-their composition, stopped and failed runs included.  The exact composition is that of
-mechanisms fixed beforehand.  A run and the one that continues it have one budget.  Of a
-stored blind search the winner was seen alone: it counts at the price of the search.
+Anyone who chooses one of several runs has seen all of them, so the ε of the choice is
+the ε of their composition, including stopped and failed runs.  The exact composition
+assumes that the mechanisms were fixed beforehand.  A run and its continuation share one
+budget.  A stored blind search revealed only its winner, so it counts with the price of
+the search.
 """
 
 from __future__ import annotations
@@ -34,34 +35,35 @@ from dpsgd_explorer.web.questions.limits import check_size
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.run_phases import budget_of, phases_done, phases_of
 
-COVERED = (  # the same words as static/js/runs/actions/mid_run.js
+COVERED = (  # same text as in static/js/runs/actions/mid_run.js
     "Chosen while looking: ε covers the choice if the accuracy, ε or the weights led "
     "to it, and does not cover it if the loss or the gradients' lengths did."
 )
 TOTALS = 256
-EXACT, RENYI = "exact", "rdp"  # accountants of steps, and of steps beside searches
-Steps = frozenset[tuple[tuple[float, float], int]]  # rate and noise, and their steps
-DIGITS = 2  # of noise that is rounded down, where too many phases differ
+EXACT, RENYI = "exact", "rdp"  # accountants without and with searches
+Steps = frozenset[tuple[tuple[float, float], int]]  # ((rate, noise), number of steps)
+DIGITS = 2  # digits to which noise is rounded down if too many phases differ
 
 
 @dataclass(frozen=True)
 class LookedAt:
-    """One run that was looked at.
+    """One run whose results were viewed.
 
     Attributes:
-        dataset: What it was trained on.
-        label: Name of the data set for people.
-        phases: Its steps so far; empty before the first one.
-        delta: δ that it was planned with.
-        is_covered: Whether it adds noise that its own audit did not refute, so that
-            some ε covers it.
-        has_begun: Whether it took a step: before the first one nothing is released.
+        dataset: Name of the data set.
+        label: Display name of the data set.
+        phases: Steps done so far; empty before the first step.
+        delta: Planned δ.
+        is_covered: If True, some ε covers the run: it adds noise, and its audit did not
+            refute its plan.
+        has_begun: If True, the run took a step; before that, nothing is released.
         changes: Settings changed while it trained, and steps added at its end.
-        filtered: Its budget for changes, None if it had none.
-        run_id: Its id, "" if it does not matter.
-        continues: Id of the run whose steps and budget it took over, "" if none.
-        search: Price of the blind search that it is, None if it is none.
-        is_refuted: Whether its own audit refuted what its plan says.
+        filtered: Budget for changes, None without one.
+        run_id: Id of the run, "" if not needed.
+        continues: Id of the run that it continues, with its steps and budget; "" if it
+            is not a continuation.
+        search: Price of the run as a blind search, None for other runs.
+        is_refuted: If True, the run's own audit refuted its plan.
     """
 
     dataset: str
@@ -78,12 +80,12 @@ class LookedAt:
     is_refuted: bool = False
 
     def refuted(self) -> LookedAt:
-        """Return the run as one that its own audit refuted: no ε covers it."""
+        """Return the run marked as refuted by its own audit: no ε covers it."""
         return replace(self, is_covered=False, is_refuted=True)
 
     @classmethod
     def of_search(cls, config: dict[str, Any], *, is_released: bool) -> LookedAt:
-        """Read a blind search: nothing of it is seen before its winner is released."""
+        """Read a blind search, which reveals nothing before its winner is released."""
         names, delta = (config["dataset"], label_of(config)), float(config["delta"])
         if not is_released:
             return cls(*names, (), delta, is_covered=True, has_begun=False)
@@ -94,7 +96,7 @@ class LookedAt:
     def of(
         cls,
         config: dict[str, Any],
-        told: Sequence[dict[str, Any]],
+        phase_data: Sequence[dict[str, Any]],
         steps: int,
         *,
         run_id: str = "",
@@ -103,52 +105,52 @@ class LookedAt:
         """Read a run of kind "training" from its settings and its log.
 
         Args:
-            config: Its settings.
-            told: The data of its ``phase`` events.
-            steps: Steps that it took.
-            run_id: Its id.
-            parent: Id of the run from which it was made.
+            config: Settings of the run.
+            phase_data: Data of its ``phase`` events.
+            steps: Number of steps done.
+            run_id: Id of the run.
+            parent: Id of the run from which it was created.
         """
         names, delta = (config["dataset"], label_of(config)), float(config["delta"])
-        if not told:
+        if not phase_data:
             return cls(*names, (), delta, bool(config["private"]), has_begun=False)
         try:
-            phases, delta = phases_of(told)
+            phases, delta = phases_of(phase_data)
         except ConfigError:
             return cls(*names, (), delta, is_covered=False, has_begun=steps > 0)
-        done = tuple(phases_done(phases, steps))
+        phases_so_far = tuple(phases_done(phases, steps))
         has_noise = all(x.noise_multiplier > 0 for x in phases)
-        changes = changes_of(told)
-        went_on = any(FURTHER in values for _, values in changes)
+        changes = changes_of(phase_data)
+        was_continued = any(FURTHER in values for _, values in changes)
         return cls(
             *names,
-            done,
+            phases_so_far,
             delta,
             has_noise,
             steps > 0,
             changes,
-            budget_of(told),
+            budget_of(phase_data),
             run_id,
-            parent if went_on else "",
+            parent if was_continued else "",
         )
 
 
 @dataclass(frozen=True)
 class Total:
-    """What all runs on one data set spent together.
+    """The joint spending of all runs on one data set.
 
     Attributes:
-        spent: ε of their composition with its terms; None where too many different
-            steps were taken for an answer.
-        covered: Runs that it is the ε of.
-        uncovered: Runs that took a step and that no ε covers: they have no noise, or
-            their own audit refuted it.
-        waiting: Runs that have not taken a step, of which nothing is released.
-        runs: All of them.
-        changed: Those covered whose settings were changed while they trained.
-        continued: Those covered that took steps beyond their end.
-        searches: Those covered that are blind searches.
-        refuted: Those uncovered that their own audit refuted.
+        spent: ε of the composition with its terms; None if the steps differ too much
+            to be computed.
+        covered: Number of runs that this ε covers.
+        uncovered: Number of runs that took a step and that no ε covers, because they
+            have no noise or their own audit refuted it.
+        waiting: Number of runs without a step, which have released nothing.
+        runs: Number of all runs.
+        changed: Number of covered runs whose settings were changed in mid-run.
+        continued: Number of covered runs that took steps beyond their end.
+        searches: Number of covered runs that are blind searches.
+        refuted: Number of uncovered runs that their own audit refuted.
     """
 
     dataset: str
@@ -165,17 +167,17 @@ class Total:
 
     @property
     def chosen_words(self) -> str:
-        """What ε covers of a choice in mid-run."""
+        """Sentence on whether ε covers a choice in mid-run."""
         return COVERED
 
     @property
     def is_own(self) -> bool:
-        """Whether it is the visitor's own table, whose test figures are not private."""
+        """If True, the data are the visitor's own, and test results are not private."""
         return is_own(self.dataset)
 
 
 def totals(runs: Iterable[LookedAt]) -> dict[str, Total]:
-    """Return what was spent on each data set; those on different ones do not add up."""
+    """Return the total of each data set; spending on different data does not add up."""
     by_dataset: dict[str, list[LookedAt]] = {}
     for run in runs:
         by_dataset.setdefault(run.dataset, []).append(run)
@@ -184,23 +186,23 @@ def totals(runs: Iterable[LookedAt]) -> dict[str, Total]:
 
 def _total(runs: Sequence[LookedAt]) -> Total:
     names = runs[0].dataset, runs[0].label
-    begun = [run for run in runs if run.has_begun]
-    covered = [run for run in begun if run.is_covered]
-    # The strictest δ of all: a composition holds at any.
+    started = [run for run in runs if run.has_begun]
+    covered = [run for run in started if run.is_covered]
+    # The strictest δ of all runs: the composition holds at any δ.
     delta = min(run.delta for run in covered or runs)
     spent = _spent(covered, delta)
-    uncovered, waiting = len(begun) - len(covered), len(runs) - len(begun)
+    uncovered, waiting = len(started) - len(covered), len(runs) - len(started)
     chosen = [words_of(run.changes) for run in covered]
     changed, continued = (sum(x in y for y in chosen) for x in (CHANGED, CONTINUED))
     searches = sum(run.search is not None for run in covered)
     ended = (len(covered), uncovered, waiting, len(runs))
-    refuted = sum(run.is_refuted for run in begun)
+    refuted = sum(run.is_refuted for run in started)
     counts = (*ended, changed, continued, searches, refuted)
     return Total(*names, spent, *counts)
 
 
 def _spent(covered: Sequence[LookedAt], delta: float) -> Epsilon | None:
-    """Return ε of all steps together; None: they differ too much for an answer."""
+    """Return ε of all steps together; None if they differ too much to compute it."""
     continued = {run.continues for run in covered if run.continues}
     budgets = [
         run.filtered
@@ -243,10 +245,10 @@ def _together(
 
 @lru_cache(maxsize=TOTALS)
 def composed(steps: Steps, delta: float) -> Interval | None:
-    """Return the interval of the ε that steps spend; None: they differ too much.
+    """Return the interval of the ε of steps; None if they differ too much.
 
     Args:
-        steps: Sample rate and noise multiplier, and how many steps have them.
+        steps: Pairs of (sample rate, noise multiplier) and number of steps.
         delta: In (0, 1).
     """
     if not steps:
@@ -260,10 +262,10 @@ def composed(steps: Steps, delta: float) -> Interval | None:
 
 
 def _coarsely_composed(phases: Sequence[Phase], delta: float) -> Interval | None:
-    """Return a bound: less noise spends no less, and fewer values are counted fast."""
+    """Return an upper bound: with noise rounded down, fewer different phases remain."""
     steps: Counter[tuple[float, float]] = Counter()
     for phase in phases:
-        steps[phase.sample_rate, _down(phase.noise_multiplier)] += phase.steps
+        steps[phase.sample_rate, _rounded_down(phase.noise_multiplier)] += phase.steps
     try:
         coarse = [Phase(*rates, count) for rates, count in steps.items()]
         check_size(EXACT, coarse)
@@ -273,8 +275,8 @@ def _coarsely_composed(phases: Sequence[Phase], delta: float) -> Interval | None
     return Interval(value, None, value, "bound")
 
 
-def _down(noise: float) -> float:
-    """Return a number with so many digits that is not above the noise."""
+def _rounded_down(noise: float) -> float:
+    """Return the noise rounded down to ``DIGITS`` significant digits."""
     text = f"{noise:.{DIGITS - 1}e}"
     rounded = float(text)
     if rounded <= noise:

@@ -1,4 +1,4 @@
-"""How each layer is clipped and what a step holds, as it was recorded."""
+"""Recorded clipping method of each layer, and recorded memory of a step."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.recorded.files import recording
 
 RECORDED = "choices/model_cards"
-WITH_METHODS = "hooks"  # the engine whose layers have a choice
+WITH_METHODS = "hooks"  # the engine whose layers choose between norm methods
 
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What was recorded of a model with its usual widths.
+    """Recorded properties of a model with its default widths.
 
     Attributes:
-        norm_methods: Method and reason of each layer, by the layer's name.
-        step_bytes: Peak of the bytes that torch allocates during a private step.
-        step_records: Records of that step.
+        norm_methods: Norm method and its reason, by the layer's name.
+        step_bytes: Peak memory that torch allocates during a private step, in bytes.
+        step_records: Number of records in that step.
     """
 
     norm_methods: dict[str, tuple[str, str]]
@@ -30,14 +30,14 @@ class ModelCard:
 def card_of(config: TrainingConfig) -> ModelCard | None:
     """Return the card of a private run's model; None if none was recorded.
 
-    Models of other widths choose for their own shapes, and other engines than "hooks"
-    have no choice.
+    The choice of a norm method depends on the widths, and only the engine "hooks" has
+    such a choice.
     """
     stored = recording(RECORDED)
     card = stored["cards"].get(f"{config.dataset}-{config.model}")
-    usual = WIDTHS.get(config.model, ())
-    has_usual_widths = (widths_of(config.model, config.widths) or usual) == usual
-    if card is None or not has_usual_widths:
+    default = WIDTHS.get(config.model, ())
+    has_default_widths = (widths_of(config.model, config.widths) or default) == default
+    if card is None or not has_default_widths:
         return None
     if not config.private or config.engine != WITH_METHODS:
         return None

@@ -1,21 +1,20 @@
-"""How often an attacker is right at most: two limits, each with its name.
+"""Two upper limits on an attacker's share of right guesses, each with a name.
 
-An attacker starts at even odds, knows every record but yours, sees everything that is
-released, and says "in" or "out".  Two limits hold for the share of right guesses:
+The attacker starts at even odds, knows every record except yours, sees everything that
+is released, and guesses "in" or "out".  Two limits hold for the share of right guesses:
 
-* this run: (1 + δ(0)) / 2, where δ(0) is the least δ of the run at ε = 0.  It is read
-  off the run's own trade-off curve (Dong, Roth and Su 2019, arXiv:1905.02383v3,
-  Proposition 2.5), so it holds for this mechanism and cannot be improved.
-* ε alone: (e^ε + δ) / (1 + e^ε), which is all that a pair (ε, δ) says by itself, of
-  any procedure.  The promise, for the outcomes at which the attacker says "in" and for
-  those at which it says "out", reads
+* this run: (1 + δ(0)) / 2, where δ(0) is the smallest δ of the run at ε = 0.  It
+  follows from the run's own trade-off curve (Dong, Roth and Su 2019,
+  arXiv:1905.02383v3, Proposition 2.5), so it is tight for this mechanism.
+* ε alone: (e^ε + δ) / (1 + e^ε), which holds for any procedure with this (ε, δ).  The
+  guarantee, for the outcomes with the guess "in" and for those with the guess "out", is
 
       TPR <= e^ε FPR + δ    and    1 - FPR <= e^ε (1 - TPR) + δ,
 
-  and the sum of both bounds (TPR + 1 - FPR) / 2.
+  and the limit is the sum of both bounds on (TPR + 1 - FPR) / 2.
 
-The first is never larger, and often much smaller.  Every page that prints one of them
-prints its name; tests read all pages for it.
+The first limit is never larger, and often much smaller.  Every page that prints a limit
+prints its name; tests check all pages for it.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ class Limits:
     """Both limits on the share of right guesses, from 1/2 to 1.
 
     Attributes:
-        run: The limit of this run.
-        alone: The limit of ε alone.
+        run: Limit of this run.
+        alone: Limit of ε alone.
     """
 
     run: float
@@ -66,39 +65,39 @@ class Limits:
         }
 
     def __str__(self) -> str:
-        """Return both as they are printed."""
+        """Return both limits as text."""
         return "; ".join(f"{name}: {value} %" for name, value in self.percents.items())
 
 
 @lru_cache(maxsize=256)
 def run_accuracy(phases: tuple[Phase, ...]) -> float:
-    """Return the largest share of right guesses about this run, from 1/2 to 1."""
+    """Return the limit of this run on the share of right guesses, from 1/2 to 1."""
     check_size("exact", phases)
     [at_zero] = EXACT.delta_bounds(phases, [0.0], RELATION)
     return (1 + at_zero.value) / 2
 
 
 def attacker_accuracy(epsilon: float, delta: float = 0.0) -> float:
-    """Return the largest share of right guesses by ε alone, from 1/2 to 1."""
+    """Return the limit of ε alone on the share of right guesses, from 1/2 to 1."""
     odds = math.exp(-epsilon)
     return min((1 + delta * odds) / (1 + odds), 1.0)
 
 
 def most_hits(false_alarms: float, epsilon: float, delta: float) -> float:
-    """Return the largest share of hits at a share of false alarms, by ε alone."""
+    """Return the largest true positive rate at a false positive rate, by ε alone."""
     rising = math.exp(epsilon) * false_alarms + delta
     falling = 1 - math.exp(-epsilon) * (1 - delta - false_alarms)
     return min(1.0, rising, falling)
 
 
 def posterior(epsilon: float, prior: float) -> float:
-    """Return the highest belief that a prior belief can turn into (δ = 0)."""
+    """Return the highest posterior belief for a prior belief (δ = 0)."""
     odds = prior / (1 - prior) * math.exp(epsilon)
     return odds / (1 + odds)
 
 
 def epsilon_of(certainty: float) -> float:
-    """Return the least ε at which an attacker at even odds may get so certain."""
+    """Return the smallest ε at which an attacker at even odds can reach a certainty."""
     return math.log(certainty / (1 - certainty))
 
 

@@ -1,7 +1,8 @@
-"""What is known of a run before it starts: its plan, and the ranges of its charts.
+"""Information on a run before it starts: its plan, and the ranges of its charts.
 
-Axis ranges stand before the first point comes, so that nothing jumps; the odds under
-the ticks of the ε axis are computed here, since the browser computes nothing about ε.
+Axis ranges are fixed before the first point arrives, so that the chart does not jump.
+The odds below the ticks of the ε axis are computed here, because the browser computes
+nothing about ε.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ TICK_POWERS = range(-4, 3)
 TICKS = 10
 CURVE_POINTS = 101
 PLANS = 256
-FEW_POINTS = 9  # of a preliminary answer
-SPARED = 5e-3  # of ε, for what preliminary noise spends less than the run's will
+FEW_POINTS = 9  # maximum number of points of a preliminary answer
+SPARED = 5e-3  # share of ε that preliminary noise may spend less than the final noise
 UNKNOWN = ("", "")  # norm method and reason of a layer that chooses at its first step
-WHOLE_RANGE = 0.0, 0.995  # of accuracies, drawn as errors by ratio
+WHOLE_RANGE = 0.0, 0.995  # range of accuracies on an axis of errors, on a log scale
 VIEWS = {
     "accuracy": "Accuracy",
     "gradients": "Gradients",
@@ -68,28 +69,29 @@ PLAN_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "accountant": lambda plan: counter_label(plan["accountant"]),
 }
 cached_preview = lru_cache(maxsize=128)(preview)
-CLOSE = 0.7  # a majority below it: guessing stays far below what models reach
+CLOSE = 0.7  # with a larger majority class, guessing is close to a model's accuracy
 
 
 @lru_cache(maxsize=PLANS)
 def plan_of(config: TrainingConfig) -> dict[str, Any]:
-    """Return what /api/v1/privacy/plan answers, with the curve of ε.
+    """Return the answer of /api/v1/privacy/plan, with the curve of ε.
 
     Raises:
+        ConfigError: no noise reaches the target.
         ConfigError: no noise reaches the target.
     """
     return planned(config, CURVE_POINTS).model_dump(mode="json")
 
 
 def plan_texts(plan: dict[str, Any] | None) -> dict[str, str]:
-    """Return each value of a plan as it is printed; a dash where there is no plan."""
+    """Return each value of a plan as text; a dash without a plan."""
     if plan is None:
         return dict.fromkeys(PLAN_TEXTS, "–")
     return {name: write(plan) for name, write in PLAN_TEXTS.items()}
 
 
 def noise_text(plan: dict[str, Any]) -> str:
-    """Return σ, of the first and last step where they differ."""
+    """Return σ, or σ of the first and last step if they differ."""
     if not plan["private"]:
         return "0"
     first, last = plan["noise_multiplier"], plan["last_noise_multiplier"]
@@ -97,9 +99,9 @@ def noise_text(plan: dict[str, Any]) -> str:
 
 
 def truth_of(plan: dict[str, Any] | None) -> tuple[str, str, str]:
-    """Return class and words of the badge beside an epsilon, and which terms hold.
+    """Return class and text of the badge next to an ε, and the terms that apply.
 
-    The terms: "private", "open" (there is no noise) or "unknown" (there is no plan).
+    The terms are "private", "open" (no noise) or "unknown" (no plan).
     """
     if plan is None:
         return "not-private", "", "unknown"
@@ -111,34 +113,34 @@ def truth_of(plan: dict[str, Any] | None) -> tuple[str, str, str]:
 def planned(
     config: TrainingConfig, points: int | None, *, preliminary: bool = False
 ) -> PlanAnswer:
-    """Return what a run does and spends, with a curve of at most so many points.
+    """Return the plan of a run, with a curve of at most ``points`` points.
 
-    A preliminary answer takes at most a tenth of a second of a processor.
+    A preliminary answer takes at most 0.1 s of CPU time.
     """
     plan = preliminary_plan(config) if preliminary else config.plan
     if config.is_filtered:
         return _planned_by_filter(config, plan, points, preliminary=preliminary)
     target = config.target_epsilon if preliminary and plan.is_private else None
-    last_step, most = plan.steps, target
+    last_step, maximum = plan.steps, target
     if plan.is_private and config.stop_at_epsilon is not None:
-        most = config.stop_at_epsilon
-        within = most * (1 - SPARED) if target is not None else most
+        maximum = config.stop_at_epsilon
+        within = maximum * (1 - SPARED) if target is not None else maximum
         within_steps = quick_steps_within if preliminary else Plan.steps_within
         last_step = within_steps(plan, within)
     run = first_steps(plan.phases, last_step)
     if preliminary and points is not None:
         points = min(points, FEW_POINTS)
-    asked = [last_step] if points is None else Curve.steps_up_to(last_step, points)
-    found = cached_preview(
+    steps = [last_step] if points is None else Curve.steps_up_to(last_step, points)
+    epsilons = cached_preview(
         tuple(run),
-        tuple(asked),
+        tuple(steps),
         plan.delta,
         plan.accountant,
         quick=preliminary,
-        most=None if target is None or most is None else min(target, most),
+        most=None if target is None or maximum is None else min(target, maximum),
     )
-    line = None if points is None else Curve.through(found.steps, found.epsilons)
-    spent = EnclosedEpsilon.between(found.spent, plan.accountant, plan.delta)
+    line = None if points is None else Curve.through(epsilons.steps, epsilons.epsilons)
+    spent = EnclosedEpsilon.between(epsilons.spent, plan.accountant, plan.delta)
     return PlanAnswer(
         **spent.model_dump(),
         accountants=[
@@ -148,7 +150,7 @@ def planned(
         last_step=last_step,
         curve=line,
         noise_is_bound=target is not None,
-        run_odds=None if preliminary else _run_odds(run, found.spent.value, plan),
+        run_odds=None if preliminary else _run_odds(run, epsilons.spent.value, plan),
         **_plan_values(config, plan),
     )
 
@@ -163,17 +165,17 @@ def _run_odds(run: Sequence[Phase], epsilon: float, plan: Plan) -> str | None:
 def _planned_by_filter(
     config: TrainingConfig, plan: Plan, points: int | None, *, preliminary: bool
 ) -> PlanAnswer:
-    """Return the same of a run with a budget for changes, if nothing is changed.
+    """Return the plan of a run with a budget for changes, if nothing is changed.
 
-    The budget is guaranteed; the curve says what the filter counts.
+    The whole budget is guaranteed; the curve is the ε that the filter counts.
     """
     budget, [run] = config.filter_epsilon or 0.0, plan.phases
     filtered = FilteredRun.planned(budget, plan.delta, run)
     last_step = filtered.steps_within([], run)
     line = None
     if points is not None:
-        asked = Curve.steps_up_to(last_step, points)
-        line = Curve.through(asked, filtered.counted([run], asked))
+        steps = Curve.steps_up_to(last_step, points)
+        line = Curve.through(steps, filtered.counted([run], steps))
     terms = PrivacyTerms.of_counter(FILTER, plan.delta)
     return PlanAnswer(
         **Epsilon.spent(budget, terms).model_dump(),
@@ -190,7 +192,7 @@ def _planned_by_filter(
 
 
 def _plan_values(config: TrainingConfig, plan: Plan) -> dict[str, Any]:
-    """Return what does not depend on who counts."""
+    """Return the values of a plan that do not depend on the accountant or filter."""
     card = card_of(config)
     return {
         "private": plan.is_private,
@@ -210,12 +212,12 @@ def _plan_values(config: TrainingConfig, plan: Plan) -> dict[str, Any]:
 
 
 def layer_answers(config: TrainingConfig) -> list[LayerAnswer]:
-    """Return the layers of the model, and where clipping groups begin."""
+    """Return the layers of the model, with the starts of the clipping groups."""
     names = [layer.name for layer in config.layers]
     groups = config.clipping_groups
-    heads = groups if isinstance(groups, list) else names[:1]
+    first_layers = groups if isinstance(groups, list) else names[:1]
     if groups in ("layer-wise", "param-wise"):
-        heads = names
+        first_layers = names
     card = card_of(config)
     methods = card.norm_methods if card else {}
     return [
@@ -224,7 +226,7 @@ def layer_answers(config: TrainingConfig) -> list[LayerAnswer]:
             kind=layer.kind,
             output_shape=list(layer.output_shape),
             parameters=layer.parameters,
-            begins_group=config.private and layer.name in heads,
+            begins_group=config.private and layer.name in first_layers,
             norm_method=methods.get(layer.name, UNKNOWN)[0],
             reason=methods.get(layer.name, UNKNOWN)[1],
         )
@@ -239,12 +241,12 @@ def _gradient_noise(config: TrainingConfig, plan: Plan) -> float:
 
 @cache
 def chart_catalogue() -> dict[str, Any]:
-    """Return what charts need beyond a plan: data sets, models, ticks with odds."""
+    """Return the charts' data beyond a plan: data sets, models, ticks with odds."""
     return {
         "data_sets": {name: _data_set(name, data) for name, data in DATA_SETS.items()},
         "models": {name: _model(name, model) for name, model in MODELS.items()},
         "accountants": {name: counter_label(name) for name in (*ACCOUNTANTS, FILTER)},
-        "claims": {name: one.status for name, one in ACCOUNTANTS.items()},
+        "claims": {name: accountant.status for name, accountant in ACCOUNTANTS.items()},
         "scales": [
             _scale(factor, power) for power in TICK_POWERS for factor in (1, 2, 5)
         ],
@@ -254,11 +256,11 @@ def chart_catalogue() -> dict[str, Any]:
 def catalogue_with(
     tables: Sequence[OwnTable], to_do: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the same with somebody's own tables.
+    """Return the chart catalogue with a visitor's own tables.
 
     Args:
         tables: The tables.
-        to_do: What has to be done about data sets that are not on the machine.
+        to_do: Notes on data sets that are missing on the machine.
     """
     catalogue = chart_catalogue()
     data_sets: dict[str, dict[str, Any]] = dict(catalogue["data_sets"])
@@ -266,25 +268,26 @@ def catalogue_with(
         data_sets[name] = data_sets[name] | {
             "note": f"{data_sets[name]['note']} {text}"
         }
-    own = {table.name: _own_data_set(table) for table in tables}
-    return catalogue | {"data_sets": data_sets | own}
+    own_sets = {table.name: _own_data_set(table) for table in tables}
+    return catalogue | {"data_sets": data_sets | own_sets}
 
 
 def accuracy_range(data: DataSet) -> tuple[float, float]:
-    """Return where the accuracy axis begins and ends.
+    """Return the range of the accuracy axis.
 
-    One that begins at 0 is drawn as errors by ratio; else close up on working runs.
+    A range from 0 is drawn as errors on a log scale; otherwise the axis shows the
+    accuracies of working runs only.
     """
     if data.majority < CLOSE:
         return WHOLE_RANGE
-    near = math.floor(20 * data.majority) / 20  # first steps may lie below guessing
-    return round(near - 0.1, 2), round(min(near + 0.15, 1.0), 2)
+    guessing = math.floor(20 * data.majority) / 20  # first steps may be below guessing
+    return round(guessing - 0.1, 2), round(min(guessing + 0.15, 1.0), 2)
 
 
 def _own_data_set(table: OwnTable) -> dict[str, Any]:
     return _facts(table.facts, *WHOLE_RANGE) | {
         "models": list(own_table.MODELS),
-        "guesses": True,  # its baseline is not taken from the data
+        "guesses": True,  # the baseline is not computed from the data
     }
 
 
@@ -315,7 +318,7 @@ def _facts(data: DataSet, floor: float, ceiling: float) -> dict[str, Any]:
 
 
 def data_note(data: DataSet) -> str:
-    """Return the sentence that stands under the choice of the data set."""
+    """Return the sentence below the choice of the data set."""
     sizes = f"{data.train_size:,} records to learn from, {data.test_size:,} to test."
     return f"{data.note} {sizes}"
 
@@ -336,12 +339,12 @@ def _model(name: str, model: Model) -> dict[str, Any]:
 
 
 def model_note(model: Model, dataset: str) -> str:
-    """Return the sentence that stands under the choice of the model."""
+    """Return the sentence below the choice of the model."""
     return f"{model.note} {model.parameters[dataset]:,} parameters."
 
 
 def rate_note(model: str, dataset: str) -> str:
-    """Return the sentence under the choice of privacy, "" if nothing was recorded."""
+    """Return the sentence below the choice of privacy, "" without a recording."""
     rate = rates_without_privacy().get(model, {}).get(dataset)
     if rate is None:
         return ""
@@ -349,7 +352,7 @@ def rate_note(model: str, dataset: str) -> str:
 
 
 def _scale(factor: int, power: int) -> dict[str, Any]:
-    """Return ticks a round step apart, each with the limit of its ε alone."""
+    """Return ticks with a round distance, each with the limit of ε alone."""
     digits = max(0, -power)
     values = [float(f"{factor * i}e{power}") for i in range(TICKS + 1)]
     ticks = [

@@ -1,4 +1,4 @@
-"""ε after some of the steps of a planned run, quickly at any sample rate."""
+"""Fast ε after some of the steps of a planned run, at any sample rate."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from dpsgd_explorer.web.questions.quick_searches import (
     quick_accountant,
 )
 
-PREVIEW_ROWS = 8  # of a preview, whose ε is computed by discretised PLDs
-QUICK_PREVIEW_ROWS = 3  # the same within a few milliseconds
+PREVIEW_ROWS = 8  # rows of a preview that need discretised PLDs
+QUICK_PREVIEW_ROWS = 3  # such rows of a preview within a few milliseconds
 RELATION = ADD_OR_REMOVE_ONE
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What a planned run spends.
+    """ε along a planned run.
 
     Attributes:
-        steps: Some of the numbers of steps that were asked for, the last among them.
-        epsilons: ε after each of them, never too small.
-        spent: Interval of ε after the last one.
+        steps: Some of the requested numbers of steps, always including the last one.
+        epsilons: Upper bounds on ε after each of these numbers of steps.
+        spent: Interval of ε after the last step.
     """
 
     steps: list[int]
@@ -39,7 +39,7 @@ class Preview:
     spent: Interval
 
     def raised_to(self, epsilon: float) -> Preview:
-        """Return the same with a larger ε after the last step, a bound."""
+        """Return the preview with a larger ε after the last step, as a bound."""
         if epsilon <= self.spent.value:
             return self
         spent = Interval.one_sided(epsilon)
@@ -57,16 +57,16 @@ def preview(
 ) -> Preview:
     """Return ε after some of the steps of a planned run.
 
-    The last ε is that with which a calibration confirms a noise multiplier: a target
-    that is met there is met here.  Where it was met, ``most`` stands for it.
+    The last ε equals the value with which a calibration confirms a noise multiplier,
+    so a target met by the calibration is met here.  ``most`` may replace that value.
 
     Args:
-        phases: The planned steps.
+        phases: Planned steps.
         steps: Numbers of steps, ascending, at least one.
         delta: In (0, 1).
         accountant: Name in ACCOUNTANTS, or "all".
-        quick: Use wider bounds of still fewer steps, as ``quick_searches``.
-        most: What all steps are known to spend at most; it need not be computed.
+        quick: If True, use wider bounds at fewer steps, as in ``quick_searches``.
+        most: Known upper bound on ε of all steps, which is then not computed.
 
     Raises:
         AccountingError: an argument is outside its domain, or the accountant does not
@@ -78,8 +78,8 @@ def preview(
         return _exact_preview(chosen, phases, steps, delta, quick=quick, most=most)
     counts = [int(count) for count in validation.step_counts(steps)]
     spent = chosen.bounds(phases, counts, delta, RELATION)
-    found = Preview(counts, [x.value for x in spent], spent[-1])
-    return found if most is None else found.raised_to(most)
+    result = Preview(counts, [x.value for x in spent], spent[-1])
+    return result if most is None else result.raised_to(most)
 
 
 def _exact_preview(
@@ -91,11 +91,11 @@ def _exact_preview(
     quick: bool,
     most: float | None,
 ) -> Preview:
-    """Return ε after those steps for which a small contour serves, and some others.
+    """Return ε after the steps that a small contour can bound, and some others.
 
-    Without ``most``, ε after the last step is as exact as without a preview.
+    Without ``most``, ε after the last step is as tight as without a preview.
     """
-    done = validation.step_counts(steps)
+    counts = validation.step_counts(steps)
     searchers = accountant.searchers(RELATION)
     last = quick_accountant(accountant, RELATION) if quick else searchers[-1]
     assert isinstance(last, ExactAccountant)
@@ -103,30 +103,30 @@ def _exact_preview(
         two_sided = ExactAccountant(
             last.refinements, last.max_directions, last.max_frequencies
         )
-        [spent] = two_sided.bounds(phases, done[-1:], delta, RELATION)
+        [spent] = two_sided.bounds(phases, counts[-1:], delta, RELATION)
     else:
         spent = Interval.one_sided(most)
-    lower, upper = _coarse_bounds(StepCounts.along(phases, done, RELATION), delta)
+    lower, upper = _coarse_bounds(StepCounts.along(phases, counts, RELATION), delta)
     is_shown = meet(lower, upper)
     rows = np.flatnonzero(~is_shown)
     if len(rows):
         number = QUICK_PREVIEW_ROWS if quick else PREVIEW_ROWS
         places = np.linspace(0, len(rows) - 1, number).round().astype(int)
         rows = rows[np.unique(places)]
-        rows = rows[rows < len(done) - 1]
-        upper[rows] = last.epsilons(phases, done[rows], delta, RELATION)
+        rows = rows[rows < len(counts) - 1]
+        upper[rows] = last.epsilons(phases, counts[rows], delta, RELATION)
     upper[-1] = spent.value
     is_shown[rows] = is_shown[-1] = True
-    upper = np.minimum(upper, upper[-1])  # ε rises with the steps
-    shown = done[is_shown].astype(np.int64).tolist()
-    return Preview(shown, upper[is_shown].tolist(), spent)
+    upper = np.minimum(upper, upper[-1])  # ε never falls with the steps
+    shown_counts = counts[is_shown].astype(np.int64).tolist()
+    return Preview(shown_counts, upper[is_shown].tolist(), spent)
 
 
 def _coarse_bounds(run: StepCounts, delta: float) -> tuple[Floats, Floats]:
-    """Return bounds on ε of each row by a small contour; [S], [S].
+    """Return bounds on ε of each row by a small contour, two arrays of shape (S,).
 
-    More steps need fewer frequencies: where the last row needs too many, so do those
-    before it, and infinity stands for all but the first.
+    More steps need fewer frequencies.  If the last row needs too many, all earlier rows
+    do, and all but the first get an infinite upper bound.
     """
     coarse = ExactAccountant(refinements=0, max_frequencies=FEW_FREQUENCIES)
     lower, upper = np.zeros(len(run)), np.full(len(run), np.inf)

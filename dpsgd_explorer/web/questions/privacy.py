@@ -1,7 +1,7 @@
-"""What the privacy routes answer.
+"""Answers of the privacy routes.
 
-Every epsilon travels with what it means: delta, the neighbouring relation, the
-sampling scheme, the accountant and whether that gives a bound or an approximation.
+Every ε comes with its terms: δ, the neighboring relation, the sampling scheme, the
+accountant, and whether the value is a bound or an approximation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILTER_LABEL = "Privacy filter"
 
 
 class PrivacyTerms(BaseModel):
-    """What any epsilon beside it is to be read with."""
+    """The terms of an ε."""
 
     delta: float
     neighboring_relation: str
@@ -43,7 +43,7 @@ class PrivacyTerms(BaseModel):
     ) -> PrivacyTerms:
         """Return the terms of an answer at delta.
 
-        Its status is the accountant's, unless this very answer has another.
+        The default status is that of the accountant.
         """
         return PrivacyTerms(
             delta=delta,
@@ -54,7 +54,7 @@ class PrivacyTerms(BaseModel):
 
     @classmethod
     def of_counter(cls, name: str, delta: float, status: str = "") -> PrivacyTerms:
-        """Return the terms of what an accountant or a privacy filter counts."""
+        """Return the terms of an ε that an accountant or a privacy filter counted."""
         if name != FILTER:
             return cls.of(name, delta, status=status)
         return cls(
@@ -66,14 +66,14 @@ class PrivacyTerms(BaseModel):
 
 
 class Epsilon(PrivacyTerms):
-    """One epsilon, rounded up; null and "∞" where there is no guarantee."""
+    """One ε, rounded up; null and "∞" without a guarantee."""
 
     epsilon: float | None
     epsilon_text: str
 
     @classmethod
     def spent(cls, epsilon: float, terms: PrivacyTerms) -> Epsilon:
-        """Return the answer for the accountant's value, which may be infinite."""
+        """Return the answer for an accountant's value, which may be infinite."""
         return Epsilon(
             **terms.model_dump(),
             epsilon=rounded(epsilon),
@@ -82,7 +82,7 @@ class Epsilon(PrivacyTerms):
 
 
 class EnclosedEpsilon(Epsilon):
-    """One epsilon, and what encloses the truth; null where nothing is proven."""
+    """One ε with proven bounds on the true value; null if nothing is proven."""
 
     lower: float | None
     upper: float | None
@@ -101,20 +101,20 @@ class EnclosedEpsilon(Epsilon):
 
 
 class EveryEpsilon(BaseModel):
-    """What each accountant says of the same run, rounded up, if all were asked.
+    """ε of the run by each accountant, rounded up, for accountant "all".
 
-    Null otherwise, and for an epsilon that is infinite; an accountant that says
-    nothing of such a run is left out.
+    Otherwise null; an infinite ε is null too. Accountants that do not apply to the run
+    are left out.
     """
 
     epsilons: dict[str, float | None] | None = None
 
 
 class PrivacyAnswer(Epsilon, EveryEpsilon):
-    """What was asked for, and the epsilon that goes with it, the question repeated.
+    """The requested value and its ε, with the question.
 
-    ``value`` is the answer; the truth lies between ``lower`` and ``upper`` as far as
-    the accountant proves it, null where it does not.
+    ``value`` is the answer. The true value is between ``lower`` and ``upper``, null
+    where the accountant proves no bound.
     """
 
     value: float | None
@@ -126,14 +126,14 @@ class PrivacyAnswer(Epsilon, EveryEpsilon):
 
 
 class EpsilonAnswer(PrivacyAnswer):
-    """The epsilon of a run, with the sizes of batches that are cut."""
+    """ε of a run, with the sizes of truncated batches."""
 
     sample_size: int | None
     max_batch_size: int | None
 
 
 class Curve(BaseModel):
-    """Epsilon after each of these steps; null where there is no guarantee."""
+    """ε after each number of steps; null without a guarantee."""
 
     steps: list[int]
     epsilon: list[float | None]
@@ -150,20 +150,20 @@ class Curve(BaseModel):
 
     @staticmethod
     def steps_up_to(last: int, points: int) -> list[int]:
-        """Return about so many steps, evenly spread from 0 to the last."""
+        """Return about ``points`` numbers of steps, evenly spaced up to ``last``."""
         return sorted({math.ceil(last * i / (points - 1)) for i in range(points)})
 
     @staticmethod
     def steps_by_ratio(last: int, points: int) -> list[int]:
-        """Return about so many steps from 1 to the last, by equal ratios."""
+        """Return about ``points`` numbers of steps, geometric from 1 to ``last``."""
         return sorted({round(last ** (i / (points - 1))) for i in range(points)})
 
 
 class CurveAnswer(PrivacyTerms, Curve):
     """A curve with its terms and the question.
 
-    The truth at each step lies between ``lower`` and ``upper`` as far as the
-    accountant proves it; null where it does not.
+    The true value at each step is between ``lower`` and ``upper``, null where the
+    accountant proves no bound.
     """
 
     lower: list[float | None] | None
@@ -173,11 +173,11 @@ class CurveAnswer(PrivacyTerms, Curve):
 
 
 class TradeOffAnswer(BaseModel):
-    """The largest true positive rate at each false positive rate, of any attack.
+    """The largest true positive rate of any attack at each false positive rate.
 
-    It follows from δ at so many ε, so it is a bound even where each δ is exact. The
-    best attack lies between ``lower`` and ``upper`` as far as the accountant proves
-    it; null where it does not. ``true_positive_rate`` is the upper one.
+    It is computed from δ at finitely many ε, so it is a bound even if each δ is exact.
+    The best attack is between ``lower`` and ``upper``, null where the accountant
+    proves no bound. ``true_positive_rate`` is the upper bound.
     """
 
     neighboring_relation: str
@@ -194,7 +194,7 @@ class TradeOffAnswer(BaseModel):
 
 
 class SelectionAnswer(Epsilon):
-    """ε of releasing the best run alone, and of one run, the question repeated."""
+    """ε of releasing only the best run, and ε of one run, with the question."""
 
     trial_epsilon: float | None
     mean_trials: float
@@ -206,7 +206,7 @@ class SelectionAnswer(Epsilon):
 
 
 class FilterAnswer(PrivacyTerms):
-    """The budget, as a divergence of this order, and the steps that it allows."""
+    """The budget as a Rényi divergence of the given order, and the allowed steps."""
 
     target_epsilon: float
     order: float
@@ -217,7 +217,7 @@ class FilterAnswer(PrivacyTerms):
 
 
 class Racer(BaseModel):
-    """One accountant and what it says; ``reason`` where it says nothing here."""
+    """One accountant and its curve; ``reason`` says why it does not apply."""
 
     accountant: str
     label: str
@@ -228,7 +228,7 @@ class Racer(BaseModel):
 
 
 class CurvesAnswer(BaseModel):
-    """The curves of all accountants over the same steps, spread by equal ratios."""
+    """The curves of all accountants over the same geometrically spaced steps."""
 
     delta: float
     neighboring_relation: str
@@ -240,10 +240,11 @@ class CurvesAnswer(BaseModel):
 
 
 class LayerAnswer(BaseModel):
-    """A layer with parameters; ``begins_group`` where a clipping group begins.
+    """A layer with parameters; ``begins_group`` if a clipping group begins with it.
 
-    ``norm_method`` is how the norms of its gradients are computed, "ghost" or
-    "instantiate", and ``reason`` why; both are "" where it is chosen at the first step.
+    ``norm_method`` is the method that computes the norms of its gradients, "ghost" or
+    "instantiate", and ``reason`` the reason for it; both are "" if the layer chooses at
+    its first step.
     """
 
     name: str
@@ -256,19 +257,19 @@ class LayerAnswer(BaseModel):
 
 
 class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
-    """What a configuration will do, before it is run.
+    """The plan of a configuration, before it is run.
 
-    ``epsilon`` is what ``last_step`` steps spend: fewer than ``steps`` if
-    ``stop_at_epsilon`` ends the run early. ``accountants`` are those that say
-    something of such a run. A preliminary answer has few points, and bounds:
-    ``last_step`` is at most that of the run. Where ``noise_is_bound``, the noise is at
-    least that of the run, and ``epsilon`` the target, which the run spends at most.
-    ``noise_multiplier`` is that of the first step; the gradient's is larger where
-    adaptive clipping releases counts beside it. ``run_odds`` is how often at most, in
-    percent, an attacker of this run is right about one record, by its own trade-off
-    curve; null in a preliminary answer, without noise, and where a budget for changes
-    leaves the steps open. ``step_bytes`` is the most that torch
-    allocated during a private step of ``step_records`` records, measured once.
+    ``epsilon`` is the ε of ``last_step`` steps, which are fewer than ``steps`` if
+    ``stop_at_epsilon`` ends the run early. ``accountants`` lists the accountants that
+    apply to the run. A preliminary answer has few points, and bounds: ``last_step`` is
+    at most that of the run. If ``noise_is_bound``, the noise is at least that of the
+    run, and ``epsilon`` is the target, which the run does not exceed.
+    ``noise_multiplier`` belongs to the first step; the noise on the gradient is larger
+    if adaptive clipping also releases counts. ``run_odds`` is the limit on the share of
+    right guesses about one record by an attacker of this run, in percent, from its own
+    trade-off curve; null in a preliminary answer, without noise, and if a budget for
+    changes leaves the steps open. ``step_bytes`` is the recorded peak memory that torch
+    allocated during a private step of ``step_records`` records.
     """
 
     accountants: list[str]
@@ -292,29 +293,29 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
 
 
 def counter_label(name: str) -> str:
-    """Return the name of an accountant, or of the filter, for people."""
+    """Return the display name of an accountant or of the filter."""
     return FILTER_LABEL if name == FILTER else LABELS[deciding_name(name)]
 
 
 def claim_words(accountant: str, status: str) -> str:
-    """Return what kind of truth an ε is, for people."""
+    """Return the display text for the accountant and the status of an ε."""
     return f"{status} ({FILTER})" if accountant == FILTER else status
 
 
 def finite(value: float | None) -> float | None:
-    """Return a number as JSON can hold it."""
+    """Return a number, or None for values that JSON cannot express."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def rounded(epsilon: float) -> float | None:
-    """Return epsilon as a number that is not below it; None for infinity."""
+    """Return ε rounded up to a printable number; None for infinity."""
     return None if math.isinf(epsilon) else float(limit(epsilon, EPSILON_DIGITS))
 
 
 def epsilons_of_phases(
     accountant: str, phases: list[Phase], delta: float
 ) -> dict[str, float | None] | None:
-    """Return what each accountant says of the phases, None unless all were asked."""
+    """Return ε of the phases by each accountant; None unless ``accountant`` is all."""
     if accountant != ALL:
         return None
     return _rounded_all(all_answers(phases, delta))
@@ -327,7 +328,7 @@ def epsilons_of_all(
     relation: str = RELATIONS[0],
     batches: Batches = POISSON,
 ) -> dict[str, float | None] | None:
-    """Return what each accountant says of a run, None unless all were asked."""
+    """Return ε of a run by each accountant; None unless ``accountant`` is all."""
     if accountant != ALL or not 0 < delta < 1:
         return None
     return _rounded_all(batches_answers(run, delta, relation, batches))

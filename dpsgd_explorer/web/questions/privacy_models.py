@@ -78,16 +78,16 @@ Records = Annotated[int, Field(ge=1, le=MAX_RECORDS)]
 class PrivacyQuestion(Question):
     """A query with an accountant and a neighboring relation.
 
-    With accountant "all" the exact accountant answers. If the answer is one run's ε,
-    ``epsilons`` also contains the ε of each accountant.
+    With accountant "all" the exact accountant answers. If the answer is the ε of one
+    run, ``epsilons`` also contains the ε of each accountant.
     """
 
     accountant: AccountantName = DEFAULT_ACCOUNTANT
     neighboring_relation: Relation = RELATIONS[0]
 
     @property
-    def asked_of(self) -> dict[str, Any]:
-        """Arguments that all query functions of ``accounting`` take."""
+    def query_arguments(self) -> dict[str, Any]:
+        """Arguments that all query functions of ``accounting`` share."""
         return {
             "accountant": self.accountant,
             "neighboring_relation": self.neighboring_relation,
@@ -121,7 +121,7 @@ class EpsilonQuestion(RunQuestion):
 
     @property
     def batches(self) -> Batches:
-        """The way that batches are drawn.
+        """The sampling scheme of the batches.
 
         Raises:
             AccountingError: A required size is missing, or a given size has no effect.

@@ -1,4 +1,4 @@
-"""What every question of the labs and of the API has in common."""
+"""The base class of all questions of the labs and the API."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dpsgd_explorer.experiments.fields.setting import check_choices
 
 
 class Question(BaseModel):
-    """A question; an instance that exists is valid.
+    """A question; every instance is valid.
 
     Raises:
-        ConfigError: a setting is none of its choices.
+        ConfigError: a value is not among the choices of its setting.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

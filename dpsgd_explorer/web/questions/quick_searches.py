@@ -1,7 +1,7 @@
-"""Noise and steps that are found within milliseconds, for an answer while one drags.
+"""Fast searches for noise and steps, for answers while a user drags a slider.
 
-The bounds of ε are wider than those of a run's plan, and never below the true ε: noise
-is never too little, and steps are never too many.
+The bounds on ε are wider than those of a run's plan, but never below the true ε: the
+noise is never too small, and the steps are never too many.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from dpsgd_explorer.accounting.plan import config_errors, noise_within, steps_of
 from dpsgd_explorer.accounting.target import Target
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
-FEW_FREQUENCIES = 1 << 9  # of a contour that takes a few milliseconds
-QUICK_PRECISION = 1e-4  # of the logarithm of a noise multiplier
-CLOSE = 4e-4  # log of what is spent to what is aimed at
-FARTHEST = 3.0  # the same, that counts
+FEW_FREQUENCIES = 1 << 9  # number of frequencies of a contour within few milliseconds
+QUICK_PRECISION = 1e-4  # absolute precision of the logarithm of a noise multiplier
+CLOSE = 4e-4  # accepted gap between the logs of the spent and the target ε
+FARTHEST = 3.0  # larger gaps are treated as this one
 CACHED = 256
-#: Smallest -d log ε / d log σ that a search assumes.
+#: Lower bound on -d log ε / d log σ in a search.
 MIN_STEEPNESS = 0.5
-#: Ratio of an excess to the last one above which a jump slows the search.
+#: Ratio between successive gaps above which the search assumes a jump.
 MAX_EXCESS_RATIO = 0.8
 
 
@@ -71,7 +71,7 @@ class QuickTarget(Target):
 
 
 def preliminary_plan(config: TrainingConfig) -> Plan:
-    """Return the plan of a run with noise of at least that of its plan.
+    """Return the plan of a run, with at least the noise of the run's final plan.
 
     Raises:
         ConfigError: no noise reaches the target.
@@ -96,14 +96,14 @@ def _planned(**arguments: Any) -> Plan:
             ADD_OR_REMOVE_ONE,
         )
         noise = noise_within(target, batch / size, steps, arguments["noise_schedule"])
-    found = {"noise_multiplier": noise, "target_epsilon": None}
-    return Plan.create(**arguments | found)
+    solution = {"noise_multiplier": noise, "target_epsilon": None}
+    return Plan.create(**arguments | solution)
 
 
 def quick_steps_within(plan: Plan, epsilon: float) -> int:
-    """Return a number of the plan's steps that spends at most epsilon.
+    """Return a number of the plan's steps that spend at most epsilon.
 
-    It is never too large, and sometimes too small.
+    The number is never too large, and sometimes too small.
     """
     if plan.noise_schedule is not None:
         return plan.steps_within(epsilon)
@@ -113,26 +113,26 @@ def quick_steps_within(plan: Plan, epsilon: float) -> int:
 
 
 def near_noise(excess: Function, start: float, steepness: float) -> float:
-    """Return a noise multiplier with which next to all that may be is spent.
+    """Return a noise multiplier that spends almost the whole budget.
 
-    On the line through the last two values, in logarithms; halfway where that leaves
-    the bracket, or a jump holds it up.
+    The search is a secant method on logarithms.  It bisects if the secant leaves the
+    bracket, or if a jump slows it down.
 
     Args:
-        excess: Decreasing; of the noise multiplier: log of what is spent over the most
-            that may be.
-        start: A guess.
-        steepness: As of ``least_noise``.
+        excess: Decreasing function of the noise multiplier: log of the ratio of the
+            spent to the allowed ε.
+        start: Initial guess.
+        steepness: See ``least_noise``.
 
     Returns:
-        One at which the excess is from -2 CLOSE to 0; where a jump leaves none, the
-        least that was seen to spend no more than may be, within QUICK_PRECISION.
-        At least 1 / MAX_NOISE_MULTIPLIER; infinity if MAX_NOISE_MULTIPLIER is not
-        enough.
+        Noise multiplier with an excess from -2 CLOSE to 0.  If a jump makes this
+        impossible, the smallest one found with an excess of at most 0, within
+        QUICK_PRECISION.  At least 1 / MAX_NOISE_MULTIPLIER; infinity if even
+        MAX_NOISE_MULTIPLIER is not enough.
     """
     end = math.log(MAX_NOISE_MULTIPLIER)
     low, high, x = -end, end, math.log(start)
-    before: Point | None = None
+    previous: Point | None = None
     for _ in range(MAX_EVALUATIONS):
         if high - low <= QUICK_PRECISION:
             break
@@ -141,13 +141,13 @@ def near_noise(excess: Function, start: float, steepness: float) -> float:
             return math.exp(x)
         value = min(max(over + CLOSE, -FARTHEST), FARTHEST)
         low, high = (x, high) if value > 0 else (low, x)
-        held_up = False
-        if before:
-            held_up = abs(value) > MAX_EXCESS_RATIO * abs(before[1])
-            slope = (before[1] - value) / (x - before[0])
+        is_slowed = False
+        if previous:
+            is_slowed = abs(value) > MAX_EXCESS_RATIO * abs(previous[1])
+            slope = (previous[1] - value) / (x - previous[0])
             steepness = max(slope, MIN_STEEPNESS) if slope else steepness
-        before, x = (x, value), x + value / steepness
-        if (held_up and -end < low and high < end) or not low < x < high:
+        previous, x = (x, value), x + value / steepness
+        if (is_slowed and -end < low and high < end) or not low < x < high:
             x = 0.5 * (low + high)
     else:
         raise endless(low, high)

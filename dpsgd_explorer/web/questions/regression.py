@@ -1,4 +1,4 @@
-"""What the linear-regression lab can be asked: its settings, their domains and form."""
+"""Settings of the linear regression lab: their domains and their form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from dpsgd_explorer.regression.spending import (
 )
 from dpsgd_explorer.web.questions.question import Question
 
-TOP_EPSILON = 2.0  # where the axis of ε ends, as in the notebook
+TOP_EPSILON = 2.0  # end of the ε axis, as in the notebook
 SOLVABLE = {"steps": "steps", "noise_multiplier": "noise σ", "target_epsilon": "ε"}
 SHORT_REPETITIONS, LONG_REPETITIONS = 100, 20  # repetitions of a descent
 METHODS = {"adassp": "AdaSSP", "ssp": "SSP"}
@@ -45,15 +45,15 @@ DESCENT, EXPERIMENT = "Noisy gradient descent", "Experiment"
 
 
 def solved_for(values: Mapping[str, object]) -> object:
-    """Return what a question solves for; in an older address steps left ε to follow."""
-    given = values.get("solve")
-    if given not in (None, ""):
-        return given
+    """Return the setting to solve for; in old addresses with steps it is ε."""
+    solve = values.get("solve")
+    if solve not in (None, ""):
+        return solve
     return "target_epsilon" if values.get("steps") not in (None, "") else "steps"
 
 
 class RegressionQuestion(Question):
-    """How do the private linear regressions fare on California housing?"""
+    """How accurate are private linear regressions on California housing?"""
 
     epsilon: float = setting(
         "epsilon",
@@ -99,7 +99,7 @@ class RegressionQuestion(Question):
         group=DATA,
         help="Clipped rows keep norms up to B; a B above the largest norm only adds "
         "noise.",
-        ge=1e-6,  # of a much smaller one not even the square is a number
+        ge=1e-6,  # the square of a much smaller value underflows
     )
     y_bound: float = setting(
         "y_bound",
@@ -217,16 +217,16 @@ class RegressionQuestion(Question):
     @model_validator(mode="before")
     @classmethod
     def _leave_out_what_is_solved_for(cls, values: Any) -> Any:
-        """Drop the number that follows: what stands in its box is no setting."""
+        """Drop the setting that is solved for: the text in its box is no input."""
         if not isinstance(values, dict):
             return values
         solve = solved_for(values)
-        kept = {name: value for name, value in values.items() if name != solve}
-        return kept | {"solve": solve}
+        inputs = {name: value for name, value in values.items() if name != solve}
+        return inputs | {"solve": solve}
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        """Refuse equal axes, and a descent that cannot be."""
+        """Reject equal axes and impossible descents."""
         if self.first == self.second:
             raise ConfigError(
                 "second",
@@ -258,12 +258,12 @@ class RegressionQuestion(Question):
 
     @property
     def prepared_housing(self) -> PreparedHousing:
-        """The data within their bounds."""
+        """The data, preprocessed to their bounds."""
         return PreparedHousing(self.rows, self.x_bound, self.y_bound)
 
     @property
     def given(self) -> dict[str, float | int | None]:
-        """The two of noise, steps and target that are not solved for."""
+        """The two of noise, steps and target that are inputs."""
         return {name: getattr(self, name) for name in SOLVABLE if name != self.solve}
 
     @cached_property
@@ -271,26 +271,26 @@ class RegressionQuestion(Question):
         """Noise multiplier and number of steps of the descent.
 
         Raises:
-            ConfigError: the target has no room for a step.
-            AccountingError: one of the two that are given is outside its domain.
+            ConfigError: the target does not allow a single step.
+            AccountingError: one of the two inputs is outside its domain.
         """
-        given = dict.fromkeys(SOLVABLE) | self.given
+        inputs = dict.fromkeys(SOLVABLE) | self.given
         return schedule(
-            given["noise_multiplier"],
-            None if given["steps"] is None else int(given["steps"]),
-            given["target_epsilon"],
+            inputs["noise_multiplier"],
+            None if inputs["steps"] is None else int(inputs["steps"]),
+            inputs["target_epsilon"],
             self.delta,
             releases_rate=self.releases_rate,
         )
 
     @property
     def releases_rate(self) -> bool:
-        """Whether the learning rate is released from the budget of the descent."""
+        """If True, the learning rate is released from the budget of the descent."""
         return self.chosen_rate == RELEASED
 
     @property
     def chosen_rate(self) -> float | str:
-        """The learning rate as a number, or how it is found."""
+        """The learning rate as a number, or the rule that determines it."""
         return self.learning_rate or self.rate
 
     @property
@@ -300,13 +300,13 @@ class RegressionQuestion(Question):
 
     @property
     def descent_epsilon(self) -> float:
-        """The exact ε of the whole descent, a released rate included."""
+        """The exact ε of the whole descent, including a released rate."""
         noise, steps = self.schedule
         rate = rate_noise(noise, steps) if self.releases_rate else None
         return spent(noise, steps, self.delta, rate)
 
     def perturbation(self, method: str, variant: str | None = None) -> Perturbation:
-        """Return SSP or AdaSSP as it is set."""
+        """Return SSP or AdaSSP with the given settings."""
         bounds = Bounds(self.x_bound, self.y_bound, self.neighboring_relation)
         return Perturbation(
             method=method,
@@ -317,11 +317,11 @@ class RegressionQuestion(Question):
         )
 
     def descent_spec(self, factor: float = 1.0) -> DescentSpec:
-        """Return the descent as it is set, its rate times ``factor``."""
+        """Return the descent with the given settings, its rate times ``factor``."""
         return self._spec(self.schedule, factor)
 
     def regime_spec(self, noise_multiplier: float) -> DescentSpec:
-        """Return a descent with this noise that ends where the axis of ε does."""
+        """Return a descent with this noise that ends at the end of the ε axis."""
         steps = steps_within(
             TOP_EPSILON, noise_multiplier, self.delta, self.releases_rate
         )
@@ -343,7 +343,7 @@ class RegressionQuestion(Question):
 
     @property
     def run(self) -> RegressionConfig:
-        """The descent as a run: the same draws, so the same errors."""
+        """The descent as a run, with equal draws and so equal errors."""
         spec = self.descent_spec()
         shared = set(type(self).model_fields) & set(RegressionConfig.model_fields)
         described = {

@@ -1,7 +1,7 @@
-"""What the linear-regression lab shows: numbers and the sentences they support.
+"""Results of the linear regression lab: numbers, and sentences based on them.
 
-Errors are computed from the data and are not private; a median of few repetitions is
-a guess, so two methods are told apart only where the ranges of their medians are.
+Errors are computed from the data and are not private.  The median of few repetitions is
+uncertain, so two methods are ranked only if the ranges of their medians do not overlap.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dpsgd_explorer.web.questions.rounding import known_to, limit
 
 CLOUD = 50
 CONFIDENCE_Z = 1.96
-FEW = 10  # an error beyond it is printed whole
+FEW = 10  # larger errors are printed without decimals
 DESCENT = "noisy gradient descent"
 NAMES = {
     **METHODS,
@@ -52,7 +52,7 @@ REGIMES = {"large_noise": LARGE_NOISE, "small_noise": SMALL_NOISE}
 
 @dataclass(frozen=True)
 class Followed:
-    """A descent's errors with what it had spent, null if it has yet to be computed."""
+    """A descent with its errors and its spent ε along the steps."""
 
     spec: DescentSpec
     trace: Trace
@@ -60,27 +60,27 @@ class Followed:
 
     @property
     def end(self) -> Spread:
-        """Of the error after the last step."""
+        """Spread of the error after the last step."""
         return self.trace.spreads[-1]
 
     def within(self, epsilon: float) -> Spread | None:
-        """Return the error at the last point that has spent at most epsilon."""
-        kept = [
+        """Return the error at the last point that spends at most epsilon, or None."""
+        spreads = [
             spread
             for spent, spread in zip(self.epsilons, self.trace.spreads, strict=True)
             if spent <= epsilon
         ]
-        return kept[-1] if kept else None
+        return spreads[-1] if spreads else None
 
 
 @dataclass(frozen=True)
 class RankedMethod:
-    """One method at the ε that is looked at.
+    """One method at the chosen ε.
 
     Attributes:
-        name: One of ``NAMES``.
-        spread: Of the error.
-        range: In which the median of infinitely many repetitions lies, at about 95 %.
+        name: A key of ``NAMES``.
+        spread: Spread of the error.
+        range: 95% confidence interval of the median of all repetitions.
     """
 
     name: str
@@ -89,7 +89,7 @@ class RankedMethod:
 
     @property
     def median(self) -> str:
-        """The median error, with the digits that its range supports."""
+        """The median error, with as many digits as its range supports."""
         if self.spread.median >= FEW:
             return mse(self.spread.median)
         return known_to(self.spread.median, *self.range)
@@ -97,12 +97,12 @@ class RankedMethod:
 
 @dataclass(frozen=True)
 class View:
-    """The answer to a question; parts are computed when they are looked at.
+    """The answer to a question; its parts are computed on demand.
 
     Attributes:
-        question: What was asked.
-        waits: Whether a long descent may be computed now.
-        compares_regimes: Whether the long one of the two regimes may be.
+        question: The question.
+        waits: If True, a long descent may be computed now.
+        compares_regimes: If True, the long one of the two regimes may be computed now.
     """
 
     question: RegressionQuestion
@@ -111,33 +111,35 @@ class View:
 
     @property
     def evaluation_set(self) -> Statistics:
-        """What errors are measured on."""
+        """The data on which errors are measured."""
         return self.question.prepared_housing.evaluation_set
 
     @cached_property
     def clipped_mse(self) -> float:
-        """Error of least squares on the bounded data, with no noise at all."""
+        """Error of least squares on the bounded data, without noise."""
         return float(
             self.evaluation_set.mse_of(self.question.prepared_housing.statistics.theta)
         )
 
     @cached_property
     def sweeps(self) -> dict[str, Sweep]:
-        """SSP and AdaSSP at the notebook's budgets."""
+        """SSP and AdaSSP at the notebook's values of ε."""
         return {name: self._sweep(name, EPSILONS) for name in METHODS}
 
     @cached_property
     def chosen(self) -> dict[str, dict[str, Sweep]]:
-        """Both ways to spend the budget looked at, by method and variant."""
-        at = (self.question.epsilon,)
+        """Both variants at the chosen ε, by method and variant."""
+        epsilons = (self.question.epsilon,)
         return {
-            name: {variant: self._sweep(name, at, variant) for variant in VARIANTS}
+            name: {
+                variant: self._sweep(name, epsilons, variant) for variant in VARIANTS
+            }
             for name in METHODS
         }
 
     @cached_property
     def specs(self) -> dict[str, DescentSpec]:
-        """The descent, and the same with a tenth and ten times the rate."""
+        """The descent at its rate, a tenth of it and ten times it."""
         factors = {"÷ 10": 0.1, "": 1.0, "× 10": 10.0}
         return {
             name: self.question.descent_spec(factor) for name, factor in factors.items()
@@ -145,17 +147,17 @@ class View:
 
     @cached_property
     def followed(self) -> dict[str, Followed]:
-        """The descents that are at hand, or were waited for."""
-        wanted = {
+        """The descents that are available, or may be computed now."""
+        specs = {
             name: spec
             for name, spec in self.specs.items()
             if spec.is_at_hand or (self.waits and name == "")
         }
-        return {name: self._follow(spec) for name, spec in wanted.items()}
+        return {name: self._follow(spec) for name, spec in specs.items()}
 
     @cached_property
     def regimes(self) -> dict[str, Followed]:
-        """The notebook's two regimes as far as they are at hand, or were waited for."""
+        """The notebook's two regimes, as far as available or computed on demand."""
         specs = {
             name: self.question.regime_spec(noise) for name, noise in REGIMES.items()
         }
@@ -167,14 +169,14 @@ class View:
 
     @cached_property
     def budget(self) -> Budget:
-        """How the method that is looked at splits its budget."""
+        """The split of the budget by the chosen method."""
         question = self.question
         method = question.perturbation(question.method)
         return method.budget(question.epsilon, question.delta)
 
     @cached_property
     def cloud(self) -> Array:
-        """Released coefficients of the two chosen features, [50, 2]."""
+        """Released coefficients of the two chosen features, of shape (50, 2)."""
         question = self.question
         thetas = question.perturbation(question.method).release(
             question.prepared_housing.statistics,
@@ -186,18 +188,18 @@ class View:
 
     @property
     def columns(self) -> list[int]:
-        """Places of the two chosen features."""
+        """Indices of the two chosen features."""
         chosen = (self.question.first, self.question.second)
         return [housing.FEATURES.index(name) for name in chosen]
 
     @cached_property
     def ranking(self) -> tuple[RankedMethod, ...]:
-        """The methods at the ε looked at, best median first."""
+        """The methods at the chosen ε, best median first."""
         return self._ranked({"noisy_gd": self.followed.get("")})
 
     @cached_property
     def regime_ranking(self) -> tuple[RankedMethod, ...]:
-        """The same with both regimes in place of the descent that is set."""
+        """The methods, with both regimes instead of the chosen descent."""
         return self._ranked(self.regimes)
 
     def _ranked(
@@ -207,15 +209,15 @@ class View:
             name: by_variant[self.question.variant]
             for name, by_variant in self.chosen.items()
         }
-        found = [
+        ranked_methods = [
             RankedMethod(name, sweep.spreads[0], median_range(sweep.mse[0]))
             for name, sweep in sweeps.items()
         ]
         for name, descent in descents.items():
             reached = descent.within(self.question.epsilon) if descent else None
             if reached is not None:
-                found.append(RankedMethod(name, reached, _range_of(reached)))
-        return tuple(sorted(found, key=lambda ranked: ranked.spread.median))
+                ranked_methods.append(RankedMethod(name, reached, _range_of(reached)))
+        return tuple(sorted(ranked_methods, key=lambda ranked: ranked.spread.median))
 
     def _sweep(
         self, method: str, epsilons: tuple[float, ...], variant: str | None = None
@@ -230,9 +232,11 @@ class View:
         )
 
     def _follow(self, spec: DescentSpec) -> Followed:
-        found = trace(spec)
+        descent_trace = trace(spec)
         return Followed(
-            spec, found, spent_along(spec, found.steps, self.question.delta)
+            spec,
+            descent_trace,
+            spent_along(spec, descent_trace.steps, self.question.delta),
         )
 
 
@@ -240,7 +244,7 @@ class View:
 def spent_along(
     spec: DescentSpec, steps: tuple[int, ...], delta: float
 ) -> tuple[float, ...]:
-    """Return what a descent has spent after so many steps, exactly."""
+    """Return the exact ε of a descent after each number of steps."""
     noise, rate = spec.noise_multiplier, spec.descent.rate_noise_multiplier
     return tuple(spent(noise, count, delta, rate) for count in steps)
 
@@ -253,7 +257,7 @@ def sweep_cached(
     delta: float,
     draws: tuple[int, int],
 ) -> Sweep:
-    """Return a sweep; ``draws`` are repetitions and seed."""
+    """Return a sweep; ``draws`` are the repetitions and the seed."""
     repetitions, seed = draws
     rng = np.random.default_rng(seed)
     return sweep(
@@ -268,31 +272,31 @@ def sweep_cached(
 
 
 def median_range(values: Array) -> tuple[float, float]:
-    """Return the order statistics between which the true median lies, at about 95 %.
+    """Return the 95% confidence interval of the median, as two order statistics.
 
-    The number of [R] values below the true median is binomial (R, 1/2).
+    The number of values below the true median is binomial (R, 1/2) for R values.
     """
     ordered, count = np.sort(values), len(values)
-    away = CONFIDENCE_Z * math.sqrt(count) / 2
-    low = max(0, math.floor(count / 2 - away))
-    high = min(count - 1, math.ceil(count / 2 + away))
+    margin = CONFIDENCE_Z * math.sqrt(count) / 2
+    low = max(0, math.floor(count / 2 - margin))
+    high = min(count - 1, math.ceil(count / 2 + margin))
     return float(ordered[low]), float(ordered[high])
 
 
 def verdict(question: RegressionQuestion, ranking: Sequence[RankedMethod]) -> str:
-    """Return who wins at the ε looked at, as a sentence."""
-    best, *others = ranking
-    told = "; ".join(f"{NAMES[s.name]} {s.median}" for s in ranking)
-    at = f"At ε = {epsilon_text(question.epsilon)}"
-    near = [s for s in others if s.range[0] <= best.range[1]]
-    if near:
-        names = " and ".join(NAMES[s.name] for s in (best, *near))
-        return f"{at}, {names} are too close to distinguish ({told})"
-    return f"{at}, {NAMES[best.name]} has the least error ({told})"
+    """Return a sentence on the best method at the chosen ε."""
+    best, *rest = ranking
+    medians = "; ".join(f"{NAMES[s.name]} {s.median}" for s in ranking)
+    intro = f"At ε = {epsilon_text(question.epsilon)}"
+    ties = [s for s in rest if s.range[0] <= best.range[1]]
+    if ties:
+        names = " and ".join(NAMES[s.name] for s in (best, *ties))
+        return f"{intro}, {names} are too close to distinguish ({medians})"
+    return f"{intro}, {NAMES[best.name]} has the least error ({medians})"
 
 
 def mse(value: float) -> str:
-    """Return an error as it is printed."""
+    """Return an error as text."""
     if not math.isfinite(value):
         return "∞"
     return (
@@ -301,15 +305,16 @@ def mse(value: float) -> str:
 
 
 def epsilon_text(epsilon: float) -> str:
-    """Return a chosen ε as it was typed, else rounded up."""
+    """Return a chosen ε as typed, else rounded up."""
     return f"{epsilon:g}" if epsilon == round(epsilon, 4) else limit(epsilon, 4)
 
 
 def _range_of(spread: Spread) -> tuple[float, float]:
-    """Return a wide range for a median of which only the spread was kept.
+    """Return a wide confidence interval of the median, given the spread only.
 
-    The 5 to 95 % band is 3.29 standard deviations of a normal sample, whose median has
-    1.25 of them over the root of its size.
+    The band from 5% to 95% is 3.29 standard deviations of a normal sample, and the
+    median's standard error is 1.25 standard deviations over the square root of its
+    size.
     """
-    away = CONFIDENCE_Z * 1.25 * (spread.high - spread.low) / 3.29 / math.sqrt(20)
-    return spread.median - away, spread.median + away
+    margin = CONFIDENCE_Z * 1.25 * (spread.high - spread.low) / 3.29 / math.sqrt(20)
+    return spread.median - margin, spread.median + margin

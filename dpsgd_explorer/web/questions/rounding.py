@@ -1,7 +1,7 @@
-"""How a computed number becomes text: the one place where the direction is chosen.
+"""Conversion of computed numbers to text; the only place that chooses a direction.
 
-A limit (of a loss, of an attacker, of δ) and a need (of noise) are rounded up, so that
-what is printed holds; what is proven at least is rounded down.  Every other number is
+Upper limits (of a loss, an attacker, δ) and required values (noise) are rounded up, so
+that the printed value holds; lower limits are rounded down.  All other numbers are
 rounded to nearest.
 """
 
@@ -14,57 +14,57 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from dpsgd_explorer.accounting import round_up
 
 Write = Callable[[float], str]
-LONGEST = 400  # digits of 1.8e308 and its decimals
-SIGNIFICANT = 12  # beyond these digits lies the noise of binary arithmetic
+LONGEST = 400  # enough digits for 1.8e308 with decimals
+SIGNIFICANT = 12  # significant digits; further digits hold rounding errors
 
 
 def limit(value: float, digits: int = 2) -> str:
-    """Return an upper limit with so many decimals, not below its value."""
+    """Return an upper limit with ``digits`` decimals, rounded up."""
     return round_up(value, digits)
 
 
 def need(value: float, digits: int = 3) -> str:
-    """Return a noise multiplier that is needed, not below its value."""
+    """Return a required noise multiplier, rounded up."""
     return round_up(value, digits)
 
 
 def proven(value: float, digits: int = 2) -> str:
-    """Return a lower limit with so many decimals, not above its value."""
+    """Return a lower limit with ``digits`` decimals, rounded down."""
     return _fixed(Decimal(f"{value:.{SIGNIFICANT}g}"), digits, ROUND_FLOOR)
 
 
 def nearest(value: float, digits: int = 2) -> str:
-    """Return a number that is no limit, to the nearest of so many decimals."""
+    """Return a number with ``digits`` decimals, rounded to nearest; not for limits."""
     return _fixed(Decimal(f"{value:.{SIGNIFICANT}g}"), digits, ROUND_HALF_EVEN)
 
 
 def significant(value: float, digits: int = 2) -> str:
-    """Return a number that is no limit, to so many significant digits, no exponent."""
+    """Return a number to ``digits`` significant digits, nearest, without exponent."""
     if value == 0:
         return "0"
     return nearest(value, max(0, digits - 1 - math.floor(math.log10(abs(value)))))
 
 
 def significant_limit(value: float, digits: int) -> str:
-    """Return an upper limit to so many significant digits, not below its value."""
+    """Return an upper limit to ``digits`` significant digits, rounded up."""
     return str(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value))
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Return a share that is no limit, in percent without the sign."""
+    """Return a share in percent without the sign, rounded to nearest."""
     return nearest(100 * share, digits)
 
 
 def percent_limit(share: float, digits: int = 1) -> str:
-    """Return the limit of a share, in percent without the sign, not below its value."""
+    """Return an upper limit of a share in percent without the sign, rounded up."""
     value = Decimal(f"{share:.{SIGNIFICANT}g}") * 100
     return _fixed(value, digits, ROUND_CEILING)
 
 
 def certainty_limit(share: float) -> str:
-    """Return the limit of a share in percent, fine enough not to read 100.
+    """Return an upper limit of a share in percent, with enough decimals to stay < 100.
 
-    Beyond four decimals it is 100, which is no limit.
+    If four decimals are not enough, the text is 100, which is no limit.
     """
     percents = Decimal(repr(share)) * 100
     digits = 1 if percents < 99 else 2 if percents < Decimal("99.99") else 4
@@ -78,20 +78,20 @@ def points(share: float) -> str:
 
 
 def whole(value: float) -> str:
-    """Return the nearest whole number, thousands apart."""
+    """Return the nearest whole number, with thousands separators."""
     return f"{round(value):,}"
 
 
 def thousands(number: str) -> str:
-    """Return a printed whole number with its thousands apart."""
+    """Return a printed whole number with thousands separators."""
     return f"{int(number):,}"
 
 
 def known_to(value: float, low: float, high: float) -> str:
     """Return a number with as many decimals as its range from low to high supports.
 
-    The last decimal is no finer than a tenth of what the range leaves open; at most
-    four of them.
+    The last decimal is at least a tenth of the range's width, with at most four
+    decimals.
     """
     width = high - low
     if not math.isfinite(value + width):

@@ -1,4 +1,4 @@
-"""The ε of several runs together: whoever has seen all of them has this guarantee."""
+"""The joint ε of several runs, for anyone who has seen all of them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Release = tuple[float, float, int]  # sample rate, noise multiplier, steps
 
 
 def together(configs: Iterable[TrainingConfig]) -> Epsilon | None:
-    """Return what runs spend together if each takes all its steps, at the least δ.
+    """Return the joint ε of runs that take all their steps, at their smallest δ.
 
     Returns:
-        None without a common guarantee: a run is not private, or the runs learn from
-        different records.
+        None without a common guarantee: a run is not private, or the runs use different
+        records.
     """
     runs = list(configs)
     if not runs or len({run.dataset for run in runs}) > 1:
@@ -30,9 +30,9 @@ def together(configs: Iterable[TrainingConfig]) -> Epsilon | None:
     if not all(run.plan.is_private for run in runs):
         return None
     phases = (phase for run in runs for phase in run.plan.phases)
-    counted = Counter((p.sample_rate, p.noise_multiplier, p.steps) for p in phases)
+    counts = Counter((p.sample_rate, p.noise_multiplier, p.steps) for p in phases)
     delta = min(run.delta for run in runs)
-    return _composed(tuple(sorted(counted.items())), delta)
+    return _composed(tuple(sorted(counts.items())), delta)
 
 
 @lru_cache(maxsize=CACHED)

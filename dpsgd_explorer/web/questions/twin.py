@@ -1,4 +1,4 @@
-"""The run without privacy that a private run is shown beside, and what they share."""
+"""The twin of a private run: a comparable run without privacy."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.recorded.files import FOLDER, recording
 from dpsgd_explorer.web.recorded.runs import rates_without_privacy
 
-# Two runs that share these draw the same batches and start with the same parameters.
+# Two runs with equal values of these settings draw the same batches and start alike.
 SHARED = ("dataset", "model", "expected_batch_size", "planned_steps", "seed")
 
 
 @dataclass(frozen=True)
 class TwinModel:
-    """A model that was trained without privacy once and ships with the program.
+    """A recorded model that was trained without privacy.
 
     Attributes:
-        models: Data of its ``model`` events, of the start and of the end.
+        models: Data of its first and its last ``model`` event.
     """
 
     config: TrainingConfig
@@ -28,7 +28,7 @@ class TwinModel:
 
 @cache
 def twin_model(dataset: str, model: str) -> TwinModel | None:
-    """Return the recorded model of a data set; None if there is none."""
+    """Return the recorded model of a data set; None without a recording."""
     name = f"twins/{dataset}-{model}"
     if not (FOLDER / f"{name}.json").is_file():
         return None
@@ -36,15 +36,15 @@ def twin_model(dataset: str, model: str) -> TwinModel | None:
     return TwinModel(TrainingConfig.parse(stored["config"]), stored["models"])
 
 
-def is_twin(config: TrainingConfig, other: TrainingConfig) -> bool:
-    """Tell whether a run without privacy has a private run's batches and start."""
-    return not other.private and all(
-        getattr(config, name) == getattr(other, name) for name in SHARED
+def is_twin(config: TrainingConfig, candidate: TrainingConfig) -> bool:
+    """Return whether a run without privacy has a private run's batches and start."""
+    return not candidate.private and all(
+        getattr(config, name) == getattr(candidate, name) for name in SHARED
     )
 
 
 def recorded_note(config: TrainingConfig, twin: TwinModel) -> str:
-    """Return how a recorded twin came about and what it does not share."""
+    """Return a note on the origin of a recorded twin and its differences."""
     rate = f"learning rate {twin.config.learning_rate:g}, which was tuned for it"
     if is_twin(config, twin.config):
         return (
@@ -59,13 +59,13 @@ def recorded_note(config: TrainingConfig, twin: TwinModel) -> str:
 
 
 def is_tuned(twin: TrainingConfig) -> bool:
-    """Return True if a run without privacy has the rate that was tuned for its kind."""
+    """Return whether a run without privacy has the rate that was tuned for it."""
     tuned = rates_without_privacy().get(twin.model, {}).get(twin.dataset)
     return tuned == twin.learning_rate
 
 
 def run_note(twin: TrainingConfig, name: str) -> str:
-    """Return how a visitor's own run is the twin, and whether its rate was tuned."""
+    """Return a note on a visitor's own run as twin, and on its learning rate."""
     tuned = rates_without_privacy().get(twin.model, {}).get(twin.dataset)
     rate = f"learning rate {twin.learning_rate:g}"
     if tuned is None:

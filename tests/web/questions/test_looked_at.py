@@ -6,7 +6,12 @@ import pytest
 
 from dpsgd_explorer.accounting import Odometer, Phase
 from dpsgd_explorer.experiments.search_config import SearchConfig
-from dpsgd_explorer.web.questions.looked_at import LookedAt, _down, composed, totals
+from dpsgd_explorer.web.questions.looked_at import (
+    LookedAt,
+    _rounded_down,
+    composed,
+    totals,
+)
 from dpsgd_explorer.web.questions.run_phases import phases_done
 
 CONFIG = {"dataset": "adult", "delta": 1e-5, "private": True}
@@ -105,8 +110,8 @@ def test_too_many_different_steps_are_bounded_with_less_noise():
 
 @pytest.mark.parametrize("noise", [0.1, 0.95, 1.0, 1.999, 9.99, 10.0, 123.4, 3e-5])
 def test_noise_is_rounded_down_to_two_digits(noise):
-    assert 0.9 * noise < _down(noise) <= noise
-    assert float(f"{_down(noise):.1e}") == _down(noise)
+    assert 0.9 * noise < _rounded_down(noise) <= noise
+    assert float(f"{_rounded_down(noise):.1e}") == _rounded_down(noise)
 
 
 def test_phases_end_where_the_run_did():

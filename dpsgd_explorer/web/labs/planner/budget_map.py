@@ -1,4 +1,4 @@
-"""The planner's map: lines of equal epsilon over epochs and noise, and batch sizes."""
+"""The planner's map: lines of equal ε over epochs and noise, and batch sizes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dpsgd_explorer.web.labs.planner.question import LEAST_DELTA, BudgetQuestion
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 from dpsgd_explorer.web.questions.question import Question
 
-EPOCHS = (0.5, 200.0)  # ends of the map
+EPOCHS = (0.5, 200.0)  # range of the map's horizontal axis
 NOISE = (0.5, 12.0)
-BEYOND = 1.3  # the grid goes on past the map's ends, so that lines leave it
+BEYOND = 1.3  # the grid extends beyond the map by this factor, so lines reach its edge
 COLUMNS, ROWS = 17, 15
 LEVELS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 BATCH_SIZES = (64, 256, 1024, 4096, 16384)
@@ -45,7 +45,7 @@ class MapQuestion(Question):
 
 
 class Contour(BaseModel):
-    """One line of equal epsilon, from few epochs to many."""
+    """One line of equal ε, by ascending epochs."""
 
     epsilon: float
     epochs: list[float]
@@ -53,9 +53,9 @@ class Contour(BaseModel):
 
 
 class BudgetMap(BaseModel):
-    """Lines of equal epsilon; the budget's own among them, marked.
+    """Lines of equal ε; the line of the budget is marked.
 
-    They are read off a grid and are for the eye: ``budget`` answers exactly.
+    They are interpolated on a grid, for display only; ``budget`` answers exactly.
     """
 
     epochs: tuple[float, float]
@@ -65,7 +65,7 @@ class BudgetMap(BaseModel):
 
 
 class BatchRow(BaseModel):
-    """One batch size at the ε and epochs that were asked for."""
+    """One batch size at the ε and epochs of the question."""
 
     expected_batch_size: int
     steps: int
@@ -77,7 +77,7 @@ def budget_map(question: MapQuestion) -> BudgetMap:
     """Return the map around a budget.
 
     Raises:
-        ConfigError: the batch is larger than the data.
+        ConfigError: the batch size exceeds the number of records.
     """
     if question.expected_batch_size > question.sample_size:
         raise ConfigError(
@@ -97,37 +97,37 @@ def budget_map(question: MapQuestion) -> BudgetMap:
 
 
 def batch_rows(question: BudgetQuestion) -> list[BatchRow]:
-    """Return the least noise of each batch size, at the question's ε and epochs."""
+    """Return the smallest noise for each batch size, at the question's ε and epochs."""
     rows = []
     for size in BATCH_SIZES:
         if size > question.sample_size:
             break
-        asked = {"solve": "noise_multiplier", "expected_batch_size": size}
-        found = solve(question.model_copy(update=asked))
+        changes = {"solve": "noise_multiplier", "expected_batch_size": size}
+        budget = solve(question.model_copy(update=changes))
         rows.append(
             BatchRow(
                 expected_batch_size=size,
-                steps=found.steps,
-                noise_multiplier=found.noise_multiplier,
-                noise_per_update=found.noise_per_update,
+                steps=budget.steps,
+                noise_multiplier=budget.noise_multiplier,
+                noise_per_update=budget.noise_per_update,
             )
         )
     return rows
 
 
 def epochs_axis() -> Floats:
-    """Return the columns of the grid, evenly spread by ratio."""
+    """Return the columns of the grid, geometrically spaced."""
     return np.geomspace(*EPOCHS, COLUMNS)
 
 
 def noise_axis() -> Floats:
-    """Return the rows of the grid, evenly spread by ratio."""
+    """Return the rows of the grid, geometrically spaced."""
     return np.geomspace(NOISE[0] / BEYOND, NOISE[1] * BEYOND, ROWS)
 
 
 @lru_cache(maxsize=64)
 def _log_epsilons(sample_size: int, batch: int, delta: float) -> Floats:
-    """Return log ε on the grid, [rows, columns]."""
+    """Return log ε on the grid, of shape (rows, columns)."""
     steps = [steps_of(float(e), sample_size, batch) for e in epochs_axis()]
     rate = batch / sample_size
     values = [
@@ -145,22 +145,22 @@ def _log_epsilons(sample_size: int, batch: int, delta: float) -> Floats:
 
 
 def _contour(grid: Floats, epsilon: float) -> Contour:
-    """Return the noise at which each column of the grid spends epsilon."""
+    """Return the noise multiplier of a given ε in each column of the grid."""
     rows = np.log(noise_axis())
     points = [
         (float(epochs), _crossing(grid[:, i], rows, math.log(epsilon)))
         for i, epochs in enumerate(epochs_axis())
     ]
-    kept = [(x, y) for x, y in points if y is not None]
+    crossings = [(x, y) for x, y in points if y is not None]
     return Contour(
         epsilon=epsilon,
-        epochs=[x for x, _ in kept],
-        noise_multiplier=[y for _, y in kept],
+        epochs=[x for x, _ in crossings],
+        noise_multiplier=[y for _, y in crossings],
     )
 
 
 def _crossing(falling: Floats, rows: Floats, level: float) -> float | None:
-    """Return the noise where a falling column takes a level, None if nowhere."""
+    """Return the noise at which a falling column crosses a level, None if nowhere."""
     if not falling[-1] <= level <= falling[0]:
         return None
     order: Sequence[int] = range(len(rows) - 1, -1, -1)

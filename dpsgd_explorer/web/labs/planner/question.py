@@ -1,4 +1,4 @@
-"""The budget planner: five linked numbers, of which four are given and one follows."""
+"""The budget planner: solves for one of five linked numbers, given the other four."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SOLVABLE = {
     "expected_batch_size": "batch",
     "epochs": "epochs",
 }
-LEAST_DELTA = 1e-15  # below it nobody asks, and a sum has no digits left
+LEAST_DELTA = 1e-15  # smaller values are useless, and sums lose all their digits
 
 
 class BudgetQuestion(Question):
-    """Four of five numbers; the one that ``solve`` names follows from the others."""
+    """Four of five numbers; the number that ``solve`` names follows from the others."""
 
     solve: str = Setting(
         label="Solve for",
@@ -57,10 +57,10 @@ class BudgetQuestion(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """All five numbers, and the steps that they make.
+    """All five numbers, and the steps that follow from them.
 
     Attributes:
-        epsilon: What may be spent; ``spent`` is never above it.
+        epsilon: Budget, which ``spent`` never exceeds.
     """
 
     sample_size: int
@@ -77,35 +77,35 @@ class Budget:
 
     @property
     def epochs(self) -> float:
-        """How often a record is used on average."""
+        """Mean number of times that a record is used."""
         return self.steps * self.sample_rate
 
     @property
     def noise_per_update(self) -> float:
-        """Noise std on the average gradient, in units of C: σ / (qN)."""
+        """Standard deviation of the noise on the mean gradient, in units of C."""
         return self.noise_multiplier / self.expected_batch_size
 
     @property
     def run(self) -> Phase:
-        """The run as the accountant sees it."""
+        """The run as one phase."""
         return Phase(self.sample_rate, self.noise_multiplier, self.steps)
 
     @cached_property
     def interval(self) -> Interval:
-        """The ε that these numbers spend."""
+        """Interval of the ε that the run spends."""
         return epsilon_interval([self.run], self.delta, DEFAULT_ACCOUNTANT)
 
     @property
     def spent(self) -> float:
-        """What these numbers spend, at most."""
+        """Upper bound on the ε that the run spends."""
         return self.interval.value
 
 
 def solve(question: BudgetQuestion) -> Budget:
-    """Return the budget with the number that was asked for.
+    """Return the budget with the missing number.
 
     Raises:
-        ConfigError: the four given numbers do not go together, or leave none.
+        ConfigError: the four given numbers contradict each other or have no solution.
     """
     _check(question)
     try:
@@ -117,64 +117,67 @@ def solve(question: BudgetQuestion) -> Budget:
 
 
 def _given(question: BudgetQuestion) -> Budget:
-    given = question.model_dump(exclude={"solve", "epochs"})
+    budget = question.model_dump(exclude={"solve", "epochs"})
     batch_size = question.expected_batch_size
     steps = steps_of(question.epochs, question.sample_size, batch_size)
-    return Budget(**given, steps=steps)
+    return Budget(**budget, steps=steps)
 
 
-def _for_delta(given: Budget, _: BudgetQuestion) -> Budget:
+def _for_delta(budget: Budget, _: BudgetQuestion) -> Budget:
     delta = accounting.delta(
-        sample_rate=given.sample_rate,
-        noise_multiplier=given.noise_multiplier,
-        steps=given.steps,
-        epsilon=given.epsilon,
+        sample_rate=budget.sample_rate,
+        noise_multiplier=budget.noise_multiplier,
+        steps=budget.steps,
+        epsilon=budget.epsilon,
         accountant=DEFAULT_ACCOUNTANT,
     )
-    return replace(given, delta=max(delta, LEAST_DELTA))
+    return replace(budget, delta=max(delta, LEAST_DELTA))
 
 
-def _for_noise(given: Budget, _: BudgetQuestion) -> Budget:
+def _for_noise(budget: Budget, _: BudgetQuestion) -> Budget:
     noise = accounting.noise_multiplier(
-        target_epsilon=given.epsilon,
-        sample_rate=given.sample_rate,
-        steps=given.steps,
-        delta=given.delta,
+        target_epsilon=budget.epsilon,
+        sample_rate=budget.sample_rate,
+        steps=budget.steps,
+        delta=budget.delta,
         accountant=DEFAULT_ACCOUNTANT,
     )
-    return replace(given, noise_multiplier=noise)
+    return replace(budget, noise_multiplier=noise)
 
 
-def _for_epochs(given: Budget, _: BudgetQuestion) -> Budget:
+def _for_epochs(budget: Budget, _: BudgetQuestion) -> Budget:
     steps = accounting.steps(
-        target_epsilon=given.epsilon,
-        sample_rate=given.sample_rate,
-        noise_multiplier=given.noise_multiplier,
-        delta=given.delta,
+        target_epsilon=budget.epsilon,
+        sample_rate=budget.sample_rate,
+        noise_multiplier=budget.noise_multiplier,
+        delta=budget.delta,
         accountant=DEFAULT_ACCOUNTANT,
     )
     if steps == 0:
-        raise _too_little(replace(given, steps=1), "a single step")
-    return replace(given, steps=steps)
+        raise _too_little(replace(budget, steps=1), "a single step")
+    return replace(budget, steps=steps)
 
 
-def _for_batch(given: Budget, question: BudgetQuestion) -> Budget:
-    """Return a batch within the budget, at the same epochs: no other is 1 % larger."""
+def _for_batch(budget: Budget, question: BudgetQuestion) -> Budget:
+    """Return the largest batch size within the budget at equal epochs, to 1%."""
 
-    def at(size: int) -> Budget:
+    def with_batch(size: int) -> Budget:
         steps = steps_of(question.epochs, question.sample_size, size)
-        return replace(given, expected_batch_size=size, steps=steps)
+        return replace(budget, expected_batch_size=size, steps=steps)
 
-    longest = domains.MAX_STEPS
-    least = max(1, math.ceil(question.epochs * question.sample_size / longest))
-    if at(least).spent > given.epsilon:
-        raise _too_little(at(least), f"batches of {least:,}")
-    fits = _fitting(lambda size: at(size).spent <= given.epsilon)
-    return at(fits(least, given.sample_size))
+    max_steps = domains.MAX_STEPS
+    smallest = max(1, math.ceil(question.epochs * question.sample_size / max_steps))
+    if with_batch(smallest).spent > budget.epsilon:
+        raise _too_little(with_batch(smallest), f"batches of {smallest:,}")
+    fits = _fitting(lambda size: with_batch(size).spent <= budget.epsilon)
+    return with_batch(fits(smallest, budget.sample_size))
 
 
 def _fitting(within: Callable[[int], bool]) -> Callable[[int, int], int]:
-    """Return a search between a size that fits and one that may not, by ratios."""
+    """Return a search for the largest fitting size, between a fitting size and a limit.
+
+    Sizes are bisected by their ratio.
+    """
 
     def search(good: int, bad: int) -> int:
         if within(bad):
@@ -187,19 +190,19 @@ def _fitting(within: Callable[[int], bool]) -> Callable[[int, int], int]:
     return search
 
 
-def _too_little(least: Budget, what: str) -> ConfigError:
+def _too_little(budget: Budget, spender: str) -> ConfigError:
     return ConfigError(
         "epsilon",
-        f"epsilon must be at least {limit(least.spent, 4)}, which {what} alone "
-        f"would spend, got {least.epsilon:g}. Raise epsilon or noise_multiplier.",
+        f"epsilon must be at least {limit(budget.spent, 4)}, which {spender} alone "
+        f"would spend, got {budget.epsilon:g}. Raise epsilon or noise_multiplier.",
     )
 
 
 def _check(question: BudgetQuestion) -> None:
-    """Refuse what does not go together.
+    """Reject contradicting numbers.
 
     Raises:
-        ConfigError: names the number at fault.
+        ConfigError: names the invalid number.
     """
     size = question.sample_size
     if question.expected_batch_size > size and question.solve != "expected_batch_size":
@@ -215,7 +218,7 @@ def _check(question: BudgetQuestion) -> None:
 
 
 SOLVERS: dict[str, Callable[[Budget, BudgetQuestion], Budget]] = {
-    "epsilon": lambda given, _: replace(given, epsilon=given.spent),
+    "epsilon": lambda budget, _: replace(budget, epsilon=budget.spent),
     "delta": _for_delta,
     "noise_multiplier": _for_noise,
     "expected_batch_size": _for_batch,
