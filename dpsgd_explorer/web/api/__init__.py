@@ -1,1 +1,1 @@
-"""The JSON routes."""
+"""JSON routes."""

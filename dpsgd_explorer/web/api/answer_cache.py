@@ -1,7 +1,7 @@
-"""A cache of answers that follow from the question alone, computed one at a time.
+"""A cache of answers that depend on their question alone, computed one at a time.
 
-Computations in threads of one process only take time from each other: in turn, half
-of them are done by when all would be.
+Parallel computations in threads of one process only slow each other down.  One after
+the other, half of them finish by the time at which all would finish in parallel.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from dpsgd_explorer.web.http.compression import brotli_of
 
 QUEUES = {"quick": Lock(), "slow": Lock(), "pages": Lock(), "reports": Lock()}
 View = Callable[..., Response]
-ANSWERS = 64  # of one route, of up to about 100 kB
-PAGES = 256  # of all routes, compressed, of up to about 20 kB
+ANSWERS = 64  # answers per route, up to about 100 kB each
+PAGES = 256  # pages of all routes, compressed, up to about 20 kB each
 
 
 def failures() -> int:
-    """Return how many parts of this request's answer failed so far."""
+    """Return the number of parts of this request's answer that failed so far."""
     found: int = g.get("failures", 0)
     return found
 
 
 def note_failure() -> None:
-    """Note that a part of this request's answer failed: it is not to be cached."""
+    """Note that a part of this request's answer failed, so it must not be cached."""
     g.failures = failures() + 1
 
 
 class AnswerCache:
-    """The least recently used answers are dropped first."""
+    """A cache of answers that drops the least recently used ones."""
 
     def __init__(self, size: int = ANSWERS) -> None:
-        """Hold at most ``size`` answers."""
+        """Create a cache of at most ``size`` answers."""
         self._size = size
         self._lock = Lock()
         self._answers: OrderedDict[Hashable, bytes] = OrderedDict()
@@ -48,18 +48,18 @@ class AnswerCache:
         compute: Callable[[], bytes],
         is_whole: Callable[[], bool] = lambda: True,
     ) -> bytes:
-        """Return the answer; a new one is computed in its turn.
+        """Return the answer, computing a new one when its queue is free.
 
         Args:
-            question: What is asked.
+            question: Key of the answer.
             queue: One of ``QUEUES``.
             compute: Returns the answer; called if the question is new.
-            is_whole: Called after it; False drops the answer once it was given.
+            is_whole: Called after ``compute``; if False, the answer is not cached.
         """
         if (known := self._known(question)) is not None:
             return known
         with QUEUES[queue]:
-            if (known := self._known(question)) is not None:  # computed meanwhile
+            if (known := self._known(question)) is not None:  # another thread stored it
                 return known
             computed = compute()
             if is_whole():
@@ -80,10 +80,10 @@ class AnswerCache:
 
 
 def cached_answers(view: View, queue: str) -> View:
-    """Return a view whose JSON answers are cached by their query.
+    """Return a view whose JSON answers are cached by query.
 
     Args:
-        view: Called with ``query``, a hashable model; its answer is a success.
+        view: Called with ``query``, a hashable model; its answers have status 200.
         queue: One of ``QUEUES``.
     """
     cache = AnswerCache()
@@ -98,12 +98,12 @@ def cached_answers(view: View, queue: str) -> View:
 def cached_page(
     render: Callable[[], str], queue: str = "pages", *, state: Hashable = None
 ) -> Response:
-    """Return a page that follows from its address, and a state, alone.
+    """Return a page that depends on its address and a state alone.
 
     Args:
-        render: Returns the page; only called if address or state are new.
+        render: Returns the page; called if the address or the state is new.
         queue: One of ``QUEUES``.
-        state: What else the page depends on.
+        state: Everything else that the page depends on.
     """
     cache: AnswerCache = current_app.extensions["pages"]
     address = (request.path, request.query_string, state)

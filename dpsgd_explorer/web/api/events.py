@@ -1,6 +1,6 @@
-"""A run's log as it grows: one stream of server-sent events, or page by page.
+"""A run's log as it grows: as a stream of server-sent events, or page by page.
 
-Both carry the same entries; the id of an event is its sequence number in the log.
+Both have equal entries; the id of an event is its sequence number in the log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def events(run_id: str, query: Position) -> Response:
     If the run has ended and no event follows, the answer is 204 and a browser stops
     reconnecting.
     """
-    run = run_store().get(run_id)  # before the stream: afterwards the status is sent
+    run = run_store().get(run_id)  # before the stream starts, for its error status
     after = _position(run, query.after)
     if run.has_ended and after == run.last_seq:
         return Response(status=204)
@@ -46,7 +46,7 @@ def events(run_id: str, query: Position) -> Response:
         mimetype=EVENT_STREAM,
         headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
     )
-    # Also if not one frame was taken.
+    # Also if the client closed the stream before its first frame.
     response.call_on_close(lambda: listeners.leave(visitor))
     return response
 
@@ -77,16 +77,16 @@ def _frames(hub: Hub, run_id: str, after: int) -> Iterator[str]:
         yield ": heartbeat\n\n" if event is None else frame(event)
 
 
-def _position(run: Run, asked: int) -> int:
-    """Return the entry to go on behind; what is no place in this log is its start."""
+def _position(run: Run, position: int) -> int:
+    """Return the entry after which the stream starts; 0 for an invalid position."""
     text = request.headers.get("Last-Event-ID")
     if text is not None:
-        asked = int(text) if POSITION.fullmatch(text) else 0
-    return asked if asked <= run.last_seq else 0
+        position = int(text) if POSITION.fullmatch(text) else 0
+    return position if position <= run.last_seq else 0
 
 
 def _counted_visitor() -> str:
-    """Returns the key by which this stream is counted: a visitor or an address."""
+    """Return the key that counts this stream: a visitor or an address."""
     if visitor := current_visitor():
         return visitor
     is_counted = network_of(request.remote_addr, settings().quotas.exempt_networks)

@@ -1,4 +1,4 @@
-"""Exports of a run: its numbers, its settings, and what reproduces it."""
+"""Exports of a run: its numbers, its settings, and programs that reproduce it."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ JSON = "application/json"
 BYTES = "application/octet-stream"
 SVG = "image/svg+xml"
 SPENT = ("step", "epsilon", "seconds")
-COUNTED = "counted"  # status of the ε of a filter along the way
+COUNTED = "counted"  # status of the ε that a filter counts along the way
 
 
 class ReportQuery(BaseModel):
-    """What a report is to hold."""
+    """Options of a report."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -57,11 +57,11 @@ Log = Callable[[], Iterator[StoredEvent]]
 
 
 def as_json(run: Run, log: Log) -> Iterator[str]:
-    """Write settings, summary, what was spent in a form that can go on, and the log.
+    """Yield settings, summary, resumable accounting state and log, as JSON.
 
-    ``odometer`` is of steps that were planned, ``filter`` of a budget for changes, with
-    the divergence at its order that is spent; one of them is null.  Both are of a run
-    that its own audit refuted.
+    ``odometer`` covers planned steps; ``filter`` covers a budget for changes, with the
+    spent divergence at its order.  One of them is null, or both for a run that its own
+    audit refuted.
     """
     whole = RunSummary.of(run, "").model_dump(mode="json", exclude={"mine", "links"})
     whole["config"] = run.config
@@ -78,10 +78,10 @@ def as_json(run: Run, log: Log) -> Iterator[str]:
 
 
 def as_csv(run: Run, log: Log) -> Iterator[str]:
-    """Write a row for each step and evaluation, each with the terms of its ε.
+    """Yield a row for each step and evaluation, each with the terms of its ε.
 
-    An empty ``epsilon`` means that there is no guarantee.  What a filter has counted by
-    a step is none either: its status is "counted", and the budget stands beside it.
+    An empty ``epsilon`` means that there is no guarantee.  An ε that a filter counted
+    is no guarantee either: its status is "counted", and its row contains the budget.
     """
     view = VIEWS[run.kind]
     columns = (*SPENT, *view.kind.measured, *view.more)
@@ -100,9 +100,9 @@ def as_csv(run: Run, log: Log) -> Iterator[str]:
 
 
 def as_html(run: Run, log: Log) -> str:
-    """Return a report that needs no network: one file with its charts.
+    """Return a self-contained report, one file with its charts.
 
-    ``?plotly=1`` has it hold plotly, for charts that can be read with the pointer.
+    With ``?plotly=1`` it includes plotly.js, for interactive charts.
     """
     with_plotly = parse_query(ReportQuery).plotly
     address = request.host_url.rstrip("/") + links(run)["page"]
@@ -122,7 +122,7 @@ def _row(values: Iterable[object]) -> str:
 
 
 def _phases_in(log: Log) -> list[dict[str, Any]]:
-    """Return what the events hold that open the log and mark changes of settings."""
+    """Return the data of the log's ``phase`` events."""
     return [json.loads(event.data) for event in log() if event.kind == "phase"]
 
 
@@ -136,7 +136,7 @@ def _as_notebook(run: Run, log: Log) -> str:
 
 @dataclass(frozen=True)
 class Format:
-    """A way to take a run away: as one text, or as a stream of a log of any length."""
+    """An export format: one text, or a stream for logs of any length."""
 
     media_type: str
     write: Callable[[Run, Log], str | Iterator[str]]
@@ -245,5 +245,5 @@ def weights(run_id: str) -> Response:
 
 
 def _events_of(store: RunStore, run: Run) -> Iterator[StoredEvent]:
-    """Yield the log up to the last event when the run was read."""
+    """Yield the log up to the run's last event at the time of the request."""
     return takewhile(lambda event: event.seq <= run.last_seq, store.each_event(run.id))

@@ -1,4 +1,4 @@
-"""How an API route is declared: once, for Flask, for validation and for OpenAPI."""
+"""Declaration of API routes, for Flask, validation and OpenAPI at the same time."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Operation:
         description: Other lines of the view's docstring, as CommonMark.
         query: Model of the query string; the view gets it as ``query``.
         body: Model of the JSON body; the view gets it as ``body``.
-        answer: Model of a successful answer, None where it is not JSON of ours.
+        answer: Model of a successful answer, None for other content than our JSON.
         choices: Allowed values of path parameters.
-        errors: Statuses beyond those that follow from the rest.
+        errors: Error statuses that do not follow from the other attributes.
     """
 
     method: str

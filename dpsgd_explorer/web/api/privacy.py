@@ -1,4 +1,4 @@
-"""Questions to the accountants, and what a configuration would spend."""
+"""Queries to the accountants, and plans of configurations."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ question = partial(operation, bp, "GET", queue="slow")
 quick_question = partial(operation, bp, "GET", queue="quick")
 
 RENYI = "rdp"
-CLOSE = 1e-4  # relative: how near a number is tried that would spend too much
+CLOSE = 1e-4  # relative distance of a value that is tried and should exceed the target
 
 
 @quick_question("/epsilon")

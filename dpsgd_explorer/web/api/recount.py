@@ -107,7 +107,7 @@ def _by_filter(
     steps: list[int],
     accountant: str | None,
 ) -> RecountAnswer:
-    """Return the answer for a run whose steps a filter counted."""
+    """Return the answer for a run with a privacy filter."""
     if accountant is not None:
         raise ConfigError(
             "accountant",
@@ -126,10 +126,10 @@ def _by_filter(
 
 
 def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
-    """Return what a run has done to its records so far; None if it has no odometer.
+    """Return the odometer of a run's steps so far; None if it has no odometer.
 
-    It has none without noise, if its learning rate was taken from the data, and if its
-    steps were chosen within a budget: an odometer composes steps fixed beforehand.
+    It has none without noise, with a learning rate from the data, and with a budget for
+    changes: an odometer composes only steps that were fixed beforehand.
     """
     (left, told), odometer = _done(log), Odometer()
     if any(phase.get("status") == NOT_PRIVATE for phase in told) or budget_of(told):
@@ -146,9 +146,10 @@ def odometer_of(log: Iterable[StoredEvent], label: str) -> Odometer | None:
 
 
 def filter_of(log: Iterable[StoredEvent]) -> dict[str, Any] | None:
-    """Return the budget of a run's filter and what is spent of it; None without one.
+    """Return the budget of a run's filter and its spent part; None without a filter.
 
-    ``epsilon`` at ``delta`` is what is claimed; divergences are Rényi's at ``order``.
+    ``epsilon`` at ``delta`` is guaranteed; divergences are Rényi divergences at
+    ``order``.
     """
     left, told = _done(log)
     budget = budget_of(told)
@@ -164,7 +165,7 @@ def filter_of(log: Iterable[StoredEvent]) -> dict[str, Any] | None:
 
 
 def _done(log: Iterable[StoredEvent]) -> tuple[int, list[dict[str, Any]]]:
-    """Return the steps that a log says were done, and the data of its phases."""
+    """Return the number of steps in a log, and the data of its phases."""
     left, told = 0, []
     for event in log:
         if event.kind == "phase":

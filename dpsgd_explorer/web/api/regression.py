@@ -1,4 +1,4 @@
-"""The comparison of private linear regressions, as JSON."""
+"""Comparison of private linear regressions, as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ bp = Blueprint("regression_api", __name__, url_prefix="/api/v1/regression")
 
 
 class Band(BaseModel):
-    """Errors at each point of an axis; null where they are infinite. Not private."""
+    """Errors at each point of an axis; null for infinite errors. Not private."""
 
     median: list[float | None]
     low: list[float | None]
@@ -34,7 +34,7 @@ class Band(BaseModel):
 
 
 class Released(BaseModel):
-    """One noisy statistic and its part of the budget."""
+    """One noisy statistic and its share of the budget."""
 
     name: str
     share: float
@@ -43,7 +43,7 @@ class Released(BaseModel):
 
 
 class Descent(BaseModel):
-    """Noisy gradient descent as it spends."""
+    """Noisy gradient descent with its ε along the steps."""
 
     steps: list[int]
     epsilons: list[float]
@@ -73,7 +73,7 @@ class Descent(BaseModel):
 
 
 class ComparisonAnswer(BaseModel):
-    """Errors of all methods on California housing, with what each epsilon is about.
+    """Errors of all methods on California housing, with the terms of each ε.
 
     Errors, baselines and coefficients of the cloud's center are computed from the data
     and are not private.
@@ -96,7 +96,7 @@ class ComparisonAnswer(BaseModel):
 
 
 class RegimesAnswer(BaseModel):
-    """The notebook's two regimes of noisy gradient descent, both to ε = 2.
+    """The notebook's two regimes of noisy gradient descent, both up to ε = 2.
 
     Errors are computed from the data and are not private.
     """

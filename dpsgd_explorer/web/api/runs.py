@@ -220,7 +220,7 @@ def go_on(run_id: str, body: FurtherSteps) -> Response:
 
 
 def _ringing(run: Run) -> RunAnswer:
-    """Wake a worker if the run waits for one."""
+    """Return the answer for a run, and wake a worker if the run waits for one."""
     if run.state == QUEUED:
         doorbell().ring(run.id)
     return _answer(run)
@@ -237,7 +237,7 @@ def _answer(run: Run) -> RunAnswer:
 
 
 def _launched_for(config: RunConfig, class_id: str, labels: dict[str, str]) -> Run:
-    """Launch a run for a class that the visitor is in."""
+    """Launch a run for a class that the visitor has joined."""
     if is_own(getattr(config, "dataset", "")):
         raise ConfigError(
             "class_id",
@@ -256,7 +256,7 @@ def _launched_for(config: RunConfig, class_id: str, labels: dict[str, str]) -> R
 
 def _check_parent(run_id: str) -> None:
     try:
-        run_id.encode()  # the database takes no half of a surrogate pair
+        run_id.encode()  # the database rejects half of a surrogate pair
         visible_run(run_id)
     except (RunNotFoundError, UnicodeEncodeError):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The service about itself: is it alive, and what can it be asked."""
+"""Routes about the service itself: health, readiness, specification."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RETRY_SECONDS = 5
 
 
 class Health(BaseModel):
-    """That the process answers."""
+    """Answer of a running process."""
 
     status: str
     version: str
@@ -25,7 +25,7 @@ class Health(BaseModel):
 
 
 class Ready(BaseModel):
-    """What was seen of ``database``, ``schema``, ``queue`` and ``worker``."""
+    """Results of the checks of ``database``, ``schema``, ``queue`` and ``worker``."""
 
     status: str
     checks: dict[str, str]

@@ -1,4 +1,4 @@
-"""The run without privacy that a private training is shown beside."""
+"""Route of a private training's twin: a comparable run without privacy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TwinChoice(BaseModel):
 
 
 class TwinAnswer(BaseModel):
-    """A run without privacy, at its end; it is not private."""
+    """Results of a run without privacy; they are not private."""
 
     source: Literal["run", "recorded", "none"] = Field(
         description="Source of the twin: a run chosen by this visitor, a run shipped "
@@ -124,20 +124,20 @@ def _candidates(config: TrainingConfig) -> dict[str, tuple[Run, TrainingConfig]]
 
 
 def _chosen(
-    wanted: str, candidates: Mapping[str, tuple[Run, TrainingConfig]]
+    run_id: str, candidates: Mapping[str, tuple[Run, TrainingConfig]]
 ) -> TwinAnswer:
     """Return the twin that a visitor chose.
 
     Raises:
-        ConfigError: it is no finished twin of the run, or another visitor's.
+        ConfigError: the run is not a finished twin, or belongs to another visitor.
     """
-    run, config = candidates.get(wanted, (None, None))
+    run, config = candidates.get(run_id, (None, None))
     models = _models_of(run) if run else []
     if run is None or config is None or not models:
         raise ConfigError(
             "own",
             "own must be the id of one of your finished runs without privacy on the "
-            f"same batches, got {wanted[:64]!r}. Use one of the choices, or leave it "
+            f"same batches, got {run_id[:64]!r}. Use one of the choices, or leave it "
             "out.",
         )
     return TwinAnswer(

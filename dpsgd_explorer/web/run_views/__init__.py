@@ -1,1 +1,1 @@
-"""How each kind of run is listed, shown and taken away."""
+"""Views of runs, by kind: lists, pages and exports."""

@@ -1,4 +1,4 @@
-"""The audit of a run in words."""
+"""Texts on the audit of a run."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any, Self
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.questions.rounding import limit, percent, proven, whole
 
-#: Method of an audit that assumes nothing of the scores, as results name it.
+#: Name of the audit method that makes no assumption on the scores.
 ASSUMES_NOTHING = "one run"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditWords:
-    """The audit of one run, its numbers as printed.
+    """The audit of one run, with its numbers as text.
 
     Attributes:
-        lower: Proven ε, rounded down; "" if nothing is proven.
+        lower: Proven lower bound on ε, rounded down; "" if nothing is proven.
         promised: ε of the run, rounded up.
         counted: ε of the exact accountant for the canaries' steps, rounded up.
-        steps: Steps that the canaries went through.
-        is_whole: Whether these are all steps of the run.
-        unscored: Which steps they did not go through, and why; "" where the run was
-            recorded before canaries went on after a change of plan.
-        canaries: How many there were.
-        confidence: In percent.
-        exceeds: Whether more is proven than was promised.
-        assumption_free: Proven ε by the bound that assumes nothing of the scores.
+        steps: Number of steps with canaries.
+        is_whole: If True, all steps of the run had canaries.
+        unscored: Steps without canaries and the reason; "" for runs recorded before
+            canaries continued after a change of plan.
+        canaries: Number of canaries.
+        confidence: Confidence level in percent.
+        exceeds: If True, the proven ε exceeds the promised ε.
+        assumption_free: Proven ε by the method without assumptions on the scores.
     """
 
     lower: str
@@ -44,7 +44,7 @@ class AuditWords:
 
     @classmethod
     def of(cls, run: Run) -> Self | None:
-        """Return the words of a run that has an audit; None without one."""
+        """Return the texts on a run with an audit; None without an audit."""
         audit: Mapping[str, Any] | None = run.summary.get("audit")
         if audit is None:
             return None
@@ -56,8 +56,8 @@ class AuditWords:
             steps=whole(audit["steps"]),
             is_whole=audit["steps"] == run.summary["steps"],
             unscored=", ".join(
-                f"{whole(part['steps'])} steps {part['reason']}"
-                for part in audit.get("unscored", ())
+                f"{whole(skipped['steps'])} steps {skipped['reason']}"
+                for skipped in audit.get("unscored", ())
             ),
             canaries=whole(audit["canaries"]),
             confidence=percent(audit["confidence"], 0),

@@ -1,4 +1,4 @@
-"""How the runs of one kind are shown and exported; ``registry`` has one per kind."""
+"""The base class of the views of runs; ``registry`` has one view per kind."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 
 Settings = dict[str, Any]  # a configuration as JSON values
 Summary = dict[str, Any]
-Points = list[dict[str, Any]]  # data of the log's entries of one kind
+Points = list[dict[str, Any]]  # data of all events of one kind in a log
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: its heading, one sentence and one of plotly's figures."""
+    """A section of a report: its heading, one sentence and a plotly figure."""
 
     heading: str
     note: str
@@ -34,22 +34,22 @@ class Section:
 
 
 class Claims(ABC):
-    """What may be claimed about a released model of a kind of run, and at which cost.
+    """The claims about a released model of a kind of run, and their privacy cost.
 
-    The ``phases`` are the data of the run's ``phase`` events.
+    ``phases`` are the data of the run's ``phase`` events.
     """
 
     @abstractmethod
     def statement(self, run: Run, spent: Epsilon | None, phases: Points) -> str:
-        """Return the privacy statement to paste; "" before there is one."""
+        """Return the privacy statement of a run; "" before it has one."""
 
     @abstractmethod
     def sources(self, run: Run, spent: Epsilon | None) -> Sequence[str]:
-        """Return the keys of the references that the guarantee rests on."""
+        """Return the keys of the references that support the guarantee."""
 
     @abstractmethod
     def has_card(self, run: Run) -> bool:
-        """Return whether there is a picture to share."""
+        """Return whether the run has a picture to share."""
 
     @abstractmethod
     def card(
@@ -60,25 +60,25 @@ class Claims(ABC):
         evaluations: Iterable[dict[str, Any]],
         phases: Points,
     ) -> Card:
-        """Return the picture to share of a run that has one."""
+        """Return the picture to share, for a run that has one."""
 
     @abstractmethod
     def looked_at(self, run: Run, phases: Points) -> LookedAt:
-        """Return the run as one of several from which the best is chosen."""
+        """Return the run as one of several that a visitor has looked at."""
 
 
 class RunView(ABC):
-    """What the pages and exports of a kind differ in.
+    """The parts of pages and exports that depend on the kind of run.
 
     Attributes:
-        template: Its page; extends ``runs/show.html``.
-        config: Its settings.
-        diagnostics: Names in a ``step`` event's diagnostics that fit into a table.
-        columns: Columns of a report's table: name in an evaluation, head, format.
-        claims: What may be claimed about a run; None if it releases no model.
-        more: Further names in its events that go into a table.
-        missing: How a report prints a value that is not there.
-        titled: Settings that the title says, or that need not be said.
+        template: Template of the page; extends ``runs/show.html``.
+        config: Class of the settings.
+        diagnostics: Names of diagnostics in ``step`` events that fit into a table.
+        columns: Columns of a report's table: name in an evaluation, heading, format.
+        claims: Claims about a run; None if it releases no model.
+        more: Further names in its events that belong into a table.
+        missing: Text for a missing value in a report.
+        titled: Settings that the title contains, or that need no mention.
     """
 
     diagnostics: ClassVar[tuple[str, ...]] = ()
@@ -86,7 +86,7 @@ class RunView(ABC):
     missing: ClassVar[str] = "∞"
     titled: ClassVar[frozenset[str]] = frozenset({"kind"})
 
-    # Abstract, so that a view without one of them is a type error.
+    # Abstract, so that a view without one of these attributes is a type error.
     @property
     @abstractmethod
     def template(self) -> str: ...
@@ -105,37 +105,37 @@ class RunView(ABC):
 
     @cached_property
     def kind(self) -> Kind:
-        """The kind of run that it shows."""
+        """The kind of run of this view."""
         return KINDS[self.config.model_fields["kind"].default]
 
     @abstractmethod
     def title(self, config: Settings) -> str:
-        """Return what a run without a name is called."""
+        """Return the title of a run without a name."""
 
     @abstractmethod
     def subject(self, config: Settings) -> str:
-        """Return the same for a report, where the settings follow."""
+        """Return the title for a report, which lists the settings below it."""
 
     @abstractmethod
     def result(self, summary: Summary) -> str:
-        """Return what it reached, as one cell of a table; "" if not known."""
+        """Return the result of a run for a table cell; "" if unknown."""
 
     @abstractmethod
     def page(self, config: Any) -> dict[str, Any]:
-        """Return what the template needs beyond what all have."""
+        """Return the additional variables of the template."""
 
     @abstractmethod
     def page_data(self, config: Any) -> dict[str, Any]:
-        """Return what the page's script needs beyond what all have."""
+        """Return the additional data of the page's script."""
 
     def standing(
         self, _config: Any, _read: Callable[[str], Points]
     ) -> dict[str, Standing]:
-        """Return the charts as they stand before the page's script, by name.
+        """Return the charts as drawn before the page's script runs, by name.
 
         Args:
             _config: The settings.
-            _read: Returns the data of the run's events of a kind, in order.
+            _read: Returns the data of all events of a kind, in order.
         """
         return {}
 
@@ -146,10 +146,10 @@ class RunView(ABC):
         """Return the sections of a report."""
 
     def terms(self, config: Settings) -> PrivacyTerms:
-        """Return what its epsilon is to be read with.
+        """Return the terms of an ε of this kind of run.
 
         Raises:
-            ConfigError: runs of this kind spend nothing.
+            ConfigError: runs of this kind have no ε.
         """
         raise ConfigError(
             "accountant", "accountant must be left out: this run spends no ε."
@@ -158,9 +158,9 @@ class RunView(ABC):
     def spent(
         self, epsilon: float | None, config: Settings, status: str = ""
     ) -> Epsilon:
-        """Return an epsilon of the log with its terms; None is infinite.
+        """Return a logged ε with its terms; None stands for an infinite ε.
 
-        Its status is the accountant's, unless the log says that this one has another.
+        The default status is that of the accountant.
         """
         terms = self.terms(config)
         if status:
@@ -169,12 +169,12 @@ class RunView(ABC):
 
     @property
     def fields(self) -> dict[str, FormField]:
-        """Fields of its settings, in order."""
+        """Form fields of the settings, in order."""
         return form_fields(self.config)
 
     @property
     def starts(self) -> list[Settings]:
-        """Configurations that runs start from: what differs from one names a run."""
+        """Starting configurations; a run is named after its differences from one."""
         return [self.config.parse({}).model_dump(mode="json")]
 
     def counts(self, name: str, _config: Settings) -> bool:
@@ -182,7 +182,7 @@ class RunView(ABC):
         return name in self.fields
 
     def settings(self, config: RunConfig) -> dict[str, list[tuple[FormField, str]]]:
-        """Return every setting that is set, with its text, under its heading."""
+        """Return every given setting and its text, by heading."""
         values = config.model_dump(mode="json")
         groups: dict[str, list[tuple[FormField, str]]] = {}
         for name, field in self.fields.items():
@@ -200,7 +200,7 @@ def chart(
     y_title: str,
     colour: str = "private",
 ) -> dict[str, Any]:
-    """Return a line in one of plotly's figures."""
+    """Return a plotly figure with one line."""
     line = {"type": "scatter", "mode": "lines+markers", "x": x, "y": y}
     axes = {"zeroline": False, "gridcolor": "#d9dee3"}
     return {
@@ -214,7 +214,7 @@ def chart(
     }
 
 
-# The tokens --series-… of the light theme: a report stands by itself.
+# Values of the light theme's --series-… tokens, because a report has no style sheet.
 PRINTED = {
     "private": "#0072b2",
     "twin": "#595959",

@@ -1,4 +1,4 @@
-"""Several trainings side by side: what differs, what came out, what luck alone does."""
+"""Comparison of trainings: different settings, results, and the effect of the seed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ LETTERS = "ABCDEFGH"
 NOT_SET = "not set"
 UNUSED = "–"
 NO_CHANGE = "nothing"
-SURE = 0.975  # two-sided 95 %
-WORDS = 2  # settings in a short name
+SURE = 0.975  # quantile of a two-sided 95% interval
+WORDS = 2  # maximum number of settings in a short name
 Phases = Mapping[str, list[dict[str, Any]]]
 
 
@@ -37,12 +37,13 @@ class Compared:
     """One run of a comparison.
 
     Attributes:
-        short: What tells it from the others.
-        seeds: Letters of the runs with its settings but for the seed, itself included;
-            "" if there is none.
-        is_private: Whether it is trained with privacy.
-        is_counted: Whether it has a budget: its curve stands at what a filter counted.
-        budget: ε that its plan ends at; None without one, or after the run's end.
+        short: Text that distinguishes it from the other runs.
+        seeds: Letters of all runs that differ at most in the seed; "" if there is no
+            other run.
+        is_private: If True, the run is trained with privacy.
+        is_counted: If True, the run has a budget for changes, and its curve shows the ε
+            that the filter counted.
+        budget: Planned final ε; None without one, or after the end of the run.
     """
 
     letter: str
@@ -55,14 +56,14 @@ class Compared:
 
     @property
     def accuracy(self) -> float | None:
-        """Test accuracy at its end, None before it."""
-        found: float | None = self.row.run.summary.get("test_accuracy")
-        return found
+        """Test accuracy at the end of the run, None before."""
+        accuracy: float | None = self.row.run.summary.get("test_accuracy")
+        return accuracy
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One line of a table: a setting and its value in each run."""
+    """A row of the table: a setting and its value in each run."""
 
     label: str
     symbol: str
@@ -70,24 +71,24 @@ class Setting:
 
     @property
     def differs(self) -> bool:
-        """Whether runs differ in it on which it has an effect."""
+        """Return whether the value differs between the runs that it affects."""
         return len(set(self.values) - {UNUSED}) > 1
 
     @property
     def common(self) -> str:
-        """The value of the runs on which it has an effect."""
+        """Value of the setting in the first run that it affects."""
         return next((value for value in self.values if value != UNUSED), UNUSED)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the page says of the runs.
+    """The comparison of several runs, as texts and tables.
 
     Attributes:
-        heading: Its conclusion.
-        luck: Sentences on what seeds alone do; [] if no two runs differ in it alone.
-        spent: What looking at all of them costs, by data set.
-        counted: Which curves stand at what a filter counted, "" if none does.
+        heading: The conclusion.
+        luck: Sentences on the effect of the seed; [] if no two runs differ in it alone.
+        spent: Joint ε of looking at all runs, by data set.
+        counted: Sentence on the curves that show a filter's count; "" without such.
     """
 
     runs: list[Compared]
@@ -100,7 +101,7 @@ class Comparison:
 
 
 def is_compared(run: Run) -> bool:
-    """Return whether a run can be drawn over others."""
+    """Return whether a run can be overlaid with other runs."""
     return KINDS[run.kind].compared
 
 
@@ -108,27 +109,33 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
     """Compare trainings, at most ``MOST``.
 
     Args:
-        runs: In the order of their letters.
-        phases: The data of each run's ``phase`` events, by its id.
-        visitor: Who asks.
+        runs: The runs, in the order of their letters.
+        phases: Data of each run's ``phase`` events, by the run's id.
+        visitor: The current visitor.
     """
     settings = _settings(runs, phases)
     differing = [setting for setting in settings if setting.differs]
     seeds = _seeds(runs, phases)
-    looked = [looked_at(run, phases[run.id]) for run in runs]
+    all_viewed = [looked_at(run, phases[run.id]) for run in runs]
     rows = marked([row_of(run, None, visitor) for run in runs], phases)
     compared = [
         Compared(
             letter,
             row,
-            brief,
+            short_name,
             together,
             is_private=bool(run.config["private"]),
-            is_counted=seen.filtered is not None,
+            is_counted=viewed.filtered is not None,
             budget=_budget(run),
         )
-        for letter, run, row, together, brief, seen in zip(
-            LETTERS, runs, rows, seeds, _shorts(runs, phases), looked, strict=False
+        for letter, run, row, together, short_name, viewed in zip(
+            LETTERS,
+            runs,
+            rows,
+            seeds,
+            _shorts(runs, phases),
+            all_viewed,
+            strict=False,
         )
     ]
     return Comparison(
@@ -137,19 +144,19 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
         differing,
         [setting for setting in settings if not setting.differs],
         _luck(compared),
-        list(totals(looked).values()),
+        list(totals(all_viewed).values()),
         _counted(compared),
     )
 
 
 def _budget(run: Run) -> float | None:
-    """Return the ε at the end of what is planned, while the chart may need it."""
+    """Return the planned final ε of an unfinished run, None without one."""
     if run.has_ended or not run.config["private"]:
         return None
     config = TrainingConfig.parse(run.config)
-    known = config.filter_epsilon or config.target_epsilon
-    if known is not None:
-        return known
+    target = config.filter_epsilon or config.target_epsilon
+    if target is not None:
+        return target
     planned = config.plan.epsilon()
     return planned if math.isfinite(planned) else None
 
@@ -174,29 +181,29 @@ def _settings(runs: Sequence[Run], phases: Phases) -> list[Setting]:
 
 
 def _changed(runs: Sequence[Run], phases: Phases) -> list[Setting]:
-    """Return the line of what was changed or continued; [] if nothing was."""
+    """Return the row of changes and continuations; [] without any."""
     values = tuple(_changes(run, phases[run.id]) for run in runs)
     is_empty = set(values) == {NO_CHANGE}
     return [] if is_empty else [Setting("Chosen while looking", "", values)]
 
 
-def _changes(run: Run, told: Sequence[Mapping[str, Any]]) -> str:
-    """Return each change of a run: the step it held from, before and after."""
+def _changes(run: Run, phase_data: Sequence[Mapping[str, Any]]) -> str:
+    """Return each change of a run: its first step, the old and the new value."""
     view = VIEWS[DEFAULT_KIND]
-    fields, now = view.fields, whole_config(view, run.config)
-    written = []
-    for step, values in changes_of(told):
+    fields, settings = view.fields, whole_config(view, run.config)
+    texts = []
+    for step, values in changes_of(phase_data):
         if FURTHER in values:
             further = f"{values[FURTHER]:,} steps"
-            written.append(f"continued after step {step:,} for {further}")
+            texts.append(f"continued after step {step:,} for {further}")
             continue
         words = ", ".join(
-            f"{short(fields[name], now[name])} → {fields[name].in_words(value)}"
+            f"{short(fields[name], settings[name])} → {fields[name].in_words(value)}"
             for name, value in values.items()
         )
-        written.append(f"from step {step + 1:,}: {words}")
-        now = now | values
-    return "; ".join(written) or NO_CHANGE
+        texts.append(f"from step {step + 1:,}: {words}")
+        settings = settings | values
+    return "; ".join(texts) or NO_CHANGE
 
 
 def _value(name: str, config: dict[str, Any]) -> str:
@@ -206,59 +213,61 @@ def _value(name: str, config: dict[str, Any]) -> str:
     return view.fields[name].in_words(config[name]) or NOT_SET
 
 
-def _noise(told: Sequence[Mapping[str, Any]]) -> str:
-    """Return the noise multiplier of a run, or its first and last."""
-    used = [phase.get("noise_multiplier") for phase in told]
+def _noise(phase_data: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first and last noise multiplier of a run, or the only one."""
+    used = [phase.get("noise_multiplier") for phase in phase_data]
     ends = list(dict.fromkeys([used[0], used[-1]])) if used else []
     return " → ".join(UNUSED if x is None else need(x) for x in ends) or UNUSED
 
 
 def _shorts(runs: Sequence[Run], phases: Phases) -> list[str]:
-    """Return for each run its given name, else what sets it apart from most here.
+    """Return each run's given name, or the settings that set it apart.
 
-    A run that was changed in mid-run, or stopped, says so: it is not as the others.
+    The name mentions mid-run changes and a stop, because they affect the result.
     """
     view = VIEWS[DEFAULT_KIND]
     configs = [whole_config(view, run.config) for run in runs]
-    usual = {
+    most_common = {
         name: Counter(repr(config[name]) for config in configs).most_common(1)[0]
         for name in view.fields
     }
     shorts = []
     for run, config in zip(runs, configs, strict=True):
-        apart = [
+        differences = [
             short(field, config[name])
             for name, field in view.fields.items()
             if config[name] is not None
-            and len(runs) > usual[name][1]  # not all have the same
-            and (repr(config[name]) != usual[name][0] or usual[name][1] == 1)
+            and len(runs) > most_common[name][1]  # not all runs have the same value
+            and (
+                repr(config[name]) != most_common[name][0] or most_common[name][1] == 1
+            )
             and view.counts(name, config)
         ]
-        apart = [*apart[:WORDS], *_by_hand(run, phases[run.id])]
-        shorts.append(run.name or " · ".join(apart) or "most common settings")
+        differences = [*differences[:WORDS], *_by_hand(run, phases[run.id])]
+        shorts.append(run.name or " · ".join(differences) or "most common settings")
     return shorts
 
 
-def _by_hand(run: Run, told: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the changes of a run in mid-run and its stop, in a few words each."""
+def _by_hand(run: Run, phase_data: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the mid-run changes and the stop of a run, each in a few words."""
     view = VIEWS[DEFAULT_KIND]
-    fields, now = view.fields, whole_config(view, run.config)
+    fields, settings = view.fields, whole_config(view, run.config)
     words = []
-    for _, values in changes_of(told):
+    for _, values in changes_of(phase_data):
         if FURTHER in values:
             words.append(f"continued for {values[FURTHER]:,}")
             continue
         for name, value in values.items():
-            before = short(fields[name], now[name])
-            words.append(f"{before} → {fields[name].in_words(value)}")
-        now = now | values
+            old_value = short(fields[name], settings[name])
+            words.append(f"{old_value} → {fields[name].in_words(value)}")
+        settings = settings | values
     if run.state == CANCELLED:
         words.append(f"stopped at {run.step:,}")
     return words
 
 
 def _seeds(runs: Sequence[Run], phases: Phases) -> list[str]:
-    """Return for each run the letters of those that differ from it in the seed only."""
+    """Return for each run the letters of the runs that differ in the seed only."""
     view = VIEWS[DEFAULT_KIND]
     configs = [whole_config(view, run.config) for run in runs]
     keys = [
@@ -266,14 +275,14 @@ def _seeds(runs: Sequence[Run], phases: Phases) -> list[str]:
         for run, config in zip(runs, configs, strict=True)
     ]
     letters = [
-        "".join(LETTERS[j] for j, other in enumerate(keys) if other == key)
+        "".join(LETTERS[j] for j, other_key in enumerate(keys) if other_key == key)
         for key in keys
     ]
     return [group if len(group) > 1 else "" for group in letters]
 
 
 def _counted(runs: Sequence[Compared]) -> str:
-    """Return which runs have a budget for changes, and what that means for a chart."""
+    """Return a sentence on the curves of runs with a budget for changes."""
     letters = "".join(run.letter for run in runs if run.is_counted)
     if not letters:
         return ""
@@ -286,7 +295,7 @@ def _counted(runs: Sequence[Compared]) -> str:
 
 
 def _by_data(runs: Sequence[Compared]) -> list[list[Compared]]:
-    """Return the runs of each data set: accuracies of two data sets say nothing."""
+    """Return the runs of each data set; different data sets are not comparable."""
     groups: dict[str, list[Compared]] = {}
     for run in runs:
         groups.setdefault(run.row.dataset, []).append(run)
@@ -294,16 +303,16 @@ def _by_data(runs: Sequence[Compared]) -> list[list[Compared]]:
 
 
 def _heading(runs: Sequence[Compared]) -> str:
-    """Return the conclusion, which ranks runs of one data set only."""
+    """Return the conclusion; it ranks only runs of the same data set."""
     groups = _by_data(runs)
     if len(groups) == 1:
         return _ranked(runs)
-    known = [
+    rankings = [
         f"{group[0].row.dataset_label}: {_ranked(group)}"
         for group in groups
         if sum(run.accuracy is not None for run in group) > 1
     ]
-    return ". ".join([f"{len(groups)} data sets: not comparable", *known])
+    return ". ".join([f"{len(groups)} data sets: not comparable", *rankings])
 
 
 def _ranked(runs: Sequence[Compared]) -> str:
@@ -311,17 +320,17 @@ def _ranked(runs: Sequence[Compared]) -> str:
     if len(reached) < 2:
         return f"{len(runs)} runs side by side" if len(runs) > 1 else "One run"
     best, first = max(reached, key=lambda pair: pair[0])
-    least, last = min(reached, key=lambda pair: pair[0])
-    if best == least:
+    worst, last = min(reached, key=lambda pair: pair[0])
+    if best == worst:
         return f"All end at {percent(best)} %"
     return (
-        f"{first.letter} ends highest, at {percent(best)} %: {points(best - least)} "
+        f"{first.letter} ends highest, at {percent(best)} %: {points(best - worst)} "
         f"points above {last.letter}"
     )
 
 
 def _luck(runs: Sequence[Compared]) -> list[str]:
-    """Return what seeds alone do, by data set, and whether the best is beyond it."""
+    """Return sentences on the effect of the seed, by data set."""
     return [words for group in _by_data(runs) for words in _luck_among(group)]
 
 
@@ -349,9 +358,9 @@ def _luck_among(runs: Sequence[Compared]) -> list[str]:
 def _beyond_luck(
     letters: str, draws: Sequence[float], others: Mapping[str, Sequence[float]]
 ) -> str:
-    """Return how far the best of the others is from some draws, and whether by luck.
+    """Return a sentence on the lead of the best other group, and on luck as its cause.
 
-    The range is the prediction interval of the mean of as many new draws (Student).
+    The range is Student's prediction interval of the mean of ``len(values)`` new draws.
     """
     name, values = max(others.items(), key=lambda pair: _mean(pair[1]))
     n, m = len(draws), len(values)
@@ -360,7 +369,7 @@ def _beyond_luck(
     reach = float(scipy.special.stdtrit(n - 1, SURE)) * math.sqrt(
         variance * (1 / n + 1 / m)
     )
-    place = f"{points(abs(lead))} points {'above' if lead > 0 else 'below'}"
+    position = f"{points(abs(lead))} points {'above' if lead > 0 else 'below'}"
     subject = f"The mean of {_spoken(name)}" if m > 1 else name
     claim = (
         "that is more than luck explains"
@@ -368,7 +377,7 @@ def _beyond_luck(
         else "another seed alone may explain that"
     )
     return (
-        f"{subject} is {place} their mean; {claim}: of new draws like these "
+        f"{subject} is {position} their mean; {claim}: of new draws like these "
         f"{_spoken(letters, count=True)}, 95 % lie within {points(reach)} points of it."
     )
 
@@ -378,7 +387,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _spoken(letters: str, *, count: bool = False) -> str:
-    """Return "A, B and C", or how many they are."""
+    """Return the letters as "A, B and C", or their number."""
     if count:
         return str(len(letters))
     *first, last = list(letters)

@@ -1,4 +1,4 @@
-"""What the page of a run says of its continuation: how to make one, or why not."""
+"""Continuations of runs: how to start one, or why it is impossible."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.runs.store.schema import CANCELLED
 from dpsgd_explorer.runs.store.store import RunStore
 
-USUAL_SHARE = 10  # of the steps so far, one in so many is offered
+USUAL_SHARE = 10  # by default, 1 / USUAL_SHARE of the done steps is added
 
 
 @dataclass(frozen=True)
 class Continuation:
-    """The place of a run among those that continue each other.
+    """The relation of a run to its continuations.
 
     Attributes:
-        continues: Id of the run whose steps it took over, "" if none.
-        continued_by: Id of the run that goes on with its steps, "" if none.
-        why_not: Why it cannot be continued, "" if it can, now or when it is over.
-        steps: How many steps more are offered at first.
+        continues: Id of the run that it continues, "" if none.
+        continued_by: Id of the run that continues it, "" if none.
+        why_not: Reason why it cannot be continued, "" if it can be after its end.
+        steps: Default number of further steps.
     """
 
     continues: str
@@ -32,7 +32,7 @@ class Continuation:
 
 
 def continuation(store: RunStore, run: Run, config: RunConfig) -> Continuation:
-    """Return what there is to say of a training run's continuation."""
+    """Return the continuation of a training run."""
     continuing = store.continuing
     is_child = bool(run.parent) and continuing.continuation_of(run.parent) == run.id
     continued_by = continuing.continuation_of(run.id)
@@ -40,12 +40,12 @@ def continuation(store: RunStore, run: Run, config: RunConfig) -> Continuation:
         continues=run.parent if is_child else "",
         continued_by=continued_by,
         why_not="" if continued_by else _why_not(store, run, config),
-        steps=_usual_steps(run),
+        steps=_default_steps(run),
     )
 
 
-def _usual_steps(run: Run) -> int:
-    """Return those that a run was stopped before, else a share of those done."""
+def _default_steps(run: Run) -> int:
+    """Return the steps that a stopped run did not take, else a share of its steps."""
     if run.state == CANCELLED and run.step < run.steps:
         return run.steps - run.step
     return max(1, (run.step if run.has_ended else run.steps) // USUAL_SHARE)

@@ -1,4 +1,4 @@
-"""The list of runs with the runs of a group folded into one entry."""
+"""The list of runs with each group folded into one entry."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dpsgd_explorer.web.run_views.listing import RunRow
 
 @dataclass(frozen=True)
 class Entry:
-    """A run, or the runs of a group that are asked for.
+    """A run, or the listed runs of a group.
 
     Attributes:
-        rows: In the order of the list.
+        rows: Rows in the order of the list.
         group: Id of the group, "" for a single run.
-        words: What the group is called, "" for a single run.
+        words: Title of the group, "" for a single run.
     """
 
     rows: list[RunRow]
@@ -25,22 +25,25 @@ class Entry:
 
     @property
     def subject(self) -> str:
-        """What the runs of a group learn from."""
+        """Data set of the runs."""
         return self.rows[0].dataset_label
 
     @property
     def spent(self) -> str:
-        """The ε of each run if it is the same, else a dash: they do not add up so."""
+        """The ε of each run if all are equal, else a dash: the sum has no meaning."""
         privacy = [row.run.privacy for row in self.rows]
-        texts = {"" if known is None else known.epsilon_text for known in privacy}
+        texts = {
+            "" if privacy_terms is None else privacy_terms.epsilon_text
+            for privacy_terms in privacy
+        }
         [text, *others] = texts
         return f"{text} each" if text and not others else "–"
 
     @property
     def reached(self) -> str:
-        """The least and the largest accuracy, a dash before the first."""
-        known = [row.run.summary.get("test_accuracy") for row in self.rows]
-        shares = [share for share in known if share is not None]
+        """The lowest and the highest accuracy, a dash without any."""
+        accuracies = [row.run.summary.get("test_accuracy") for row in self.rows]
+        shares = [share for share in accuracies if share is not None]
         if not shares:
             return "–"
         ends = list(dict.fromkeys(percent(end) for end in (min(shares), max(shares))))
@@ -48,28 +51,28 @@ class Entry:
 
     @property
     def seconds(self) -> str:
-        """How long all of them trained together."""
-        known = [row.run.summary.get("seconds") for row in self.rows]
-        times = [time for time in known if time is not None]
+        """Total training time of the runs, in seconds."""
+        durations = [row.run.summary.get("seconds") for row in self.rows]
+        times = [time for time in durations if time is not None]
         return f"{sum(times):.1f}" if times else "–"
 
     @property
     def ended(self) -> int:
-        """How many have ended."""
+        """Number of ended runs."""
         return sum(not row.is_active for row in self.rows)
 
     @property
     def chosen(self) -> str:
-        """What became of one or more by choice, "" if nothing."""
+        """How runs were altered by choice, "" if none was."""
         return " or ".join(dict.fromkeys(row.chosen for row in self.rows if row.chosen))
 
 
 def folded(rows: Sequence[RunRow], words_of: Callable[[str], str]) -> list[Entry]:
-    """Return the entries of a list, a group at the place of its first run.
+    """Return the entries of a list; a group takes the position of its first run.
 
     Args:
-        rows: In the order of the list.
-        words_of: What a group is called; "" for a name of the visitor's own.
+        rows: Rows in the order of the list.
+        words_of: Returns the title of a group; "" if the visitor named its runs.
     """
     by_group: dict[str, list[RunRow]] = {}
     for row in rows:

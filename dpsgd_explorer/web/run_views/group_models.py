@@ -1,4 +1,4 @@
-"""Models of the requests and answers of the group routes."""
+"""Request and response models of the group routes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpsgd_explorer.web.questions.privacy import Epsilon
 from dpsgd_explorer.web.questions.together import together
 from dpsgd_explorer.web.run_views.models import LARGEST_SEQ, RunSummary
 
-MOST_EVENTS = 1000  # of an answer
+MOST_EVENTS = 1000  # maximum number of events per answer
 SWEEP: JsonDict = {
     "purpose": "sweep",
     "base": {"dataset": "adult", "model": "logistic"},
@@ -27,7 +27,7 @@ SWEEP: JsonDict = {
 
 
 class GroupRequest(BaseModel):
-    """Runs of kind "training" that are launched together, as one launch."""
+    """Runs of kind "training" that are launched together."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [SWEEP]})
 
@@ -43,7 +43,7 @@ class GroupRequest(BaseModel):
 
     @property
     def group(self) -> RunGroup:
-        """The runs, checked as a whole."""
+        """The group of runs, checked as a whole."""
         return RunGroup.parse(self.purpose, self.base, self.variations)
 
 
@@ -54,11 +54,11 @@ class GroupMember(RunSummary):
 
 
 class GroupAnswer(BaseModel):
-    """A group of runs; times are unix seconds.
+    """A group of runs; times are Unix seconds.
 
-    ``together`` is what all of its runs spend if each takes all its steps: the ε for
-    whoever compares them. It is null if one of them is not private, was changed while
-    it trained, or was refuted by its own audit: then no plan says what it spends.
+    ``together`` is the joint ε of all its runs if each takes all its steps, for anyone
+    who compares them. It is null if a run is not private, was changed in mid-run, or
+    was refuted by its own audit: its plan then does not determine its ε.
     """
 
     id: str
@@ -81,12 +81,12 @@ class GroupAnswer(BaseModel):
         visitor: str,
         phases: Mapping[str, Sequence[Mapping[str, Any]]],
     ) -> Self:
-        """Return what this visitor may see of a group: all but whose it is.
+        """Return the group without the identity of its visitor.
 
         Args:
-            group: Its runs.
-            visitor: Who asks.
-            phases: The data of each run's ``phase`` events, by its id.
+            group: The group with its runs.
+            visitor: The current visitor.
+            phases: Data of each run's ``phase`` events, by the run's id.
         """
         configs = [TrainingConfig.parse(run.config) for run in group.runs]
         return cls(
@@ -119,7 +119,7 @@ class GroupEvent(BaseModel):
 
     @classmethod
     def of(cls, event: StoredEvent) -> Self:
-        """Return an event as it was stored."""
+        """Return a stored event."""
         shared = {
             name: getattr(event, name) for name in ("id", "run_id", "seq", "kind")
         }
@@ -137,9 +137,10 @@ class GroupPosition(BaseModel):
 
 
 class GroupLog(BaseModel):
-    """Events behind the position asked for, without the single steps.
+    """Events after the requested position, without those of single steps.
 
-    Ask again after the last of them; ``has_ended`` and no events: none will follow.
+    Request the next events with the last id. If ``has_ended`` is true and there are no
+    events, none will follow.
     """
 
     has_ended: bool
@@ -147,7 +148,7 @@ class GroupLog(BaseModel):
 
 
 def group_links(group_id: str) -> dict[str, str]:
-    """Return the addresses of a group."""
+    """Return the addresses of a group, by name."""
     api = f"/api/v1/groups/{group_id}"
     return {
         "self": api,

@@ -1,4 +1,4 @@
-"""A visitor's runs as a list: what each row says, searched, filtered and sorted."""
+"""The list of a visitor's runs: its rows, their search, filters and order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpsgd_explorer.web.run_views.models import RunSummary
 from dpsgd_explorer.web.run_views.naming import name_of, names_of, whole_config
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
-CHANGES_SHOWN = 3
+CHANGES_SHOWN = 3  # maximum number of changes in a row
 STATE_WORDS = {
     "queued": "Queued",
     "paused": "Paused",
@@ -32,7 +32,7 @@ STATE_WORDS = {
 }
 PART = re.compile(r"[^\W\d]\S*\s+\d\S*|\S+")
 FIRST, LAST = "asc", "desc"
-# The way in which one looks for the best of each.
+# Default direction of each order, best first.
 ORDERS = {
     "date": LAST,
     "name": FIRST,
@@ -44,7 +44,7 @@ ORDERS = {
 
 @dataclass(frozen=True)
 class Change:
-    """One setting that differs from the run before; a text is "" if it is not set."""
+    """A setting that differs from the previous run; a text is "" if it is unset."""
 
     field: FormField
     before: str
@@ -53,14 +53,14 @@ class Change:
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as the table shows it.
+    """A run as a row of the table.
 
     Attributes:
-        result: What it reached, "" if not known.
-        changes: What differs from the run of its kind before it; None for the first.
-        more: How many further settings differ.
-        words: What a search looks through, in small letters.
-        chosen: What became of it by choice, "" if nothing: changed or continued.
+        result: Result of the run, "" if unknown.
+        changes: Differences from the previous run of its kind; None for the first run.
+        more: Number of further differences.
+        words: Text that a search looks through, in lower case.
+        chosen: "changed" or "continued" if that happened by choice, else "".
     """
 
     run: RunSummary
@@ -76,20 +76,20 @@ class RunRow:
 
     @property
     def is_active(self) -> bool:
-        """Whether it waits or trains."""
+        """If True, the run is queued, running or paused."""
         return self.run.state not in FINAL_STATES
 
     @property
     def is_compared(self) -> bool:
-        """Whether it can be drawn over others."""
+        """If True, the run can be overlaid with other runs."""
         return KINDS[self.run.kind].compared
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListQuery:
-    """Which runs are asked for, and in which order; "" is any.
+    """Filters and order of the list; "" means any.
 
-    A value that is none of its choices counts as left out.
+    Values that are not among the choices are ignored.
     """
 
     q: str = ""
@@ -102,7 +102,7 @@ class ListQuery:
 
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> Self:
-        """Read an address."""
+        """Read a query."""
         choices: dict[str, Sequence[str]] = {
             "kind": list(KINDS),
             "state": ["running", *STATE_WORDS],
@@ -110,67 +110,68 @@ class ListQuery:
             "sort": list(ORDERS),
             "order": [FIRST, LAST],
         }
-        given = {
+        choices_made = {
             name: texts[name]
             for name, allowed in choices.items()
             if texts.get(name) in allowed
         }
-        if "sort" in given:
-            given = {"order": ORDERS[given["sort"]]} | given
+        if "sort" in choices_made:
+            choices_made = {"order": ORDERS[choices_made["sort"]]} | choices_made
         free = {name: texts.get(name, "").strip() for name in ("q", "dataset")}
-        return cls(**free, **given)
+        return cls(**free, **choices_made)
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it asks for some of the runs only."""
+        """If True, a filter is set."""
         return any((self.q, self.kind, self.dataset, self.state, self.starred))
 
     @property
     def is_usual(self) -> bool:
-        """Whether it asks for all runs, the newest first."""
+        """If True, the query asks for all runs, newest first."""
         return self == ListQuery()
 
     @property
     def texts(self) -> dict[str, str]:
-        """Its address, without what is usual."""
-        usual = ListQuery()
-        given = {name: getattr(self, name) for name in usual.__dataclass_fields__}
-        return {name: x for name, x in given.items() if x != getattr(usual, name)}
+        """The query without default values."""
+        defaults = ListQuery()
+        values = {name: getattr(self, name) for name in defaults.__dataclass_fields__}
+        return {name: x for name, x in values.items() if x != getattr(defaults, name)}
 
     def sorted_by(self, sort: str) -> ListQuery:
-        """Return the same in another order: turned round if it has that order."""
+        """Return the query with another order, or its own order reversed."""
         order = ORDERS[sort]
         if self.sort == sort:
             order = FIRST if self.order == LAST else LAST
         return replace(self, sort=sort, order=order)
 
     @cached_property
-    def _parts(self) -> list[re.Pattern[str]]:
-        return _parts(self.q)
+    def _patterns(self) -> list[re.Pattern[str]]:
+        return _patterns(self.q)
 
     def takes(self, row: RunRow) -> bool:
-        """Return whether a run is asked for."""
+        """Return whether a run passes the filters."""
         return (
             self.kind in ("", row.run.kind)
             and self.dataset in ("", row.dataset)
             and self.state in ("", row.run.state)
             and (not self.starred or row.run.starred)
-            and all(part.search(row.words) for part in self._parts)
+            and all(part.search(row.words) for part in self._patterns)
         )
 
     def apply(self, rows: Sequence[RunRow]) -> list[RunRow]:
-        """Return the rows that are asked for, in order; those without a value last."""
-        taken = [row for row in rows if self.takes(row)]
+        """Return the matching rows in order, rows without a value last."""
+        matching = [row for row in rows if self.takes(row)]
         value = SORT_VALUES[self.sort]
-        known = [row for row in taken if value(row) is not None]
-        known.sort(key=value, reverse=self.order == LAST)
-        return known + [row for row in taken if value(row) is None]
+        with_value = [row for row in matching if value(row) is not None]
+        with_value.sort(key=value, reverse=self.order == LAST)
+        return with_value + [row for row in matching if value(row) is None]
 
 
-def _parts(search: str) -> list[re.Pattern[str]]:
-    """Return what must each be found: "adult", and as one "seed 5".
+def _patterns(search: str) -> list[re.Pattern[str]]:
+    """Return patterns that must all match: for "adult seed 5", "adult" and "seed 5".
 
-    A part begins a word; a number belongs to the word before it and is meant whole.
+    A pattern matches the start of a word.  A number belongs to the preceding word and
+    matches as a whole.
     """
     parts = [re.escape(" ".join(p.split())) for p in PART.findall(search.lower())]
     return [
@@ -200,12 +201,12 @@ def rows_of(
     visitor: str,
     previous: Callable[[Run], Run | None] = lambda _: None,
 ) -> list[RunRow]:
-    """Return a row for each run of a visitor; all are named apart.
+    """Return a row with a unique title for each run of a visitor.
 
     Args:
-        runs: Newest first.
-        visitor: Who asks.
-        previous: Returns the run of its kind before one, where these hold none.
+        runs: The runs, newest first.
+        visitor: The current visitor.
+        previous: Returns the previous run of the same kind if ``runs`` has none.
     """
     names = names_of(runs)
     return [
@@ -219,10 +220,10 @@ def rows_of(
     ]
 
 
-def row_of(run: Run, before: Run | None, visitor: str, title: str = "") -> RunRow:
-    """Return one run as a row, beside the one before it."""
+def row_of(run: Run, previous: Run | None, visitor: str, title: str = "") -> RunRow:
+    """Return a run as a row, compared with the previous run of its kind."""
     view = VIEWS[run.kind]
-    differing = None if before is None else changes(run, before)
+    differing = None if previous is None else changes(run, previous)
     summary = RunSummary.of(run, visitor)
     title = title or name_of(run)
     return RunRow(
@@ -241,11 +242,11 @@ def row_of(run: Run, before: Run | None, visitor: str, title: str = "") -> RunRo
 def marked(
     rows: Sequence[RunRow], phases: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> list[RunRow]:
-    """Return the rows, those marked that were changed or continued by choice.
+    """Return the rows, marked if the run was changed or continued by choice.
 
     Args:
-        rows: Of any runs.
-        phases: The data of each run's ``phase`` events, by its id.
+        rows: Rows of any runs.
+        phases: Data of each run's ``phase`` events, by the run's id.
     """
     return [
         replace(row, chosen=words_of(changes_of(phases[row.run.id]))) for row in rows
@@ -253,11 +254,11 @@ def marked(
 
 
 def looked_at(run: Run, phases: list[dict[str, Any]]) -> LookedAt:
-    """Return a run as one that was looked at.
+    """Return a run as one that a visitor has looked at.
 
     Args:
-        run: One with something to claim.
-        phases: The data of its ``phase`` events.
+        run: A run with claims.
+        phases: Data of its ``phase`` events.
     """
     claims = VIEWS[run.kind].claims
     if claims is None:
@@ -265,14 +266,21 @@ def looked_at(run: Run, phases: list[dict[str, Any]]) -> LookedAt:
     return claims.looked_at(run, phases)
 
 
-def changes(run: Run, before: Run) -> list[Change]:
-    """Return the settings in which two runs of a kind differ, as one types them."""
+def changes(run: Run, previous: Run) -> list[Change]:
+    """Return the settings in which two runs of a kind differ, as texts."""
     view = VIEWS[run.kind]
-    new, old = whole_config(view, run.config), whole_config(view, before.config)
+    settings, previous_settings = (
+        whole_config(view, run.config),
+        whole_config(view, previous.config),
+    )
     return [
-        Change(field, field.in_words(old[name]), field.in_words(new[name]))
+        Change(
+            field,
+            field.in_words(previous_settings[name]),
+            field.in_words(settings[name]),
+        )
         for name, field in view.fields.items()
-        if new[name] != old[name]
+        if settings[name] != previous_settings[name]
     ]
 
 

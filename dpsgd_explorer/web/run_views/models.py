@@ -1,4 +1,4 @@
-"""Models of the requests and answers of the run routes."""
+"""Request and response models of the run routes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from dpsgd_explorer.web.run_views.naming import name_of
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
 MOST_EVENTS = 5000
-LARGEST_SEQ = 2**53 - 1  # what JSON and JavaScript hold exactly
-# What a run's visitor may post to its address.
+LARGEST_SEQ = 2**53 - 1  # largest integer that JSON and JavaScript represent exactly
+# Actions that a run's visitor may post to its address.
 ORDERS = ("cancel", "pause", "resume", "step")
 LAUNCH: JsonDict = {
     "dataset": "adult",
@@ -69,7 +69,7 @@ REQUESTS: dict[str, type[RunConfig]] = {
 
 
 class RunRequest(RootModel[Any]):
-    """A run of some kind: its settings and its labels."""
+    """A run of any kind: its settings and its labels."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [LAUNCH]})
 
@@ -82,17 +82,17 @@ class RunRequest(RootModel[Any]):
 
     @property
     def config(self) -> RunConfig:
-        """The settings alone."""
+        """The settings without the labels."""
         return parse(self.root.model_dump(exclude=set(Labels.model_fields)))
 
     @property
     def labels(self) -> dict[str, str]:
-        """Name, group, parent and class."""
-        told: dict[str, str] = self.root.model_dump(include=set(Labels.model_fields))
-        return told
+        """Name, group, parent and class of the run."""
+        labels: dict[str, str] = self.root.model_dump(include=set(Labels.model_fields))
+        return labels
 
 
-# The same, with all kinds spelled out for the specification.
+# The request with all kinds listed, for the specification.
 ANY_REQUEST = create_model(
     "RunRequest",
     __base__=RunRequest,
@@ -102,7 +102,7 @@ ANY_REQUEST = create_model(
 
 
 class RunLabels(BaseModel):
-    """Name, note and star of a run. An empty text deletes; other fields stay."""
+    """Name, note and star of a run. An empty text deletes; omitted fields stay."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -118,7 +118,7 @@ class RunLabels(BaseModel):
 
 
 class SettingsChange(BaseModel):
-    """Settings from a run's next step on; settings left out do not change."""
+    """Settings from a run's next step on; omitted settings do not change."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -171,13 +171,13 @@ class Page(Position):
 
 
 class RunSummary(BaseModel):
-    """A run as lists show it; times are unix seconds.
+    """A run as in lists; times are Unix seconds.
 
-    ``title`` is its name, else what differs from the preset nearest to it. ``note`` and
-    ``starred`` are for its visitor alone: "" and false for others.
+    ``title`` is the run's name, or its differences from the nearest preset. ``note``
+    and ``starred`` are shown to its visitor only; others get "" and false.
 
-    ``privacy`` is what the run has spent, with the terms it is to be read with; null
-    until it has ended, or if it uses no data.
+    ``privacy`` is the spent ε with its terms; null until the run has ended, or if it
+    uses no data.
     """
 
     id: str
@@ -203,7 +203,7 @@ class RunSummary(BaseModel):
 
     @classmethod
     def of(cls, run: Run, visitor: str, **more: Any) -> Self:
-        """Return what this visitor may see of a run: all but whose it is."""
+        """Return the run without the identity of its visitor."""
         mine = bool(visitor) and run.visitor == visitor
         shared = set(cls.model_fields) & set(run.__dataclass_fields__)
         values = {name: getattr(run, name) for name in shared}
@@ -220,7 +220,7 @@ class RunSummary(BaseModel):
 
 
 class RunAnswer(RunSummary):
-    """A run with its settings, and while it is queued its place in line."""
+    """A run with its settings and, while it is queued, its position in the queue."""
 
     config: dict[str, Any]
     queue_position: int | None = Field(description="1 for the run that is next.")
@@ -236,10 +236,10 @@ class RunList(BaseModel):
 
 
 class ForgottenAnswer(BaseModel):
-    """What was deleted for good.
+    """Numbers of permanently deleted items.
 
     ``launches`` of the last day still count for the quotas of the network, without a
-    name that leads to the visitor.
+    link to the visitor.
     """
 
     runs: int
@@ -247,7 +247,7 @@ class ForgottenAnswer(BaseModel):
 
 
 class LogEntry(BaseModel):
-    """One entry of a run's log; the architecture page says what each kind holds."""
+    """One entry of a run's log; the architecture page describes the data by kind."""
 
     seq: int
     kind: str
@@ -255,12 +255,12 @@ class LogEntry(BaseModel):
 
     @classmethod
     def of(cls, event: StoredEvent) -> Self:
-        """Return an entry as it was stored."""
+        """Return a stored entry."""
         return cls(seq=event.seq, kind=event.kind, data=json.loads(event.data))
 
 
 class Log(BaseModel):
-    """Entries behind the position asked for; ask again after the last of them."""
+    """Entries after the requested position; request the next with the last id."""
 
     state: str
     last_seq: int
@@ -268,7 +268,7 @@ class Log(BaseModel):
 
 
 def links(run: Run) -> dict[str, str]:
-    """Return the addresses of a run; ``trainer``, if the trainer can show it."""
+    """Return the addresses of a run; ``trainer`` only if the trainer can show it."""
     api = f"/api/v1/runs/{run.id}"
     trainer = url_for("train.index", _anchor=f"run={run.id}")
     return {
@@ -286,10 +286,10 @@ def links(run: Run) -> dict[str, str]:
 
 
 def privacy_of(run: Run) -> Epsilon | None:
-    """Return what a run has spent; None until it has ended, or if it uses no data."""
-    view, told = VIEWS[run.kind], run.summary
-    if not told or not view.kind.spends:
+    """Return the spent ε of a run; None until it has ended, or if it uses no data."""
+    view, summary = VIEWS[run.kind], run.summary
+    if not summary or not view.kind.spends:
         return None
     if run.is_refuted:
         return view.spent(None, run.config, NOT_PRIVATE)
-    return view.spent(told["epsilon"], run.config, told.get("status", ""))
+    return view.spent(summary["epsilon"], run.config, summary.get("status", ""))

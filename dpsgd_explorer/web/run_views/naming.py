@@ -1,7 +1,7 @@
-"""Names of runs that their visitors did not name: what differs from where they began.
+"""Default names of runs: the differences from the nearest starting configuration.
 
-"Adult income, ε = 1 · η 5 · seed 8" is a run of the preset of that title with another
-learning rate and seed.  The preset that the fewest settings differ from is taken.
+"Adult income, ε = 1 · η 5 · seed 8" is a run of the preset with this title, but with
+another learning rate and seed.  The nearest preset has the fewest differences.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dpsgd_explorer.web.forms.fields import FormField
 from dpsgd_explorer.web.run_views.base import RunView, Settings
 from dpsgd_explorer.web.run_views.registry import VIEWS
 
-SHOWN = 4  # settings in a name, the seed apart
+SHOWN = 4  # maximum number of settings in a name, not counting the seed
 SEED = "seed"
-KNOWN = 4096  # names
-SHARED = ("ε",)  # symbols that several settings have
+KNOWN = 4096  # maximum number of cached names
+SHARED = ("ε",)  # symbols that several settings share
 
 
 def default_name(
@@ -45,45 +45,45 @@ def default_name(
 
 
 def name_of(run: Run) -> str:
-    """Return what a run is called by itself: the visitor's name, else its title."""
+    """Return the name that the visitor gave to a run, else its title."""
     return run.name or run.title or title_of(run)
 
 
 def title_of(run: Run) -> str:
-    """Return the title that follows from a run's settings, without a number."""
-    return _known_name(run.kind, json.dumps(run.config))
+    """Return the title for a run's settings, without a number."""
+    return _cached_name(run.kind, json.dumps(run.config))
 
 
 @lru_cache(maxsize=KNOWN)
-def _known_name(kind: str, config: str) -> str:
-    """Return the default name of a configuration that may have been named before."""
+def _cached_name(kind: str, config: str) -> str:
+    """Return the default name of a configuration, cached."""
     return default_name(VIEWS[kind], json.loads(config))
 
 
 def names_of(runs: Iterable[Run]) -> dict[str, str]:
-    """Return what each run of a visitor is called, by its id, newest run first.
+    """Return the name of each run of a visitor by its id, for runs from newest.
 
-    Runs that are older than stored titles and would have one name are numbered from the
-    oldest on; names that the visitor gave stay as they are.
+    Runs from before titles were stored are numbered, oldest first, if their names are
+    equal; names that the visitor gave do not change.
     """
     names: dict[str, str] = {}
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for run in reversed(list(runs)):
         name = name_of(run)
-        seen[name] += not (run.name or run.title)
-        is_again = not (run.name or run.title) and seen[name] > 1
-        names[run.id] = f"{name} ({seen[name]})" if is_again else name
+        counts[name] += not (run.name or run.title)
+        is_repeated = not (run.name or run.title) and counts[name] > 1
+        names[run.id] = f"{name} ({counts[name]})" if is_repeated else name
     return names
 
 
 def whole_config(view: RunView, config: Settings) -> Settings:
-    """Return a configuration with the settings that are younger than its run."""
-    usual = {name: f.default for name, f in view.config.model_fields.items()}
-    return usual | config
+    """Return a configuration with defaults for settings newer than its run."""
+    defaults = {name: f.default for name, f in view.config.model_fields.items()}
+    return defaults | config
 
 
 def _differing(view: RunView, config: Settings, start: Settings) -> list[str]:
-    """Return the settings that differ and that a name can say."""
+    """Return the names of the settings that differ and can be part of a name."""
     return [
         name
         for name in view.fields
@@ -95,7 +95,7 @@ def _differing(view: RunView, config: Settings, start: Settings) -> list[str]:
 
 
 def short(field: FormField, value: object) -> str:
-    """Return a setting in a name: η 5, seed 8, Adam."""
+    """Return a setting in short form: η 5, seed 8, Adam."""
     words = field.in_words(value)
     if field.choices:
         return words

@@ -1,6 +1,6 @@
 """Accuracy against ε of many trainings and of the winners of blind searches.
 
-The front, and what looking at all of them costs.
+Computes the Pareto front, and the joint ε of looking at all runs.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ DONE = "done"
 
 @dataclass(frozen=True)
 class Dot:
-    """One run with what it spent and reached.
+    """One run with its ε and accuracy.
 
     Attributes:
-        is_done: Whether it took every step that was planned.
-        on_front: Whether no finished run reached as much with as little.
+        is_done: If True, the run took all planned steps.
+        on_front: If True, no finished run is as accurate at a smaller or equal ε.
     """
 
     row: RunRow
@@ -35,18 +35,18 @@ class Dot:
 
     @property
     def spent(self) -> str:
-        """ε as it is printed."""
+        """ε as text."""
         return self.row.run.privacy.epsilon_text if self.row.run.privacy else ""
 
     @property
     def words(self) -> str:
-        """The run in words."""
-        place = "on the front" if self.on_front else "beaten"
+        """Description of the run."""
+        position = "on the front" if self.on_front else "beaten"
         if not self.is_done:
-            place = self.row.state.lower()
+            position = self.row.state.lower()
         reached = f"{percent(self.accuracy)} %"
         looking = ", chosen while looking" if self.row.chosen else ""
-        return f"{self.row.title}: ε = {self.spent}, {reached}, {place}{looking}"
+        return f"{self.row.title}: ε = {self.spent}, {reached}, {position}{looking}"
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Front:
 
     Attributes:
         dots: Private runs with a known accuracy, by ε.
-        missing: Runs without a dot, by why there is none.
-        total: What all of them spent together.
-        runs: How many were looked at.
+        missing: Number of runs without a dot, by reason.
+        total: Joint ε of all runs.
+        runs: Number of runs that were looked at.
     """
 
     dataset: str
@@ -69,18 +69,18 @@ class Front:
 
     @property
     def best(self) -> list[Dot]:
-        """The front, by ε."""
+        """The runs on the front, by ε."""
         return [dot for dot in self.dots if dot.on_front]
 
     @property
     def statuses(self) -> list[str]:
-        """What kinds of truth the ε of the dots are."""
-        known = [dot.row.run.privacy for dot in self.dots]
-        return sorted({privacy.status for privacy in known if privacy is not None})
+        """Statuses of the ε values of the dots."""
+        terms = [dot.row.run.privacy for dot in self.dots]
+        return sorted({privacy.status for privacy in terms if privacy is not None})
 
 
 def has_place(run: Run) -> bool:
-    """Return whether a run is of a kind that releases a model with its accuracy."""
+    """Return whether a run's kind releases a model with an accuracy."""
     return VIEWS[run.kind].claims is not None
 
 
@@ -89,29 +89,32 @@ def fronts(
     rows: Mapping[str, RunRow],
     phases: Mapping[str, list[dict[str, Any]]],
 ) -> list[Front]:
-    """Return the front of each data set, the one with most runs first.
+    """Return the front of each data set, starting with the one that has most runs.
 
     Args:
-        runs: Each with a place, see ``has_place``.
-        rows: Each as a row, by its id.
-        phases: The data of each run's ``phase`` events, by its id.
+        runs: Runs for which ``has_place`` is true.
+        rows: Row of each run, by the run's id.
+        phases: Data of each run's ``phase`` events, by the run's id.
     """
-    looked = {x.id: looked_at(x, phases[x.id]) for x in runs}
-    spent = totals(looked.values())
-    found = []
+    runs_looked_at = {x.id: looked_at(x, phases[x.id]) for x in runs}
+    spent = totals(runs_looked_at.values())
+    all_fronts = []
     for dataset, total in spent.items():
-        mine = marked(
-            [rows[x.id] for x in runs if looked[x.id].dataset == dataset], phases
+        own_rows = marked(
+            [rows[x.id] for x in runs if runs_looked_at[x.id].dataset == dataset],
+            phases,
         )
-        dots = _dots([row for row in mine if _why_no_dot(row) == ""])
-        reasons = [why for row in mine if (why := _why_no_dot(row))]
+        dots = _dots([row for row in own_rows if _why_no_dot(row) == ""])
+        reasons = [why for row in own_rows if (why := _why_no_dot(row))]
         missing = {why: reasons.count(why) for why in dict.fromkeys(reasons)}
-        found.append(Front(dataset, total.label, dots, missing, total, len(mine)))
-    return sorted(found, key=lambda front: -front.runs)
+        all_fronts.append(
+            Front(dataset, total.label, dots, missing, total, len(own_rows))
+        )
+    return sorted(all_fronts, key=lambda front: -front.runs)
 
 
 def _why_no_dot(row: RunRow) -> str:
-    """Return why a run has no place on the chart, "" if it has one."""
+    """Return the reason why a run is not on the chart, "" if it is."""
     if row.is_active:
         return "not finished yet"
     if row.run.privacy is None or row.run.summary.get("test_accuracy") is None:
@@ -122,10 +125,10 @@ def _why_no_dot(row: RunRow) -> str:
 
 
 def _dots(rows: Sequence[RunRow]) -> list[Dot]:
-    """Return the runs by ε; one is on the front if it beats all that spent no more."""
+    """Return the runs by ε; one is on the front if it beats all with at most its ε."""
     best, dots = -1.0, []
-    for row in sorted(rows, key=_place):
-        epsilon, accuracy = _place(row)[0], -_place(row)[1]
+    for row in sorted(rows, key=_sort_key):
+        epsilon, accuracy = _sort_key(row)[0], -_sort_key(row)[1]
         is_done = row.run.state == DONE
         on_front = is_done and accuracy > best
         best = accuracy if on_front else best
@@ -133,8 +136,8 @@ def _dots(rows: Sequence[RunRow]) -> list[Dot]:
     return dots
 
 
-def _place(row: RunRow) -> tuple[float, float]:
-    """Return ε and, the highest first, the accuracy."""
+def _sort_key(row: RunRow) -> tuple[float, float]:
+    """Return (ε, negative accuracy), so that higher accuracies come first."""
     assert row.run.privacy is not None
     assert row.run.privacy.epsilon is not None
     return row.run.privacy.epsilon, -float(row.run.summary["test_accuracy"])

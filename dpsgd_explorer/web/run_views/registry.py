@@ -1,4 +1,4 @@
-"""How each kind of run is shown, by the name of the kind."""
+"""Views of runs, by the name of the kind."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ VIEWS: dict[str, RunView] = {}
 
 
 def register_views() -> None:
-    """Load the view that the record of each kind names."""
+    """Load the view of each kind."""
     VIEWS.update({name: loaded(kind.view) for name, kind in KINDS.items()})

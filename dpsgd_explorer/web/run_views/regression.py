@@ -1,4 +1,4 @@
-"""Runs of kind "regression" as they are listed, shown and reported."""
+"""View of runs of kind "regression": lists, page and report."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ RELATIONS = {
 
 
 def status(learning_rate: float | str) -> str:
-    """Return what kind of truth its epsilon is; a rate from the data voids it."""
+    """Return the status of a run's ε; a learning rate from the data voids it."""
     return NOT_PRIVATE if learning_rate == "notebook" else "exact"
 
 
 def lab_query(config: RegressionConfig) -> dict[str, str]:
-    """Return the address of the lab with the descent set as in a run."""
-    given = {name: getattr(config, name) for name in SPEND}
-    [solved] = (name for name, value in given.items() if value is None)
+    """Return the lab's query for the descent of a run."""
+    inputs = {name: getattr(config, name) for name in SPEND}
+    [solved] = (name for name, value in inputs.items() if value is None)
     shared = ("rows", "x_bound", "y_bound", "neighboring_relation", "delta")
-    named = isinstance(config.learning_rate, str)
+    is_named_rate = isinstance(config.learning_rate, str)
     query = {name: getattr(config, name) for name in (*shared, "rate_factor", "seed")}
-    query |= given | {"solve": solved}
-    query["rate" if named else "learning_rate"] = config.learning_rate
+    query |= inputs | {"solve": solved}
+    query["rate" if is_named_rate else "learning_rate"] = config.learning_rate
     return {name: text_of(value) for name, value in query.items() if value is not None}
 
 
 def _band(points: Points, colour: str) -> list[dict[str, Any]]:
-    """Return the two edges of the band, the area between them filled."""
+    """Return the edges of the band, with the area between them filled."""
     edge = {"type": "scatter", "mode": "lines", "line": {"width": 0}}
     x = [point["epsilon"] for point in points]
     low, high = ([point[name] for point in points] for name in ("mse_low", "mse_high"))
@@ -61,7 +61,7 @@ def _band(points: Points, colour: str) -> list[dict[str, Any]]:
 
 
 def _baseline(line: Baseline) -> dict[str, Any]:
-    """Return a baseline with its name as a shape of plotly's layout."""
+    """Return a baseline with its label as a shape of plotly's layout."""
     return {
         "type": "line",
         "xref": "paper",
@@ -78,7 +78,7 @@ def _baseline(line: Baseline) -> dict[str, Any]:
 
 
 class RegressionView(RunView):
-    """Runs of kind "regression"."""
+    """View of runs of kind "regression"."""
 
     template = "runs/regression.html"
     config = RegressionConfig
@@ -92,24 +92,21 @@ class RegressionView(RunView):
     titled = frozenset({"kind", "steps", "noise_multiplier", "target_epsilon"})
 
     def title(self, config: Settings) -> str:
-        """Return what is fitted, and what it may spend."""
-        given = RegressionConfig.parse(config)
-        noise, steps = given.schedule
+        regression = RegressionConfig.parse(config)
+        noise, steps = regression.schedule
         return f"Noisy descent, {steps:,} steps, σ = {text_of(float(f'{noise:.4g}'))}"
 
     def subject(self, _config: Settings) -> str:
-        """Return what is fitted to what."""
         return "Linear regression by noisy gradient descent on California housing"
 
     def result(self, summary: Summary) -> str:
-        """Return the median error."""
         if "mse_median" not in summary:
             return ""
         median = summary["mse_median"]
         return f"MSE {mse(math.inf if median is None else median)}"
 
     def terms(self, config: Settings) -> PrivacyTerms:
-        """Return what its epsilon is to be read with: all steps are one Gaussian."""
+        """Return the terms of its ε; all steps together form one Gaussian."""
         return PrivacyTerms(
             delta=config["delta"],
             neighboring_relation=config["neighboring_relation"],
@@ -119,17 +116,15 @@ class RegressionView(RunView):
         )
 
     def page(self, config: RegressionConfig) -> dict[str, Any]:
-        """Return what the page says of the plan."""
-        told = status(config.learning_rate)
+        epsilon_status = status(config.learning_rate)
         return {
             "query": lab_query(config),
             "delta": text_of(config.delta),
             "relation": RELATIONS[config.neighboring_relation],
-            "truth": (told.replace(" ", "-"), told, "private"),
+            "truth": (epsilon_status.replace(" ", "-"), epsilon_status, "private"),
         }
 
     def page_data(self, config: RegressionConfig) -> dict[str, Any]:
-        """Return what the chart needs before the first point comes."""
         noise, steps = config.schedule
         evaluation_set = config.prepared_housing.evaluation_set
         return {
@@ -157,7 +152,6 @@ class RegressionView(RunView):
     def sections(
         self, config: RegressionConfig, _steps: Points, evaluations: Points
     ) -> list[Section]:
-        """Return the error against what was spent."""
         axes = ErrorAxes.of(config.prepared_housing, config.epsilon)
         colour = COLOURS["noisy_gd"]
         figure = chart(

@@ -1,4 +1,4 @@
-"""What may be claimed about a training: a statement to paste, and what to cite."""
+"""Privacy statements about trainings, with their references."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REFUTED = (
     "No privacy statement can be made about this run: its own audit proves that it "
     "spent more than was promised."
 )
-# What is cited beside DP-SGD itself, by accountant.
+# References by accountant, in addition to DP-SGD itself.
 COUNTED_WITH = {
     "exact": ("zhu_dong",),
     "glw": ("gopi",),
@@ -55,19 +55,19 @@ FILTERED = (
     "counted every step (fully adaptive composition)"
 )
 SAMPLED = ("balle_sampling",)
-AUTOMATIC = ("bu",)  # clipping function
+AUTOMATIC = ("bu",)  # reference of the automatic clipping function
 MADE_WITH = "DP-SGD Explorer"
 
 
 def statement(
     run: Run, spent: Epsilon | None, phases: Sequence[Mapping[str, Any]] = ()
 ) -> str:
-    """Return what may be claimed about a training run, "" before it has spent anything.
+    """Return the privacy statement of a training run, "" before it has spent any ε.
 
     Args:
         run: A run of kind "training".
-        spent: Its ε with the terms it is to be read with, None if it is not known.
-        phases: The data of its log's ``phase`` events.
+        spent: ε of the run with its terms, None if unknown.
+        phases: Data of its log's ``phase`` events.
     """
     if spent is None or not run.has_ended:
         return ""
@@ -76,7 +76,7 @@ def statement(
     if spent.epsilon is None:
         return NO_STATEMENT
     config = TrainingConfig.parse(run.config)
-    done = steps_done(run, config, phases)
+    steps_taken = steps_done(run, config, phases)
     return " ".join(
         (
             f"{MODELS[config.model].label} was trained on {config.data.label} "
@@ -84,10 +84,10 @@ def statement(
             f"It is (ε, δ)-differentially private with ε = {spent.epsilon_text} and "
             f"δ = {small(spent.delta)}.",
             f"Unit: one training record; {RELATIONS[spent.neighboring_relation]}.",
-            f"Sampling: Poisson, every record joins each of {sampling_words(done)}, "
-            "independently of all others.",
+            "Sampling: Poisson, every record joins each of "
+            f"{sampling_words(steps_taken)}, independently of all others.",
             f"Mechanism: {clipping_words(config)}; Gaussian noise is added to their "
-            f"sum, in all {noise_words(done)} times the sensitivity.",
+            f"sum, in all {noise_words(steps_taken)} times the sensitivity.",
             *_chosen(run, config, phases),
             f"Accountant: {counter_label(spent.accountant)}; ε is "
             f"{FILTERED if config.is_filtered else STATUS[spent.status]}.",
@@ -102,7 +102,7 @@ def statement(
 
 
 def sources(run: Run, spent: Epsilon | None) -> list[str]:
-    """Return the keys of what a training run rests on, DP-SGD first."""
+    """Return the keys of a training run's references, DP-SGD first."""
     config = TrainingConfig.parse(run.config)
     if not config.private:
         return []
@@ -115,23 +115,23 @@ def sources(run: Run, spent: Epsilon | None) -> list[str]:
 
 
 def bibtex(keys: Sequence[str]) -> str:
-    """Return BibTeX entries of some sources, in order."""
+    """Return BibTeX entries of references, in order."""
     return "\n\n".join(_entry(SOURCES[key]) for key in keys)
 
 
 def steps_done(
     run: Run, config: TrainingConfig, phases: Sequence[Mapping[str, Any]]
 ) -> list[Phase]:
-    """Return the steps that were done, by their noise and probability."""
+    """Return the steps done, grouped by noise and sampling probability."""
     is_planned = not any(is_counted(values) for _, values in changes_of(phases))
     planned = config.plan.phases if is_planned else phases_of(phases)[0]
     return phases_done(planned, run.summary["steps"])
 
 
-def sampling_words(done: Sequence[Phase]) -> str:
-    """Return how many steps had which probability."""
+def sampling_words(phases: Sequence[Phase]) -> str:
+    """Return the number of steps with each sampling probability."""
     steps: dict[float, int] = {}
-    for phase in done:
+    for phase in phases:
         steps[phase.sample_rate] = steps.get(phase.sample_rate, 0) + phase.steps
     return ", then ".join(
         f"{count:,} steps with probability {rate:.4g}" for rate, count in steps.items()
@@ -141,7 +141,7 @@ def sampling_words(done: Sequence[Phase]) -> str:
 def _chosen(
     run: Run, config: TrainingConfig, phases: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield what was chosen while looking, and what ε then needs."""
+    """Yield a sentence on each choice made while looking, with its condition."""
     condition = "ε holds if this choice used private outputs alone."
     for step, changes in changes_of(phases):
         if FURTHER in changes:
@@ -151,9 +151,9 @@ def _chosen(
         words = ", ".join(
             f"{label_words(name)} = {value}" for name, value in changes.items()
         )
-        before = "" if is_counted(changes) else ", and the above is what held before"
+        previous = "" if is_counted(changes) else ", and the above is what held before"
         yield (
-            f"After step {step:,} settings were changed by choice ({words}){before}; "
+            f"After step {step:,} settings were changed by choice ({words}){previous}; "
             f"{condition}"
         )
     if run.state == CANCELLED:
@@ -161,30 +161,32 @@ def _chosen(
 
 
 def label_words(name: str) -> str:
-    """Return what the form calls a setting, as it stands within a sentence."""
+    """Return the label of a setting as written within a sentence."""
     label = SETTINGS[name].label
     return label[:1].lower() + label[1:]
 
 
 def clipping_words(config: TrainingConfig) -> str:
-    """Return how long the gradient of a record may be."""
+    """Return the maximum norm of a record's gradient, in words."""
     bound = f"the gradient of each record has L2 norm at most {config.max_grad_norm:g}"
     if config.clipping_schedule == CONSTANT:
         return bound
     return f"{bound} at the start, and {config.clipping_schedule} bounds later"
 
 
-def noise_words(done: Sequence[Phase]) -> str:
-    """Return the noise multiplier, or the range of those of the steps."""
-    values = [phase.noise_multiplier for phase in done]
+def noise_words(phases: Sequence[Phase]) -> str:
+    """Return the noise multiplier of the steps, or its range."""
+    values = [phase.noise_multiplier for phase in phases]
     low, high = min(values), max(values)
     return need(high) if low == high else f"{need(low)} to {need(high)}"
 
 
 def _entry(source: Source) -> str:
     names = [name.strip() for name in re.split(r",| and ", source.authors)]
-    plain = unicodedata.normalize("NFKD", names[0]).encode("ascii", "ignore").decode()
-    first = re.sub(r"\W", "", plain).lower()
+    ascii_name = (
+        unicodedata.normalize("NFKD", names[0]).encode("ascii", "ignore").decode()
+    )
+    first = re.sub(r"\W", "", ascii_name).lower()
     fields = {
         "author": " and ".join(name for name in names if name),
         "title": f"{{{source.title}}}",

@@ -1,4 +1,4 @@
-"""What one takes along from a run beside its exports."""
+"""Texts and files that a run offers, in addition to its exports."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dpsgd_explorer.web.run_views.statement import bibtex
 
 @dataclass(frozen=True)
 class TakeAlong:
-    """Texts to paste, and files.
+    """Texts to copy, and files.
 
     Attributes:
-        statement: What may be claimed, "" if nothing is known yet.
-        bibtex: What the run rests on, "" if it is not private.
-        weights: Bytes of the stored weights, 0 if there are none.
-        is_private: Whether the weights are within a guarantee.
-        has_card: Whether there is a picture to share.
-        has_receipt: Whether its last event holds a receipt.
+        statement: Privacy statement, "" before there is one.
+        bibtex: References of the run, "" if it is not private.
+        weights: Size of the stored weights in bytes, 0 without weights.
+        is_private: If True, the guarantee covers the weights.
+        has_card: If True, the run has a picture to share.
+        has_receipt: If True, the run's last event contains a receipt.
     """
 
     statement: str = ""
@@ -37,12 +37,12 @@ class TakeAlong:
 
 
 def take_along(run: Run, weights: int, phases: Points) -> TakeAlong:
-    """Return what a run offers.
+    """Return the texts and files of a run.
 
     Args:
         run: The run.
-        weights: Bytes of its stored weights.
-        phases: The data of its log's ``phase`` events.
+        weights: Size of its stored weights, in bytes.
+        phases: Data of its log's ``phase`` events.
     """
     spent, claims = privacy_of(run), VIEWS[run.kind].claims
     is_private = spent is not None and spent.epsilon is not None
@@ -65,8 +65,8 @@ def card_of(
 
     Args:
         run: The run.
-        evaluations: The data of its log's ``evaluation`` events.
-        phases: The data of its ``phase`` events.
+        evaluations: Data of its log's ``evaluation`` events.
+        phases: Data of its ``phase`` events.
     """
     view, spent = VIEWS[run.kind], privacy_of(run)
     if view.claims is None or spent is None or not view.claims.has_card(run):

@@ -1,4 +1,4 @@
-"""Runs of kind "training" as they are listed, shown and reported."""
+"""View of runs of kind "training": lists, page and report."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from dpsgd_explorer.web.run_views.statement import sources, statement, steps_don
 
 @cache
 def preset_settings() -> list[Settings]:
-    """Return the whole configuration of each preset, the defaults first."""
+    """Return the full configuration of each preset, the defaults first."""
     configs = [{}, *(preset.config for preset in PRESETS)]
     return [TrainingConfig.parse(config).model_dump(mode="json") for config in configs]
 
@@ -53,12 +53,12 @@ def preset_settings() -> list[Settings]:
 def accuracy_figure(
     points: Points, budget: float | None = None, axis: str = "ε spent"
 ) -> dict[str, Any]:
-    """Return test accuracy against epsilon; against steps without a guarantee.
+    """Return a figure of test accuracy by ε, or by step without a guarantee.
 
     Args:
-        points: The evaluations of a run.
-        budget: What the run may spend; a wall stands there.
-        axis: What the ε of its evaluations is.
+        points: Evaluations of a run.
+        budget: ε at which a wall is drawn, None for no wall.
+        axis: Label of the ε axis.
     """
     private = all(point["epsilon"] is not None for point in points)
     name, words = ("epsilon", axis) if private else ("step", "step")
@@ -93,7 +93,7 @@ def _privacy_in_short(config: Settings) -> str:
 
 
 CHANGING = ("linear", "cosine", "exponential")
-# Settings that only have an effect where another one has one of these values.
+# Settings that have an effect only for some values of another setting.
 READ_WITH = {
     "noise_end": ("noise_schedule", CHANGING),
     "clipping_end": ("clipping_schedule", CHANGING),
@@ -105,18 +105,16 @@ OWN_TEST = "Computed on rows of one’s own table and outside the guarantee: not
 
 
 class TrainingClaims(Claims):
-    """What may be claimed about a training."""
+    """Claims about a training run."""
 
     def statement(self, run: Run, spent: Epsilon | None, phases: Points) -> str:
-        """Return what may be claimed, "" before it has spent anything."""
         return statement(run, spent, phases)
 
     def sources(self, run: Run, spent: Epsilon | None) -> list[str]:
-        """Return the keys of what it rests on, DP-SGD first."""
         return sources(run, spent)
 
     def has_card(self, run: Run) -> bool:
-        """Return whether it has ended."""
+        """Return whether the run has ended."""
         return run.has_ended and bool(run.summary)
 
     def card(
@@ -127,7 +125,7 @@ class TrainingClaims(Claims):
         evaluations: Iterable[dict[str, Any]],
         phases: Points,
     ) -> Card:
-        """Return its accuracy and what an attacker can do."""
+        """Return a picture of its accuracy and of the limits on attackers."""
         config = TrainingConfig.parse(run.config)
         is_private = spent.epsilon is not None
         axis = "epsilon" if is_private else "step"
@@ -156,10 +154,10 @@ class TrainingClaims(Claims):
 
     def looked_at(self, run: Run, phases: Points) -> LookedAt:
         """Return its steps, and whether its own audit refuted them."""
-        found = LookedAt.of(
+        run_looked_at = LookedAt.of(
             run.config, phases, run.step, run_id=run.id, parent=run.parent
         )
-        return found.refuted() if run.is_refuted else found
+        return run_looked_at.refuted() if run.is_refuted else run_looked_at
 
 
 def _limits(
@@ -168,19 +166,19 @@ def _limits(
     spent: Epsilon,
     phases: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return both limits of an attacker; "" where the run's own is not known.
+    """Return both limits on attackers as text; "" without them.
 
-    That is without noise, and where a budget for changes let the steps be chosen by
-    looking: the curve of the steps that were done then holds for no chooser.
+    There are none without noise, or with a budget for changes: if steps were chosen by
+    looking at earlier ones, the trade-off curve of the done steps does not apply.
     """
     if spent.epsilon is None or config.is_filtered:
         return ""
-    done = steps_done(run, config, phases)
-    return str(Limits.of(done, spent.epsilon, spent.delta))
+    steps_taken = steps_done(run, config, phases)
+    return str(Limits.of(steps_taken, spent.epsilon, spent.delta))
 
 
 def _audited(run: Run) -> str:
-    """Return what a run's own audit proves, in a line; "" if nothing."""
+    """Return a line on what a run's own audit proves; "" if nothing."""
     audit = AuditWords.of(run)
     if audit is None or not audit.lower:
         return ""
@@ -188,7 +186,7 @@ def _audited(run: Run) -> str:
 
 
 class TrainingView(RunView):
-    """Runs of kind "training"."""
+    """View of runs of kind "training"."""
 
     template = "runs/training.html"
     config: type[TrainingConfig] = TrainingConfig
@@ -218,32 +216,30 @@ class TrainingView(RunView):
     )
 
     def title(self, config: Settings) -> str:
-        """Return what it trains on, with a model that is unusual there, and its ε."""
+        """Return its data set, its model if it is not the default, and its ε."""
         parts = [label_of(config)]
-        usual = next(
+        default_model = next(
             (s["model"] for s in self.starts if s["dataset"] == config["dataset"]), ""
         )
-        if config["model"] != usual:
+        if config["model"] != default_model:
             label = MODELS[config["model"]].label.partition(" (")[0]
             parts.append(label[:1].lower() + label[1:])
         return ", ".join([*parts, _privacy_in_short(config)])
 
     @property
     def starts(self) -> list[Settings]:
-        """The presets, the defaults among them."""
         return preset_settings()
 
     def counts(self, name: str, config: Settings) -> bool:
-        """Return whether it has an effect: those of privacy need privacy."""
+        """Return whether a setting has an effect; privacy settings need privacy."""
         if not config["private"] and self.fields[name].private_only:
             return False
         if name == "accountant" and config.get("filter_epsilon") is not None:
-            return False  # a filter counts instead
+            return False  # the filter counts instead
         schedule, shapes = READ_WITH.get(name, ("", ()))
         return not schedule or config.get(schedule) in shapes
 
     def subject(self, config: Settings) -> str:
-        """Return what is trained on what."""
         return f"{MODELS[config['model']].label} on {label_of(config)}"
 
     def result(self, summary: Summary) -> str:
@@ -252,7 +248,6 @@ class TrainingView(RunView):
         return "" if accuracy is None else f"{100 * accuracy:.1f} %"
 
     def terms(self, config: Settings) -> PrivacyTerms:
-        """Return what its accountant's answers are to be read with."""
         noisy = config["private"] and config["noise_multiplier"] != 0
         status = "" if noisy else NOT_PRIVATE
         if noisy and config.get("filter_epsilon") is not None:
@@ -260,7 +255,6 @@ class TrainingView(RunView):
         return PrivacyTerms.of(config["accountant"], config["delta"], status=status)
 
     def page(self, config: TrainingConfig) -> dict[str, Any]:
-        """Return what the page says of the plan."""
         plan = plan_of(config)
         return {
             "query": to_query(config),
@@ -272,7 +266,7 @@ class TrainingView(RunView):
     def standing(
         self, config: TrainingConfig, read: Callable[[str], Points]
     ) -> dict[str, Standing]:
-        """Return accuracy, gradient norms and losses as far as they were logged."""
+        """Return accuracy, gradient norms and losses as far as they are logged."""
         css = "s-private" if config.plan.is_private else "s-twin dashed"
         words = "private" if config.plan.is_private else "without privacy"
         line = Line(read("evaluation"), words, css, is_run=True)
@@ -282,14 +276,12 @@ class TrainingView(RunView):
         )
 
     def page_data(self, config: TrainingConfig) -> dict[str, Any]:
-        """Return what the charts need."""
         tables = [] if config.table is None else [config.table]
         return {"plan": plan_of(config), "catalogue": catalogue_with(tables)}
 
     def sections(
         self, config: TrainingConfig, steps: Points, evaluations: Points
     ) -> list[Section]:
-        """Return accuracy against what was spent, and the loss along the steps."""
         note = "" if config.table is None else OWN_TEST
         return [
             Section(
