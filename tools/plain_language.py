@@ -118,7 +118,7 @@ FAMILIES = {
     "source: cli": Family(1.0, r"dpsgd_explorer/cli/.*\.py", prose.comments),
     "source: dp": Family(0.5, r"dpsgd_explorer/dp/.*\.py", prose.comments),
     "source: experiments": Family(
-        12.0, r"dpsgd_explorer/experiments/.*\.py", prose.comments
+        1.5, r"dpsgd_explorer/experiments/.*\.py", prose.comments
     ),
     "source: regression": Family(
         0.5, r"dpsgd_explorer/regression/.*\.py", prose.comments
@@ -126,7 +126,7 @@ FAMILIES = {
     "source: runs": Family(1.0, r"dpsgd_explorer/runs/.*\.py", prose.comments),
     "source: server": Family(1.0, r"dpsgd_explorer/server/.*\.py", prose.comments),
     "source: training": Family(1.0, r"dpsgd_explorer/training/.*\.py", prose.comments),
-    "source: web": Family(16.0, r"dpsgd_explorer/web/.*\.py", prose.comments),
+    "source: web": Family(9.0, r"dpsgd_explorer/web/.*\.py", prose.comments),
     "source: examples": Family(0.5, r"examples/.*\.py", prose.comments),
     "source: tests": Family(17.0, r"tests/.*\.py", prose.comments),
     "source: tests of scripts": Family(11.5, r"tests/.*\.js", prose.script_comments),
