@@ -233,15 +233,13 @@ class TrainingConfig(RunConfig):
                 f"{', '.join(unmapped)}, which model {self.model!r} has. Take another "
                 "engine.",
             )
-        parameters = self.parameters
-        stored_bytes = 4 * self.expected_batch_size * parameters
+        stored_bytes = 4 * self.expected_batch_size * self.parameters
         if stored_bytes > MOST_HELD_BYTES:
             raise ConfigError(
                 "engine",
-                f"engine {self.engine!r} stores the gradients of all records, at "
-                f"most {MOST_HELD_BYTES / 2**30:.0f} GiB, here "
-                f"{stored_bytes / 2**30:.1f} GiB. Take a smaller expected_batch_size "
-                "or another engine.",
+                f"engine {self.engine!r} stores the gradients of all records, at most "
+                f"{MOST_HELD_BYTES / 2**30:.0f} GiB, here {stored_bytes / 2**30:.1f} "
+                "GiB. Take a smaller expected_batch_size or another engine.",
             )
 
     def _check_adaptive(self) -> None:
