@@ -1,13 +1,14 @@
 """Limits of a site: per visitor, per network, and for the whole site.
 
-The variable of a limit is ``DPSGD_QUOTA_`` and the name in ``Quotas``.
+The variable of a limit is ``DPSGD_QUOTA_`` and the name in ``Quotas``.  Limits without
+a variable are constants, here and in ``runs.classes``.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from dpsgd_explorer.errors import ConfigError
@@ -15,27 +16,34 @@ from dpsgd_explorer.errors import ConfigError
 VARIABLE = "DPSGD_QUOTA_"
 NO_LIMIT = "none"
 
-_OF_CLASSES = (
-    "Each class has 1,000 runs, 200 students and 120 days: remove the variable."
+#: Part of a shared queue that one visitor or one network can hold, and part that is
+#: reserved for visitors without a queued run: a quarter each, so that three visitors
+#: cannot lock out a fourth.
+QUEUE_SHARE = 0.25
+
+_CLASSES = (
+    "Each class has 1,000 runs, 200 students and 120 days, and a visitor or a network "
+    "creates at most 6 classes in 24 hours."
 )
-_QUEUE_OF_CLASSES = (
-    "Runs of a class count for the share of the queue of its creator: remove the "
-    "variable."
+_SHARE = (
+    "In the public profile one visitor or network holds at most a quarter of the queue "
+    "(DPSGD_QUOTA_QUEUED_IN_ALL), also with its classes, and a quarter is reserved for "
+    "visitors without a queued run."
 )
-_NEW_CLASSES = (
-    "A visitor and a network create at most 6 classes in 24 hours if "
-    "DPSGD_QUOTA_LAUNCHES_A_DAY sets a limit: remove the variable."
-)
-#: Former variables, each with its replacement.
+#: Former variables; each with the limit that replaces it.
 REPLACED = {
-    "DPSGD_QUOTA_CLASS_LAUNCHES": _OF_CLASSES,
-    "DPSGD_QUOTA_CLASS_LAUNCHES_USUAL": _OF_CLASSES,
-    "DPSGD_QUOTA_CLASS_LAUNCHES_EACH": _OF_CLASSES,
-    "DPSGD_QUOTA_CLASS_STUDENTS": _OF_CLASSES,
-    "DPSGD_QUOTA_CLASS_DAYS": _OF_CLASSES,
-    "DPSGD_QUOTA_CLASS_QUEUED": _QUEUE_OF_CLASSES,
-    "DPSGD_QUOTA_CLASSES_A_DAY": _NEW_CLASSES,
-    "DPSGD_QUOTA_NETWORK_CLASSES_A_DAY": _NEW_CLASSES,
+    "DPSGD_QUOTA_RUNS_IN_GROUP": "A group has at most 20 runs.",
+    "DPSGD_QUOTA_NETWORK_QUEUED": _SHARE,
+    "DPSGD_QUOTA_QUEUED_SHARE": _SHARE,
+    "DPSGD_QUOTA_QUEUED_RESERVED": _SHARE,
+    "DPSGD_QUOTA_CLASS_QUEUED": _SHARE,
+    "DPSGD_QUOTA_CLASS_LAUNCHES": _CLASSES,
+    "DPSGD_QUOTA_CLASS_LAUNCHES_USUAL": _CLASSES,
+    "DPSGD_QUOTA_CLASS_LAUNCHES_EACH": _CLASSES,
+    "DPSGD_QUOTA_CLASS_STUDENTS": _CLASSES,
+    "DPSGD_QUOTA_CLASS_DAYS": _CLASSES,
+    "DPSGD_QUOTA_CLASSES_A_DAY": _CLASSES,
+    "DPSGD_QUOTA_NETWORK_CLASSES_A_DAY": _CLASSES,
 }
 
 
@@ -49,32 +57,23 @@ class Quotas:
 
     A network is all addresses with the same first 24 bits (IPv4) or 48 bits (IPv6).  A
     visitor who deletes the cookie counts as a new visitor of the network.
+
+    Attributes:
+        shares_queue: If True, ``QUEUE_SHARE`` holds.  The profile decides, no variable.
     """
 
-    running: int | None = _quota("runs of a visitor that are trained at a time")
-    queued: int | None = _quota("launches of a visitor that wait; a group is one")
-    launches_a_day: int | None = _quota("launches of a visitor in 24 hours")
-    runs_in_group: int | None = _quota("runs that one launch may consist of")
-    network_queued: int | None = _quota("launches of a network that wait")
-    network_launches_a_day: int | None = _quota("launches of a network in 24 hours")
-    queued_in_all: int = _quota("queued runs of all visitors together", "number", 1000)
-    queued_share: float = _quota(
-        "share of these that one visitor or one network may have queued or paused, "
-        "with the classes made there",
-        "share",
-        1.0,
-    )
-    queued_reserved: float = _quota(
-        "share of these kept for visitors who, like their network, have none queued",
-        "reserve",
-        0.0,
-    )
+    running: int | None = _quota("runs that train at a time, per visitor")
+    queued: int | None = _quota("launches in the queue, per visitor; a group is one")
+    launches_a_day: int | None = _quota("launches in 24 hours, per visitor")
+    network_launches_a_day: int | None = _quota("launches in 24 hours, per network")
     exempt_networks: tuple[str, ...] = _quota(
-        "networks that are not counted as such, as a classroom's: addresses with their "
-        "prefix length, separated by commas",
+        "networks without a limit, such as a classroom's: addresses with their prefix "
+        "length, separated by commas",
         "networks",
         (),
     )
+    queued_in_all: int = _quota("queued runs of all visitors together", "number", 1000)
+    shares_queue: bool = False
 
     def changed(self, texts: Mapping[str, str]) -> Quotas:
         """Returns the quotas with some of them changed.
@@ -85,16 +84,27 @@ class Quotas:
         Raises:
             ConfigError: names the first wrong variable.
         """
-        known = {variable(quota.name): quota for quota in fields(self)}
+        known = {variable(quota.name): quota for quota in settable()}
         values: dict[str, Any] = {}
         for name, text in texts.items():
             if name in REPLACED:
-                raise ConfigError(name, f"{name} must not be set. {REPLACED[name]}")
+                raise ConfigError(
+                    name,
+                    f"{name} must not be set: it is no longer a variable. "
+                    f"{REPLACED[name]} Remove the variable.",
+                )
             if name not in known:
-                raise ConfigError(name, f"{name} is no quota: {', '.join(known)} are.")
+                raise ConfigError(
+                    name, f"{name} must be one of {', '.join(known)}. Remove it."
+                )
             read = DOMAINS[known[name].metadata["domain"]]
             values[known[name].name] = read(name, text.strip())
         return replace(self, **values)
+
+
+def settable() -> list[Field[Any]]:
+    """Returns the quotas that a variable can set."""
+    return [quota for quota in fields(Quotas) if quota.metadata]
 
 
 def variable(name: str) -> str:
@@ -112,27 +122,6 @@ def _number(name: str, text: str, otherwise: str = "") -> int:
             name, f"{name} must be a whole number above 0{otherwise}, got {text!r}."
         )
     return int(text)
-
-
-def _share(name: str, text: str) -> float:
-    share = _reserve(name, text)
-    if not share:
-        raise ConfigError(
-            name, f"{name} must be above 0 and at most 1, such as 0.25, got {text!r}."
-        )
-    return share
-
-
-def _reserve(name: str, text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise ConfigError(
-            name, f"{name} must be from 0 to 1, such as 0.25, got {text!r}."
-        )
-    return share
 
 
 def _networks(name: str, text: str) -> tuple[str, ...]:
@@ -155,8 +144,6 @@ def _networks(name: str, text: str) -> tuple[str, ...]:
 DOMAINS = {
     "count": _count,
     "number": _number,
-    "share": _share,
-    "reserve": _reserve,
     "networks": _networks,
 }
 QUOTAS = {
@@ -165,11 +152,8 @@ QUOTAS = {
         running=1,
         queued=3,
         launches_a_day=20,
-        runs_in_group=20,
-        network_queued=12,
         network_launches_a_day=100,
         queued_in_all=200,
-        queued_share=0.25,
-        queued_reserved=0.25,
+        shares_queue=True,
     ),
 }

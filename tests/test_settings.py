@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dpsgd_explorer.errors import ConfigError
-from dpsgd_explorer.quotas import QUOTAS
+from dpsgd_explorer.quotas import QUOTAS, REPLACED
 from dpsgd_explorer.settings import Settings
 
 TOKEN = "k7Zp-2vQx9_LmN4tR8wA"
@@ -142,7 +142,7 @@ def test_a_quota_is_set_by_its_variable(tmp_path):
     texts = {
         "RUNNING": "2",
         "QUEUED": "none",
-        "QUEUED_SHARE": "0.5",
+        "QUEUED_IN_ALL": "50",
         "EXEMPT_NETWORKS": "192.0.2.0/24, 2001:db8::/48",
     }
     own = {f"DPSGD_QUOTA_{name}": text for name, text in texts.items()}
@@ -153,7 +153,7 @@ def test_a_quota_is_set_by_its_variable(tmp_path):
         QUOTAS["public"],
         running=2,
         queued=None,
-        queued_share=0.5,
+        queued_in_all=50,
         exempt_networks=("192.0.2.0/24", "2001:db8::/48"),
     )
     assert Settings.from_environment(settings.to_environment()) == settings
@@ -166,10 +166,9 @@ def test_a_quota_is_set_by_its_variable(tmp_path):
         ("DPSGD_QUOTA_QUEUED", "1e3"),
         ("DPSGD_QUOTA_QUEUED", "\u00b2"),
         ("DPSGD_QUOTA_QUEUED_IN_ALL", "none"),
-        ("DPSGD_QUOTA_QUEUED_SHARE", "1.5"),
-        ("DPSGD_QUOTA_QUEUED_SHARE", "nan"),
         ("DPSGD_QUOTA_EXEMPT_NETWORKS", "192.0.2.1/24"),
         ("DPSGD_QUOTA_QUEUE", "3"),
+        ("DPSGD_QUOTA_SHARES_QUEUE", "1"),
         ("DPSGD_RETENTION_DAYS", "0"),
         ("DPSGD_WORKERS", "inf"),
     ],
@@ -234,3 +233,12 @@ def test_what_is_no_public_address_is_refused(tmp_path, text):
     environment = {"DPSGD_INSTANCE_DIR": str(tmp_path), "DPSGD_PUBLIC_URL": text}
     with pytest.raises(ConfigError, match="DPSGD_PUBLIC_URL must be scheme and name"):
         Settings.from_environment(environment)
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_a_former_quota_is_rejected_with_the_limit_that_replaces_it(tmp_path, name):
+    environment = {"DPSGD_INSTANCE_DIR": str(tmp_path), name: "5"}
+    with pytest.raises(ConfigError) as error:
+        Settings.from_environment(environment)
+    assert error.value.field == name
+    assert REPLACED[name] in str(error.value)

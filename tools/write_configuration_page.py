@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from dpsgd_explorer import settings
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.kinds import KINDS, LAUNCHED, Kind
 from dpsgd_explorer.experiments.vocabulary import SETTINGS
-from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, Quotas, variable
+from dpsgd_explorer.quotas import NO_LIMIT, QUOTAS, settable, variable
 from tools.marked_text import write
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "configuration.md"
@@ -105,7 +104,7 @@ def _quota_rows() -> list[str]:
     return [
         f"| `{variable(each.name)}` | {_limits(each.name)} "
         f"| {each.metadata['meaning']} |"
-        for each in fields(Quotas)
+        for each in settable()
     ]
 
 

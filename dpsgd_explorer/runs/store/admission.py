@@ -6,8 +6,8 @@ quota.  A visitor who deletes the cookie counts as new, but the network's quota 
 
 The queue is shared by runs, not by launches.  A run counts for the visitor and the
 network that launched it.  A run of a class also counts for the visitor and the network
-that created the class.  None of these may hold more than its share.  A paused run
-counts as queued, because it returns to the queue without another check.
+that created the class.  In a shared queue, none of these may hold more than its share.
+A paused run counts as queued, because it returns to the queue without another check.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from sqlalchemy import (
 
 from dpsgd_explorer.errors import ConfigError, QuotaError
 from dpsgd_explorer.experiments.config import RunConfig, check_cost
-from dpsgd_explorer.quotas import Quotas
+from dpsgd_explorer.experiments.groups import MOST_RUNS
+from dpsgd_explorer.quotas import QUEUE_SHARE, Quotas
 from dpsgd_explorer.runs.store import fair_queue
 from dpsgd_explorer.runs.store.schema import PAUSED, QUEUED, classes, launches, runs
 
@@ -80,21 +81,6 @@ class Origin:
     have: str = "has"
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of one origin; None means no limit.
-
-    Attributes:
-        origin: The origin.
-        queued: Maximum number of launches in the queue.
-        launches_a_day: Maximum number of launches in 24 hours.
-    """
-
-    origin: Origin
-    queued: int | None
-    launches_a_day: int | None
-
-
 def admit(
     connection: Connection,
     config: RunConfig,
@@ -120,13 +106,16 @@ def admit(
         )
     ).one()
     if number:
-        _check_group(launch.group, number, spent + config.cost, quotas, cost_limit)
-    for origin in (*_origins(launch), *_makers(connection, launch)):
-        _check_share(connection, origin, quotas)
-    for limits in _limits(launch, quotas):
-        _check_queued(connection, limits, launch)
-        if not number:
-            _check_day(connection, limits, now)
+        _check_group(launch.group, number, spent + config.cost, cost_limit)
+    if quotas.shares_queue:
+        for origin in (*_origins(launch), *_makers(connection, launch)):
+            _check_share(connection, origin, quotas.queued_in_all)
+    _check_queued(connection, launch, quotas.queued)
+    if not number and not launch.class_id:
+        _check_day(connection, _visitor(launch), quotas.launches_a_day, now)
+        if launch.network:
+            most = quotas.network_launches_a_day
+            _check_day(connection, _network(launch), most, now)
     connection.execute(
         insert(launches).values(
             run_id=launch.run_id,
@@ -172,8 +161,17 @@ def _forget_old(connection: Connection, now: float) -> None:
     )
 
 
+def _visitor(launch: Launch) -> Origin:
+    return Origin("You", launches.c.visitor == launch.visitor, "have")
+
+
+def _network(launch: Launch) -> Origin:
+    is_its = launches.c.network == launch.network
+    return Origin(f"Your network {launch.network}", is_its)
+
+
 def _origins(launch: Launch) -> Iterator[Origin]:
-    """Yields the visitor and the network of a launch, each with a queue share."""
+    """Yields the visitor and the network of a launch, with the classes of each."""
     yield Origin("You", _of_visitor(launch.visitor), "have")
     if launch.network:
         yield Origin(f"Your network {launch.network}", _of_network(launch.network))
@@ -203,19 +201,6 @@ def _of_network(network: str) -> ColumnElement[bool]:
     return or_(launches.c.network == network, launches.c.class_id.in_(created))
 
 
-def _limits(launch: Launch, quotas: Quotas) -> Iterator[Limits]:
-    """Yields the limits on launches; a class limits runs instead."""
-    visitor = Origin("You", launches.c.visitor == launch.visitor, "have")
-    if launch.class_id:
-        yield Limits(visitor, quotas.queued, None)
-        return
-    yield Limits(visitor, quotas.queued, quotas.launches_a_day)
-    if launch.network:
-        is_its = (launches.c.network == launch.network) & (launches.c.class_id == "")
-        network = Origin(f"Your network {launch.network}", is_its)
-        yield Limits(network, quotas.network_queued, quotas.network_launches_a_day)
-
-
 def _check_site(connection: Connection, launch: Launch, quotas: Quotas) -> None:
     """Raises QuotaError if the queue is full.
 
@@ -229,8 +214,8 @@ def _check_site(connection: Connection, launch: Launch, quotas: Quotas) -> None:
             "Try again when some have started.",
             RETRY_SECONDS,
         )
-    reserved = math.floor(quotas.queued_reserved * most)
-    if queued < most - reserved:
+    reserved = math.floor(QUEUE_SHARE * most)
+    if not quotas.shares_queue or queued < most - reserved:
         return
     for origin in _origins(launch):
         if _count_waiting(connection, origin.is_its):
@@ -242,9 +227,7 @@ def _check_site(connection: Connection, launch: Launch, quotas: Quotas) -> None:
             )
 
 
-def _check_group(
-    group: str, number: int, price: float, quotas: Quotas, cost_limit: float
-) -> None:
+def _check_group(group: str, number: int, price: float, cost_limit: float) -> None:
     if price > cost_limit:
         raise ConfigError(
             "group",
@@ -252,17 +235,17 @@ def _check_group(
             f"together, got {price:.2g} for {group!r}. Start another group, or use "
             "smaller runs.",
         )
-    if quotas.runs_in_group is not None and number >= quotas.runs_in_group:
+    if number >= MOST_RUNS:
         raise QuotaError(
-            f"Group {group!r} already has {quotas.runs_in_group} runs, the maximum. "
+            f"Group {group!r} already has {MOST_RUNS} runs, the maximum. "
             "Start a new group.",
             RETRY_SECONDS,
         )
 
 
-def _check_share(connection: Connection, origin: Origin, quotas: Quotas) -> None:
+def _check_share(connection: Connection, origin: Origin, places: int) -> None:
     """Raises QuotaError if an origin already holds its share of the queue."""
-    most = max(1, math.floor(quotas.queued_share * quotas.queued_in_all))
+    most = max(1, math.floor(QUEUE_SHARE * places))
     if _count_waiting(connection, origin.is_its) >= most:
         raise QuotaError(
             f"{origin.noun} already {origin.have} {most} runs queued or paused, the "
@@ -281,30 +264,33 @@ def _count_waiting(connection: Connection, is_its: ColumnElement[bool]) -> int:
     return connection.scalar(query) or 0
 
 
-def _check_queued(connection: Connection, limits: Limits, launch: Launch) -> None:
-    """Raises QuotaError if an origin already has the maximum of queued launches."""
-    if limits.queued is None:
+def _check_queued(connection: Connection, launch: Launch, most: int | None) -> None:
+    """Raises QuotaError if the visitor already has the maximum of queued launches."""
+    if most is None:
         return
-    origin = limits.origin
-    is_other = LAUNCH.is_distinct_from(f"{launch.visitor} {launch.name}")
     query = (
-        select(func.count(distinct(LAUNCH)))
+        select(func.count(distinct(launches.c.launch)))
         .join_from(launches, runs, runs.c.id == launches.c.run_id)
-        .where(runs.c.state == QUEUED, origin.is_its, is_other)
+        .where(
+            runs.c.state == QUEUED,
+            launches.c.visitor == launch.visitor,
+            launches.c.launch != launch.name,
+        )
     )
-    if (connection.scalar(query) or 0) >= limits.queued:
+    if (connection.scalar(query) or 0) >= most:
         raise QuotaError(
-            f"{origin.noun} already {origin.have} {limits.queued} launches in the "
-            "queue, the maximum. Stop one, or wait for one to start.",
+            f"You already have {most} launches in the queue, the maximum. Stop one, or "
+            "wait for one to start.",
             RETRY_SECONDS,
         )
 
 
-def _check_day(connection: Connection, limits: Limits, now: float) -> None:
+def _check_day(
+    connection: Connection, origin: Origin, most: int | None, now: float
+) -> None:
     """Raises QuotaError if an origin has reached its daily number of launches."""
-    if limits.launches_a_day is None:
+    if most is None:
         return
-    origin = limits.origin
     firsts = (
         select(func.min(launches.c.at).label("at"))
         .where(origin.is_its, launches.c.class_id == "", launches.c.at >= now - DAY)
@@ -312,12 +298,11 @@ def _check_day(connection: Connection, limits: Limits, now: float) -> None:
         .order_by(func.min(launches.c.at).desc())
     )
     # Once this launch is older than a day, one more is admitted.
-    blocking = connection.scalar(firsts.offset(limits.launches_a_day - 1).limit(1))
+    blocking = connection.scalar(firsts.offset(most - 1).limit(1))
     if blocking is not None:
         wait = max(1, min(DAY, math.ceil(blocking + DAY - now)))
         raise QuotaError(
-            f"{origin.noun} already {origin.have} {limits.launches_a_day} launches in "
-            f"the last 24 hours, the maximum. Try again in {math.ceil(wait / 60)} "
-            "minutes.",
+            f"{origin.noun} already {origin.have} {most} launches in the last 24 "
+            f"hours, the maximum. Try again in {math.ceil(wait / 60)} minutes.",
             wait,
         )

@@ -136,13 +136,13 @@ def test_ten_students_join_at_once_and_the_next_finds_it_full(classes, monkeypat
 def test_launches_count_for_the_class_and_not_for_visitor_or_network(
     store, limited, clock, config
 ):
-    quotas = Quotas(launches_a_day=1, network_launches_a_day=1, network_queued=1)
+    quotas = Quotas(launches_a_day=1, network_launches_a_day=1)
     classes = Classes(store.database, clock, quotas=quotas, cost_limit=float("inf"))
     made = classes.create("Physics", visitor="teacher")
     classes.join(made.id, "ann")
     for _ in range(3):
         launched(classes, config, made, "ann")
-    own = limited(launches_a_day=1, network_launches_a_day=1, network_queued=1)
+    own = limited(launches_a_day=1, network_launches_a_day=1)
     own.create(config, visitor="ann", network="192.0.2.0/24")
     with pytest.raises(QuotaError, match="1 launches in the last 24 hours"):
         own.create(config, visitor="ann", network="198.51.100.0/24")

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import delete
 
 from dpsgd_explorer.errors import ConfigError, QuotaError
+from dpsgd_explorer.experiments.groups import MOST_RUNS
 from dpsgd_explorer.quotas import QUOTAS
 from dpsgd_explorer.runs.store.schema import launches, runs
 
@@ -92,11 +93,11 @@ def test_launches_are_counted_from_a_time_on(store, config, clock):
     assert store.launches_since("ann", clock() - 10) == 2
 
 
-def test_a_group_may_have_so_many_runs(limited, config):
-    store = limited(runs_in_group=3)
-    for _ in range(3):
+def test_a_group_has_a_maximum_of_runs(limited, config):
+    store = limited()
+    for _ in range(MOST_RUNS):
         store.create(config, visitor="ann", group="sweep")
-    with pytest.raises(QuotaError, match="Group 'sweep' already has 3 runs"):
+    with pytest.raises(QuotaError, match="Group 'sweep' already has 20 runs"):
         store.create(config, visitor="ann", group="sweep")
     store.create(config, visitor="bob", group="sweep")
     store.create(config, visitor="ann", group="another")
@@ -106,7 +107,7 @@ def test_a_group_may_have_so_many_runs(limited, config):
 def test_one_visitor_leaves_most_of_the_queue_to_others(
     limited, config, clock, network
 ):
-    store = limited(queued_in_all=8, queued_share=0.25)
+    store = limited(queued_in_all=8, shares_queue=True)
     for _ in range(2):
         store.create(config, visitor="ann", network=network, group="mine")
     with pytest.raises(QuotaError, match="already have 2 runs queued") as refused:
@@ -118,34 +119,29 @@ def test_one_visitor_leaves_most_of_the_queue_to_others(
     store.create(config, visitor="ann", network=network, group="mine")
 
 
-def test_whoever_drops_the_cookie_is_counted_by_the_network(limited, config, clock):
-    store = limited(queued=1, network_queued=2, network_launches_a_day=3)
+def test_a_deleted_cookie_evades_no_quota(limited, config, clock):
+    store = limited(launches_a_day=1, network_launches_a_day=3)
     here, there = "192.0.2.0/24", "198.51.100.0/24"
     names = iter(range(100))
 
     def launch(network):
         return store.create(config, visitor=f"new {next(names)}", network=network)
 
-    first, _ = launch(here), launch(here)
-    with pytest.raises(QuotaError, match=rf"{here} already has 2 launches"):
+    for _ in range(3):
         launch(here)
-    launch(there)
-    store.leases.claim(first.id)
-    launch(here)
-    while store.leases.claim():
-        pass
     with pytest.raises(
         QuotaError, match=rf"{here} already has 3 launches in the last 24"
     ):
         launch(here)
+    launch(there)
     clock.forward(24 * 3600 + 1)
+    while store.leases.claim():
+        pass
     launch(here)
 
 
-def test_groups_of_one_name_in_a_network_are_as_many_launches_as_visitors(
-    limited, config
-):
-    store = limited(network_queued=2)
+def test_groups_of_one_name_count_for_each_visitor_of_a_network(limited, config):
+    store = limited(network_launches_a_day=2)
     for visitor in ("ann", "ann", "bob", "bob"):
         store.create(config, visitor=visitor, network="192.0.2.0/24", group="sweep")
     with pytest.raises(QuotaError):

@@ -39,7 +39,7 @@ def test_a_group_is_queued_in_the_order_of_its_values(store, sweep):
 
 
 def test_a_group_is_one_launch(limited, sweep, config):
-    store = limited(launches_a_day=2, queued=2, runs_in_group=3)
+    store = limited(launches_a_day=2, queued=2)
     store.create_group(sweep(), visitor="ann")
     assert store.launches_since("ann", 0) == 1
     store.create(config, visitor="ann")
@@ -50,10 +50,9 @@ def test_a_group_is_one_launch(limited, sweep, config):
 @pytest.mark.parametrize(
     ("quotas", "says"),
     [
-        ({"runs_in_group": 2}, "already has 2 runs, the maximum"),
         ({"queued_in_all": 2}, "queue of this site already has 2 runs"),
         (
-            {"queued_in_all": 4, "queued_share": 0.5},
+            {"queued_in_all": 8, "shares_queue": True},
             "You already have 2 runs queued or paused",
         ),
     ],
