@@ -1,6 +1,7 @@
 /** A real run of this code (its origin stands in the file), and colours that are names. */
 
 import {readFileSync} from "node:fs";
+import {Chart} from "../../static/js/lib/svg.js";
 import {chartPlan} from "../../static/js/charts/plan.js";
 import {RunLog} from "../../static/js/runs/log/run_log.js";
 
@@ -25,3 +26,11 @@ export function logUpTo(accept = () => true) {
 export function logUpToStep(step) {
   return logUpTo(({kind, data}) => kind === "state" || data.step <= step);
 }
+
+/** A chart without a page, of svg.js: it has scales and a size. */
+export function chartOf(width, height) {
+  return Object.assign(Object.create(Chart.prototype), {width, height});
+}
+
+/** All words of a drawing's marks. */
+export const wordsOf = (marks) => marks.filter(({name}) => name === "text").map(({content}) => content);

@@ -266,11 +266,26 @@ def round_ticks(bounds: tuple[float, float], most: int) -> list[tuple[float, str
     return [(value, f"{value:.6g}") for value in values]
 
 
-def fanned(heights: Sequence[float], gap: float = 16) -> list[float]:
-    """Return heights for words that would overlap: same order, so many pixels apart."""
-    placed, last = list(heights), -math.inf
-    for i in sorted(range(len(placed)), key=placed.__getitem__):
+def fanned(
+    heights: Sequence[float],
+    gap: float = 16,
+    *,
+    top: float = -math.inf,
+    bottom: float = math.inf,
+) -> list[float]:
+    """Return heights for labels that would overlap.
+
+    They keep their order, are at least ``gap`` pixels apart and below ``top``; if they
+    have room, none is below ``bottom``.
+    """
+    placed, last = list(heights), top - gap
+    order = sorted(range(len(placed)), key=placed.__getitem__)
+    for i in order:
         last = placed[i] = max(placed[i], last + gap)
+    limit = max(bottom, top + gap * (len(placed) - 1))
+    for i in reversed(order):
+        placed[i] = min(placed[i], limit)
+        limit = placed[i] - gap
     return placed
 
 

@@ -1,5 +1,6 @@
 /**
- * Epsilon along the steps of one run as every accountant counts it, both axes by ratio.
+ * Epsilon along the steps of one run as every accountant counts it, both axes by ratio: in the lab and in the widget.
+ * `web/figures/accountant_race.py` draws the finished race for pages without script, and sends names, dashes and colours.
  *
  * @typedef {object} Racer
  * @property {string} accountant
@@ -8,141 +9,137 @@
  * @property {string} reason why it does not apply
  * @property {(number | null)[]} epsilon at each step; [] if it does not apply
  *
+ * @typedef {Racer & {name: string, colour: string, dash: string}} Runner a racer that has values, with its short name and its look
+ *
  * @typedef {object} RaceView
  * @property {number[]} steps
- * @property {Racer[]} curves
- * @property {number} reached how many of the steps have been run
- * @property {number} cursor place in `steps` that is read
- * @property {boolean} valid whether the numbers hold for the run that is described
- * @property {{width: number, height: number}} size
+ * @property {Runner[]} runners
+ * @property {number} reached index of the last step that is drawn
+ * @property {number | null} [cursor] index of the step that is read
+ * @property {boolean} [isPointed] whether the pointer is on the chart: the values at the cursor are listed
+ * @property {boolean} [hasValues] whether a wide chart has whole names with values
+ * @property {number | null} [guess] the visitor's
  */
 
 import {integer, significant} from "../lib/format.js";
-import {axisName, baseLayout, keyAxis, strong, unitName, valueAxis, wall, words} from "./base.js";
+import {box, clamp, diamond, disc, fanned, line, rule, text} from "../lib/svg.js";
 
-const NARROW = 560; // px
-const LINE = 17; // px from label to label at the lines' ends
-const MARGIN = {l: 52, t: 28, b: 44};
-const LETTER = 9; // px, of a strong word on the chart in the widest of usual fonts
-const NUMBER = 76; // px, for the value behind a name, and the leader before it
-const NARROW_MARGIN = {l: 46, r: 96, t: 28, b: 44};
-const SHORT = 11; // letters of a name on a narrow page
+const NARROW = 560; // px; a narrower chart has short names and no values
+const [LEFT, TOP, BOTTOM] = [58, 26, 44]; // px, for the labels of the axes
+const SHORT_NAMES = 96; // px for short names beside the lines
+const [VALUE, LETTER] = [76, 9]; // px for a value, and for each letter of a whole name
+const LABEL_GAP = 17; // px from one label to the next
+const NOTICEABLE = 1e-4; // an ε that is relatively smaller by this is below the truth
 
-/** Colour by the kind of claim, as on the badge. */
-const CLAIMS = {
-  exact: {line: "--series-good", text: "--text-good"},
-  bound: {line: "--series-private", text: "--text-private"},
-  approximation: {line: "--series-budget", text: "--text-budget"},
-};
-const NO_CLAIM = {line: "--series-twin", text: "--text-twin"};
-/** And by its dash which one it is. */
-const DASHES = ["solid", "dot", "dash", "longdash", "dashdot", "longdashdot"];
+/** @returns {number} px, for a chart's width */
+export const heightOf = (width) => (width < NARROW ? 380 : 440);
 
-/** The accountants that say something, as they are told apart on the chart. */
-export function runners({curves, valid}) {
-  const seen = {};
+/** The accountants that have values, with their looks. @returns {Runner[]} */
+export function runners(curves, looks, valid = true) {
   return curves
     .filter(({epsilon}) => epsilon.some((value) => value !== null))
-    .map((racer) => {
-      const turn = (seen[racer.status] = (seen[racer.status] ?? -1) + 1);
-      const only = racer.status === "approximation" ? 2 : 0;
-      const claim = (valid && CLAIMS[racer.status]) || NO_CLAIM;
-      return {...racer, ...claim, dash: DASHES[(turn + only) % DASHES.length], width: racer.status === "exact" ? 2.25 : 1.5};
-    });
+    .map((racer) => ({
+      ...racer,
+      name: looks.names[racer.accountant],
+      dash: looks.dashes[racer.accountant] ?? "",
+      colour: valid ? looks.colours[racer.status] : looks.silent,
+    }));
 }
 
 /** Whole powers of ten around every value of the race. @returns {[number, number]} */
-export function powers(curves) {
-  const values = curves.flatMap(({epsilon}) => epsilon).filter((value) => value > 0);
+export function decades(racers) {
+  const values = racers.flatMap(({epsilon}) => epsilon).filter((value) => value > 0);
   if (values.length === 0) return [-2, 2];
   const low = Math.floor(Math.log10(Math.min(...values)) + 1e-9);
   return [low, Math.max(low + 1, Math.ceil(Math.log10(Math.max(...values)) - 1e-9))];
 }
 
-/** Pure: a view in, Plotly traces and layout out. @param {RaceView} view */
-export function figure(view, color) {
-  const {steps, size} = view;
-  const all = runners(view);
-  const narrow = size.width < NARROW;
-  const margin = narrow ? NARROW_MARGIN : {...MARGIN, r: roomFor(all)};
-  const range = powers(view.curves);
-  const end = Math.max(1, Math.log10(steps.at(-1)));
-  const place = fanOut(all, view, size.height - margin.t - margin.b, range);
-  return {
-    traces: all.map((racer) => trace(racer, view, color)),
-    layout: {
-      ...baseLayout(color, size, margin),
-      xaxis: keyAxis(color, [0, end], {type: "log", ...ticks([0, end], narrow ? 2 : 1), hoverformat: ",d", unifiedhovertitle: {text: "step %{x}"}}),
-      yaxis: valueAxis(color, range, {type: "log", ...ticks(range, range[1] - range[0] > 6 ? 2 : 1)}),
-      shapes: [
-        wall(steps[view.cursor], {color: color("--ink-3"), width: 1, dash: "2px,4px"}),
-        ...place.map(({from, to}) => leader(from, to, size.width - margin.l - margin.r, color)),
-      ],
-      annotations: [
-        unitName("ε", color),
-        axisName("steps, log scale", color),
-        ...place.flatMap((at) => endLabels(at, {narrow, color, room: margin.r})),
-      ],
-    },
-  };
-}
-
-/** Px that the longest name and its value take. */
-function roomFor(all) {
-  return Math.ceil(NUMBER + LETTER * Math.max(...all.map(({label}) => label.length), 0));
-}
-
-function trace(racer, {steps, reached}, color) {
-  return {
-    type: "scatter",
-    mode: "lines",
-    name: racer.label,
-    x: steps.slice(0, reached),
-    y: racer.epsilon.slice(0, reached),
-    text: racer.epsilon.slice(0, reached).map(epsilonText),
-    hovertemplate: `%{text} ${racer.label}<extra></extra>`,
-    line: {color: color(racer.line), width: racer.width, dash: racer.dash},
-  };
-}
-
-function ticks([from, to], every) {
-  const vals = [];
-  for (let power = Math.ceil(from); power <= to; power += every) vals.push(Number(`1e${power}`));
-  return {tickvals: vals, ticktext: vals.map((value) => significant(value))};
-}
-
-/**
- * Where the names stand at the right: in the order of the ends, never on each other.
- * Heights are shares of the plot, 0 at its foot.
- */
-function fanOut(all, {reached}, height, [low, high]) {
-  const gap = LINE / height;
-  const ends = all
-    .map((racer) => ({racer, value: racer.epsilon[reached - 1]}))
-    .filter(({value}) => value > 0)
-    .map((end) => ({...end, from: (Math.log10(end.value) - low) / (high - low)}))
-    .sort((a, b) => a.from - b.from);
-  const places = ends.map(({from}) => from);
-  for (let i = 1; i < places.length; i += 1) places[i] = Math.max(places[i], places[i - 1] + gap);
-  const over = Math.max(0, (places.at(-1) ?? 0) - 1);
-  let limit = Infinity;
-  for (let i = places.length - 1; over > 0 && i >= 0; i -= 1) {
-    places[i] = limit = Math.min(places[i], i === places.length - 1 ? 1 : limit - gap);
+/** The drawing. @param {import("../lib/svg.js").Chart} chart @param {RaceView} view */
+export function marks(chart, view) {
+  const {steps, runners: racers, reached, cursor = null, isPointed = false, guess = null} = view;
+  const isNarrow = chart.width < NARROW;
+  const hasValues = Boolean(view.hasValues) && !isNarrow;
+  const room = hasValues ? VALUE + LETTER * Math.max(0, ...racers.map(({label}) => label.length)) : SHORT_NAMES;
+  const [right, bottom] = [chart.width - room, chart.height - BOTTOM];
+  const [low, high] = decades(racers);
+  const last = Math.max(10, steps.at(-1));
+  const {x} = chart.frame([1, last], [low, high], [LEFT, TOP, right, bottom], {logX: true});
+  const y = (epsilon) => chart.y(Math.log10(epsilon));
+  const all = [text([0, TOP - 12], "ε, log scale")];
+  for (const power of powers(low, high, 6)) {
+    all.push(rule([LEFT, chart.y(power)], [right, chart.y(power)]), text([LEFT - 8, chart.y(power) + 4.5], powerText(power), "", "end"));
   }
-  return ends.map((end, i) => ({...end, to: places[i]}));
+  all.push(rule([LEFT, bottom], [right, bottom], "axis"));
+  for (const power of powers(0, Math.floor(Math.log10(last) + 1e-9), isNarrow ? 3 : 8)) {
+    const at = x(10 ** power);
+    all.push(rule([at, bottom], [at, bottom + 5], "axis"), text([at, bottom + 19], powerText(power), "", "middle"));
+  }
+  all.push(text([right, bottom + 37], "steps, log scale", "", "end"));
+  if (cursor !== null) all.push(rule([x(steps[cursor]), TOP], [x(steps[cursor]), bottom], "axis dashed"));
+  const inOrder = [...racers].sort((a, b) => (a.status === "exact") - (b.status === "exact"));
+  for (const {status, epsilon, colour, dash} of inOrder) {
+    const points = epsilon.slice(0, reached + 1).flatMap((value, i) => (value > 0 ? [[x(steps[i]), y(value)]] : []));
+    all.push(line(points, `s-${colour}${status === "exact" ? "" : " thin"} ${dash}`.trimEnd()));
+  }
+  const ends = racers.map((racer) => ({...racer, value: racer.epsilon[reached]})).filter(({value}) => value > 0);
+  const heights = ends.map(({value}) => y(value));
+  const places = fanned(heights, LABEL_GAP, TOP, bottom);
+  const tip = x(steps[reached]);
+  for (const [i, {label, name, colour, value}] of ends.entries()) {
+    all.push(disc([tip, heights[i]], 3, `f-${colour}`), text([tip + 12, places[i] + 4.5], hasValues ? label : name, `${colour} halo`));
+    if (hasValues) all.push(text([chart.width - 4, places[i] + 4.5], epsilonText(value), "ink", "end"));
+  }
+  if (guess !== null) all.push(diamond([right, y(guess)], 7, "guess-mark"), text([right - 13, y(guess) - 10], `you: ${guess}`, "ink halo", "end"));
+  return isPointed ? [...all, ...readout(chart, racers, steps, cursor, y)] : all;
 }
 
-function leader(from, to, width, color) {
-  const at = {type: "line", xref: "paper", yref: "paper", layer: "below"};
-  return {...at, x0: 1 + 3 / width, x1: 1 + 12 / width, y0: from, y1: to, line: {color: color("--rule-strong"), width: 1}};
+/** What every accountant says at the cursor, in a box beside it. */
+function readout(chart, racers, steps, cursor, y) {
+  const said = racers.map((racer) => ({...racer, value: racer.epsilon[cursor]})).sort((a, b) => (b.value ?? Infinity) - (a.value ?? Infinity));
+  const names = said.map(({label, name}) => (chart.width < NARROW ? name : label));
+  const [row, tall] = [18, 32 + 18 * said.length];
+  const wide = Math.ceil(VALUE + 20 + LETTER * Math.max(0, ...names.map(({length}) => length)));
+  const at = chart.x(steps[cursor]);
+  const [before, after] = [at - wide - 14, at + 14];
+  const left = clamp(before >= 0 ? before : after, 0, chart.width - wide);
+  const top = TOP + 6;
+  const rows = said.flatMap(({colour, value}, i) => [
+    ...(value > 0 ? [disc([at, y(value)], 4, `f-${colour}`)] : []),
+    text([left + 74, top + 40 + row * i], epsilonText(value), "ink", "end"),
+    text([left + 84, top + 40 + row * i], names[i], colour),
+  ]);
+  return [box([left, top], wide, tall, "readout"), text([left + 12, top + 20], `step ${integer(steps[cursor])}`, "ink"), ...rows];
 }
 
-function endLabels({racer, value, to}, {narrow, color, room}) {
-  const at = {xref: "paper", yref: "paper", y: to, yanchor: "middle"};
-  const name = narrow && racer.label.length > SHORT ? racer.label.split(" ")[0] : racer.label;
-  const label = strong(name, color(racer.text), {...at, x: 1, xanchor: "left", xshift: 12});
-  if (narrow) return [label];
-  return [label, words(epsilonText(value), color("--ink"), {...at, x: 1, xanchor: "right", xshift: room - 4})];
+/** Index of the step that is nearest to a place of the chart. */
+export function nearestStep(steps, step) {
+  const gaps = steps.map((each) => Math.abs(Math.log(each / step)));
+  return gaps.indexOf(Math.min(...gaps));
+}
+
+/** Whole powers for an axis, at most `most` + 1. */
+export function powers(low, high, most) {
+  const every = Math.max(1, Math.ceil((high - low) / most));
+  const found = [];
+  for (let power = low; power <= high; power += every) found.push(power);
+  return found;
+}
+
+export const powerText = (power) => significant(Number(`1e${power}`));
+
+/** What the accountants say after a step, as a sentence with its numbers. @param {Racer[]} racers that have values */
+export function conclusion(steps, racers, place, {valid = true, write = epsilonText} = {}) {
+  if (!valid) return "Batches are shuffled: none of these numbers holds";
+  const of = (status) => racers.filter((racer) => racer.status === status).map(({epsilon}) => epsilon[place]);
+  const [[truth = null], bounds, guesses] = ["exact", "bound", "approximation"].map(of);
+  const said = truth === null ? [] : [`exactly ε = ${write(truth)}`];
+  if (bounds.length > 0) said.push(`by bounds up to ${write(bounds.includes(null) ? null : Math.max(...bounds))}`);
+  for (const guess of guesses.filter((value) => value !== null)) {
+    const isBelow = truth !== null && guess < truth * (1 - NOTICEABLE);
+    said.push(`by an approximation ${write(guess)}${isBelow ? ", below the truth" : ""}`);
+  }
+  const count = steps[place] === 1 ? "1 step" : `${integer(steps[place])} steps`;
+  return `After ${count}: ${said.join(", ") || "no accountant has an answer"}`;
 }
 
 /** An epsilon as a race prints it: three digits that are not below it. */
@@ -177,19 +174,6 @@ export function ranking({curves, cursor}) {
       against: racer.status === "exact" ? "" : against(value, truth),
     };
   });
-}
-
-/** What the race shows, as a sentence with its numbers. */
-export function conclusion({steps, curves, valid}) {
-  const last = ranking({curves, cursor: steps.length - 1});
-  if (!valid) return "Batches are shuffled: none of these numbers holds";
-  const truth = last.find(({status}) => status === "exact");
-  const bounds = last.filter((one) => one.status === "bound" && one.epsilon.at(-1) > 0);
-  const worst = bounds.reduce((a, b) => (b.epsilon.at(-1) > (a?.epsilon.at(-1) ?? 0) ? b : a), null);
-  if (!truth) return worst ? `${worst.label} gives ${worst.text}` : "No accountant has an answer";
-  const low = last.find((one) => one.status === "approximation" && one.epsilon.at(-1) < 0.9 * truth.epsilon.at(-1));
-  if (low) return `${low.label} gives ${low.text}, below the truth of ${truth.text}`;
-  return worst ? `${worst.label} gives ${worst.text}; the truth is ${truth.text}` : `The truth is ${truth.text}`;
 }
 
 /** The whole race as a table: a row a step. */

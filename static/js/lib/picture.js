@@ -5,6 +5,8 @@ import {follow, save} from "./svg.js";
 const SCALE = 2; // of a PNG
 const FRAME = {top: 58, bottom: 34, side: 16};
 const LINE = 17; // px of a line of the note
+const TITLE_LINE = 21; // px
+const [TITLE_LETTER, NOTE_LETTER] = [9.2, 6.8]; // px of a letter, about
 const WRITTEN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "stroke-linecap", "opacity", "paint-order", "font-family", "font-size", "font-weight", "font-style"];
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
@@ -16,19 +18,32 @@ const NAMESPACE = "http://www.w3.org/2000/svg";
 export function standalone(svg, {title, note}) {
   const {width: drawn, height: tall} = svg.viewBox.baseVal;
   const width = drawn + 2 * FRAME.side;
-  const lines = [note].flat();
-  const height = tall + FRAME.top + FRAME.bottom + LINE * (lines.length - 1);
+  const titles = wrapped(title, drawn / TITLE_LETTER);
+  const lines = [note].flat().flatMap((line) => wrapped(line, drawn / NOTE_LETTER));
+  const above = FRAME.top + TITLE_LINE * (titles.length - 1);
+  const height = tall + above + FRAME.bottom + LINE * (lines.length - 1);
   const root = document.createElementNS(NAMESPACE, "svg");
   for (const [name, value] of Object.entries({viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": title})) root.setAttribute(name, String(value));
   const style = getComputedStyle(svg);
   const ground = element("rect", {width, height, fill: style.getPropertyValue("--surface").trim()});
   const font = style.getPropertyValue("--sans").trim();
-  const heading = element("text", {x: FRAME.side, y: 30, "font-family": font, "font-size": 16, "font-weight": 600, fill: style.getPropertyValue("--ink").trim()}, title);
-  const feet = lines.map((line, i) => element("text", {x: FRAME.side, y: tall + FRAME.top + 22 + LINE * i, "font-family": font, "font-size": 12, fill: style.getPropertyValue("--ink-2").trim()}, line));
-  const body = element("g", {transform: `translate(${FRAME.side} ${FRAME.top})`});
+  const headings = titles.map((line, i) => element("text", {x: FRAME.side, y: 30 + TITLE_LINE * i, "font-family": font, "font-size": 16, "font-weight": 600, fill: style.getPropertyValue("--ink").trim()}, line));
+  const feet = lines.map((line, i) => element("text", {x: FRAME.side, y: tall + above + 22 + LINE * i, "font-family": font, "font-size": 12, fill: style.getPropertyValue("--ink-2").trim()}, line));
+  const body = element("g", {transform: `translate(${FRAME.side} ${above})`});
   for (const child of svg.children) body.append(written(child));
-  root.append(ground, heading, body, ...feet);
+  root.append(ground, ...headings, body, ...feet);
   return {text: new XMLSerializer().serializeToString(root), width, height};
+}
+
+/** Lines of at most so many letters. @returns {string[]} */
+export function wrapped(words, letters) {
+  const lines = [""];
+  for (const word of words.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (longer.length <= letters || lines.at(-1) === "") lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 /** Save a drawing. @param {"svg" | "png"} kind */

@@ -56,14 +56,19 @@ export function arrow([x0, y0], [x1, y1], stroke, fill, head = 8) {
   return [line([[x0, y0], [x, y]], stroke), area([[x1, y1], [x - v * half, y + u * half], [x + v * half, y - u * half]], fill)];
 }
 
-/** Pure: heights for labels that would overlap: the same order, at least `gap` apart, all below `top`. */
-export function fanned(heights, gap = 16, top = 0) {
+/** Pure: heights for labels that would overlap: the same order, at least `gap` apart, below `top` and, with room, not below `bottom`. */
+export function fanned(heights, gap = 16, top = 0, bottom = Infinity) {
   const order = heights.map((_, i) => i).sort((i, j) => heights[i] - heights[j]);
   const placed = [...heights];
   let last = top - gap;
   for (const i of order) {
     placed[i] = Math.max(heights[i], last + gap);
     last = placed[i];
+  }
+  let limit = Math.max(bottom, top + gap * (placed.length - 1));
+  for (const i of order.reverse()) {
+    placed[i] = Math.min(placed[i], limit);
+    limit = placed[i] - gap;
   }
   return placed;
 }
@@ -90,9 +95,9 @@ export function make({name, attributes, content = ""}) {
 
 /** A drawing in a box of the page; `draw` runs at once and whenever the box changes its width. */
 export class Chart {
-  /** @param {Element} place @param {{height: number, label: string, role?: string, draw: () => void}} options */
+  /** @param {Element} place @param {{height: number | ((width: number) => number), label: string, role?: string, draw: () => void}} options */
   constructor(place, {height, label, role = "img", draw}) {
-    this.height = height;
+    this.height = typeof height === "number" ? height : 0;
     this.width = 0;
     this.svg = make({name: "svg", attributes: {class: "plot", role, "aria-label": label}});
     this.marks = make({name: "g", attributes: {}});
@@ -103,7 +108,8 @@ export class Chart {
       const width = Math.round(place.clientWidth);
       if (width === this.width || width === 0) return;
       this.width = width;
-      for (const [key, value] of Object.entries({viewBox: `0 0 ${width} ${height}`, width, height})) this.svg.setAttribute(key, String(value));
+      this.height = typeof height === "number" ? height : height(width);
+      for (const [key, value] of Object.entries({viewBox: `0 0 ${width} ${this.height}`, width, height: this.height})) this.svg.setAttribute(key, String(value));
       draw();
     }).observe(place);
   }

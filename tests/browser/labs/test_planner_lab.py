@@ -16,7 +16,7 @@ PAGE = "/labs/planner/"
 @pytest.fixture
 def page(open_page):
     page = open_page(PAGE, color_scheme="light", expected=[REFUSED])
-    expect(page.locator(".map-box .main-svg").first).to_be_visible()
+    expect(page.locator(".map-box > svg")).to_be_visible()
     expect(page.locator("[data-batches] tr")).to_have_count(5)
     return page
 
@@ -128,3 +128,12 @@ def test_the_map_as_a_table(page):
     page.get_by_role("button", name="Show as table").click()
     expect(page.locator("#map-table thead")).to_contain_text("ε = 3")
     assert page.locator("#map-table tbody tr").count() == budget_map.COLUMNS
+
+
+@pytest.mark.long("more journeys")
+def test_pointing_at_a_line_names_its_epsilon(page):
+    named = page.locator(".map-box > svg text", has_text=re.compile("^ε = 3$"))
+    expect(named).to_have_count(1)
+    place = page.locator(".map-box .handle").bounding_box()
+    page.mouse.move(place["x"] - 20, place["y"] + place["height"] / 2)
+    expect(named).to_have_count(2)

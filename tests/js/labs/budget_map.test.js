@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {MARGIN, conclusion, figure, table, under} from "../../../dpsgd_explorer/web/labs/planner/budget_map.js";
-import {SIZE, color} from "../support.js";
+import {conclusion, heightOf, marks, table, under, within} from "../../../dpsgd_explorer/web/labs/planner/budget_map.js";
+import {chartOf, wordsOf} from "../support.js";
 
 const line = (epsilon, noise) => ({epsilon, epochs: [1, 10, 100], noise_multiplier: noise});
 const VIEW = {
@@ -9,34 +9,44 @@ const VIEW = {
   noise_multiplier: [0.5, 8],
   budget: line(3, [0.7, 1, 2]),
   contours: [line(0.3, [2, 4, 9]), line(3, [0.7, 1, 2]), line(10, [0.5, 0.6, 1])],
+  ticks: {epochs: [1, 10, 100], noise_multiplier: [1, 2]},
   point: {epochs: 10, noise_multiplier: 1, epsilon_text: "3.00"},
-  size: SIZE,
 };
+const WIDTH = 800;
+const chart = chartOf(WIDTH, heightOf(WIDTH));
+const handles = (all) => all.filter(({attributes}) => attributes.class === "handle");
 
 test("the line to walk along stands out, and is not drawn twice", () => {
-  const {traces} = figure(VIEW, color);
-  const lines = traces.filter(({mode}) => mode === "lines");
-  assert.deepEqual(lines.map(({line: {color: token}}) => token), ["--series-private", "--series-private", "--series-budget"]);
+  const styles = marks(chart, VIEW).map(({attributes}) => attributes.class).filter((css) => css?.startsWith("line "));
+  assert.deepEqual(styles, ["line s-private thin", "line s-private thin", "line s-budget"]);
 });
 
 test("the point is where the budget stands", () => {
-  const [disc] = figure(VIEW, color).traces.filter(({mode}) => mode === "markers");
-  assert.deepEqual([disc.x, disc.y, disc.marker.color], [[10], [1], "--ink"]);
-  assert.equal(figure({...VIEW, point: null}, color).traces.length, 3);
+  const [{attributes}] = handles(marks(chart, VIEW));
+  assert.ok(Math.abs(attributes.cx - chart.x(10)) < 0.1);
+  assert.ok(Math.abs(attributes.cy - chart.y(0)) < 0.1);
+  assert.deepEqual(handles(marks(chart, {...VIEW, point: null})), []);
 });
 
-test("lines are named where they leave the map", () => {
-  const {annotations} = figure(VIEW, color).layout;
-  const named = Object.fromEntries(annotations.map((one) => [one.text, one]));
-  assert.equal(named["ε = 3"].xref, "paper");
-  assert.equal(named["ε = 0.3"].yref, "paper");
+test("a line ends at the edge of the map, and is named there", () => {
+  const [top, right] = [0, 2].map((i) => within(VIEW.contours[i], VIEW.noise_multiplier).at(-1));
+  assert.equal(top[1], 8);
+  assert.ok(top[0] > 10 && top[0] < 100);
+  assert.deepEqual(right, [100, 1]);
+  assert.deepEqual(wordsOf(marks(chart, VIEW)).filter((word) => word.startsWith("ε")), ["ε = 0.3", "ε = 10", "ε = 3"]);
+});
+
+test("the line under the pointer is named, and none where there is none", () => {
+  marks(chart, VIEW);
+  const named = (place) => wordsOf(marks(chart, VIEW, place)).filter((word) => word === "ε = 0.3").length;
+  assert.equal(named([chart.x(10), chart.y(Math.log10(4)) + 3]), 2);
+  assert.equal(named([chart.x(10), chart.y(Math.log10(4)) + 60]), 1);
 });
 
 test("a pixel is a place on the map, and beyond it the nearest edge", () => {
-  assert.deepEqual(under(VIEW, MARGIN.l, MARGIN.t), {epochs: 1, noise_multiplier: 8});
-  const middle = under(VIEW, (MARGIN.l + SIZE.width - MARGIN.r) / 2, (MARGIN.t + SIZE.height - MARGIN.b) / 2);
-  assert.deepEqual(middle, {epochs: 10, noise_multiplier: 2});
-  assert.deepEqual(under(VIEW, -50, 9999), {epochs: 1, noise_multiplier: 0.5});
+  marks(chart, VIEW);
+  assert.deepEqual(under(chart, VIEW, [chart.x(10), chart.y(Math.log10(2))]), {epochs: 10, noise_multiplier: 2});
+  assert.deepEqual(under(chart, VIEW, [-50, 9999]), {epochs: 1, noise_multiplier: 0.5});
 });
 
 test("the map says what stands at the point, and when it is more than the budget", () => {

@@ -1,10 +1,10 @@
 /** The accountant race: a run in the address, every accountant's ε along it, Go. */
 
-import {Chart} from "../../../../static/js/charts/chart.js";
-import {against, conclusion, epsilonText, figure, ranking, table} from "../../../../static/js/charts/race.js";
+import {Figure} from "../../../../static/js/charts/figure.js";
+import {against, conclusion, epsilonText, heightOf, marks, nearestStep, ranking, runners, table} from "../../../../static/js/charts/race.js";
 import {Newest, getJson} from "../../../../static/js/lib/api.js";
 import {integer} from "../../../../static/js/lib/format.js";
-import {Painter, markCurrent, onLookChange, openPage, tableRow} from "../../../../static/js/lib/page.js";
+import {Painter, markCurrent, openPage, tableRow} from "../../../../static/js/lib/page.js";
 import {sameSettings, toQuery} from "../../../../static/js/forms/query.js";
 import {rateOf} from "../../../../static/js/forms/sample_rate.js";
 import {SettingsForm, asTyped} from "../../../../static/js/forms/settings_form.js";
@@ -15,7 +15,7 @@ const WHAT_IF = ["forget", "shuffle"];
 
 const {page, data, part, parts} = openPage("race");
 
-const chart = new Chart(part("chart"), "race");
+const figure = new Figure(part("chart"), {file: "accountants-race", height: heightOf, draw: (chart) => marks(chart, view())});
 const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
 const newest = new Newest(page);
 const painter = new Painter();
@@ -26,10 +26,12 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 const store = {
   /** @type {Record<string, any> | null} every accountant's curve */
   answer: data.answer,
-  /** how many of the steps have been run */
+  /** index of the last step that has been run */
   reached: 0,
-  /** place among the steps that is read */
+  /** index of the step that is read */
   cursor: 0,
+  /** whether the pointer is on the chart */
+  isPointed: false,
 };
 
 let running = null;
@@ -42,7 +44,11 @@ function start() {
   for (const name of WHAT_IF) part(name).addEventListener("change", () => changed());
   for (const box of [part("batch"), part("records")]) box.addEventListener("input", fromRecords);
   for (const link of parts("preset")) link.addEventListener("click", choosePreset);
-  onLookChange([chart.plot], () => painter.request(painted, {now: true}));
+  for (const name of ["pointermove", "pointerdown"]) figure.plot.addEventListener(name, point);
+  figure.plot.addEventListener("pointerleave", () => {
+    store.isPointed = false;
+    painter.request(painted, {now: true});
+  });
   showBatch();
   if (part("forget").checked || !data.answer) changed();
   else accept(data.answer);
@@ -83,7 +89,7 @@ function choosePreset(event) {
   for (const name of WHAT_IF) part(name).checked = false;
   form.fill(data.surprises[event.currentTarget.dataset.preset]);
   showBatch();
-  chart.plot.scrollIntoView({block: "nearest", behavior: still.matches ? "auto" : "smooth"});
+  figure.plot.scrollIntoView({block: "nearest", behavior: still.matches ? "auto" : "smooth"});
 }
 
 function markPreset() {
@@ -111,7 +117,7 @@ async function ask(signal) {
 function accept(answer) {
   stop();
   store.answer = answer;
-  store.reached = answer.steps.length;
+  store.reached = answer.steps.length - 1;
   part("cursor").max = String(answer.steps.length - 1);
   part("delta").textContent = asTyped(answer.delta);
   markPreset();
@@ -148,16 +154,16 @@ function race() {
   let at = 1;
   running = setInterval(() => {
     at = Math.min(length, at + (length * TICK_MS) / RACE_MS);
-    store.reached = Math.ceil(at);
-    read(store.reached - 1);
-    if (store.reached === length) stop();
+    store.reached = Math.ceil(at) - 1;
+    read(store.reached);
+    if (store.reached === length - 1) stop();
   }, TICK_MS);
 }
 
 function stop() {
   clearInterval(running);
   running = null;
-  if (store.answer) store.reached = store.answer.steps.length;
+  if (store.answer) store.reached = store.answer.steps.length - 1;
 }
 
 /** Read every accountant at one step. */
@@ -183,28 +189,38 @@ function showStandings() {
   });
   part("ranking").replaceChildren(...rows);
   part("sampling").textContent = valid ? (part("forget").checked ? "every record in every step" : "Poisson sampling") : "Poisson sampling assumed, which does not hold";
-  part("announce").textContent = running ? "" : conclusion({...store.answer, valid});
+  part("announce").textContent = running ? "" : words();
+}
+
+/** Racers that have values, with their looks. */
+function drawn() {
+  return runners(store.answer.curves, data.looks, !part("shuffle").checked);
+}
+
+function words() {
+  return conclusion(store.answer.steps, drawn(), store.cursor, {valid: !part("shuffle").checked});
+}
+
+function view() {
+  const {answer, reached, cursor, isPointed} = store;
+  return {steps: answer.steps, runners: drawn(), reached, cursor, isPointed, hasValues: true};
 }
 
 function paint() {
-  const {answer, reached, cursor} = store;
+  const {answer} = store;
   if (!answer) return;
-  const valid = !part("shuffle").checked;
-  const view = {...answer, reached, cursor, valid, size: chart.size};
   const terms = `δ = ${asTyped(answer.delta)}, add or remove one record, ${part("sampling").textContent}`;
-  chart.update({
-    figure: (color) => figure(view, color),
-    conclusion: conclusion(view),
+  figure.show({
+    conclusion: words(),
     table: () => table(answer, terms),
     note: `ε at ${terms}; q = ${asTyped(answer.sample_rate)}, σ = ${answer.noise_multiplier}`,
-    file: "accountants",
-    settled: true,
-  }).then(followPointer);
+  });
 }
 
-/** What the pointer is on is what the table reads. */
-function followPointer() {
-  if (chart.followed || !chart.plot.on) return;
-  chart.followed = true;
-  chart.plot.on("plotly_hover", ({points}) => running === null && read(points[0].pointNumber));
+/** Read the step that the pointer is on. */
+function point(event) {
+  const {chart} = figure;
+  if (running !== null || !store.answer || !chart.x) return;
+  store.isPointed = true;
+  read(nearestStep(store.answer.steps, Math.max(1, chart.point(event)[0])));
 }

@@ -14,6 +14,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.figures.accountant_race import epsilon_text, looks, picture
 from dpsgd_explorer.web.forms.fields import form_fields, script_fields
 from dpsgd_explorer.web.forms.form import parse_texts, read_form
 from dpsgd_explorer.web.labs.base import Lab
@@ -21,7 +22,6 @@ from dpsgd_explorer.web.questions.accountant_race import race
 from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
 from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
 from dpsgd_explorer.web.questions.question import Question
-from dpsgd_explorer.web.questions.rounding import limit
 
 POINTS = 31
 WHAT_IF = ("forget", "shuffle")
@@ -83,7 +83,7 @@ class Surprise:
     def note(self) -> str:
         """What the two accountants say at the end of the race."""
         return "; ".join(
-            f"{LABELS[name]}: {_text(_spent(self.address, name))}"
+            f"{LABELS[name]}: {epsilon_text(_spent(self.address, name))}"
             for name in self.shown
         )
 
@@ -140,10 +140,12 @@ def _page() -> str:
         what_if={name: request.args.get(name) == "true" for name in WHAT_IF},
         question=question,
         rows=ranking(answer) if answer else [],
+        picture=picture(answer) if answer else None,
         page_data={
             "fields": script_fields(RaceQuestion),
             "surprises": [one.settings for one in SURPRISES],
             "points": POINTS,
+            "looks": looks(),
             "answer": answer.model_dump(mode="json") if answer else None,
         },
     )
@@ -156,7 +158,7 @@ def ranking(answer: CurvesAnswer) -> list[dict[str, Any]]:
             "label": racer.label,
             "status": racer.status,
             "note": _why_not(racer, answer) if racer.reason else racer.note,
-            "epsilon": _text(racer.epsilon[-1]) if racer.epsilon else "–",
+            "epsilon": epsilon_text(racer.epsilon[-1]) if racer.epsilon else "–",
         }
         for racer in answer.curves
     ]
@@ -174,13 +176,6 @@ def _why_not(racer: Racer, answer: CurvesAnswer) -> str:
 def _spent(address: str, accountant: str) -> float:
     run = parse_texts(RaceQuestion, dict(parse_qsl(address)))
     return accounting.epsilon(**run.model_dump(), accountant=accountant)
-
-
-def _text(epsilon: float | None) -> str:
-    """Return an epsilon, rounded up; small ones with more decimals."""
-    if epsilon is None:
-        return "∞"
-    return limit(epsilon, 2 if epsilon >= 1 else 4)
 
 
 LAB = Lab(

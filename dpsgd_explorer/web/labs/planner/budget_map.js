@@ -1,101 +1,104 @@
 /**
- * Lines of equal epsilon over epochs and noise, and where the budget stands on them.
+ * Lines of equal epsilon over epochs and noise, and where the budget stands on them. `figure.py` draws the same for
+ * pages without script.
  *
  * @typedef {object} Contour
  * @property {number} epsilon
  * @property {number[]} epochs
  * @property {number[]} noise_multiplier
  *
- * @typedef {object} MapView as /api/v1/privacy/budget_map sends it, and the point
+ * @typedef {object} MapView as /api/v1/privacy/budget_map sends it, with the numbers on the axes and the point
  * @property {[number, number]} epochs ends of the map
  * @property {[number, number]} noise_multiplier
  * @property {Contour} budget the line to walk along
  * @property {Contour[]} contours
+ * @property {{epochs: number[], noise_multiplier: number[]}} ticks
  * @property {{epochs: number, noise_multiplier: number, epsilon_text: string} | null} point
- * @property {{width: number, height: number}} size
  */
 
 import {roundUp, significant} from "../../../../static/js/lib/format.js";
-import {axisName, baseLayout, keyAxis, strong, unitName, valueAxis, words} from "../../../../static/js/charts/base.js";
+import {clamp, disc, line, rule, text} from "../../../../static/js/lib/svg.js";
 
-export const MARGIN = {l: 44, r: 64, t: 28, b: 44};
-const EPOCHS = [1, 3, 10, 30, 100];
-const NOISE = [0.5, 1, 2, 4, 8];
-const NEAR = 0.12; // of the line's epsilon, by ratio: two labels would meet
+const MARGIN = {left: 44, right: 64, top: 28, bottom: 44};
+const NARROW = 560; // px
+const NEAR = 0.12; // powers of ten between two ε whose labels would overlap
+const REACH = 24; // px between the pointer and the line that it reads
 
-/** Pure: a view in, Plotly traces and layout out. @param {MapView} view */
-export function figure(view, color) {
-  const {size, budget, contours, point} = view;
+/** @returns {number} px, for a chart's width */
+export const heightOf = (width) => (width < NARROW ? 330 : 400);
+
+/**
+ * The drawing; `pointer` is a place in pixels whose line is named.
+ * @param {import("../../../../static/js/lib/svg.js").Chart} chart @param {MapView} view @param {[number, number] | null} [pointer]
+ */
+export function marks(chart, view, pointer = null) {
+  const {budget, point, ticks} = view;
+  const [left, top, right, bottom] = [MARGIN.left, MARGIN.top, chart.width - MARGIN.right, chart.height - MARGIN.bottom];
+  const [low, high] = view.noise_multiplier.map(Math.log10);
+  const {x} = chart.frame(view.epochs, [low, high], [left, top, right, bottom], {logX: true});
+  const y = (noise) => chart.y(Math.log10(noise));
+  const all = [text([left - 8, top - 12], "σ", "", "end")];
+  for (const noise of ticks.noise_multiplier) all.push(rule([left, y(noise)], [right, y(noise)]), text([left - 8, y(noise) + 4.5], noise, "", "end"));
+  all.push(rule([left, bottom], [right, bottom], "axis"));
+  for (const epochs of ticks.epochs) all.push(rule([x(epochs), bottom], [x(epochs), bottom + 5], "axis"), text([x(epochs), bottom + 19], epochs, "", "middle"));
+  all.push(text([right, bottom + 37], "epochs, log scale", "", "end"));
+  const lines = drawnLines(view).map((each) => ({...each, points: within(each, view.noise_multiplier)}));
+  for (const {epsilon, points, colour} of lines) {
+    all.push(line(points.map(([epochs, noise]) => [x(epochs), y(noise)]), `s-${colour}${colour === "budget" ? "" : " thin"}`));
+    if (points.length < 2) continue;
+    const [epochs, noise] = points.at(-1);
+    const isRight = epochs > 0.999 * view.epochs[1];
+    all.push(text([x(epochs) + 6, y(noise) + (isRight ? 4.5 : -6)], `ε = ${significant(epsilon)}`, `${colour} halo`));
+  }
+  if (point && isInside(point.epochs, view.epochs) && isInside(point.noise_multiplier, view.noise_multiplier)) {
+    all.push(disc([x(point.epochs), y(point.noise_multiplier)], 8, "handle"));
+  }
+  const read = pointer && nearestLine(lines, pointer, x, y);
+  if (read) all.push(text([clamp(pointer[0], left + 24, right - 24), pointer[1] - 14], `ε = ${significant(read.epsilon)}`, "ink halo", "middle"));
+  return all;
+}
+
+/** The lines that are drawn: the budget's last, and none that is too near it. */
+export function drawnLines({budget, contours}) {
   const apart = contours.filter(({epsilon}) => Math.abs(Math.log10(epsilon / budget.epsilon)) > NEAR);
-  const lines = [...apart.map((line) => [line, "--series-private", 1.25]), [budget, "--series-budget", 2.25]];
+  return [...apart.map((each) => ({...each, colour: "private"})), {...budget, colour: "budget"}];
+}
+
+/** The part of a line between two noise multipliers, cut at them. @returns {[number, number][]} epochs and noise */
+export function within({epochs, noise_multiplier: noise}, ends) {
+  const kept = [];
+  for (const [i, x] of epochs.entries()) {
+    if (i > 0) for (const level of ends) {
+      if ((noise[i - 1] - level) * (noise[i] - level) >= 0) continue;
+      const share = Math.log(level / noise[i - 1]) / Math.log(noise[i] / noise[i - 1]);
+      kept.push([epochs[i - 1] * (x / epochs[i - 1]) ** share, level]);
+    }
+    if (isInside(noise[i], ends)) kept.push([x, noise[i]]);
+  }
+  return kept;
+}
+
+const isInside = (value, [low, high]) => value >= low && value <= high;
+
+/** The line that a pointer is on or near, if there is one. */
+function nearestLine(lines, [left, top], x, y) {
+  const distances = lines.map(({points}) => {
+    const after = points.findIndex(([epochs]) => x(epochs) >= left);
+    if (after < 1) return Infinity;
+    const [[x0, y0], [x1, y1]] = [points[after - 1], points[after]].map(([epochs, noise]) => [x(epochs), y(noise)]);
+    return Math.abs(y0 + ((y1 - y0) * (left - x0)) / (x1 - x0) - top);
+  });
+  const least = Math.min(...distances);
+  return least <= REACH ? lines[distances.indexOf(least)] : null;
+}
+
+/** The plan at a pixel of the drawing, kept on the map. @param {import("../../../../static/js/lib/svg.js").Chart} chart */
+export function under(chart, view, [left, top]) {
+  const kept = (value, [low, high]) => Number(clamp(value, low, high).toPrecision(3));
   return {
-    traces: [...lines.map(([line, token, width]) => trace(line, color(token), width)), ...marker(point, color)],
-    layout: {
-      ...baseLayout(color, size, MARGIN),
-      hovermode: "closest",
-      xaxis: keyAxis(color, logs(view.epochs), {type: "log", tickvals: EPOCHS, ticktext: EPOCHS.map(String)}),
-      yaxis: valueAxis(color, logs(view.noise_multiplier), {type: "log", tickvals: NOISE, ticktext: NOISE.map(String)}),
-      shapes: [],
-      annotations: [
-        unitName("σ", color),
-        axisName("epochs, log scale", color),
-        ...apart.flatMap((line) => endLabel(line, view, (text, at) => words(text, color("--text-private"), at))),
-        ...endLabel(budget, view, (text, at) => strong(text, color("--text-budget"), {...at, bgcolor: color("--surface")})),
-      ],
-    },
+    epochs: kept(chart.x.back(left), view.epochs),
+    noise_multiplier: kept(10 ** chart.y.back(top), view.noise_multiplier),
   };
-}
-
-function trace({epsilon, epochs, noise_multiplier}, color, width) {
-  return {
-    type: "scatter",
-    mode: "lines",
-    x: epochs,
-    y: noise_multiplier,
-    hovertemplate: `ε = ${significant(epsilon)}<extra></extra>`,
-    line: {color, width},
-  };
-}
-
-/** The ink disc: it can be dragged. */
-function marker(point, color) {
-  if (!point) return [];
-  return [
-    {
-      type: "scatter",
-      mode: "markers",
-      x: [point.epochs],
-      y: [point.noise_multiplier],
-      hoverinfo: "skip",
-      marker: {color: color("--ink"), size: 16, line: {color: color("--surface"), width: 3}},
-    },
-  ];
-}
-
-/** Where a line leaves the map, at the right or at the top. */
-function endLabel({epsilon, epochs, noise_multiplier: noise}, view, write) {
-  const inside = noise.map((value, i) => ({x: epochs[i], y: value})).filter(({y}) => y > view.noise_multiplier[0] && y < view.noise_multiplier[1]);
-  if (inside.length < 2) return [];
-  const {x, y} = inside.at(-1);
-  const text = `ε = ${significant(epsilon)}`;
-  if (x > 0.999 * view.epochs[1]) return [write(text, {xref: "paper", x: 1, xanchor: "left", xshift: 6, y: Math.log10(y)})];
-  return [write(text, {x: Math.log10(x), xanchor: "left", xshift: 6, yref: "paper", y: 1, yanchor: "bottom"})];
-}
-
-function logs([low, high]) {
-  return [Math.log10(low), Math.log10(high)];
-}
-
-/** What lies under a pixel of the plot, kept on the map. @param {MapView} view */
-export function under({epochs, noise_multiplier, size}, x, y) {
-  const across = (x - MARGIN.l) / (size.width - MARGIN.l - MARGIN.r);
-  const up = 1 - (y - MARGIN.t) / (size.height - MARGIN.t - MARGIN.b);
-  return {epochs: between(epochs, across), noise_multiplier: between(noise_multiplier, up)};
-}
-
-function between([low, high], share) {
-  const kept = Math.min(1, Math.max(0, share));
-  return Number((low * (high / low) ** kept).toPrecision(3));
 }
 
 /** What the map says, as a sentence with its numbers. */

@@ -21,6 +21,7 @@ EPOCHS = (0.5, 200.0)  # range of the map's horizontal axis
 NOISE = (0.5, 12.0)
 BEYOND = 1.3  # the grid extends beyond the map by this factor, so lines reach its edge
 COLUMNS, ROWS = 17, 15
+MOST_EPSILON = 1000.0
 LEVELS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 BATCH_SIZES = (64, 256, 1024, 4096, 16384)
 
@@ -40,7 +41,10 @@ class MapQuestion(Question):
         1e-5, ge=LEAST_DELTA, lt=1, description="δ of the guarantee, below 1/N."
     )
     epsilon: float = Field(
-        3.0, gt=0, le=1000, description="ε of the line that is marked as the budget."
+        3.0,
+        gt=0,
+        le=MOST_EPSILON,
+        description="ε of the line that is marked as the budget.",
     )
 
 

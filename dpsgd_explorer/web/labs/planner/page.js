@@ -1,11 +1,11 @@
 /** The budget planner: four numbers are locked, the server solves for the fifth. */
 
-import {conclusion, figure, table, under} from "./budget_map.js";
-import {Chart} from "../../../../static/js/charts/chart.js";
+import {conclusion, heightOf, marks, table, under} from "./budget_map.js";
+import {Figure} from "../../../../static/js/charts/figure.js";
 import {batchesConclusion} from "../../../../static/js/charts/conclusions.js";
 import {Newest, getJson} from "../../../../static/js/lib/api.js";
 import {integer, roundUp, significant} from "../../../../static/js/lib/format.js";
-import {Painter, onLookChange, openPage, tableRow} from "../../../../static/js/lib/page.js";
+import {Painter, openPage, tableRow} from "../../../../static/js/lib/page.js";
 import {toQuery} from "../../../../static/js/forms/query.js";
 import {SettingsForm, asTyped} from "../../../../static/js/forms/settings_form.js";
 
@@ -13,7 +13,7 @@ const REST_MS = 250; // before what takes longer is asked for
 const API = "/api/v1/privacy";
 
 const {page, data, part} = openPage("planner");
-const chart = new Chart(part("chart"), "map");
+const figure = new Figure(part("chart"), {file: "planner-map", height: heightOf, draw: (chart) => marks(chart, view(), pointer)});
 const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
 const newest = new Newest(page);
 const painter = new Painter();
@@ -24,7 +24,7 @@ const store = {
   /** @type {Record<string, any> | null} the budget as it was solved */
   answer: data.answer,
   /** @type {Record<string, any> | null} the map around it */
-  map: null,
+  map: data.map,
 };
 
 /** What the planner prints of an answer. */
@@ -49,6 +49,8 @@ const SOLVED = {
 
 let rest = null;
 let resting = null;
+/** @type {[number, number] | null} place of the pointer on the map, in pixels */
+let pointer = null;
 
 start();
 
@@ -56,11 +58,12 @@ function start() {
   for (const button of page.querySelectorAll("[data-size]")) {
     button.addEventListener("click", () => form.set("sample_size", Number(button.dataset.size)));
   }
-  onLookChange([chart.plot], () => painter.request(painted, {now: true}));
-  chart.plot.addEventListener("pointerdown", walkStart);
+  figure.plot.addEventListener("pointerdown", walkStart);
+  figure.plot.addEventListener("pointermove", (event) => point(figure.chart.pixel(event)));
+  figure.plot.addEventListener("pointerleave", () => point(null));
   lock();
   if (data.answer) show(data.answer);
-  askRest();
+  askRest({isFirst: data.map !== null});
 }
 
 function solved() {
@@ -97,20 +100,20 @@ async function ask(signal) {
     show(answer);
     history.replaceState(null, "", `?${query()}`);
     clearTimeout(rest);
-    rest = setTimeout(askRest, store.map ? REST_MS : 0);
+    rest = setTimeout(() => askRest(), store.map ? REST_MS : 0);
   } catch (error) {
     if (error.name !== "AbortError") refuse(error);
   }
 }
 
 /** The map and the table of batch sizes take longer; they wait until one stops moving. */
-async function askRest() {
+async function askRest({isFirst = false} = {}) {
   resting?.abort();
   resting = new AbortController();
   const {signal} = resting;
   const {sample_size, expected_batch_size, delta, epsilon} = form.given;
   try {
-    store.map = await getJson(`${API}/budget_map?${toQuery({sample_size, expected_batch_size, delta, epsilon})}`, {signal});
+    if (!isFirst) store.map = await getJson(`${API}/budget_map?${toQuery({sample_size, expected_batch_size, delta, epsilon})}`, {signal});
     painter.request(painted, {now: true});
     const {rows} = await getJson(`${API}/batch_sizes?${query()}`, {signal});
     showBatches(rows);
@@ -157,28 +160,30 @@ function showBatches(rows) {
 function view() {
   const {answer, map} = store;
   const point = answer && {epochs: answer.epochs, noise_multiplier: answer.noise_multiplier, epsilon_text: answer.epsilon_text};
-  return {...map, point, size: chart.size};
+  return {...map, point, ticks: data.ticks};
 }
 
 function paint() {
   if (!store.map) return;
   const now = view();
-  chart.update({
-    figure: (color) => figure(now, color),
+  figure.show({
     conclusion: conclusion(now),
     table: () => table(now),
     note: `δ = ${form.texts.delta}, batch ${form.texts.expected_batch_size} of ${form.texts.sample_size}; add or remove one record, Poisson sampling`,
-    file: "planner",
-    settled: true,
   });
+}
+
+/** Name the line that the pointer is on. */
+function point(place) {
+  pointer = place;
+  painter.request(painted, {now: true});
 }
 
 /** Walk by pressing and dragging: along the line where one of the axes follows. */
 function walkStart(event) {
   if (!store.map || event.button !== 0) return;
-  const box = chart.plot.getBoundingClientRect();
-  const go = ({clientX, clientY}) => {
-    const at = under(view(), clientX - box.left, clientY - box.top);
+  const go = (moved) => {
+    const at = under(figure.chart, view(), figure.chart.pixel(moved));
     for (const name of ["epochs", "noise_multiplier"]) if (name !== solved()) form.set(name, at[name], {quietly: true});
     changed();
   };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 from flask import Response, render_template, request
 
@@ -15,10 +16,18 @@ from dpsgd_explorer.web.forms.fields import form_fields, text_of
 from dpsgd_explorer.web.forms.form import Form, read_form
 from dpsgd_explorer.web.labs.base import Lab
 from dpsgd_explorer.web.labs.planner.api import BudgetAnswer, answer_to, bp
+from dpsgd_explorer.web.labs.planner.budget_map import (
+    MOST_EPSILON,
+    BudgetMap,
+    MapQuestion,
+    budget_map,
+)
+from dpsgd_explorer.web.labs.planner.figure import AXES, picture
 from dpsgd_explorer.web.labs.planner.question import SOLVABLE, BudgetQuestion
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 from dpsgd_explorer.web.questions.rounding import limit
 
+MAP = "map"  # in an address: the server draws the map
 SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
 
 
@@ -33,6 +42,7 @@ def _page() -> str:
     form = read_form(BudgetQuestion, request.args.to_dict(), solved=solve)
     answer, form = _answered(form)
     del fields["solve"]
+    lines = map_around(form.settings, answer) if asks_for_map() else None
     return render_template(
         "labs/planner.html",
         form=form,
@@ -40,13 +50,42 @@ def _page() -> str:
         solvable=SOLVABLE,
         solve=form.texts["solve"] if form.texts["solve"] in SOLVABLE else "",
         answer=answer,
+        picture=picture(lines, answer) if lines and answer else None,
+        with_map=f"?{urlencode({**request.args.to_dict(), MAP: 'true'})}",
         results=result_texts(answer),
         accountant=LABELS[DEFAULT_ACCOUNTANT],
         sizes={data.label: data.train_size for data in DATA_SETS.values()},
         page_data={
             "fields": [field.for_script() for field in fields.values()],
             "answer": answer.model_dump(mode="json") if answer else None,
+            "map": lines.model_dump(mode="json") if lines else None,
+            "ticks": AXES,
         },
+    )
+
+
+def asks_for_map() -> bool:
+    """Returns whether the server draws the map.
+
+    It takes a second, so for a plan in the address the server draws it on demand, as
+    the form without script asks; else the script asks for it when the page stands.
+    """
+    return not request.args or MAP in request.args
+
+
+def map_around(
+    question: BudgetQuestion | None, answer: BudgetAnswer | None
+) -> BudgetMap | None:
+    """Returns the lines of equal ε around a plan, None if no map can show it."""
+    if not question or not answer or not 0 < (answer.budget or 0) <= MOST_EPSILON:
+        return None
+    return budget_map(
+        MapQuestion(
+            sample_size=question.sample_size,
+            expected_batch_size=answer.expected_batch_size,
+            delta=answer.delta,
+            epsilon=answer.budget,
+        )
     )
 
 

@@ -14,7 +14,6 @@ Source: our accountants, as in the lab; Dong, Roth and Su 2019, arXiv:1905.02383
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -23,7 +22,8 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.web.figures.svg import Picture, Plot, fanned, small
+from dpsgd_explorer.web.figures.accountant_race import conclusion, draw, looks
+from dpsgd_explorer.web.figures.svg import Picture, small
 from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.hub.examples import classic_run as budget
 from dpsgd_explorer.web.hub.widgets.base import Widget
@@ -34,17 +34,6 @@ from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
 from dpsgd_explorer.web.questions.rounding import limit, thousands
 
 POINTS = 41
-SHORT = {  # beside a line there is room for a word
-    "exact": "exact",
-    "rdp": "Rényi",
-    "moments": "moments",
-    "gdp": "central limit",
-    "zcdp": "zCDP",
-    "optimal": "optimal",
-    "advanced": "advanced",
-    "basic": "basic",
-}
-COLOURS = {"exact": "good", "bound": "private", "approximation": "budget"}
 LARGE = 100  # an ε beyond it is printed whole
 
 
@@ -127,20 +116,15 @@ def data() -> dict[str, Any]:
     """Return each run with its curves."""
     return {
         "delta": small(budget.DELTA),
+        "looks": looks(),
         "courses": [
             {
                 "name": course.name,
                 "held": course.counts.held,
                 "query": urlencode(course.settings),
                 "steps": counted(course).steps,
-                "racers": [
-                    {
-                        "name": one.label,
-                        "short": SHORT[one.accountant],
-                        "status": one.status,
-                        "colour": COLOURS[one.status],
-                        "epsilon": one.epsilon,
-                    }
+                "curves": [
+                    one.model_dump(include={"accountant", "label", "status", "epsilon"})
                     for one in runners(course)
                 ],
             }
@@ -155,17 +139,18 @@ def picture() -> Picture:
     course = courses()[0]
     counts = course.counts
     return Picture(
-        title=(
-            f"One run: ε = {counts[0]} exactly, {counts[1]} by an approximation, and "
-            f"up to {counts[2]} by a bound"
+        title=conclusion(
+            course.steps,
+            [(one.status, one.epsilon[-1]) for one in runners(course)],
+            _text,
         ),
         sub=(
             f"ε at δ = {small(budget.DELTA)} over steps, as each accountant counts "
             f"{counts.held}; add or remove one record, Poisson sampling"
         ),
         comparisons=(counts,),
-        wide=_draw((904, 400), course),
-        narrow=_draw((342, 340), course),
+        wide=_drawn((904, 400), course),
+        narrow=_drawn((342, 340), course),
         head=("accountant", "answer", f"ε after {course.steps:,} steps"),
         rows=tuple(
             (one.label, one.status, _text(_value(one.epsilon[-1])))
@@ -179,46 +164,8 @@ def picture() -> Picture:
     )
 
 
-def _draw(size: tuple[int, int], course: Course) -> Markup:
-    found = runners(course)
-    low, high = decades(found)
-    is_narrow = size[0] < 500
-    plot = Plot.framed(
-        size,
-        (1, course.steps),
-        (10.0**low, 10.0**high),
-        log_x=True,
-        log_y=True,
-        left=60,
-        right=100,
-    )
-    powers = range(low, high + 1, 2 if is_narrow else 1)
-    plot.y_axis([(10.0**p, f"{10.0**p:,g}") for p in powers], "ε, log scale")
-    ticks = (1, 100, 10_000) if is_narrow else budget.SHOWN_STEPS
-    plot.x_axis([(t, f"{t:,}") for t in ticks], "steps, log scale")
-    for one in sorted(found, key=lambda one: one.status == "exact"):
-        dash = " dashed" if one.status == "approximation" else ""
-        thin = "" if one.status == "exact" else " thin"
-        points = [*zip(counted(course).steps, map(_value, one.epsilon), strict=True)]
-        plot.line(points, f"s-{COLOURS[one.status]}{thin}{dash}")
-    ends = [(course.steps, _value(one.epsilon[-1])) for one in found]
-    heights = [plot.y(end[1]) for end in ends]
-    for one, end, height, to in zip(found, ends, heights, fanned(heights), strict=True):
-        colour = f"{COLOURS[one.status]} halo"
-        plot.text(end, SHORT[one.accountant], colour, "start", (8, to - height + 4.5))
-    return plot.svg(
-        "Rising lines on log scales: exact, Rényi, moments and central limit end close "
-        "together, the composition theorems hundreds of times higher."
-    )
-
-
-def decades(racers: list[Racer]) -> tuple[int, int]:
-    """Return the powers of ten around all values, with room for words below."""
-    values = [_value(x) for one in racers for x in one.epsilon]
-    return (
-        math.floor(math.log10(min(values)) - 0.5),
-        math.ceil(math.log10(max(values))),
-    )
+def _drawn(size: tuple[int, int], course: Course) -> Markup:
+    return draw(size, counted(course).steps, runners(course))
 
 
 def _value(epsilon: float | None) -> float:
@@ -226,10 +173,9 @@ def _value(epsilon: float | None) -> float:
     return epsilon
 
 
-def _text(epsilon: float) -> str:
-    if epsilon < LARGE:
-        return limit(epsilon)
-    return thousands(limit(epsilon, 0))
+def _text(epsilon: float | None) -> str:
+    value = _value(epsilon)
+    return limit(value) if value < LARGE else thousands(limit(value, 0))
 
 
 WIDGET = Widget(

@@ -1,0 +1,216 @@
+"""The accountant race: its drawing and its conclusion, for the lab and for the widget.
+
+``static/js/charts/race.js`` draws the same while somebody watches: it receives names,
+colours and dashes from here, and follows the same rules for axes, ticks and labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
+
+from markupsafe import Markup
+
+from dpsgd_explorer.web.figures.svg import Picture, Plot, fanned, small
+from dpsgd_explorer.web.questions.accountant_race import SILENT
+from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
+
+WIDE, NARROW = (774, 440), (358, 380)  # px, of the lab's drawings
+NARROW_BELOW = 560  # px; a narrower drawing has short names and no values
+LEFT, TOP, BOTTOM = 58, 26, 44  # px, for the labels of the axes
+SHORT_NAMES = 96  # px for short names beside the lines
+VALUE, LETTER = 76, 9  # px for a value, and for each letter of a whole name
+LABEL_GAP = 17  # px from one label to the next
+DIGITS = 4  # of an ε; rounded up
+NOTICEABLE = 1e-4  # an ε that is relatively smaller by this is below the truth
+NAMES = {  # beside a line there may be room for one word only
+    "exact": "exact",
+    "rdp": "Rényi",
+    "moments": "moments",
+    "gdp": "central limit",
+    "zcdp": "zCDP",
+    "optimal": "optimal",
+    "advanced": "advanced",
+    "basic": "basic",
+}
+COLOURS = {
+    "exact": "good",
+    "bound": "private",
+    "approximation": "budget",
+    SILENT: "twin",
+}
+#: Lines of one colour differ by their dashes.
+DASHES = {
+    "moments": "dotted",
+    "gdp": "dashed",
+    "optimal": "dashed",
+    "advanced": "long-dashed",
+    "zcdp": "long-dash-dotted",
+    "basic": "dash-dotted",
+}
+
+
+def looks() -> dict[str, Any]:
+    """Returns names, dashes and colours for the script."""
+    return {
+        "names": NAMES,
+        "dashes": DASHES,
+        "colours": COLOURS,
+        "silent": COLOURS[SILENT],
+    }
+
+
+def epsilon_text(epsilon: float | None) -> str:
+    """Returns ε with four significant digits, not below its value."""
+    if epsilon is None:
+        return "∞"
+    if epsilon == 0:
+        return "0"
+    context = Context(prec=DIGITS, rounding=ROUND_CEILING)
+    value = context.create_decimal(Decimal(f"{epsilon:.9g}")).normalize()
+    if 1e-3 <= value < 1e6:
+        return f"{value:,f}"
+    mantissa, _, power = f"{value:E}".partition("E")
+    return f"{mantissa}e{int(power)}"
+
+
+def conclusion(
+    steps: int,
+    ends: Sequence[tuple[str, float | None]],
+    write: Callable[[float | None], str] = epsilon_text,
+) -> str:
+    """Returns what the accountants say after a number of steps, in one sentence.
+
+    Args:
+        steps: Number of steps.
+        ends: Status and ε of each accountant that applies; None: beyond all floats.
+        write: Prints an ε.
+    """
+    count = "1 step" if steps == 1 else f"{steps:,} steps"
+    truth = next((value for status, value in ends if status == "exact"), None)
+    said = [f"exactly ε = {write(truth)}"] if truth is not None else []
+    if bounds := [value for status, value in ends if status == "bound"]:
+        largest = None if None in bounds else max(v for v in bounds if v is not None)
+        said.append(f"by bounds up to {write(largest)}")
+    for status, value in ends:
+        if status != "approximation" or value is None:
+            continue
+        is_below = truth is not None and value < truth * (1 - NOTICEABLE)
+        below = ", below the truth" if is_below else ""
+        said.append(f"by an approximation {write(value)}{below}")
+    return f"After {count}: {', '.join(said) or 'no accountant has an answer'}"
+
+
+def runners(answer: CurvesAnswer) -> list[Racer]:
+    """Returns the accountants with at least one value."""
+    return [
+        racer
+        for racer in answer.curves
+        if any(value is not None for value in racer.epsilon)
+    ]
+
+
+def picture(answer: CurvesAnswer) -> Picture:
+    """Returns the finished race of the lab."""
+    racers = runners(answer)
+    ends = [(racer.status, racer.epsilon[-1]) for racer in racers]
+    return Picture(
+        title=conclusion(answer.steps[-1], ends),
+        sub=f"ε after each step, δ = {small(answer.delta)}",
+        wide=draw(WIDE, answer.steps, racers, has_values=True),
+        narrow=draw(NARROW, answer.steps, racers),
+        head=("Accountant", "ε"),
+        rows=tuple((racer.label, epsilon_text(racer.epsilon[-1])) for racer in racers),
+        kind="computed",
+    )
+
+
+def draw(
+    size: tuple[int, int],
+    steps: Sequence[int],
+    racers: Sequence[Racer],
+    *,
+    has_values: bool = False,
+) -> Markup:
+    """Returns the lines of all accountants, with their names at the ends.
+
+    Args:
+        size: Width and height.
+        steps: Steps at which ε was computed.
+        racers: Accountants with at least one value.
+        has_values: If True, a wide drawing has whole names with values.
+    """
+    is_narrow = size[0] < NARROW_BELOW
+    has_values = has_values and not is_narrow
+    low, high = decades(racers)
+    plot = Plot.framed(
+        size,
+        (1, max(10, steps[-1])),
+        (10.0**low, 10.0**high),
+        log_x=True,
+        log_y=True,
+        left=LEFT,
+        right=_room(racers) if has_values else SHORT_NAMES,
+        top=TOP,
+        bottom=BOTTOM,
+    )
+    plot.y_axis(_ticks(low, high, 6), "ε, log scale")
+    last = math.floor(math.log10(max(10, steps[-1])) + 1e-9)
+    plot.x_axis(_ticks(0, last, 3 if is_narrow else 8), "steps, log scale")
+    for racer in sorted(racers, key=lambda racer: racer.status == "exact"):
+        points = [
+            (step, value)
+            for step, value in zip(steps, racer.epsilon, strict=True)
+            if value
+        ]
+        thin = "" if racer.status == "exact" else " thin"
+        dash = DASHES.get(racer.accountant, "")
+        plot.line(points, f"s-{COLOURS[racer.status]}{thin} {dash}".rstrip())
+    _write_ends(plot, steps[-1], racers, has_values=has_values)
+    return plot.svg(
+        "ε over steps, one line per accountant, both axes logarithmic: the exact "
+        "accountant and tight bounds end close together, composition theorems higher."
+    )
+
+
+def decades(racers: Sequence[Racer]) -> tuple[int, int]:
+    """Returns the powers of ten around all values."""
+    values = [value for racer in racers for value in racer.epsilon if value]
+    if not values:
+        return -2, 2
+    low = math.floor(math.log10(min(values)) + 1e-9)
+    return low, max(low + 1, math.ceil(math.log10(max(values)) - 1e-9))
+
+
+def _write_ends(
+    plot: Plot, last: int, racers: Sequence[Racer], *, has_values: bool
+) -> None:
+    ends = [(racer, racer.epsilon[-1]) for racer in racers]
+    finite = [(racer, value) for racer, value in ends if value]
+    heights = [plot.y(value) for _, value in finite]
+    places = fanned(heights, LABEL_GAP, top=plot.y.end, bottom=plot.y.start)
+    for (racer, value), height, place in zip(finite, heights, places, strict=True):
+        at = (last, value)
+        colour = COLOURS[racer.status]
+        plot.speck(at, f"f-{colour}", 3)
+        name = racer.label if has_values else NAMES[racer.accountant]
+        shift = place - height + 4.5
+        plot.text(at, name, f"{colour} halo", "start", (12, shift))
+        if has_values:
+            right = plot.width - plot.x(last) - 4
+            plot.text(at, epsilon_text(value), "ink", "end", (right, shift))
+
+
+def _room(racers: Sequence[Racer]) -> int:
+    return VALUE + LETTER * max((len(racer.label) for racer in racers), default=0)
+
+
+def _ticks(low: int, high: int, most: int) -> list[tuple[float, str]]:
+    every = max(1, math.ceil((high - low) / most))
+    return [(float(f"1e{p}"), _power_text(p)) for p in range(low, high + 1, every)]
+
+
+def _power_text(power: int) -> str:
+    return f"{10.0**power:,g}" if -3 <= power < 6 else f"1e{power}"
