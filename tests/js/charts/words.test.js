@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 import {axisWords} from "../../../static/js/charts/accuracy.js";
 import {COLUMNS, texts, values} from "../../../static/js/charts/chart.js";
-import {accuracyConclusion, batchesConclusion, lossConclusion, normsConclusion} from "../../../static/js/charts/conclusions.js";
+import {accuracyConclusion, lossConclusion, normsConclusion} from "../../../static/js/charts/conclusions.js";
 import {chartPlan} from "../../../static/js/charts/plan.js";
 import {announcement, status} from "../../../static/js/runs/panel/status.js";
 import {decimalsUp, roundUp} from "../../../static/js/lib/format.js";
@@ -200,12 +200,4 @@ test("the status bar adds up for a budget of a millionth too", () => {
     assert.equal((Number(spent) + Number(left)).toFixed(7), "0.0000010", spent);
   }
   assert.equal(plan.budget_text, "0.0000010");
-});
-
-test("a larger batch is compared per update and over the run, and what is held is said", () => {
-  const rows = [[64, 18750, 0.0095], [4096, 293, 0.00045]].map(([expected_batch_size, steps, noise_per_update]) => ({expected_batch_size, steps, noise_per_update}));
-  assert.equal(
-    batchesConclusion(rows),
-    "At this ε and these epochs, a batch of 4,096 carries 21 times less noise per update than one of 64, and 2.6 times less over the run",
-  );
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {conclusion, heightOf, marks, table, under, within} from "../../../dpsgd_explorer/web/labs/planner/budget_map.js";
+import {batchesConclusion, conclusion, heightOf, marks, table, under, within} from "../../../dpsgd_explorer/web/labs/planner/budget_map.js";
 import {chartOf, wordsOf} from "../support.js";
 
 const line = (epsilon, noise) => ({epsilon, epochs: [1, 10, 100], noise_multiplier: noise});
@@ -59,4 +59,12 @@ test("the table holds each line once, by epsilon", () => {
   const {heads, values} = table(VIEW);
   assert.deepEqual(heads, ["Epochs", "ε = 0.3", "ε = 3", "ε = 10"]);
   assert.deepEqual(values[1], [10, 4, 1, 0.6]);
+});
+
+test("a larger batch is compared per update and over the run, and what is held is said", () => {
+  const rows = [[64, 18750, 0.0095], [4096, 293, 0.00045]].map(([expected_batch_size, steps, noise_per_update]) => ({expected_batch_size, steps, noise_per_update}));
+  assert.equal(
+    batchesConclusion(rows),
+    "At this ε and these epochs, a batch of 4,096 carries 21 times less noise per update than one of 64, and 2.6 times less over the run",
+  );
 });

@@ -16,7 +16,7 @@
  * @property {{epochs: number, noise_multiplier: number, epsilon_text: string} | null} point
  */
 
-import {roundUp, significant} from "../../../../static/js/lib/format.js";
+import {integer, roundUp, significant} from "../../../../static/js/lib/format.js";
 import {clamp, disc, line, rule, text} from "../../../../static/js/lib/svg.js";
 
 const MARGIN = {left: 44, right: 64, top: 28, bottom: 44};
@@ -120,4 +120,17 @@ export function table({budget, contours}) {
     values,
     rows: values.map(([x, ...noise]) => [significant(x), ...noise.map((value) => value && significant(value))]),
   };
+}
+
+/**
+ * What a larger batch changes at one ε and equally many epochs. Over the run noise counts like that of an update
+ * over the root of their number.
+ * @param {{expected_batch_size: number, steps: number, noise_per_update: number}[]} rows smallest batch first
+ */
+export function batchesConclusion(rows) {
+  const [first, last] = [rows[0], rows.at(-1)];
+  const update = first.noise_per_update / last.noise_per_update;
+  const run = update * Math.sqrt(last.steps / first.steps);
+  const sizes = [last, first].map((row) => integer(row.expected_batch_size));
+  return `At this ε and these epochs, a batch of ${sizes[0]} carries ${significant(update, 2)} times less noise per update than one of ${sizes[1]}, and ${significant(run, 2)} times less over the run`;
 }

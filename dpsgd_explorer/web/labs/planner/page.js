@@ -1,8 +1,7 @@
 /** The budget planner: four numbers are locked, the server solves for the fifth. */
 
-import {conclusion, heightOf, marks, table, under} from "./budget_map.js";
+import {batchesConclusion, conclusion, heightOf, marks, table, under} from "./budget_map.js";
 import {Figure} from "../../../../static/js/charts/figure.js";
-import {batchesConclusion} from "../../../../static/js/charts/conclusions.js";
 import {Newest, getJson} from "../../../../static/js/lib/api.js";
 import {integer, roundUp, significant} from "../../../../static/js/lib/format.js";
 import {Painter, openPage, tableRow} from "../../../../static/js/lib/page.js";
