@@ -134,6 +134,7 @@ def test_the_map_as_a_table(page):
 def test_pointing_at_a_line_names_its_epsilon(page):
     named = page.locator(".map-box > svg text", has_text=re.compile("^ε = 3$"))
     expect(named).to_have_count(1)
+    page.locator(".map-box").scroll_into_view_if_needed()
     place = page.locator(".map-box .handle").bounding_box()
     page.mouse.move(place["x"] - 20, place["y"] + place["height"] / 2)
     expect(named).to_have_count(2)

@@ -66,7 +66,10 @@ def loaded(sent, address):
     return sizes
 
 
-@pytest.mark.parametrize("address", [*HUB, "/train/", "/runs/"])
+LABS = ("/labs/accountants/", "/labs/planner/")
+
+
+@pytest.mark.parametrize("address", [*HUB, *LABS, "/train/", "/runs/"])
 def test_a_page_is_light(sent, address):
     sizes = loaded(sent, address)
     assert not any("plotly.min" in name for name in sizes)
