@@ -121,7 +121,7 @@ KINDS = {
         Kind(
             config=EnginesConfig,
             experiment=f"{LOOPS}.engine_comparison:EngineComparison",
-            view=f"{VIEWS}.engines:VIEW",
+            view=f"{LABS}.engines.view:VIEW",
             measured=("difference",),
             title="Engines compared",
             noun="a comparison of engines",

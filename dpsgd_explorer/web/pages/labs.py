@@ -7,10 +7,10 @@ from flask import Blueprint, Response, render_template
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.labs.accountants import page as accountants
 from dpsgd_explorer.web.labs.attack import page as attack
+from dpsgd_explorer.web.labs.engines import page as engines
 from dpsgd_explorer.web.labs.find_the_bug import page as find_the_bug
 from dpsgd_explorer.web.labs.planner import page as planner
 from dpsgd_explorer.web.labs.reconstruct import page as reconstruct
-from dpsgd_explorer.web.pages import engines_lab as engines
 from dpsgd_explorer.web.pages import regression_lab as linear_regression
 
 bp = Blueprint("labs", __name__, url_prefix="/labs")

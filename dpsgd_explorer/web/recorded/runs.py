@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.recorded.files import FOLDER, recording
 
 OF_TWINS = {"private", "learning_rate", "target_epsilon", "noise_multiplier"}
-COMPARISON = "engines/transformer"
 
 Data = dict[str, Any]
 
@@ -82,13 +80,6 @@ def recorded_twin(slug: str) -> RecordedRun | None:
         if twin.config.model_dump(exclude=OF_TWINS) == shared:
             return twin
     return None
-
-
-@cache
-def recorded_comparison() -> tuple[EnginesConfig, list[Data]]:
-    """Return the recorded comparison of the engines: its settings and its events."""
-    stored = recording(COMPARISON)
-    return EnginesConfig.parse(stored["config"]), stored["events"]
 
 
 @cache

@@ -7,7 +7,7 @@ import test from "node:test";
 import {agreement, conclusion, difference, figure, table, waysTaken} from "../../../static/js/charts/engines.js";
 import {recordedContent} from "../../../static/js/runs/panel/engines_content.js";
 
-const FILE = new URL("../../../dpsgd_explorer/web/recorded/engines/transformer.json", import.meta.url);
+const FILE = new URL("../../../dpsgd_explorer/web/labs/engines/recorded.json", import.meta.url);
 const CONTENDERS = ["ordinary", "hooks", "extending", "vmap", "microbatch"];
 const {log} = recordedContent({plan: {}, events: JSON.parse(readFileSync(FILE, "utf8")).events});
 const FOUND = log.evaluations;

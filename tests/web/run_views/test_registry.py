@@ -3,8 +3,8 @@
 import pytest
 
 from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.web.labs.engines.view import EnginesView
 from dpsgd_explorer.web.run_views import registry
-from dpsgd_explorer.web.run_views.engines import EnginesView
 
 
 def test_every_kind_has_the_view_of_its_settings(client):

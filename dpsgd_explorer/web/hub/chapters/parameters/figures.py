@@ -11,6 +11,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content import engines
 from dpsgd_explorer.web.hub.examples.classic_run import classic_plan, growth
 from dpsgd_explorer.web.hub.examples.default_run import noise_for
+from dpsgd_explorer.web.labs.engines.view import recorded_comparison
 from dpsgd_explorer.web.questions.odds import Limits
 from dpsgd_explorer.web.questions.rounding import (
     limit,
@@ -23,7 +24,6 @@ from dpsgd_explorer.web.questions.rounding import (
 from dpsgd_explorer.web.recorded.runs import (
     RecordedRun,
     recorded,
-    recorded_comparison,
 )
 
 TARGETS = (0.3, 1.0, 2.0, 3.0, 8.0)

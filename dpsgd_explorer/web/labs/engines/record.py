@@ -1,13 +1,14 @@
 """Run the lab's default comparison of the engines and record its events.
 
-    python -m tools.record.engines
+    python -m dpsgd_explorer.web.labs.engines.record
 
-Writes dpsgd_explorer/web/recorded/engines/transformer.json: settings and events.
+Writes ``recorded.json`` beside this file: settings and events.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
 from dpsgd_explorer.training.engine_comparison import EngineComparison
@@ -23,7 +24,7 @@ def main() -> int:
         {"kind": e.kind, "data": e.data} for e in EngineComparison(config).events()
     ]
     stored = {"config": config.model_dump(mode="json"), "events": events}
-    write(f"engines/{config.model}", stored)
+    write("recorded", stored, folder=Path(__file__).parent)
     print(config.model, events[-1]["data"])
     return 0
 

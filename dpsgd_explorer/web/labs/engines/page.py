@@ -21,8 +21,7 @@ from dpsgd_explorer.web.content.engines import (
 from dpsgd_explorer.web.forms.fields import form_groups, script_fields
 from dpsgd_explorer.web.forms.form import read_form
 from dpsgd_explorer.web.labs.base import Lab
-from dpsgd_explorer.web.recorded.runs import recorded_comparison
-from dpsgd_explorer.web.run_views.engines import plan_of
+from dpsgd_explorer.web.labs.engines.view import plan_of, recorded_comparison
 
 # What it computes from, in one sentence each.
 MECHANISMS = {

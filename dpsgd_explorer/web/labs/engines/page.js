@@ -1,9 +1,9 @@
 /** The lab of the engines: settings in the address, a recorded comparison, and one's own. */
 
-import {EnginesPanel} from "../runs/panel/engines_panel.js";
-import {enginesContent, madeOn, recordedContent} from "../runs/panel/engines_content.js";
-import {openPage} from "../lib/page.js";
-import {RunLab} from "../runs/run_lab.js";
+import {EnginesPanel} from "../../../../static/js/runs/panel/engines_panel.js";
+import {enginesContent, madeOn, recordedContent} from "../../../../static/js/runs/panel/engines_content.js";
+import {openPage} from "../../../../static/js/lib/page.js";
+import {RunLab} from "../../../../static/js/runs/run_lab.js";
 
 const opened = openPage("lab");
 const {data, part} = opened;

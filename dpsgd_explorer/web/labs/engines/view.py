@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer.experiments.engines_config import (
@@ -11,6 +13,7 @@ from dpsgd_explorer.experiments.engines_config import (
 )
 from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.web.forms.form import to_query
+from dpsgd_explorer.web.recorded.files import recording
 from dpsgd_explorer.web.run_views.base import (
     PRINTED,
     Points,
@@ -21,6 +24,13 @@ from dpsgd_explorer.web.run_views.base import (
 )
 
 MIB = 2**20
+
+
+@cache
+def recorded_comparison() -> tuple[EnginesConfig, Points]:
+    """Return the recorded comparison of the engines: its settings and its events."""
+    stored = recording("recorded", Path(__file__).parent)
+    return EnginesConfig.parse(stored["config"]), stored["events"]
 
 
 def plan_of(config: EnginesConfig) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from dpsgd_explorer.training import engine_comparison as engines_loop
 from dpsgd_explorer.training import timing as measuring
 from dpsgd_explorer.web.content import engines as content
 from dpsgd_explorer.web.content.choice_notes import WORDS, choice_notes
-from dpsgd_explorer.web.pages.engines_lab import MECHANISMS
-from dpsgd_explorer.web.recorded.runs import recorded_comparison
+from dpsgd_explorer.web.labs.engines.page import MECHANISMS
+from dpsgd_explorer.web.labs.engines.view import recorded_comparison
 from dpsgd_explorer.web.run_views.listing import changes
 from tests.web.api.test_exports import download, run_python
 from tests.web.conftest import SMALL, ended, error_of
