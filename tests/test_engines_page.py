@@ -39,7 +39,7 @@ def test_every_layer_is_measured_both_ways_and_exact():
         assert any(way in picked for way in WAYS)
 
 
-def test_the_tables_of_engines_are_those_of_the_lab():
+def test_the_page_has_the_tables_of_engines():
     for name, table in tables().items():
         assert "\n".join(lines_between(PAGE, name)) == table
 

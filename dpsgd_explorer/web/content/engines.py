@@ -1,8 +1,8 @@
 """The engines of the literature, which of ours each is, and what each is for.
 
-``docs/reference/engines.md`` and the lab both print these tables.  The costs
-are those that ``python -m tools.compare_engines`` recorded; chapters and the trainer's
-help show them as well, and a test compares them with ``benchmarks/results``.
+``docs/reference/engines.md`` prints these tables.  The costs are those that
+``python -m tools.compare_engines`` recorded; chapters and the trainer's help show them
+as well, and a test compares them with ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -180,10 +180,10 @@ def beside_small_models() -> str:
     time, _ = models()[name]["hooks"]
     parameters: int = recording(COSTS)["parameters"][name]
     return (
-        "A private step has fixed costs, which weigh more on a small model. The "
-        f"tables below show a larger transformer, with {parameters:,} parameters and "
-        f"batches of {batches()[name]}: there a step of the hooks engine takes "
-        f"{time:.2f} times the ordinary time."
+        "A private step has fixed costs, which weigh more on a small model. With a "
+        f"larger transformer of {parameters:,} parameters and batches of "
+        f"{batches()[name]}, a step of the hooks engine takes {time:.2f} times the "
+        "ordinary time."
     )
 
 

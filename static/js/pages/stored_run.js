@@ -1,4 +1,4 @@
-/** One run that has no chart: its labels and its times. */
+/** One run whose page the server draws: its labels and its times. */
 
 import {RunPage} from "../runs/run_page.js";
 

@@ -12,8 +12,8 @@ export class RunLab {
    * @param {ReturnType<typeof import("../lib/page.js").openPage>} opened the lab's page
    * @param {object} lab
    * @param {string} lab.kind of its runs
-   * @param {{show: (content: object) => void, update: (change: object) => void}} lab.panel
-   * @param {(answer: Record<string, any>) => object} lab.content what the panel shows of a run
+   * @param {{show: (content: object) => void, update: (change: object) => void}} [lab.panel] without one, the run's page opens
+   * @param {(answer: Record<string, any>) => object} [lab.content] what the panel shows of a run
    * @param {(live: LiveRun) => void} [lab.moved] called when a run's state changes
    */
   constructor({page, data, part}, {kind, panel, content, moved = () => {}}) {
@@ -26,9 +26,9 @@ export class RunLab {
     this.live = null;
     this.showFaults(data.errors);
     part("run").addEventListener("click", () => this.launch());
-    part("stop").addEventListener("click", () => this.live.stop().catch((error) => this.refused(error)));
+    part("stop")?.addEventListener("click", () => this.live.stop().catch((error) => this.refused(error)));
     addEventListener("pagehide", () => this.live?.pause());
-    addEventListener("pageshow", (event) => event.persisted && this.live?.resume());
+    addEventListener("pageshow", (event) => event.persisted && (this.panel ? this.live?.resume() : this.busy(false)));
   }
 
   /** Have the settings read as a fresh page would. Only what differs from the defaults stands in the address. */
@@ -54,6 +54,10 @@ export class RunLab {
   }
 
   follow(answer) {
+    if (!this.panel) {
+      location.assign(answer.links.page);
+      return;
+    }
     this.part("recorded").hidden = true;
     this.part("open").href = answer.links.page;
     this.part("open").hidden = false;
@@ -66,6 +70,8 @@ export class RunLab {
   }
 
   busy(runs) {
+    this.part("run").disabled = runs;
+    if (!this.panel) return;
     this.part("run").hidden = runs;
     this.part("stop").hidden = !runs;
   }

@@ -1,6 +1,6 @@
 /** The page of one run of any kind: followed while it goes on, replayed once it has ended. */
 
-import {ApiError, deleteJson, getJson} from "../lib/api.js";
+import {ApiError, deleteJson, getJson, postJson} from "../lib/api.js";
 import {wireLabels} from "./list/label_bar.js";
 import {LiveRun} from "./log/live_run.js";
 import {replay} from "./log/replay.js";
@@ -9,11 +9,12 @@ import {status} from "./panel/status.js";
 import {showTimes} from "../lib/format.js";
 
 const PAGE = 5000;
+const FETCH_MS = 2000;
 
 export class RunPage {
   /**
    * @param {(root: HTMLElement, data: Record<string, any>) => {panel: object, content: object, atEnd?: (log: RunLog) => void} | null} make
-   *   makes what draws the run, says what it shows beside the log, and what follows its end; null: nothing is drawn
+   *   makes what draws the run, says what it shows beside the log, and what follows its end; null: the server draws it, and the page is fetched until the run has ended
    */
   constructor(make) {
     this.page = document.querySelector("[data-run-page]");
@@ -22,7 +23,10 @@ export class RunPage {
     showTimes(this.page);
     wireLabels(this.part("label-bar"));
     this.part("delete")?.addEventListener("click", () => this.forget());
-    if (!make) return;
+    if (!make) {
+      if (!FINAL_STATES.has(this.run.state)) this.followPage();
+      return;
+    }
     Object.assign(this, make(this.part("panel"), {...data, run: this.run}));
     if (FINAL_STATES.has(this.run.state)) this.loadAndReplay();
     else this.follow();
@@ -59,6 +63,18 @@ export class RunPage {
     live.resume();
   }
 
+  followPage() {
+    this.part("stop")?.addEventListener("click", () => postJson(this.run.links.cancel).catch((error) => this.showError(error)));
+    setTimeout(() => this.fetchPage(), FETCH_MS);
+  }
+
+  async fetchPage() {
+    const page = await this.refresh(["run-state", "panel"]);
+    const isFinal = page && FINAL_STATES.has(JSON.parse(page.getElementById("page-data").textContent).run.state);
+    if (isFinal) this.part("stop")?.remove();
+    else setTimeout(() => this.fetchPage(), FETCH_MS);
+  }
+
   /** The line under the title says what the status bar says. */
   showState({log, activity}) {
     const {word, mark} = status(log, this.content.plan, activity);
@@ -71,18 +87,19 @@ export class RunPage {
     if (!log.isFinal) return;
     this.part("stop")?.remove();
     this.replay(log);
-    this.refreshWords();
+    this.refresh(["spent", "audit"]);
   }
 
-  /** What a run spent and what its audit proves, which the server says at the end. */
-  async refreshWords() {
+  /** Replace parts by the server's, such as what a run spent and what its audit proves. @returns the whole page, null if it did not come */
+  async refresh(names) {
     const response = await fetch(location.pathname).catch(() => null);
-    if (!response?.ok) return;
+    if (!response?.ok) return null;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    for (const name of ["spent", "audit"]) {
-      const fresh = page.querySelector(`[data-${name}]`);
-      if (fresh) this.part(name)?.replaceWith(fresh);
+    for (const name of names) {
+      const [fresh, shown] = [page.querySelector(`[data-${name}]`), this.part(name)];
+      if (fresh && shown && !fresh.isEqualNode(shown)) shown.replaceWith(fresh);
     }
+    return page;
   }
 
   async stop(live) {

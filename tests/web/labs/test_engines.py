@@ -9,11 +9,11 @@ import re
 import pytest
 
 from dpsgd_explorer.experiments.engines_config import CONTENDERS, EnginesConfig
+from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.kinds import parse, start
 from dpsgd_explorer.experiments.vocabulary import ENGINES
 from dpsgd_explorer.training import engine_comparison as engines_loop
 from dpsgd_explorer.training import timing as measuring
-from dpsgd_explorer.web.content import engines as content
 from dpsgd_explorer.web.content.choice_notes import WORDS, choice_notes
 from dpsgd_explorer.web.labs.engines.page import MECHANISMS
 from dpsgd_explorer.web.labs.engines.view import recorded_comparison
@@ -26,6 +26,7 @@ from tests.web.reading import page_data
 RUNS = "/api/v1/runs"
 LAB = "/labs/engines/"
 CELL = r"<t[hd][^>]*>([^<]*)</t[hd]>"
+FIGURES = ("milliseconds", "ratio", "ratio_low", "ratio_high", "peak_bytes")
 ASKED = {"kind": "engines", "model": "mlp", "width": 4, "batch_size": 2}
 
 
@@ -46,23 +47,26 @@ def compared_run(client, store, compared):
 
 
 def test_the_lab_shows_a_recorded_comparison_of_its_defaults_at_once(reading):
-    shown = page_data(reading.get(LAB).text)["recorded"]
-    config, _ = recorded_comparison()
+    config, events = recorded_comparison()
     assert config == EnginesConfig()
-    found = [e["data"] for e in shown["events"] if e["kind"] == "evaluation"]
+    found = [e["data"] for e in events if e["kind"] == "evaluation"]
     assert tuple(one["engine"] for one in found) == CONTENDERS
     assert all(not one["refused"] for one in found)
     assert max(one["difference"] or 0 for one in found) < 1e-12
-    assert ">recorded<" in reading.get(LAB).text
+    page = reading.get(LAB).text
+    assert ">recorded<" in page
+    assert table_of(page) == [
+        [one["engine"], f"{one['milliseconds']:.3g}", f"{one['ratio']:.2f}"]
+        for one in found
+    ]
+    assert page.count('<svg class="plot') == 2  # one chart, wide and narrow
 
 
-def test_the_lab_has_the_whole_table_of_engines(reading):
-    cells = [html.unescape(cell) for cell in re.findall(CELL, reading.get(LAB).text)]
-    for rows in (content.features(), content.known()):
-        for row in rows:
-            assert {cell.replace("`", "") for cell in row} <= set(cells)
-    for engine in content.KNOWN:
-        assert engine.recommended
+def table_of(page):
+    """Return engine, time and ratio of each row of the table of engines."""
+    table = re.search(r"<table.*?</table>", page, re.DOTALL)[0]
+    rows = table.split("<tr>")[2:]
+    return [re.findall(CELL, row)[:3] for row in rows]
 
 
 def test_every_engine_is_explained():
@@ -100,12 +104,34 @@ def test_it_says_how_far_the_engines_are_apart_and_spends_nothing(client, compar
 def test_its_page_says_where_its_inputs_come_from_and_leads_back(client, compared_run):
     page = client.get(f"/runs/{compared_run}/").text
     assert "no data set was used" in page
-    assert "engines_run" in page
-    assert re.findall(r'data-chart="(\w+)"', page) == ["time", "memory"]
     [link] = re.findall(rf'href="({LAB}\?[^"]*)"', page)
     lab = client.get(html.unescape(link)).text
     assert re.search(r'name="width"[^>]* value="4"', lab)
-    assert page_data(page)["plan"]["contenders"] == list(CONTENDERS)
+    assert [row[0] for row in table_of(page)] == list(CONTENDERS)
+
+
+def test_a_comparison_that_goes_on_shows_what_was_measured(client, store, compared):
+    run_id = client.post(RUNS, json=ASKED).json["id"]
+    waits = client.get(f"/runs/{run_id}/").text
+    assert "appear here when it has been measured" in waits
+    store.leases.append(store.leases.claim(run_id), compared[:3])
+    page = client.get(f"/runs/{run_id}/").text
+    assert [row[0] for row in table_of(page)] == ["ordinary"]
+    assert "data-stop" in page
+
+
+def test_an_engine_that_rejects_the_model_says_why(client, store, compared):
+    reason = {"refused": "lstm cannot be mapped", "difference": None}
+    log = [
+        Event(e.kind, e.data | dict.fromkeys(FIGURES) | reason)
+        if e.data.get("engine") == "vmap"
+        else e
+        for e in compared
+    ]
+    run_id = ended(store, client.post(RUNS, json=ASKED).json["id"], log)
+    page = client.get(f"/runs/{run_id}/").text
+    assert "vmap rejects the model: lstm cannot be mapped" in page
+    assert ["vmap", "rejected", "–"] in table_of(page)
 
 
 def test_csv_has_a_row_for_each_engine(client, compared_run):

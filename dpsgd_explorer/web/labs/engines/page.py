@@ -8,20 +8,11 @@ from typing import Any
 from flask import render_template, request
 
 from dpsgd_explorer.experiments.engines_config import EnginesConfig
-from dpsgd_explorer.experiments.vocabulary import ENGINES
-from dpsgd_explorer.web.content.engines import (
-    FEATURE_HEAD,
-    KNOWN_HEAD,
-    Table,
-    beside_small_models,
-    features,
-    known,
-    measured_on,
-)
+from dpsgd_explorer.web.content.engines import beside_small_models
 from dpsgd_explorer.web.forms.fields import form_groups, script_fields
 from dpsgd_explorer.web.forms.form import read_form
 from dpsgd_explorer.web.labs.base import Lab
-from dpsgd_explorer.web.labs.engines.view import plan_of, recorded_comparison
+from dpsgd_explorer.web.labs.engines.view import recorded_comparison, results_of
 
 # What it computes from, in one sentence each.
 MECHANISMS = {
@@ -46,45 +37,18 @@ def engines() -> str:
         "labs/engines.html",
         form=form,
         groups=form_groups(EnginesConfig),
-        labels=ENGINES,
         mechanisms=MECHANISMS,
-        tables=tables(),
-        measured_on=measured_on(),
+        results=recorded_results(),
         beside_small_models=beside_small_models(),
-        page_data={
-            "fields": script_fields(EnginesConfig),
-            "recorded": comparison(),
-            "errors": form.errors,
-        },
+        page_data={"fields": script_fields(EnginesConfig), "errors": form.errors},
     )
 
 
-def tables() -> list[dict[str, Any]]:
-    """Return the tables of engines, those of docs/reference/engines.md."""
-    return [
-        {
-            "title": "Choice of an engine",
-            "head": FEATURE_HEAD,
-            "rows": _plain(features()),
-        },
-        {
-            "title": "Engines of the literature and their equivalents here",
-            "head": KNOWN_HEAD,
-            "rows": _plain(known()),
-        },
-    ]
-
-
-def _plain(rows: Table) -> Table:
-    """Return cells without the marks of code that a page of text has."""
-    return [tuple(cell.replace("`", "") for cell in row) for row in rows]
-
-
 @cache
-def comparison() -> dict[str, Any]:
-    """Return the recorded comparison: its plan and its events."""
-    config, events = recorded_comparison()
-    return {"plan": plan_of(config), "events": events}
+def recorded_results() -> dict[str, Any]:
+    """Return what the recorded comparison found."""
+    _, events = recorded_comparison()
+    return results_of(lambda kind: [e["data"] for e in events if e["kind"] == kind])
 
 
 LAB = Lab(
@@ -92,9 +56,8 @@ LAB = Lab(
     title="Engines",
     question="Four ways to the same gradient: what does each cost?",
     summary=(
-        "Hooks, extending, vmap and micro-batches on a model of your size: the "
-        "largest difference between their numbers, time, memory, and the method that "
-        "each layer chose, with the reason."
+        "Hooks, extending, vmap and micro-batches on a model of your size: time, "
+        "memory, and the largest difference between their numbers."
     ),
     page=engines,
 )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dpsgd_explorer.experiments.engines_config import (
-    CONTENDERS,
-    ORDINARY,
-    EnginesConfig,
-)
-from dpsgd_explorer.experiments.kinds import KINDS
+from dpsgd_explorer.experiments.engines_config import ORDINARY, EnginesConfig
 from dpsgd_explorer.web.forms.form import to_query
+from dpsgd_explorer.web.labs.engines.figures import MIB, comparison_picture
 from dpsgd_explorer.web.recorded.files import recording
 from dpsgd_explorer.web.run_views.base import (
     PRINTED,
@@ -23,8 +20,6 @@ from dpsgd_explorer.web.run_views.base import (
     Summary,
 )
 
-MIB = 2**20
-
 
 @cache
 def recorded_comparison() -> tuple[EnginesConfig, Points]:
@@ -33,17 +28,17 @@ def recorded_comparison() -> tuple[EnginesConfig, Points]:
     return EnginesConfig.parse(stored["config"]), stored["events"]
 
 
-def plan_of(config: EnginesConfig) -> dict[str, Any]:
-    """Return what is going to be measured on what."""
+def results_of(read: Callable[[str], Points]) -> dict[str, Any]:
+    """Return what a comparison found so far: its picture, rejections and layers.
+
+    Args:
+        read: Returns the data of the events of a kind, in order.
+    """
+    phases, found = read("phase"), read("evaluation")
     return {
-        "private": False,
-        "running": KINDS[config.kind].running,
-        "steps": config.planned_steps,
-        "last_step": config.planned_steps,
-        "contenders": list(CONTENDERS),
-        "parameters": config.parameters,
-        "model": config.measured.label,
-        "batch_size": config.batch_size,
+        "picture": comparison_picture(phases[-1], found) if found else None,
+        "refused": {one["engine"]: one["refused"] for one in found if one["refused"]},
+        "layers": next((one["layers"] for one in found if one.get("layers")), []),
     }
 
 
@@ -106,9 +101,15 @@ class EnginesView(RunView):
         """Return what the page says beside the run."""
         return {"query": to_query(config)}
 
-    def page_data(self, config: EnginesConfig) -> dict[str, Any]:
-        """Return what the charts need before the first figure comes."""
-        return {"plan": plan_of(config)}
+    def page_data(self, _config: EnginesConfig) -> dict[str, Any]:
+        """Return nothing: the server draws the chart."""
+        return {}
+
+    def standing(
+        self, _config: EnginesConfig, read: Callable[[str], Points]
+    ) -> dict[str, Any]:
+        """Return what was found so far."""
+        return results_of(read)
 
     def sections(
         self, _config: EnginesConfig, _steps: Points, evaluations: Points
