@@ -11,8 +11,8 @@ import torch
 
 from benchmarks import record
 from benchmarks.models import CASES, Case
+from dpsgd_explorer.dp.checks.loss.marks import PassOutputs
 from dpsgd_explorer.dp.checks.optimizer_check import OptimizerCheck
-from dpsgd_explorer.dp.engines.pass_outputs import PassOutputs
 from dpsgd_explorer.dp.modules.structure import Structure
 from dpsgd_explorer.training.timing import LEARNING_RATE, cpu_seconds, private_step
 

@@ -25,14 +25,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from dpsgd_explorer.dp.backends import backend_of
-from dpsgd_explorer.dp.checks.loss.marks import ModulePass, mark_outputs
+from dpsgd_explorer.dp.checks.loss.marks import ModulePass, PassOutputs, mark_outputs
 from dpsgd_explorer.dp.checks.loss.reading import LossReading
 from dpsgd_explorer.dp.engines.norm_choice import (
     ClippingMode,
     NormChoice,
     check_layer_names,
 )
-from dpsgd_explorer.dp.engines.pass_outputs import PassOutputs
 from dpsgd_explorer.dp.modules.input_rows import InputRows
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.structure import Structure
@@ -274,7 +273,11 @@ class GradientEngine(ABC):
             )
 
     def watch_loss(self, outputs: Any, size: int) -> None:
-        """Marks the outputs of this pass, so that the graph of its loss can be read."""
+        """Marks the outputs of this pass, so that the graph of its loss can be read.
+
+        Call it after the engine has registered its hooks on the outputs.
+        """
+        self.outputs.remember(outputs)
         # The lambda reads the attribute at backward, because a user may set another
         # scale after this forward.
         self.current_pass = ModulePass(

@@ -208,7 +208,6 @@ class HooksEngine(GradientEngine):
     def _close(self, module: nn.Module, args: Any, output: Any) -> None:
         if self._open_pass and not _in_backward():
             self.restore()
-            self.outputs.remember(output)
             if self._recording is not None:
                 self.watch_loss(output, self._recording.batch_size)
 

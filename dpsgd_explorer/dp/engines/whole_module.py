@@ -112,7 +112,6 @@ class WholeModuleEngine(GradientEngine):
         except BaseException:
             self.restore()
             raise
-        self.outputs.remember(output)
         self.watch_loss(output, size)
         return output
 
