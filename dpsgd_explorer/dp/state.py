@@ -22,9 +22,8 @@ from dpsgd_explorer.dp.ledger.diagnostics import Diagnostics, diagnose
 from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients, noisy_release
 from dpsgd_explorer.dp.ledger.weights import WeightsWatch
-from dpsgd_explorer.dp.noise.base import NoiseSource
+from dpsgd_explorer.dp.noise.base import NoisePlan, NoiseSource
 from dpsgd_explorer.dp.noise.generators import generators
-from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.dp.sampling.loader import OnDraw
 from dpsgd_explorer.dp.sampling.partition import Local, Strided
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler

@@ -63,8 +63,8 @@ from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.ledger.noisy_release import noisy_release
+from dpsgd_explorer.dp.noise.base import NoisePlan
 from dpsgd_explorer.dp.noise.generators import generators
-from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import whole

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.poisson_sizes import is_likely_total
 from dpsgd_explorer.dp.ledger.ledger import BatchSizes, Ledger, Release
-from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
+from dpsgd_explorer.dp.noise.base import NoisePlan
 from dpsgd_explorer.errors import PrivacyError
 
 

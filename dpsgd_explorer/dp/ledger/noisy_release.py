@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.ledger.ledger import Release
-from dpsgd_explorer.dp.noise.base import Meter, NoiseSource
-from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
+from dpsgd_explorer.dp.noise.base import Meter, NoisePlan, NoiseSource
 
 Gradients = dict[nn.Parameter, Tensor]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from dpsgd_explorer.accounting import Plan, round_up
 from dpsgd_explorer.dp.ledger.ledger import Ledger
-from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
+from dpsgd_explorer.dp.noise.base import NoisePlan
 
 #: Version of the receipt's layout; ``audit.receipts`` verifies this version.
 VERSION = 1

@@ -11,7 +11,7 @@ from dpsgd_explorer.dp.clipping.adaptive import (
     AdaptiveBound,
     AdaptiveClipping,
 )
-from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
+from dpsgd_explorer.dp.noise.base import NoisePlan
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from tests.dp.nets import UNREAD, attached, data, linear, private_run

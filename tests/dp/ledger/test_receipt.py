@@ -15,8 +15,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS, Plan, round_up
 from dpsgd_explorer.dp.ledger.as_planned import check_as_planned, planned_release
 from dpsgd_explorer.dp.ledger.ledger import BatchSizes, Ledger
 from dpsgd_explorer.dp.ledger.receipt import receipt_text
-from dpsgd_explorer.dp.noise.base import Meter
-from dpsgd_explorer.dp.noise.noise_plan import NoisePlan
+from dpsgd_explorer.dp.noise.base import Meter, NoisePlan
 from dpsgd_explorer.dp.noise.seeded import SeededNoise
 from dpsgd_explorer.errors import PrivacyError
 from tests.dp.nets import POISSON, UNFINISHED, attached, data, train
