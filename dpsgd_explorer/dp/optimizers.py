@@ -10,7 +10,7 @@ placeholder raises an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, signature
 from operator import is_
 from types import MethodType
@@ -231,26 +231,22 @@ class PendingGradients:
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
-        self._parameters = list(parameters)
-        self._placeholders = [_placeholder(p) for p in self._parameters]
+        self._placeholders = {p: _placeholder(p) for p in parameters}
         self.are_placed = False
 
     def place(self) -> None:
         """Puts a placeholder into every ``param.grad`` that is None."""
-        if self.are_placed or not self._parameters:
+        if self.are_placed or not self._placeholders:
             return
         self.are_placed = True
         try:
             self._place()
         except RuntimeError:  # the parameters were moved to another dtype or device
-            self._placeholders = [_placeholder(p) for p in self._parameters]
+            self._placeholders = {p: _placeholder(p) for p in self._placeholders}
             self._place()
 
-    def _pairs(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
-        return zip(self._parameters, self._placeholders, strict=True)
-
     def _place(self) -> None:
-        for parameter, placeholder in self._pairs():
+        for parameter, placeholder in self._placeholders.items():
             if parameter.grad is None:
                 parameter.grad = placeholder
 
@@ -259,22 +255,26 @@ class PendingGradients:
         if not self.are_placed:
             return
         self.are_placed = False
-        for parameter, placeholder in self._pairs():
+        for parameter, placeholder in self._placeholders.items():
             if parameter.grad is placeholder:
                 parameter.grad = None
 
-    def forget(self) -> None:
-        """Records that gradients have replaced all placeholders."""
+    def replace(self, gradients: Mapping[nn.Parameter, Tensor]) -> None:
+        """Puts private gradients into ``param.grad`` and ``param.private_grad``."""
+        for parameter, gradient in gradients.items():
+            parameter.private_grad = gradient  # type: ignore[attr-defined]
+            parameter.grad = gradient
         self.are_placed = False
 
     def are_intact(self) -> bool:
         """Returns True if all placed placeholders are still in ``param.grad``."""
-        gradients = [parameter.grad for parameter in self._parameters]
-        return not self.are_placed or all(map(is_, gradients, self._placeholders))
+        gradients = [parameter.grad for parameter in self._placeholders]
+        placeholders = self._placeholders.values()
+        return not self.are_placed or all(map(is_, gradients, placeholders))
 
     def dropped(self) -> int:
         """Returns the number of parameters without a placeholder or a gradient."""
-        return sum(parameter.grad is None for parameter in self._parameters)
+        return sum(parameter.grad is None for parameter in self._placeholders)
 
 
 def _placeholder(parameter: nn.Parameter) -> Tensor:
@@ -290,15 +290,15 @@ class WaitingGradients:
     """
 
     def __init__(self, gradients: Mapping[nn.Parameter, Tensor]) -> None:
-        self.gradients = gradients
+        self._gradients = gradients
         self._pending = PendingGradients(gradients)
         self._pending.place()
 
-    def take(self) -> bool:
-        """Takes the placeholders out of ``param.grad``.
+    def use(self) -> bool:
+        """Puts the gradients into ``param.grad``.
 
         Returns:
-            True if the gradients may be used; False if ``zero_grad`` has dropped them.
+            True if they are there; False if ``zero_grad`` has dropped them.
 
         Raises:
             PrivacyError: ``param.grad`` has a gradient that did not go through the
@@ -308,6 +308,8 @@ class WaitingGradients:
         self.discard()
         if not is_intact and not dropped:
             raise PrivacyError(FOREIGN_GRADIENT)
+        if is_intact:
+            self._pending.replace(self._gradients)
         return is_intact
 
     def discard(self) -> None:

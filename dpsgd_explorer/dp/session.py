@@ -7,14 +7,14 @@ drawn, goes through backward, is clipped, and is released with noise.  A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import repeat
 from operator import is_
 from typing import Any
 from weakref import finalize, ref
 
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from dpsgd_explorer.dp import attachments
@@ -188,12 +188,13 @@ class Session:
             self._gradient_engine.on_gradients = self._add_and_release
             undo.callback(BackwardBinding(self._parameters).release)
             return
+        weights = self._state.weights
         self._watched = can_be_watched(self._parameters)
-        if self._watched:
-            self._compare_weights()
+        if self._watched and weights.begin(self._parameters):
+            self._record_outside_write()
         for optimizer in optimizers:
             if self._watched:
-                hook = optimizer.register_step_post_hook(self._remember_weights)
+                hook = optimizer.register_step_post_hook(weights.remember)
                 undo.callback(hook.remove)
             binding = OptimizerBinding(optimizer, self._make_step, self._clear)
             undo.callback(binding.release)
@@ -217,7 +218,7 @@ class Session:
         self._undo.close()
 
     def _drop_gradients(self) -> None:
-        self.batch.abandon()
+        self.batch.pending.take_out()
         self._drop_waiting()
         for parameter in self._parameters:
             vars(parameter).pop("private_grad", None)
@@ -241,7 +242,8 @@ class Session:
 
     def set_bound(self) -> None:
         """Sets the clipper to the bound of the next step."""
-        self._clipper.rescale(self._state.bound_factor)
+        state = self._state
+        self._clipper.rescale(state.bound.factor(state.ledger.steps))
 
     def explain(self) -> list[NormChoice]:
         """Returns how the norms of the last pass were computed."""
@@ -263,26 +265,26 @@ class Session:
     def _make_step(self, optimizer: Optimizer) -> None:
         """Sets the private gradients before a step of the optimizer."""
         self._optimizers.check()
-        if not self.batch.is_in_flight and optimizer in self._waiting:
-            waiting = self._waiting.pop(optimizer)
-            if waiting.take():
-                _set(waiting.gradients)
+        if self._waiting:
+            in_flight = self.batch.is_in_flight
+            waiting = None if in_flight else self._waiting.pop(optimizer, None)
+            if waiting is not None and waiting.use():
                 return
-        self._drop_waiting()
+            self._drop_waiting()
         if not self.batch.close():
             return  # torch's optimizers skip parameters without a gradient
-        if self._watched:
-            self._compare_weights()
+        if self._watched and self._state.weights.were_written():
+            self._record_outside_write()
+        pending = self.batch.pending
         try:
             gradients = self._release()
         except BaseException:
-            self.batch.abandon()
+            pending.take_out()
             raise
         if len(self._optimizers.optimizers) > 1:
-            self.batch.abandon()
+            pending.take_out()
             gradients = self._share(gradients, optimizer)
-        _set(gradients)
-        self.batch.gradients_are_set()
+        pending.replace(gradients)
 
     def _share(self, gradients: Gradients, first: Optimizer) -> Gradients:
         """Returns the gradients of the first optimizer, and stores those for others."""
@@ -313,16 +315,11 @@ class Session:
             waiting.discard()
         self._waiting = {}
 
-    def _remember_weights(self, *_: Any) -> None:
-        self._state.weights.remember(self._parameters)
-
-    def _compare_weights(self) -> None:
-        """Records writes to parameters since the last step, and warns at the first."""
-        if self._state.weights.were_written(self._parameters):
-            self._state.weights.remember(self._parameters)
-            self._state.ledger.outside_writes += 1
-            if self._state.ledger.outside_writes == 1:
-                warn(WRITTEN_OUTSIDE)
+    def _record_outside_write(self) -> None:
+        """Counts a write to parameters outside the optimizer; warns of the first."""
+        self._state.ledger.outside_writes += 1
+        if self._state.ledger.outside_writes == 1:
+            warn(WRITTEN_OUTSIDE)
 
     def _release(self) -> Gradients:
         """Returns the noisy gradients of the logical batch, and records the step."""
@@ -332,7 +329,8 @@ class Session:
             if self._state.note_seed(self.batch.total.numel):
                 warn(SEED_IS_SHARED)
             self._spending_is_recorded = True
-        self.set_bound()
+        if not self._state.bound.is_constant:
+            self.set_bound()
         return gradients
 
     def _record_loss(self, reading: LossReading, size: int) -> None:
@@ -369,12 +367,6 @@ class Session:
             parameter.grad = gradient if scale == 1.0 else gradient * scale
 
 
-def _set(gradients: Mapping[nn.Parameter, Tensor]) -> None:
-    for parameter, gradient in gradients.items():
-        parameter.private_grad = gradient  # type: ignore[attr-defined]
-        parameter.grad = gradient
-
-
 def _warn_of_loss(refusal: str, *, is_private: bool) -> None:
     """Warns at the first backward that the run will have no epsilon."""
     if is_private:
@@ -391,11 +383,12 @@ class LogicalBatch:
         total: Sum that the clipped gradients are added to.
         parameters: All trainable parameters.
         checked: If True, batches must come from the loader of the engine.
-        pending: Stand-ins for the gradients until the step; None if the end of backward
-            sets the gradients.
+        pending: Placeholders for the gradients until the step; None if the end of
+            backward sets the gradients.
 
     Attributes:
         total: The clipped sum.
+        pending: The placeholders; none if the end of backward sets the gradients.
         code: Code of the whole batch that was drawn last, which the ranks compare.
     """
 
@@ -411,7 +404,7 @@ class LogicalBatch:
         self.code = 0
         self._parameters = list(parameters)
         self._checked = checked
-        self._pending = PendingGradients(()) if pending is None else pending
+        self.pending = PendingGradients(()) if pending is None else pending
         self._drawn: int | None = None
         self._held: int | None = None  # samples of the parts before the last
         self._to_come = 0
@@ -499,14 +492,13 @@ class LogicalBatch:
         if of_pass is None or of_pass is not self._pass:
             self._begin_backward(of_pass)
         self.total.add(samples)
-        self._pending.place()
+        self.pending.place()
 
     def _begin_backward(self, of_pass: object) -> None:
         if self._released:
             self._drop_cleared()
             self._released = False
-        self._notice_dropped()
-        self._check_whole()
+        self._check_sum()
         if not self._backward_ran:
             self._begin_sum()
             self._backward_ran = True
@@ -544,16 +536,8 @@ class LogicalBatch:
         if self._held is None or self.total.size != self._held:
             self._drop()
 
-    def abandon(self) -> None:
-        """Takes the placeholders out of ``param.grad``, which no gradients replace."""
-        self._pending.take_out()
-
-    def gradients_are_set(self) -> None:
-        """Records that every parameter has its private gradient."""
-        self._pending.forget()
-
     def _drop(self) -> None:
-        self._pending.take_out()
+        self.pending.take_out()
         self._backward_ran = self._is_spoiled = False
         # The gradients of another optimizer may still be there.
         self._released = self._released and self._gradients_are_there()
@@ -562,28 +546,25 @@ class LogicalBatch:
         gradients = [parameter.grad for parameter in self._parameters]
         return not all(map(is_, gradients, repeat(None)))
 
-    def _notice_dropped(self) -> None:
+    def _check_sum(self) -> None:
         """Drops the sum if zero_grad was called on the module, not the optimizer.
 
         Raises:
-            PrivacyError: the gradients of some parameters were dropped, or a gradient
-                did not go through the engine.
+            PrivacyError: the gradients of some parameters were dropped, a gradient did
+                not go through the engine, or a part of a batch was interrupted.
         """
-        if self._pending.are_intact():
-            return
-        dropped = self._pending.dropped()
-        if dropped == len(self._parameters):
+        if not self.pending.are_intact():
+            dropped = self.pending.dropped()
+            if not dropped:
+                raise PrivacyError(FOREIGN_GRADIENT)
+            if dropped < len(self._parameters):
+                raise PrivacyError(
+                    f"the gradients of {dropped} of {len(self._parameters)} parameters "
+                    "were removed between backward and step, but the clipped sum "
+                    "includes all of them. Call optimizer.zero_grad(), and run "
+                    "backward again."
+                )
             self.clear()
-        elif dropped:
-            raise PrivacyError(
-                f"the gradients of {dropped} of {len(self._parameters)} parameters "
-                "were removed between backward and step, but the clipped sum includes "
-                "all of them. Call optimizer.zero_grad(), and run backward again."
-            )
-        else:
-            raise PrivacyError(FOREIGN_GRADIENT)
-
-    def _check_whole(self) -> None:
         if self._is_spoiled:
             raise PrivacyError(
                 "the sum must contain whole batches: a backward was interrupted after "
@@ -602,15 +583,27 @@ class LogicalBatch:
             PrivacyError: the step would not release one noisy sum over one Poisson
                 batch.
         """
-        self._notice_dropped()
-        self._check_whole()
-        self._check_backward()
-        self._check_gradients()
+        self._check_sum()
+        if not self._backward_ran and self._drawn != 0:
+            raise PrivacyError(
+                "step must follow a backward of the engine's module, but none ran "
+                "since the last step or zero_grad. Call loss.backward() first."
+            )
+        # Placeholders, and the gradients of the step before, are the engine's.
+        are_known = self.pending.are_placed or self._released
+        if not are_known and self._gradients_are_there():
+            raise PrivacyError(FOREIGN_GRADIENT)
         if not self._backward_ran:
-            self._begin_sum()
-        self._check_size()
+            self._begin_sum()  # of an empty batch
+        if self._checked and self.total.size != self._drawn:
+            drawn = "none was drawn" if self._drawn is None else f"{self._drawn} drawn"
+            raise PrivacyError(
+                "each step must use exactly one batch of the engine's loader: "
+                f"{self.total.size} samples went through backward, {drawn}. Iterate "
+                'over engine.poisson_loader(dataset), or pass sampling="unchecked".'
+            )
         if self._to_come:
-            self._pending.take_out()
+            self.pending.take_out()
             self._held = self._drawn
             return False
         self._drawn, self._held, self._pass = None, None, None
@@ -632,26 +625,3 @@ class LogicalBatch:
             )
         for parameter in self._parameters:
             parameter.grad = None
-
-    def _check_backward(self) -> None:
-        if not self._backward_ran and self._drawn != 0:
-            raise PrivacyError(
-                "step must follow a backward of the engine's module, but none ran "
-                "since the last step or zero_grad. Call loss.backward() first."
-            )
-
-    def _check_gradients(self) -> None:
-        if self._pending.are_placed or self._released:
-            return  # the gradients are placeholders, or were set by the step before
-        if self._gradients_are_there():
-            raise PrivacyError(FOREIGN_GRADIENT)
-
-    def _check_size(self) -> None:
-        size = self.total.size
-        if self._checked and size != self._drawn:
-            drawn = "none was drawn" if self._drawn is None else f"{self._drawn} drawn"
-            raise PrivacyError(
-                f"each step must use exactly one batch of the engine's loader: {size} "
-                f"samples went through backward, {drawn}. Iterate over "
-                'engine.poisson_loader(dataset), or pass sampling="unchecked".'
-            )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from operator import is_
 from typing import Any
 
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
 from dpsgd_explorer.dp.canaries.canaries import Canaries, unscored_reason
 from dpsgd_explorer.dp.canaries.gradients import UNIT
 from dpsgd_explorer.dp.checks.loss.reading import REMEDY
+from dpsgd_explorer.dp.clipping.adaptive import AdaptiveBound
 from dpsgd_explorer.dp.clipping.bound import Bound, PlannedBound, bound_of
 from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum
 from dpsgd_explorer.dp.config import Config, Options
@@ -77,10 +77,6 @@ class EngineState:
     earlier: EngineState | None = None
     poisson_assumed: bool = False
     loss_assumed: bool = False
-    _noise_plan_inputs: tuple[Any, ...] = dataclasses.field(
-        default=(None,), init=False, repr=False, compare=False
-    )
-    _noise_plan: NoisePlan = dataclasses.field(init=False, repr=False, compare=False)
 
     @property
     def samples_itself(self) -> bool:
@@ -164,40 +160,21 @@ class EngineState:
     @property
     def noise_plan(self) -> NoisePlan:
         """Noise, clipping bound and divisor of each step."""
-        bound = self.bound
-        constant_bound = isinstance(bound, PlannedBound) and bound.is_constant
-        inputs = self.plan, self.options, bound, constant_bound
-        # Every step reads the noise plan, which is equal at nearly all steps, so it is
-        # stored.
-        if not all(map(is_, inputs, self._noise_plan_inputs)):
-            self._noise_plan = self._new_noise_plan(constant_bound)
-            self._noise_plan_inputs = inputs
-        return self._noise_plan
-
-    def _new_noise_plan(self, constant_bound: bool) -> NoisePlan:
-        plan, options = self.plan, self.options
+        plan, bound = self.plan, self.bound
+        is_mean = self.options.loss_reduction == "mean"
         schedule = plan.noise_schedule
         return NoisePlan(
             noise_multiplier=plan.noise_multiplier,
-            sensitivity=options.sensitivity,
-            divisor=(
-                float(plan.expected_batch_size)
-                if options.loss_reduction == "mean"
-                else 1.0
-            ),
+            sensitivity=self.options.sensitivity,
+            divisor=float(plan.expected_batch_size) if is_mean else 1.0,
             noise_factor=None if schedule is None else schedule.over(plan.steps),
-            bound_factor=None if constant_bound else self.bound.factor,
-            count_noise=self.bound.count_noise,
+            bound_factor=None if bound.is_constant else bound.factor,
+            count_noise=bound.count_noise,
         )
-
-    @property
-    def bound_factor(self) -> float:
-        """Factor of the clipping bound at the next step."""
-        return self.bound.factor(self.ledger.steps)
 
     def sensitivity(self, relation: str) -> float:
         """Returns the L2 distance by which a record can change the next clipped sum."""
-        bound = self.options.sensitivity * self.bound_factor
+        bound = self.options.sensitivity * self.bound.factor(self.ledger.steps)
         name = one_of("relation", relation, list(NeighboringRelation))
         return bound * NeighboringRelation(name).sensitivity
 
@@ -236,31 +213,42 @@ class EngineState:
                 "noise_multiplier instead of target_epsilon or plan."
             )
         noise_plan, step = self.noise_plan, self.ledger.steps
-        rate, losses = self.sampler.sample_rate, self.ledger.losses
-        size, refusals = self.ranks.begin_step(
-            step,
-            batch_code,
-            0 if self.ranks.is_alone else step_fingerprint(step, total.parameters),
-            total.size,
-            False if self.ranks.is_alone else losses.is_refused,
+        size = total.size
+        if not self.ranks.is_alone:
+            size = self._begin_step_of_ranks(total, step, batch_code)
+        gradients, done = noisy_release(
+            total, self.noise, noise_plan, self.sampler.sample_rate, step
         )
-        if refusals:
-            losses.refuse("another rank raised an error for it")
-        gradients, done = noisy_release(total, self.noise, noise_plan, rate, step)
         if self.canaries is not None:
             self.canaries.release(noise_plan, step)
         diagnostics = diagnose(total, done.noise_multiplier * done.max_grad_norm)
-        count_noise = self.bound.observe(
-            diagnostics.norms,
-            done.max_grad_norm,
-            self.noise if self.plan.is_private else None,
-            self.ranks,
-        )
-        if count_noise:
+        if isinstance(self.bound, AdaptiveBound):
+            count_noise = self.bound.observe(
+                diagnostics.norms,
+                done.max_grad_norm,
+                self.noise if noise_plan.is_private else None,
+                self.ranks,
+            )
             done = dataclasses.replace(done, count_noise_multiplier=count_noise)
         self.ledger.record(done, size)
         self.diagnostics = diagnostics
         return gradients
+
+    def _begin_step_of_ranks(
+        self, total: ClippedSum, step: int, batch_code: int
+    ) -> int:
+        """Checks that all ranks make one step, and returns their number of samples."""
+        losses = self.ledger.losses
+        size, refusals = self.ranks.begin_step(
+            step,
+            batch_code,
+            step_fingerprint(step, total.parameters),
+            total.size,
+            losses.is_refused,
+        )
+        if refusals:
+            losses.refuse("another rank raised an error for it")
+        return size
 
     def note_draw(self, size: int, to_come: int, begins: bool, code: int) -> None:
         """Passes a drawn part of a batch on to the session; see OnDraw.

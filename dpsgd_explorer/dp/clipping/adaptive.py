@@ -124,6 +124,8 @@ class AdaptiveBound:
         plan: Plan of the run.
     """
 
+    is_constant = False
+
     def __init__(self, clipping: AdaptiveClipping, plan: Plan) -> None:
         self.count_noise = clipping.noise_multiplier(plan)
         self._clipping = clipping

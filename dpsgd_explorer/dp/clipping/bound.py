@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-from torch import Tensor
+from typing import Protocol
 
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.accounting.schedules import Schedule
 from dpsgd_explorer.dp.clipping.adaptive import AdaptiveBound, AdaptiveClipping
-from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
-from dpsgd_explorer.dp.noise.base import NoiseSource
 
 ClippingSchedule = Schedule | AdaptiveClipping
 
@@ -27,21 +23,12 @@ class Bound(Protocol):
     count_noise: float
     choices: list[tuple[int, float]]
 
+    @property
+    def is_constant(self) -> bool:
+        """True if the factor is 1 at all steps."""
+
     def factor(self, step: int) -> float:
         """Returns the factor of a step, counted from 0, up to the next step."""
-
-    def observe(
-        self,
-        norms: Tensor,
-        max_grad_norm: float,
-        noise: NoiseSource | None,
-        ranks: Ranks = ALONE,
-    ) -> float:
-        """Adapts the bound to the norms [B] of a step.
-
-        Returns:
-            Noise multiplier of the released count; 0 if no count was released.
-        """
 
     def skip(self, steps: int) -> None:
         """Continues as if ``steps`` further steps had been done."""
@@ -85,10 +72,6 @@ class PlannedBound:
             if first <= step:
                 return planned * factor
         return planned
-
-    def observe(self, *arguments: Any) -> float:
-        """Returns 0, because no count is released."""
-        return 0.0
 
     def skip(self, steps: int) -> None:
         """Does nothing, because the state does not depend on the steps done."""

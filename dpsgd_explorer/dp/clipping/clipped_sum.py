@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -25,29 +24,6 @@ Parameters = Mapping[str, Mapping[str, nn.Parameter]]
 Factors = dict[str, Tensor]
 
 
-class Tally(NamedTuple):
-    """Statistics of clipping over a logical batch.  Not private.
-
-    Attributes:
-        norms: Gradient norms before clipping, [B].  The norm of a sample that was left
-            out is not finite.
-        factors: {layer: factors [B]} of each chunk of the batch.  A sample that was
-            left out is missing, or has the factor 1.
-    """
-
-    norms: Tensor
-    factors: list[Factors]
-
-    @property
-    def non_finite(self) -> int:
-        """Number of samples that were left out."""
-        return len(self.norms) - int(torch.isfinite(self.norms).sum())
-
-    def clipped_samples(self) -> int:
-        """Returns the number of samples with a factor below 1 in some group."""
-        return sum(_clipped_samples(chunk.values()) for chunk in self.factors)
-
-
 class ClippedSum:
     """Sums clipped gradients in one flat buffer per dtype and device.
 
@@ -63,6 +39,10 @@ class ClippedSum:
         sums: {layer: {local name: view of the buffer}}.
         size: Number of samples since the reset, on this rank.
         numel: Number of trainable parameters.
+        norms: Gradient norms before clipping since the reset, [B] of each chunk.  The
+            norm of a sample that was left out is not finite.  Not private.
+        factors: {layer: factors [B]} of each chunk.  A sample that was left out is
+            missing, or has the factor 1.  Not private.
         squares: Squared norms of the chunks of the last sum, before noise.  Not
             private.
     """
@@ -75,8 +55,8 @@ class ClippedSum:
         self._parameters = parameters
         self._begin_buffers()
         self.squares: list[Tensor | float] = []
-        self._norms: list[Tensor] = []
-        self._factors: list[Factors] = []
+        self.norms: list[Tensor] = []
+        self.factors: list[Factors] = []
         self.size = 0
         self.numel = sum(p.numel() for p in self.parameters)
 
@@ -123,7 +103,7 @@ class ClippedSum:
                 flat.zero_()
         else:
             self._begin_buffers()
-        self._norms, self._factors = [], []
+        self.norms, self.factors = [], []
         self.size = 0
 
     def add(self, samples: PerSampleGradients) -> None:
@@ -135,7 +115,9 @@ class ClippedSum:
             PrivacyError: a parameter has another dtype or device than its sum.
         """
         for parameter, total in self._totals:
-            if not _fits(parameter, total):
+            dtype = parameter.dtype
+            is_same = dtype is total.dtype or accumulation_dtype(dtype) is total.dtype
+            if not is_same or parameter.device != total.device:
                 raise PrivacyError(
                     "parameters must keep their dtype and device while an engine is "
                     f"attached: gradients are summed as {total.dtype} on "
@@ -153,7 +135,9 @@ class ClippedSum:
         clipped, start = [], 0
         for chunk in chunks:
             rows = slice(start, start := start + len(chunk))
-            squared = _added(chunk.squared_norms(), whole_norms, rows)
+            squared = chunk.squared_norms()
+            if whole_norms:
+                squared = _added(squared, whole_norms, rows)
             finite, factors = self._clip(squared, leaves_out=samples.leaves_out)
             if finite is not None:
                 chunk, finite = chunk.take(finite), finite + rows.start
@@ -174,7 +158,7 @@ class ClippedSum:
             leaves_out: If True, a factor of 0 leaves a sample out.
         """
         norms, are_finite = self.clipper.measured_norms(squared)
-        self._norms.append(norms)
+        self.norms.append(norms)
         self.size += norms.shape[0]
         if leaves_out and backend_of(norms).is_async:
             return None, self._factors_of_finite(squared, norms)
@@ -188,7 +172,7 @@ class ClippedSum:
             norms = norms[finite]
             squared = {layer: values[finite] for layer, values in squared.items()}
         factors = self.clipper.factors(squared, norms)
-        self._factors.append(factors)
+        self.factors.append(factors)
         return finite, factors
 
     def _factors_of_finite(self, squared: Factors, norms: Tensor) -> Factors:
@@ -198,22 +182,13 @@ class ClippedSum:
         distinct = {id(factor): factor for factor in factors.values()}
         counted = {key: f.where(finite, 1.0) for key, f in distinct.items()}
         added = {key: f.where(finite, 0.0) for key, f in distinct.items()}
-        self._factors.append({layer: counted[id(f)] for layer, f in factors.items()})
+        self.factors.append({layer: counted[id(f)] for layer, f in factors.items()})
         return {layer: added[id(f)] for layer, f in factors.items()}
-
-    def tally(self) -> Tally:
-        """Returns the statistics since the reset."""
-        norms = self._norms or [torch.empty(0)]
-        return Tally(norms[0] if len(norms) == 1 else torch.cat(norms), self._factors)
 
     @property
     def parameters(self) -> Iterator[nn.Parameter]:
         """The parameters whose gradients are summed."""
         return (p for layer in self._parameters.values() for p in layer.values())
-
-    def norm(self) -> float:
-        """Returns the norm of this rank's sum without noise.  Not private."""
-        return math.hypot(*[float(torch.linalg.vector_norm(f)) for f in self._flats])
 
     def release(
         self, noise: Noise | None, standard_deviation: float, divisor: float
@@ -228,7 +203,8 @@ class ClippedSum:
                 sum, in units of the gradient.
             divisor: A public constant.
         """
-        self._add_up()
+        if not self.ranks.is_alone:
+            self._add_up()
         self.squares = []
         for chunk in self._chunks:
             if noise is None:
@@ -237,8 +213,8 @@ class ClippedSum:
             else:
                 square = noise.add_to(chunk, standard_deviation, divisor)
             self.squares.append(square)
-        self._gather()
         if not self.ranks.is_alone:
+            self._gather()
             self.squares = [*self.ranks.total(sum(map(float, self.squares)))]
         return {
             parameter: self._gradient(parameter, total)
@@ -292,23 +268,8 @@ def _joined(
     return torch.cat(index), factors
 
 
-def _clipped_samples(factors: Iterable[Tensor]) -> int:
-    """Returns the number of samples with a factor below 1 in some group."""
-    distinct = list({id(factor): factor for factor in factors}.values())
-    smallest = distinct[0] if len(distinct) == 1 else torch.stack(distinct).amin(0)
-    return int(torch.count_nonzero(smallest < 1.0))
-
-
 def _whole_shape(parameter: nn.Parameter) -> torch.Size:
     return parameter.shape
-
-
-def _fits(parameter: Tensor, total: Tensor) -> bool:
-    """Returns True if gradients of the parameter can be added to the sum."""
-    if parameter.device != total.device:
-        return False
-    dtype = parameter.dtype
-    return dtype is total.dtype or accumulation_dtype(dtype) is total.dtype
 
 
 def allocate(

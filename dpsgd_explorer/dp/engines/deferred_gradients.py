@@ -85,6 +85,8 @@ class DeferredGradients(PerSampleGradients):
         Every chunk costs one call per part.  Small parts, which together need at most a
         quarter of the bytes of a chunk, are therefore computed for the whole batch.
         """
+        if not any(map(CallGradients.sample_bytes, self._parts)):
+            return None, iter((self,))  # Ghost norms need no memory for gradients.
         memory = backend_on(self._device.type).chunk_bytes(self._device)
         parts = joined(self._parts, self._scale)
         needed = {part: self._size * part.sample_bytes() for part in parts}

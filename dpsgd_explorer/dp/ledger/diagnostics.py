@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
-from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum, Tally
+from dpsgd_explorer.dp.clipping.clipped_sum import ClippedSum, Factors
 
 
 @dataclass(frozen=True)
@@ -17,12 +18,16 @@ class Diagnostics:
     """Statistics of the last logical batch, without noise: not private.
 
     Attributes:
-        tally: Norms and clipping factors of the samples.
+        norms: Gradient norm of each sample before clipping, ``(B,)``.  The norm of a
+            sample that was left out is infinite or NaN.
+        factors: {layer: clipping factors} of each chunk of the batch.  A sample that
+            was left out is missing, or has the factor 1.
         noise: Expected norm of the noise.
         squares: Squared norms of the chunks of the clipped sum.
     """
 
-    tally: Tally
+    norms: Tensor
+    factors: Sequence[Factors]
     noise: float
     squares: Sequence[Tensor | float]
 
@@ -36,22 +41,14 @@ class Diagnostics:
         )
 
     @property
-    def norms(self) -> Tensor:
-        """Gradient norm of each sample before clipping, ``(B,)``.
-
-        The norm of a sample that was left out is infinite or NaN.
-        """
-        return self.tally.norms
-
-    @property
     def non_finite(self) -> int:
         """Number of samples left out because their gradient was not finite."""
-        return self.tally.non_finite
+        return len(self.norms) - int(torch.isfinite(self.norms).sum())
 
     @property
     def batch_size(self) -> int:
         """Number of samples drawn, B."""
-        return self.tally.norms.shape[0]
+        return self.norms.shape[0]
 
     @cached_property
     def noise_to_signal(self) -> float | None:
@@ -66,7 +63,14 @@ class Diagnostics:
     def clipped_fraction(self) -> float | None:
         """Share of samples whose gradient was scaled down; None for an empty batch."""
         size = self.batch_size
-        return self.tally.clipped_samples() / size if size else None
+        return sum(map(_clipped_samples, self.factors)) / size if size else None
+
+
+def _clipped_samples(factors: Factors) -> int:
+    """Returns the number of samples with a factor below 1 in some group."""
+    distinct = list({id(factor): factor for factor in factors.values()}.values())
+    smallest = distinct[0] if len(distinct) == 1 else torch.stack(distinct).amin(0)
+    return int(torch.count_nonzero(smallest < 1.0))
 
 
 def _short(number: float | None) -> str:
@@ -80,5 +84,10 @@ def diagnose(total: ClippedSum, standard_deviation: float) -> Diagnostics:
         total: The clipped sum, after its release.
         standard_deviation: Standard deviation of the noise on each entry of the sum.
     """
-    noise = standard_deviation * math.sqrt(total.numel)
-    return Diagnostics(total.tally(), noise, total.squares)
+    norms = total.norms or [torch.empty(0)]
+    return Diagnostics(
+        norms=norms[0] if len(norms) == 1 else torch.cat(norms),
+        factors=total.factors,
+        noise=standard_deviation * math.sqrt(total.numel),
+        squares=total.squares,
+    )

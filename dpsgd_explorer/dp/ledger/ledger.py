@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from typing import Any
 
 from dpsgd_explorer.dp.checks.loss.reading import LossRecord
@@ -41,17 +42,7 @@ class Release:
 
     def same_settings(self, other: Release) -> bool:
         """Returns True if both have equal settings; steps and draws may differ."""
-        return self._settings() == other._settings()
-
-    def _settings(self) -> tuple[float, ...]:
-        return (
-            self.sample_rate,
-            self.noise_multiplier,
-            self.parameters,
-            self.max_grad_norm,
-            self.divisor,
-            self.count_noise_multiplier,
-        )
+        return bool(_settings(self) == _settings(other))
 
     def __add__(self, other: Release) -> Release:
         return Release(
@@ -65,6 +56,12 @@ class Release:
             steps=self.steps + other.steps,
             count_noise_multiplier=self.count_noise_multiplier,
         )
+
+
+_settings = attrgetter(
+    *("sample_rate", "noise_multiplier", "parameters", "max_grad_norm", "divisor"),
+    "count_noise_multiplier",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

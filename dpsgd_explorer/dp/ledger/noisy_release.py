@@ -41,7 +41,9 @@ def noisy_release(
         noise_plan.standard_deviation_at(step),
         noise_plan.divisor,
     )
-    numbers = int(*total.ranks.total(meter.numbers))
+    numbers = meter.numbers
+    if not total.ranks.is_alone:
+        numbers = int(*total.ranks.total(numbers))
     bound = total.clipper.max_grad_norm
     return gradients, Release(
         sample_rate=sample_rate,

@@ -10,6 +10,7 @@ twice per step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Any, NamedTuple
 
 import torch
@@ -48,40 +49,45 @@ class WeightsWatch:
         self._probes: list[_Probe] = []
         self._remembered: list[bytes] = []
 
-    def remember(self, parameters: Sequence[Tensor]) -> None:
-        """Remembers the parameters as the values after the last step."""
-        chosen = _chosen(parameters)
-        if [id(p) for p in chosen] != [id(probe.parameter) for probe in self._probes]:
-            self._probes = [_probe(p) for p in chosen]
-        self._remembered = [probe.entries.tobytes() for probe in self._current()]
+    def begin(self, parameters: Sequence[Tensor]) -> bool:
+        """Chooses the entries that are compared from now on.
 
-    def were_written(self, parameters: Sequence[Tensor]) -> bool:
-        """Returns True if the remembered parameters have other values now.
-
-        Other parameters than the remembered ones give False.
+        Returns:
+            True if these parameters have other values than those remembered before.
         """
-        if not self._remembered or len(parameters) == 0:
+        chosen = _chosen(parameters)
+        if not all(map(is_, chosen, [probe.parameter for probe in self._probes])):
+            self._remembered = []  # the parameters of another module
+        were_written = self.were_written()
+        self._probes = [_probe(p) for p in chosen]
+        if self._remembered:
+            self.remember()
+        return were_written
+
+    def remember(self, *_: object) -> None:
+        """Remembers the values after a step; it takes the arguments of torch's hook."""
+        self._remembered = self._values()
+
+    def were_written(self) -> bool:
+        """Returns True if there are other values than the remembered ones.
+
+        The values are remembered, so each write is reported once.
+        """
+        if not self._remembered:
             return False
-        previous = [probe.parameter for probe in self._probes]
-        pairs = zip(_chosen(parameters), previous, strict=False)
-        if any(p is not q for p, q in pairs):
-            return False
-        current = [probe.entries.tobytes() for probe in self._current()]
-        return current != self._remembered
+        before, self._remembered = self._remembered, self._values()
+        return self._remembered != before
 
     def forget(self) -> None:
         """Skips the comparison before the next step."""
         self._remembered = []
 
-    def _current(self) -> list[_Probe]:
-        """Returns the probes; a parameter with new memory gets a new probe."""
-        self._probes = [
-            probe
-            if probe.parameter.data_ptr() == probe.address
-            else _probe(probe.parameter)
-            for probe in self._probes
-        ]
-        return self._probes
+    def _values(self) -> list[bytes]:
+        """Returns the entries; a parameter with new memory gets a new probe."""
+        for i, (parameter, address, _) in enumerate(self._probes):
+            if parameter.data_ptr() != address:
+                self._probes[i] = _probe(parameter)
+        return [probe.entries.tobytes() for probe in self._probes]
 
 
 def _chosen(parameters: Sequence[Tensor]) -> Sequence[Tensor]:

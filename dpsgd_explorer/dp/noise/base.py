@@ -91,17 +91,22 @@ class NoisePlan:
 
         With adaptive clipping, a step releases a gradient and a count.
         """
-        factor = 1.0 if self.noise_factor is None else self.noise_factor(step)
-        return self.noise_multiplier * factor
+        if self.noise_factor is None:
+            return self.noise_multiplier
+        return self.noise_multiplier * self.noise_factor(step)
 
     def noise_multiplier_at(self, step: int) -> float:
         """Returns the noise multiplier of a step's gradient."""
-        return gradient_noise(self.joint_noise_at(step), self.count_noise)
+        joint_noise = self.joint_noise_at(step)
+        if not self.count_noise:
+            return joint_noise
+        return gradient_noise(joint_noise, self.count_noise)
 
     def max_grad_norm_at(self, step: int) -> float:
         """Returns the clipping bound of a step."""
-        factor = 1.0 if self.bound_factor is None else self.bound_factor(step)
-        return self.sensitivity * factor
+        if self.bound_factor is None:
+            return self.sensitivity
+        return self.sensitivity * self.bound_factor(step)
 
     def standard_deviation_at(self, step: int) -> float:
         """Returns the standard deviation of the noise on each entry of a step's sum."""

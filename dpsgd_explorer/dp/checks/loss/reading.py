@@ -104,12 +104,14 @@ class LossRecord:
 
     Attributes:
         measured_forms: Forms of the loss that was measured at ``attach``.
+        noted_refusal: Why a loss was rejected, or "", by the conditions that a device
+            has computed so far.
     """
 
     def __init__(self) -> None:
         self.measured_forms: frozenset[str] = frozenset()
         self._is_measured = False
-        self._refusal = ""
+        self.noted_refusal = ""
         self._numbers: dict[str, list[Number]] = {}
         self._ranges: dict[str, list[tuple[float, float]]] = {}
         self._sizes: dict[str, list[int]] = {}
@@ -126,21 +128,21 @@ class LossRecord:
             MixedLossError: a sample's weight in an earlier loss depended on its batch.
         """
         self._settle()
-        if not size or self._refusal:
+        if not size or self.noted_refusal:
             return
         self._late += reading.late
         if reading.form and reading.form in self.measured_forms:
             self._is_measured = True
             return
-        self._refusal = reading.refusal
+        self.noted_refusal = reading.refusal
         if reading.refusal or not (reading.numbers or reading.ranges):
             return
         numbers = list(reading.numbers)
         old_numbers = self._numbers.setdefault(reading.graph, numbers)
         if old_numbers != numbers or not self._ranges_meet(reading):
-            self._refusal = "it contains a number that changes from batch to batch"
+            self.noted_refusal = "it contains a number that changes from batch to batch"
         elif len(self._numbers) > MAX_GRAPHS:
-            self._refusal = "its graph changes from batch to batch"
+            self.noted_refusal = "its graph changes from batch to batch"
         elif reading.weights:
             sizes = self._sizes.setdefault(reading.graph, [])
             if size not in sizes and len(sizes) < 2:
@@ -159,36 +161,32 @@ class LossRecord:
         return all(least <= largest for least, largest in common)
 
     @property
-    def noted_refusal(self) -> str:
-        """The reason why a loss was rejected, or "", without waiting for a device."""
-        return self._refusal
-
-    @property
     def is_refused(self) -> bool:
         """If True, a loss was rejected, and no later batch can change that."""
         self._settle()
-        return bool(self._refusal)
+        return bool(self.noted_refusal)
 
     def refuse(self, reason: str) -> None:
         """Records that the losses are rejected; an earlier reason remains."""
-        self._refusal = self._refusal or reason
+        self.noted_refusal = self.noted_refusal or reason
 
     @property
     def refusal(self) -> str:
         """The reason why the losses are not known to be per-sample, or ""."""
         self._settle()
-        if not self._refusal and any(len(sizes) < 2 for sizes in self._sizes.values()):
+        has_one_size = any(len(sizes) < 2 for sizes in self._sizes.values())
+        if has_one_size and not self.noted_refusal:
             return (
                 "it contains a number, such as a factor, and no two batches of "
                 "different sizes have shown yet that this number does not depend on "
                 "the batch"
             )
-        return self._refusal
+        return self.noted_refusal
 
     def add(self, other: LossRecord) -> None:
         """Adds the evidence of steps that this record does not contain."""
         other._settle()
-        self.refuse(other._refusal)
+        self.refuse(other.noted_refusal)
         self.measured_forms |= other.measured_forms
         self._is_measured |= other._is_measured
 
@@ -219,7 +217,7 @@ class LossRecord:
         """Returns JSON values."""
         self._settle()
         return {
-            "refusal": self._refusal,
+            "refusal": self.noted_refusal,
             "numbers": self._numbers,
             "sizes": self._sizes,
             "ranges": self._ranges,
@@ -230,7 +228,7 @@ class LossRecord:
     def from_data(cls, data: Mapping[str, Any]) -> LossRecord:
         """Returns the record that ``as_data`` returned as JSON values."""
         record = cls()
-        record._refusal = data["refusal"]
+        record.noted_refusal = data["refusal"]
         record._is_measured = data.get("is_measured", False)
         record._sizes = {graph: list(sizes) for graph, sizes in data["sizes"].items()}
         record._ranges = {
