@@ -414,7 +414,7 @@ class Sizes(NamedTuple):
         """
         if plan is None:
             return self._created(accounting_mode, schedule)
-        self._refuse_any()
+        self._reject_any()
         if schedule is None or schedule == plan.noise_schedule:
             return plan
         if plan.noise_schedule is not None:
@@ -425,7 +425,7 @@ class Sizes(NamedTuple):
             )
         return dataclasses.replace(plan, noise_schedule=schedule)
 
-    def _refuse_any(self) -> None:
+    def _reject_any(self) -> None:
         for name, value in self._asdict().items():
             if value is not None:
                 raise ConfigError(
@@ -551,7 +551,7 @@ class Config:
             loss_reduction=loss_reduction,
             augmentation_multiplicity=augmentation_multiplicity,
         )
-        _refuse_parts(execution.physical_batch_size, sampling)
+        _reject_parts(execution.physical_batch_size, sampling)
         given = execution.group
         ranks = given if isinstance(given, Ranks) else Ranks.of(given)
         if ranks is ALONE:
@@ -559,7 +559,7 @@ class Config:
         plan = sizes.plan(plan, accounting_mode, noise.schedule)
         options = dataclasses.replace(options, noise_schedule=plan.noise_schedule)
         if sizes.open_ended:
-            _refuse_schedules(options)
+            _reject_schedules(options)
         config = cls(
             plan=plan,
             options=options,
@@ -675,7 +675,7 @@ def _bounds(bounds: Any) -> Any:
     return positive("max_grad_norm", bounds)
 
 
-def _refuse_parts(size: int | None, sampling: str) -> None:
+def _reject_parts(size: int | None, sampling: str) -> None:
     if size is not None and sampling != "poisson":
         raise ConfigError(
             "physical_batch_size",
@@ -685,7 +685,7 @@ def _refuse_parts(size: int | None, sampling: str) -> None:
         )
 
 
-def _refuse_schedules(options: Options) -> None:
+def _reject_schedules(options: Options) -> None:
     """Raises ConfigError if a schedule is given to a run without a length."""
     for name in ("noise_schedule", "clipping_schedule"):
         if isinstance(getattr(options, name), Schedule):

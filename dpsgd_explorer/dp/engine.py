@@ -471,7 +471,7 @@ class PrivacyEngine(AccountedEngine):
             PrivacyError: a batch is between its draw and its step.
         """
         if self._session is not None:
-            self._session.batch.refuse_in_flight("saved")
+            self._session.batch.check_not_in_flight("saved")
         return self._state.as_data()
 
     def load_state_dict(self, state: dict[str, Any], *, lost_steps: int = 0) -> None:
@@ -494,7 +494,7 @@ class PrivacyEngine(AccountedEngine):
                 ahead of the state, and seeded noise would be used again.
         """
         if self._session is not None:
-            self._session.batch.refuse_in_flight("restored")
+            self._session.batch.check_not_in_flight("restored")
         size = sum(p.numel() for p in self.module.parameters() if p.requires_grad)
         self._state.restore(state, lost_steps, parameters=size)
         if self._session is not None:

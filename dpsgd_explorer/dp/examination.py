@@ -20,7 +20,7 @@ from dpsgd_explorer.dp.config import ENGINES, check_example, check_module
 from dpsgd_explorer.dp.engine import PrivacyEngine
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.layers import rule_for
-from dpsgd_explorer.dp.modules.refused import reasons_by_kind
+from dpsgd_explorer.dp.modules.rejected import reasons_by_kind
 from dpsgd_explorer.dp.modules.state import restored
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 from dpsgd_explorer.validation import one_of

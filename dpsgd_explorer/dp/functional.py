@@ -30,7 +30,7 @@ from dpsgd_explorer.dp.engines.base import (
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.dp.layers.base import gradient_squared_norms
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
-from dpsgd_explorer.dp.modules.refused import refuse_uninitialized
+from dpsgd_explorer.dp.modules.rejected import check_initialized
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import finite, shown
 
@@ -72,7 +72,7 @@ def per_sample_gradients(
         >>> {name: tuple(g.shape) for name, g in gradients.items()}
         {'weight': (8, 1, 3), 'bias': (8, 1)}
     """
-    refuse_uninitialized(model)
+    check_initialized(model)
     gradient_engine = HooksEngine(
         model, clipping_mode="instantiate", loss_reduction="sum"
     )
@@ -314,7 +314,7 @@ class ParameterAverage:
     """
 
     def __init__(self, module: nn.Module, decay: float = 0.9999) -> None:
-        refuse_uninitialized(module)
+        check_initialized(module)
         given, decay = shown(decay), finite("decay", decay)
         if not 0 < decay < 1:
             raise ConfigError("decay", f"decay must be between 0 and 1, got {given}.")

@@ -160,7 +160,7 @@ class BackwardBinding:
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
         self._handles = [
-            parameter.register_post_accumulate_grad_hook(_refuse)  # type: ignore[no-untyped-call]
+            parameter.register_post_accumulate_grad_hook(_reject)  # type: ignore[no-untyped-call]
             for parameter in parameters
         ]
 
@@ -170,7 +170,7 @@ class BackwardBinding:
             handle.remove()
 
 
-def _refuse(parameter: Tensor) -> None:
+def _reject(parameter: Tensor) -> None:
     parameter.grad = None
     raise PrivacyError(FOREIGN_GRADIENT)
 
@@ -212,11 +212,11 @@ class PendingGradient(Tensor):
     def __format__(self, spec: str) -> str:
         return repr(self)
 
-    def _refuse(self, *_: Any) -> NoReturn:
+    def _reject(self, *_: Any) -> NoReturn:
         raise PrivacyError(PENDING_GRADIENT_USED)
 
     # Torch would raise errors without the reason for these methods.
-    numpy = tolist = item = _refuse  # type: ignore[assignment]
+    numpy = tolist = item = _reject  # type: ignore[assignment]
 
 
 class PendingGradients:

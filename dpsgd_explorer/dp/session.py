@@ -48,7 +48,7 @@ from dpsgd_explorer.dp.ledger import spending
 from dpsgd_explorer.dp.ledger.ledger import Ledger
 from dpsgd_explorer.dp.ledger.noisy_release import Gradients
 from dpsgd_explorer.dp.ledger.weights import can_be_watched
-from dpsgd_explorer.dp.modules.refused import refuse_by_kind, refuse_compiled
+from dpsgd_explorer.dp.modules.rejected import check_kinds, check_not_compiled
 from dpsgd_explorer.dp.optimizers import (
     FOREIGN_GRADIENT,
     BackwardBinding,
@@ -119,9 +119,9 @@ class Session:
         self._engine = ref(engine)
         self.dropped = attachments.detach_dropped(module, optimizers)
         reshard(module)
-        refuse_by_kind(module)
+        check_kinds(module)
         check_sharding(module, state.ranks, options.engine)
-        refuse_compiled(module)
+        check_not_compiled(module)
         require_equal_replicas(module, state.ranks)
         groups = clipping_groups(options.clipping_style, module)
         self._gradient_engine = ENGINES[options.engine](
@@ -336,9 +336,11 @@ class Session:
     def _record_loss(self, reading: LossReading, size: int) -> None:
         losses = self._state.ledger.losses
         losses.note(reading, size)
-        if losses.noted_refusal and not self.loss_is_vouched:
+        if losses.noted_rejection and not self.loss_is_vouched:
             self.loss_is_vouched = True  # warn once
-            _warn_of_loss(losses.noted_refusal, is_private=self._state.plan.is_private)
+            _warn_of_loss(
+                losses.noted_rejection, is_private=self._state.plan.is_private
+            )
 
     def _add(self, samples: PerSampleGradients) -> None:
         """Adds the samples of a backward to the batch."""
@@ -367,12 +369,12 @@ class Session:
             parameter.grad = gradient if scale == 1.0 else gradient * scale
 
 
-def _warn_of_loss(refusal: str, *, is_private: bool) -> None:
+def _warn_of_loss(rejection: str, *, is_private: bool) -> None:
     """Warns at the first backward that the run will have no epsilon."""
     if is_private:
         warn(
             "the loss must be a mean or sum of one term per sample, and the engine "
-            f"cannot confirm that: {refusal}. get_epsilon() will raise. {REMEDY}"
+            f"cannot confirm that: {rejection}. get_epsilon() will raise. {REMEDY}"
         )
 
 
@@ -420,7 +422,7 @@ class LogicalBatch:
         """True if a batch was drawn or went through backward, and no step followed."""
         return self._drawn is not None or self._backward_ran
 
-    def refuse_in_flight(self, action: str) -> None:
+    def check_not_in_flight(self, action: str) -> None:
         """Raises PrivacyError if a batch is in flight.
 
         Args:

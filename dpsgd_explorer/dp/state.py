@@ -96,7 +96,7 @@ class EngineState:
         since there is no step.
         """
         is_irrelevant = not self.plan.is_private or self.ledger.steps == 0
-        return is_irrelevant or not self.ledger.losses.refusal or self.loss_assumed
+        return is_irrelevant or not self.ledger.losses.rejection or self.loss_assumed
 
     def phases(self) -> list[Phase]:
         """Returns the steps done so far as phases, earlier engines first.
@@ -115,7 +115,7 @@ class EngineState:
             raise PrivacyError(
                 "epsilon assumes a loss that is a mean or sum of one term per sample, "
                 "and the engine could not confirm that: "
-                f"{self.ledger.losses.refusal}. {REMEDY}"
+                f"{self.ledger.losses.rejection}. {REMEDY}"
             )
         self.check_as_planned()
         schedule = self.options.noise_schedule
@@ -239,15 +239,15 @@ class EngineState:
     ) -> int:
         """Checks that all ranks make one step, and returns their number of samples."""
         losses = self.ledger.losses
-        size, refusals = self.ranks.begin_step(
+        size, rejections = self.ranks.begin_step(
             step,
             batch_code,
             step_fingerprint(step, total.parameters),
             total.size,
-            losses.is_refused,
+            losses.is_rejected,
         )
-        if refusals:
-            losses.refuse("another rank raised an error for it")
+        if rejections:
+            losses.reject("another rank raised an error for it")
         return size
 
     def note_draw(self, size: int, to_come: int, begins: bool, code: int) -> None:

@@ -355,16 +355,16 @@ def checked_count(count: object, *, is_private: bool, sampling: str) -> int:
     """
     count = whole("audit", count, 0, MAX_CANARIES)
     if count and not is_private:
-        raise _refusal(
+        raise _error(
             "must be 0 if noise_multiplier is 0, because such a run promises no epsilon"
         )
     if count and sampling != "poisson":
-        raise _refusal(
+        raise _error(
             f"must be 0 with sampling={sampling!r}: canaries are drawn by the engine's "
             "own sampler, so they would not audit yours"
         )
     return count
 
 
-def _refusal(rule: str) -> ConfigError:
+def _error(rule: str) -> ConfigError:
     return ConfigError("audit", f"audit, the number of canaries, {rule}.")

@@ -13,7 +13,7 @@ from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.engines.base import GradientEngine
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
-from dpsgd_explorer.dp.modules.refused import refuse_by_kind
+from dpsgd_explorer.dp.modules.rejected import check_kinds
 from dpsgd_explorer.dp.modules.structure import Structure
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class PassCheck:
             "model"
         )
         if loss or largest is None:
-            refuse_by_kind(self._gradient_engine.module)
+            check_kinds(self._gradient_engine.module)
             SafetyCheck(*self._arguments(args, kwargs), **loss).run()
             release_memory()  # later passes have other sizes
             largest = SAMPLES

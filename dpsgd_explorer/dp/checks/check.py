@@ -69,7 +69,7 @@ from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import call_module
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED
 from dpsgd_explorer.dp.modules.pytree import tensors_of
-from dpsgd_explorer.dp.modules.state import Changes, refuse_different
+from dpsgd_explorer.dp.modules.state import Changes, check_equal_changes
 from dpsgd_explorer.errors import MixedLossError, UnsupportedModuleError
 
 #: Smallest norm that may decide the clipping bound of the check.  A smaller norm may
@@ -129,9 +129,9 @@ class SafetyCheck(CheckPasses):
         for i, changed in calls.items():
             other_targets = probe_inputs.keep_row(targets, moved, i)
             others, new = self._samples_and_changes(changed, other_targets)
-            refuse_different(self._module, changes, new)
+            check_equal_changes(self._module, changes, new)
             if not self._same_rows(samples, others, [i]):
-                raise UnsupportedModuleError(self._mixing_refusal(call, calls))
+                raise UnsupportedModuleError(self._mixing_message(call, calls))
 
     def _check_extreme_draws(self, call: Any, targets: Any) -> None:
         """Checks independence with the module's random draws at extreme values."""
@@ -156,11 +156,11 @@ class SafetyCheck(CheckPasses):
         for i in range(SAMPLES):
             j, k = (i + 1) % SAMPLES, (i + 2) % SAMPLES
             (first, changes), (second, new) = passes[j], passes[k]
-            refuse_different(self._module, changes, new)
+            check_equal_changes(self._module, changes, new)
             if not self._same_rows(first, second, [i]):
                 calls = {i: batches[k][0]}
                 raise UnsupportedModuleError(
-                    self._mixing_refusal(batches[j][0], calls, pattern)
+                    self._mixing_message(batches[j][0], calls, pattern)
                 )
 
     def _check_ignored_labels(self, call: Any, targets: Any) -> None:
@@ -196,9 +196,9 @@ class SafetyCheck(CheckPasses):
             fewer, new = self._samples_and_changes(
                 *probe_inputs.without_last((call, targets))
             )
-        refuse_different(self._module, changes, new, sizes=True)
+        check_equal_changes(self._module, changes, new, sizes=True)
         if not self._same_rows(samples, fewer, range(SAMPLES - 1)):
-            raise UnsupportedModuleError(self._size_refusal())
+            raise UnsupportedModuleError(self._size_message())
         self._module.eval()
 
     def _check_sum(self, call: Any, targets: Any, samples: Samples) -> None:
@@ -349,12 +349,12 @@ class SafetyCheck(CheckPasses):
         if not math.isfinite(largest):
             raise NotFiniteError
         limit = self._tolerance * largest
-        self._refuse_method(
+        self._check_method(
             [name for name, error in errors.items() if not error <= limit],
             [*errors],
             "the weighted sum of gradients must be that of the samples' gradients",
         )
-        self._refuse_method(
+        self._check_method(
             self._short_norms(samples, squares),
             [*parameters],
             "a norm must not be smaller than that of the sample's gradient",
@@ -376,7 +376,7 @@ class SafetyCheck(CheckPasses):
                     break
         return short
 
-    def _refuse_method(self, wrong: list[str], names: list[str], law: str) -> None:
+    def _check_method(self, wrong: list[str], names: list[str], law: str) -> None:
         """Raises if there is a wrong name on any rank."""
         index = self._ranks.largest(1 + names.index(wrong[0]) if wrong else 0)
         if index:
@@ -431,7 +431,7 @@ class SafetyCheck(CheckPasses):
                 errors.append(error)
         return max(errors) <= self._tolerance * max(entries)
 
-    def _mixing_refusal(
+    def _mixing_message(
         self, call: Any, calls: Mapping[int, Any], pattern: Pattern | None = None
     ) -> str:
         return describe_mixing(self._module, call, calls, self._draws, pattern)

@@ -141,21 +141,21 @@ class CheckPasses:
         scale = self._gradient_engine.gradient_scale(batch_size_of(*call))
         return probe_inputs.linear_loss(outputs, targets, scale)
 
-    def _size_refusal(self) -> str:
+    def _size_message(self) -> str:
         reduction = self._gradient_engine.loss_reduction
-        refusal = (
+        message = (
             "a sample's gradient must not depend on the batch size. Either the loss is "
             f"not a {reduction} over samples, which loss_reduction requires, or the "
             "module uses the number of samples."
         )
         if self._draws.unknown:
             names = ", ".join(sorted(self._draws.unknown))
-            refusal += (
+            message += (
                 f" Or the only cause is randomness: the module draws with {names}, and "
                 "the safety check cannot repeat these draws at another batch size. "
                 "Draw with torch.rand, torch.randn or torch.randint instead."
             )
-        return refusal
+        return message
 
     def _random_call(self, seed: int, scale: float = 1.0) -> Any:
         if self._labels is None:

@@ -35,7 +35,7 @@ from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES, SEED, has_rows
 from dpsgd_explorer.dp.modules.pytree import tensors_of
-from dpsgd_explorer.dp.modules.state import Changes, refuse_different
+from dpsgd_explorer.dp.modules.state import Changes, check_equal_changes
 from dpsgd_explorer.errors import UnsupportedModuleError
 
 #: Standard deviation of the rows that replace others.  It is large, since a module may
@@ -162,7 +162,7 @@ class RealSizeCheck(CheckPasses):
     ) -> None:
         """Compares the norms of half of a batch when the other half is replaced."""
         new_norms, new_changes = self._norms_and_changes(rows.batch(half))
-        refuse_different(self._module, changes, new_changes)
+        check_equal_changes(self._module, changes, new_changes)
         if not self._equal(_where(norms, half), _where(new_norms, half)):
             (mixed, _), (first, _) = rows.batch(half), rows.batch()
             calls = dict.fromkeys(half.nonzero().flatten().tolist(), mixed)
@@ -173,13 +173,13 @@ class RealSizeCheck(CheckPasses):
     def _compare_with_few(self, few: Any, norms: Rows, changes: Changes) -> None:
         """Compares the norms of a batch with the norms of the rows that it repeats."""
         few_norms, few_changes = self._norms_and_changes(few)
-        refuse_different(self._module, changes, few_changes, sizes=True)
+        check_equal_changes(self._module, changes, few_changes, sizes=True)
         rows = torch.arange(self._rows_compared) % SAMPLES
         repeated = {
             name: values[rows.to(values.device)] for name, values in few_norms.items()
         }
         if not self._mostly_equal(norms, repeated):
-            raise UnsupportedModuleError(self._size_refusal())
+            raise UnsupportedModuleError(self._size_message())
 
     def _equal(self, first: Rows, second: Rows) -> bool:
         """Returns True if the norms of two passes are equal, up to round-off."""

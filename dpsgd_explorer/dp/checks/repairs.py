@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from dpsgd_explorer.dp.modules.refused import refuse_uninitialized
+from dpsgd_explorer.dp.modules.rejected import check_initialized
 
 #: Maximum number of groups of a GroupNorm: the default of Wu and He (2018),
 #: arXiv:1803.08494.
@@ -70,7 +70,7 @@ def make_private_ready(
         >>> print(changes[0].split(". ")[0])
         1 (BatchNorm2d): replaced by GroupNorm(4, 8)
     """
-    refuse_uninitialized(model)
+    check_initialized(model)
     replaced: dict[nn.Module, nn.Module] = {}
     for name, module in list(model.named_modules()):
         repair = repair_of(module)

@@ -134,7 +134,7 @@ def _members(prefix: str, names: Sequence[ParameterName]) -> list[ParameterName]
         if prefix in ("", full) or full.startswith(f"{prefix}."):
             members.append(name)
     if not members:
-        _refuse(
+        _reject(
             "must name trainable parameters or modules with such parameters, got "
             f"{prefix!r}. Trainable are {_listed(names)}"
         )
@@ -148,10 +148,10 @@ def _from_first_layers(
     starts = [names.index(_members(layer, names)[0]) for layer in first_layers]
     if len(set(starts)) < len(starts):
         listed = ", ".join(first_layers)
-        _refuse(f"must not start two groups at the same layer, got {listed}")
+        _reject(f"must not start two groups at the same layer, got {listed}")
     starts = sorted(starts)
     if starts and starts[0] > 0:
-        _refuse(
+        _reject(
             "must start a group at or before the first trainable layer: "
             f"{_listed(names[: starts[0]])} would be in no group. Add that layer to "
             "the list"
@@ -170,13 +170,13 @@ def _explicit(
     members = [name for group in groups for name in group]
     twice = [name for name in dict.fromkeys(members) if members.count(name) > 1]
     if twice:
-        _refuse(
+        _reject(
             f"must put each parameter into exactly one group; {_listed(twice)} is in "
             "two groups"
         )
     missing = [name for name in names if name not in members]
     if missing:
-        _refuse(f"must cover all trainable parameters; missing: {_listed(missing)}")
+        _reject(f"must cover all trainable parameters; missing: {_listed(missing)}")
     return groups
 
 
@@ -184,5 +184,5 @@ def _listed(names: Sequence[ParameterName]) -> str:
     return ", ".join(full_name(*name) for name in names)
 
 
-def _refuse(rule: str) -> None:
+def _reject(rule: str) -> None:
     raise ConfigError("clipping_style", f"clipping_style {rule}.")

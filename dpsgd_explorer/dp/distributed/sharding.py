@@ -107,21 +107,21 @@ def check_sharding(module: nn.Module, ranks: Ranks, engine: str) -> None:
     for name, submodule in module.named_modules():
         reason = _unsupported_wrapper(submodule)
         if reason:
-            raise _refusal(name, submodule, reason)
+            raise _error(name, submodule, reason)
     if not is_sharded(module):
         _check_no_tensor_parallel(module, set())
         return
     first = next(shards_of(module))
     name = next(name for name, inner in module.named_modules() if inner is first)
     if ranks is ALONE:
-        raise _refusal(
+        raise _error(
             name,
             first,
             "is sharded (FSDP2), so its gradients are added up over processes. Pass "
             "PrivacyEngine(..., group=dist.group.WORLD), or train it unsharded",
         )
     if engine != "hooks":
-        raise _refusal(
+        raise _error(
             name,
             first,
             "is sharded (FSDP2): its parameters are complete only while a layer runs, "
@@ -196,7 +196,7 @@ def _fully_shard_ids(module: nn.Module) -> set[int]:
     }
 
 
-def _refusal(name: str, module: nn.Module, reason: str) -> UnsupportedModuleError:
+def _error(name: str, module: nn.Module, reason: str) -> UnsupportedModuleError:
     where = f"{name or 'the module'} ({type(module).__name__})"
     return UnsupportedModuleError(f"{where} {reason}.")
 

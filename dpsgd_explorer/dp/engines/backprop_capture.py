@@ -39,7 +39,7 @@ class BackpropCapture:
     def __init__(self, deliver: Callable[[dict[str, Tensor]], None]) -> None:
         self._deliver = deliver
         self._gradients: dict[str, Tensor] = {}
-        self._refusal = ""
+        self._closed_because = ""
 
     def attach(self, key: str, output: Tensor, reduce: Reduce | None = None) -> Tensor:
         """Returns the output with a capture; the caller must use the returned tensor.
@@ -72,11 +72,11 @@ class BackpropCapture:
 
     def close(self, reason: str) -> None:
         """Makes every later gradient raise PrivacyError(reason)."""
-        self._refusal = reason
+        self._closed_because = reason
 
     def _receive(self, key: str, reduce: Reduce | None, gradient: Tensor) -> None:
-        if self._refusal:
-            raise PrivacyError(self._refusal)
+        if self._closed_because:
+            raise PrivacyError(self._closed_because)
         if torch.is_grad_enabled():
             raise PrivacyError(
                 "backward must be called with create_graph=False: a loss computed from "

@@ -196,7 +196,7 @@ class GradientEngine(ABC):
         self.clipping_mode = clipping_mode
         self.loss_reduction = loss_reduction
         self.by_parameter = by_parameter
-        self.on_gradients: GradientsCallback = _refuse_gradients
+        self.on_gradients: GradientsCallback = _reject_gradients
         self.before_forward: Callable[[Any, Any, int], None] | None = None
         self.verified: Structure | None = None
         self.outputs = PassOutputs()
@@ -376,7 +376,7 @@ def _ignore_failure(failed: object) -> None:
     """Ignores the failure, since there is no sum to undo."""
 
 
-def _refuse_gradients(gradients: PerSampleGradients) -> None:
+def _reject_gradients(gradients: PerSampleGradients) -> None:
     raise PrivacyError(
         "gradients arrived, but no engine is attached. Call engine.attach(optimizer) "
         "before backward."

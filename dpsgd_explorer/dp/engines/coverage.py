@@ -82,7 +82,7 @@ class Coverage:
         """Returns True if a parameter was trainable when the engine was created."""
         return id(parameter) in self._keys
 
-    def refuse_unshardable(self) -> None:
+    def check_shardable(self) -> None:
         """Raises UnsupportedModuleError if a rule needs values of the parameters.
 
         A sharded layer has these values only while it runs.

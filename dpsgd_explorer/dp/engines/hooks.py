@@ -72,7 +72,7 @@ class HooksEngine(GradientEngine):
         ]
         self._sharded = is_sharded(module)
         if self._sharded:
-            self._coverage.refuse_unshardable()
+            self._coverage.check_shardable()
         self._modes = {
             name: mode_of(self.clipping_mode, name) for name in self._coverage.rules
         }

@@ -95,7 +95,7 @@ def restored(module: nn.Module) -> Iterator[ModuleState]:
         state.restore()
 
 
-def refuse_different(
+def check_equal_changes(
     module: nn.Module, first: Changes, second: Changes, *, sizes: bool = False
 ) -> None:
     """Raises UnsupportedModuleError if two passes changed stored values differently.
@@ -109,10 +109,10 @@ def refuse_different(
     for name in sorted(first.keys() | second.keys()):
         value, other_value = first.get(name, _REMOVED), second.get(name, _REMOVED)
         if value is not other_value and not _same(value, other_value):
-            raise UnsupportedModuleError(_refusal(module, name, sizes))
+            raise UnsupportedModuleError(_message(module, name, sizes))
 
 
-def _refusal(module: nn.Module, name: str, sizes: bool) -> str:
+def _message(module: nn.Module, name: str, sizes: bool) -> str:
     owner, _, local = name.rpartition(".")
     stored = "the number of samples" if sizes else "a statistic of the samples"
     if local == EXTRA_STATE:

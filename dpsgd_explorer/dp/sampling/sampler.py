@@ -139,7 +139,7 @@ class PoissonSampler:
         Raises:
             PrivacyError: all planned batches have been drawn.
         """
-        self._refuse_after_plan()
+        self._check_steps_left()
         return self._end_of_epoch()
 
     def end_of_plan(self) -> int:
@@ -156,7 +156,7 @@ class PoissonSampler:
                 "over the loader, one epoch at a time, or pass epochs or steps to the "
                 "engine.",
             )
-        self._refuse_after_plan()
+        self._check_steps_left()
         return self.steps
 
     def _end_of_epoch(self) -> int:
@@ -166,7 +166,7 @@ class PoissonSampler:
         end = -(-epoch * size // batch)
         return end if self.steps is None else max(self.position, min(end, self.steps))
 
-    def _refuse_after_plan(self) -> None:
+    def _check_steps_left(self) -> None:
         if self.steps is not None and self.position >= self.steps:
             raise PrivacyError(
                 f"all {self.steps} planned batches have been drawn, and no epoch is "

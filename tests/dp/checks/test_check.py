@@ -136,7 +136,7 @@ def test_batch_norm_is_refused_when_attached(norm, engine):
 
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 def test_batch_norm_is_found_by_measurement_too(norm, monkeypatch):
-    monkeypatch.setattr("dpsgd_explorer.dp.session.refuse_by_kind", lambda module: None)
+    monkeypatch.setattr("dpsgd_explorer.dp.session.check_kinds", lambda module: None)
     net = with_inside(copy.deepcopy(norm).requires_grad_(False))
     attached(net)
     with pytest.raises(UnsupportedModuleError, match=r"1\.0"):

@@ -8,7 +8,7 @@ from torch import nn
 
 from dpsgd_explorer.dp import make_private_ready
 from dpsgd_explorer.dp.config import CHOICES
-from dpsgd_explorer.dp.modules.state import ModuleState, refuse_different
+from dpsgd_explorer.dp.modules.state import ModuleState, check_equal_changes
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.nets import attached, step
 
@@ -213,4 +213,4 @@ def test_everything_is_put_back_as_it_was():
     assert torch.equal(net.seen, torch.zeros(2))
     net(torch.zeros(3, 2))
     with pytest.raises(UnsupportedModuleError, match="'new'"):
-        refuse_different(net, changes, state.changes())
+        check_equal_changes(net, changes, state.changes())

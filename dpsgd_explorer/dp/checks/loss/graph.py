@@ -121,7 +121,7 @@ def read(roots: Sequence[Edge]) -> tuple[LossReading, list[ModulePass]]:
         is_unknown = isinstance(error, UnknownOperationError)
         reading = LossReading(str(error), form=form if is_unknown else "")
     if view.late or view.ranges:
-        ranges = () if reading.refusal else tuple(view.ranges)
+        ranges = () if reading.rejection else tuple(view.ranges)
         reading = replace(reading, late=tuple(view.late), ranges=ranges)
     return reading, passes
 

@@ -47,7 +47,7 @@ class LateCondition:
     holds: LateFlag
     failed: Callable[[], str]
 
-    def refusal(self) -> str:
+    def rejection(self) -> str:
         """Returns why the loss is rejected, or "", after waiting for the device.
 
         Raises:
@@ -61,7 +61,7 @@ class LossReading:
     """The graph of one loss.
 
     Attributes:
-        refusal: Why the loss is not known to be a mean or sum of one term per
+        rejection: Why the loss is not known to be a mean or sum of one term per
             sample; "" if it is, with public constants.
         graph: The operations of the loss, in one string.
         numbers: Constants in the loss, in order.  They are public if they are equal in
@@ -77,7 +77,7 @@ class LossReading:
             there is evidence that the loss mixes samples.
     """
 
-    refusal: str
+    rejection: str
     graph: str = ""
     numbers: tuple[Number, ...] = ()
     ranges: tuple[tuple[float, float], ...] = ()
@@ -92,7 +92,7 @@ class LossReading:
             MixedLossError: a sample's weight depends on its batch.
         """
         for condition in self.late:
-            condition.refusal()
+            condition.rejection()
 
 
 #: The reading of a loss whose backward began without the engine.
@@ -104,14 +104,14 @@ class LossRecord:
 
     Attributes:
         measured_forms: Forms of the loss that was measured at ``attach``.
-        noted_refusal: Why a loss was rejected, or "", by the conditions that a device
+        noted_rejection: Why a loss was rejected, or "", by the conditions that a device
             has computed so far.
     """
 
     def __init__(self) -> None:
         self.measured_forms: frozenset[str] = frozenset()
         self._is_measured = False
-        self.noted_refusal = ""
+        self.noted_rejection = ""
         self._numbers: dict[str, list[Number]] = {}
         self._ranges: dict[str, list[tuple[float, float]]] = {}
         self._sizes: dict[str, list[int]] = {}
@@ -128,21 +128,23 @@ class LossRecord:
             MixedLossError: a sample's weight in an earlier loss depended on its batch.
         """
         self._settle()
-        if not size or self.noted_refusal:
+        if not size or self.noted_rejection:
             return
         self._late += reading.late
         if reading.form and reading.form in self.measured_forms:
             self._is_measured = True
             return
-        self.noted_refusal = reading.refusal
-        if reading.refusal or not (reading.numbers or reading.ranges):
+        self.noted_rejection = reading.rejection
+        if reading.rejection or not (reading.numbers or reading.ranges):
             return
         numbers = list(reading.numbers)
         old_numbers = self._numbers.setdefault(reading.graph, numbers)
         if old_numbers != numbers or not self._ranges_meet(reading):
-            self.noted_refusal = "it contains a number that changes from batch to batch"
+            self.noted_rejection = (
+                "it contains a number that changes from batch to batch"
+            )
         elif len(self._numbers) > MAX_GRAPHS:
-            self.noted_refusal = "its graph changes from batch to batch"
+            self.noted_rejection = "its graph changes from batch to batch"
         elif reading.weights:
             sizes = self._sizes.setdefault(reading.graph, [])
             if size not in sizes and len(sizes) < 2:
@@ -161,32 +163,32 @@ class LossRecord:
         return all(least <= largest for least, largest in common)
 
     @property
-    def is_refused(self) -> bool:
+    def is_rejected(self) -> bool:
         """If True, a loss was rejected, and no later batch can change that."""
         self._settle()
-        return bool(self.noted_refusal)
+        return bool(self.noted_rejection)
 
-    def refuse(self, reason: str) -> None:
+    def reject(self, reason: str) -> None:
         """Records that the losses are rejected; an earlier reason remains."""
-        self.noted_refusal = self.noted_refusal or reason
+        self.noted_rejection = self.noted_rejection or reason
 
     @property
-    def refusal(self) -> str:
+    def rejection(self) -> str:
         """The reason why the losses are not known to be per-sample, or ""."""
         self._settle()
         has_one_size = any(len(sizes) < 2 for sizes in self._sizes.values())
-        if has_one_size and not self.noted_refusal:
+        if has_one_size and not self.noted_rejection:
             return (
                 "it contains a number, such as a factor, and no two batches of "
                 "different sizes have shown yet that this number does not depend on "
                 "the batch"
             )
-        return self.noted_refusal
+        return self.noted_rejection
 
     def add(self, other: LossRecord) -> None:
         """Adds the evidence of steps that this record does not contain."""
         other._settle()
-        self.refuse(other.noted_refusal)
+        self.reject(other.noted_rejection)
         self.measured_forms |= other.measured_forms
         self._is_measured |= other._is_measured
 
@@ -194,9 +196,9 @@ class LossRecord:
         """Evaluates all late conditions, which waits for the device."""
         while self._late:
             try:
-                self.refuse(self._late.pop(0).refusal())
+                self.reject(self._late.pop(0).rejection())
             except MixedLossError as error:
-                self.refuse(str(error))
+                self.reject(str(error))
                 raise
 
     def note_text(self, vouched: bool) -> str:
@@ -205,19 +207,19 @@ class LossRecord:
         Args:
             vouched: If True, the caller vouched for losses that cannot be read.
         """
-        if not self.refusal:
+        if not self.rejection:
             if self._is_measured:
                 return "measured at attach, with the same operations at every backward"
             return "checked by its graph at every backward"
         if vouched:
-            return f"unchecked ({self.refusal}); the caller vouched for it"
-        return f"unchecked ({self.refusal}); no epsilon"
+            return f"unchecked ({self.rejection}); the caller vouched for it"
+        return f"unchecked ({self.rejection}); no epsilon"
 
     def as_data(self) -> dict[str, Any]:
         """Returns JSON values."""
         self._settle()
         return {
-            "refusal": self.noted_refusal,
+            "refusal": self.noted_rejection,
             "numbers": self._numbers,
             "sizes": self._sizes,
             "ranges": self._ranges,
@@ -228,7 +230,7 @@ class LossRecord:
     def from_data(cls, data: Mapping[str, Any]) -> LossRecord:
         """Returns the record that ``as_data`` returned as JSON values."""
         record = cls()
-        record.noted_refusal = data["refusal"]
+        record.noted_rejection = data["refusal"]
         record._is_measured = data.get("is_measured", False)
         record._sizes = {graph: list(sizes) for graph, sizes in data["sizes"].items()}
         record._ranges = {

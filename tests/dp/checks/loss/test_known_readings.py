@@ -44,7 +44,7 @@ def test_a_steady_loss_is_read_once(known):
         for _ in range(3)
     ]
     assert readings[0] is readings[1] is readings[2]
-    assert not readings[0].refusal
+    assert not readings[0].rejection
 
 
 def calls_in(function):
@@ -135,14 +135,14 @@ DIFFERENT = {
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_a_graph_that_differs_in_one_thing_has_its_own_reading(name, known):
     accepted, refused = DIFFERENT[name]
-    assert not reading_of(accepted(outputs_of(6, 6))).refusal
-    assert reading_of(refused(outputs_of(6, 6))).refusal
-    assert not reading_of(accepted(outputs_of(6, 6))).refusal
+    assert not reading_of(accepted(outputs_of(6, 6))).rejection
+    assert reading_of(refused(outputs_of(6, 6))).rejection
+    assert not reading_of(accepted(outputs_of(6, 6))).rejection
 
 
 def test_the_reduction_of_the_engine_belongs_to_the_reading(known):
-    assert not reading_of(outputs_of(6).mean()).refusal
-    assert "is a mean" in reading_of(outputs_of(6, 3, "sum").mean()).refusal
+    assert not reading_of(outputs_of(6).mean()).rejection
+    assert "is a mean" in reading_of(outputs_of(6, 3, "sum").mean()).rejection
 
 
 def random_reading(seed):
@@ -169,13 +169,13 @@ def test_earlier_readings_change_no_reading(known, monkeypatch):
         monkeypatch.setattr(graph, "KNOWN_READINGS", KnownReadings())
         alone.append(random_reading(seed))
     assert first == again == alone
-    assert sum(reading is not None and not reading.refusal for reading in alone) > 30
+    assert sum(reading is not None and not reading.rejection for reading in alone) > 30
 
 
 def test_the_number_of_stored_readings_is_limited(known, monkeypatch):
     monkeypatch.setattr(graph, "MAX_READINGS", 4)
     for size in range(2, 12):
-        assert not reading_of(outputs_of(size).mean()).refusal
+        assert not reading_of(outputs_of(size).mean()).rejection
         assert known.count <= 4
 
 

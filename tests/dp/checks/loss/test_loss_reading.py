@@ -239,7 +239,7 @@ def test_a_resumed_run_remembers_its_weights():
         engine, optimizer = attached(linear(), **PRIVATE)
         engine.load_state_dict(first.state_dict())
         steps_of(engine, optimizer, plus_squares(factor), 1)
-        assert (not engine._state.ledger.losses.refusal) == allowed
+        assert (not engine._state.ledger.losses.rejection) == allowed
 
 
 def test_a_phase_before_must_have_been_checked_too():

@@ -148,10 +148,10 @@ def test_dice_of_each_sample_is_read(losses, reduction):
 @pytest.mark.parametrize("loss", OF_BATCH)
 def test_dice_that_mixes_samples_is_not_read(loss):
     done = trained(pictures, masks, loss, steps=5)
-    assert done._state.ledger.losses.refusal
+    assert done._state.ledger.losses.rejection
 
 
 @UNREAD
 def test_a_factor_that_is_no_mask_may_be_a_weight():
     done = trained(pictures, weights, lambda out, y: of_pixels(out, y).mean())
-    assert "multiplied or divided by a tensor" in done._state.ledger.losses.refusal
+    assert "multiplied or divided by a tensor" in done._state.ledger.losses.rejection

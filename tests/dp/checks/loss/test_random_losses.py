@@ -30,7 +30,7 @@ def accepted(seed):
         return None
     finally:
         engine.detach()
-    return None if reading.refusal else (loss, outputs.detach(), words)
+    return None if reading.rejection else (loss, outputs.detach(), words)
 
 
 def gradient(loss, outputs):

@@ -230,7 +230,7 @@ def test_every_loss_of_torch_is_read(name, case, reduction):
 def test_a_loss_that_looks_weighted_is_not_read(name):
     case, kind, reason = REJECTED[name]
     done = trained(case.make, case.draw, loss_of(case, kind, "mean"))
-    assert reason in done._state.ledger.losses.refusal
+    assert reason in done._state.ledger.losses.rejection
 
 
 def one_score():
@@ -380,7 +380,7 @@ OF_LOSSES = {
 @pytest.mark.parametrize("name", OF_LOSSES)
 def test_losses_of_a_module_are_no_scores_that_a_factor_may_label(name):
     done = trained(Losses, lambda size: torch.rand(size), OF_LOSSES[name])
-    assert done._state.ledger.losses.refusal
+    assert done._state.ledger.losses.rejection
 
 
 @UNREAD
@@ -391,4 +391,4 @@ def test_numbers_that_are_added_must_be_those_of_all_batches():
 
     assert trained(scores, numbers, shifting([0.1] * 3)).get_epsilon() > 0
     changed = trained(scores, numbers, shifting([0.1, 0.1, 0.1001]))
-    assert "changes from batch to batch" in changed._state.ledger.losses.refusal
+    assert "changes from batch to batch" in changed._state.ledger.losses.rejection

@@ -18,23 +18,23 @@ from dpsgd_explorer.errors import UnsupportedModuleError
 Table = nn.Embedding | nn.EmbeddingBag
 
 
-def refuse_by_kind(module: nn.Module) -> None:
+def check_kinds(module: nn.Module) -> None:
     """Raises UnsupportedModuleError for modules that cannot be trained privately.
 
     These are lazy layers without a size, layers that mix samples (also frozen layers),
     embedding tables that rewrite their rows, and wrappers that run copies of a module.
     """
-    _refuse(_reasons(module, _uninitialized, *REASONS))
+    _raise_first(_reasons(module, _uninitialized, *REASONS))
 
 
-def refuse_uninitialized(module: nn.Module) -> None:
+def check_initialized(module: nn.Module) -> None:
     """Raises UnsupportedModuleError for a lazy layer before its first forward pass."""
-    _refuse(_reasons(module, _uninitialized))
+    _raise_first(_reasons(module, _uninitialized))
 
 
-def refuse_compiled(module: nn.Module) -> None:
+def check_not_compiled(module: nn.Module) -> None:
     """Raises UnsupportedModuleError for a module compiled before ``attach``."""
-    _refuse(_reasons(module, _compiled))
+    _raise_first(_reasons(module, _compiled))
 
 
 def reasons_by_kind(module: nn.Module) -> Iterator[str]:
@@ -42,7 +42,7 @@ def reasons_by_kind(module: nn.Module) -> Iterator[str]:
     return _reasons(module, _compiled, _uninitialized, *REASONS)
 
 
-def _refuse(reasons: Iterator[str]) -> None:
+def _raise_first(reasons: Iterator[str]) -> None:
     for reason in reasons:
         raise UnsupportedModuleError(reason)
 
