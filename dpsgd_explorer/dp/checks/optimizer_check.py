@@ -45,7 +45,7 @@ class OptimizerCheck:
         # takes longer, only after a change.
         if not _same(groups, self._groups):
             self._inspect()
-        else:
+        elif self._frozen:
             self._check_frozen()
 
     def _param_groups(self) -> list[dict[str, Any]]:
