@@ -78,6 +78,16 @@ def test_gradients_from_elsewhere_are_refused(extra):
         optimizer.step()
 
 
+def test_gradients_from_elsewhere_are_refused_after_an_empty_batch():
+    net = linear()
+    engine, optimizer = attached(net, sampling="poisson")
+    engine._state.note_draw(0, 0, True, 0)
+    for parameter in net.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    with pytest.raises(PrivacyError, match="did not go through the engine"):
+        optimizer.step()
+
+
 def test_a_closure_is_refused():
     net, x, y = case("mlp")
     _, optimizer = attached(net)
