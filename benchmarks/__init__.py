@@ -1,1 +1,1 @@
-"""What private training costs: measured, written down, and put into the docs."""
+"""Benchmarks of private training: measurements, results, and tables for the docs."""

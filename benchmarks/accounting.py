@@ -1,7 +1,7 @@
-"""CPU time of the accountants, and the excess of their ε over the exact one.
+"""CPU time of accountants, and the excess of their ε over the exact ε.
 
 ``excess`` is relative to the upper bound of our exact accountant, over the golden
-settings with a sample rate below 1.  Peers that are not installed are missing.
+settings with a sample rate below 1.  Libraries that are not installed are skipped.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dpsgd_explorer.training.timing import ROUNDS, cpu_seconds
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "accounting.json"
-LONG = 0.3  # seconds; a value that takes longer is measured only one time
-TOO_LONG = 5.0  # CPU seconds of a method after which only every third setting follows
+LONG = 0.3  # seconds; slower values are measured only once
+TOO_LONG = 5.0  # CPU seconds of a method; above, only every third setting is measured
 CURVE_STEPS = range(10, 10_001, 10)
 MNIST = (256 / 60_000, 1.1, 14_062, 1e-5)
 TARGET = (2.0, 0.01, 10_000)  # ε, q, steps
@@ -32,14 +32,14 @@ Epsilon = Callable[[float, float, int, float], float]
 
 
 def ours(name: str) -> Epsilon:
-    """Return epsilon of one of our accountants."""
+    """Return the ε of one of our accountants."""
     return lambda q, sigma, t, delta: accounting.epsilon(
         sample_rate=q, noise_multiplier=sigma, steps=t, delta=delta, accountant=name
     )
 
 
 def dp_accounting(family: str, accountant: str, **options: float) -> Epsilon:
-    """Return the pessimistic epsilon of one of dp-accounting's accountants."""
+    """Return the pessimistic ε of one of dp-accounting's accountants."""
 
     def epsilon(q: float, sigma: float, t: int, delta: float) -> float:
         import dp_accounting as dp
@@ -54,7 +54,7 @@ def dp_accounting(family: str, accountant: str, **options: float) -> Epsilon:
 
 
 def pld(interval: float) -> Epsilon:
-    """Return the pessimistic epsilon of dp-accounting's PLD."""
+    """Return the pessimistic ε of dp-accounting's PLD."""
     return dp_accounting("pld", "PLDAccountant", value_discretization_interval=interval)
 
 
@@ -79,7 +79,7 @@ def prv(error: float) -> Epsilon:
 
 
 def opacus(mechanism: str) -> Epsilon:
-    """Return epsilon of an accountant of Opacus."""
+    """Return the ε of an accountant of Opacus."""
 
     def epsilon(q: float, sigma: float, t: int, delta: float) -> float:
         from opacus.accountants import create_accountant
@@ -104,7 +104,7 @@ METHODS: dict[str, tuple[str, Epsilon]] = {
 
 
 def installed(package: str) -> bool:
-    """Return whether a peer can be imported."""
+    """Return whether a package can be imported."""
     if package and importlib.util.find_spec(package) is None:
         return False
     try:
@@ -114,7 +114,7 @@ def installed(package: str) -> bool:
 
 
 def values(runs: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row per method: times of one value, and excesses."""
+    """Return a row per method: time per value, and excesses."""
     truth = {name: ours("exact")(*_arguments(run)) for name, run in runs.items()}
     rows = []
     for name, (package, epsilon) in METHODS.items():
@@ -140,7 +140,7 @@ def _measured(
             value = epsilon(*arguments)
             work = partial(epsilon, *arguments)
             times.append(cpu_seconds(work, long_s=LONG))
-        except Exception as error:  # whatever a peer raises is part of its result
+        except Exception as error:  # each library raises its own; the name is recorded
             failed.append(f"{name}: {type(error).__name__}")
             continue
         total += times[-1]
@@ -161,7 +161,7 @@ def _arguments(run: dict[str, Any]) -> tuple[float, float, int, float]:
 
 
 def questions() -> dict[str, float]:
-    """Return the median milliseconds of our accountant's questions."""
+    """Return the median times of our accountant's queries, in milliseconds."""
     q, sigma, t, delta = MNIST
     target, rate, steps = TARGET
     return {
@@ -193,7 +193,7 @@ def questions() -> dict[str, float]:
 
 
 def import_seconds() -> float:
-    """Return the CPU time that a new process takes for the package, less Python's."""
+    """Return the CPU time of importing the package in a new process."""
 
     def spent(code: str) -> float:
         code += "; import time; print(time.process_time())"
@@ -208,7 +208,7 @@ def import_seconds() -> float:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))["settings"]
     runs = {name: run for name, run in golden.items() if run["q"] < 1}
     measured = {"questions": questions(), "values": values(runs)}

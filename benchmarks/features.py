@@ -1,7 +1,7 @@
 """CPU time of the scattering features of a picture.
 
-The transform takes turns with itself under ``torch.set_flush_denormal``: if its
-constants or its results were subnormal, the flush would make it quicker.
+The transform alternates with itself under ``torch.set_flush_denormal``: if its
+constants or its results were subnormal, the flush would make it faster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpsgd_explorer.training.datasets.registry import load
 from dpsgd_explorer.training.datasets.scattering import Scattering
 from dpsgd_explorer.training.timing import Step, time_in_turns
 
-PICTURES = 640  # transformed at a time
+PICTURES = 640  # pictures per call
 SECONDS = 10.0
 
 

@@ -1,4 +1,4 @@
-"""Peak memory of a step, measured by the system in a process of its own.
+"""Peak memory of a step, measured by the operating system in a new process.
 
 ``python -m benchmarks.memory CASE WAY`` prints the fields of ``Memory``.
 """
@@ -25,12 +25,12 @@ STEPS = 3
 
 
 class Memory(NamedTuple):
-    """Peak memory in MiB, less what the process held before the first step.
+    """Peak memory in MiB, above the memory before the first step.
 
     Attributes:
         extra_mib: Peak over ``STEPS`` steps after the first one.
-        first_mib: Peak of the first step; an engine may check the model there.
-        first_steps: CPU time of the first step, in later steps.
+        first_mib: Peak of the first step, when an engine may check the model.
+        first_steps: CPU time of the first step, relative to later steps.
     """
 
     extra_mib: float
@@ -39,7 +39,7 @@ class Memory(NamedTuple):
 
 
 def peak_memory(case: Case, way: str) -> Memory:
-    """Return the peak memory of a case's steps; NaN where /proc has no figures.
+    """Return the peak memory of a case's steps; NaN without figures in /proc.
 
     Raises:
         RuntimeError: the steps failed.
@@ -57,13 +57,13 @@ def measured_by(module: str, *arguments: str) -> Memory:
 
 
 def main(key: str, way: str) -> None:
-    """Run a few steps and print the peaks, and the time of the first step."""
+    """Run a few steps and print the peaks and the time of the first step."""
     one_thread()
     print(*peaks_of(step_of(way, case_named(key))))
 
 
 def peaks_of(step: Step) -> Memory:
-    """Return the peaks of this process's memory in the first steps of a model."""
+    """Return the peak memory of this process in the first steps of a model."""
     before = _resident_mib("VmRSS")
     _reset_peak()
     with step.during():
@@ -88,14 +88,14 @@ def high_water() -> float:
 
 
 def reset_high_water() -> float:
-    """Set the peak to what the process holds now, freed memory left out; return it."""
+    """Reset the peak to the memory in use, after trimming freed memory; return it."""
     HEAP.trim()
     _reset_peak()
     return _resident_mib("VmRSS")
 
 
 def _resident_mib(field: str) -> float:
-    """Return this process's resident memory (VmRSS) or the peak of it (VmHWM)."""
+    """Return this process's resident memory (VmRSS) or its peak (VmHWM), in MiB."""
     if not STATUS.exists():
         return math.nan
     match = re.search(rf"{field}:\s+(\d+) kB", STATUS.read_text(encoding="ascii"))
@@ -103,7 +103,7 @@ def _resident_mib(field: str) -> float:
 
 
 def _reset_peak() -> None:
-    """Set the peak to the current value, where the system allows it."""
+    """Reset the peak to the current value, if the system allows it."""
     if RESET.exists():
         RESET.write_text("5", encoding="ascii")
 

@@ -1,4 +1,4 @@
-"""The models that steps are measured on, with random inputs of their shape."""
+"""Models for the measurement of steps, with random inputs of their shape."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ LENGTH = 64
 
 @dataclass(frozen=True)
 class Case:
-    """A model, its batch size, and how to draw a batch.
+    """A model, its batch size, and its random data.
 
     Attributes:
         name: Name in the tables.
         make: Returns the model; call it after seeding.
         sample_shape: Shape of one input.
-        ids: Whether inputs are token ids rather than numbers.
+        ids: If True, inputs are token ids rather than numbers.
         classes: Number of classes of the targets.
         batch: Samples per step.
-        size: Size along the axis ``name`` of a growing case; None in the table.
+        size: Size along the axis ``name``, for a growing case; None for the table.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Case:
         return self.name if self.size is None else f"{self.name}:{self.size}"
 
     def model(self) -> nn.Module:
-        """Return the model, the same each time."""
+        """Return the model, with equal parameters in every call."""
         torch.manual_seed(0)
         return self.make()
 
     def data(self) -> tuple[Tensor, Tensor]:
-        """Return (inputs, targets), the same each time."""
+        """Return (inputs, targets), equal in every call."""
         generator = torch.Generator().manual_seed(1)
         shape = (self.batch, *self.sample_shape)
         if self.ids:
@@ -102,6 +102,6 @@ GROWING: dict[str, dict[int, Case]] = {
 
 
 def case_named(key: str) -> Case:
-    """Return the case with a key, of the table or growing."""
+    """Return the case with a key, from the table or growing."""
     name, _, size = key.partition(":")
     return GROWING[name][int(size)] if size else CASES[name]

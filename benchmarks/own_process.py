@@ -1,8 +1,8 @@
-"""Runs a module in a process of its own, and returns what it measured.
+"""Runs a module in a new process and returns its measurements.
 
 Memory that a process has allocated and freed changes the speed of later allocations by
-its C library: an ordinary LSTM takes a sixth less time after Opacus has run.  So the
-time and memory of a method are measured in a process with its reference alone.
+its C library: an ordinary LSTM is a sixth faster after Opacus has run.  Therefore the
+time and memory of a method are measured in a process with only its reference.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 
 def output_of(module: str, *arguments: str) -> str:
-    """Return what ``python -m module arguments`` prints.
+    """Return the output of ``python -m module arguments``.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the module failed.
     """
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -27,9 +27,9 @@ def output_of(module: str, *arguments: str) -> str:
 
 
 def result_of(module: str, *arguments: str) -> Any:
-    """Return what ``python -m module arguments`` prints last, a line of JSON.
+    """Return the last line of output of ``python -m module arguments``, as JSON.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the module failed.
     """
     return json.loads(output_of(module, *arguments).splitlines()[-1])

@@ -115,7 +115,7 @@ def _padded() -> nn.Module:
     return nn.Sequential(embedding, nn.Flatten(), _head(4 * WIDTH))
 
 
-#: {label: (model, shape of a record's input or None for four ids, records are mixed)}
+#: label: model, shape of an input (None: four ids), and True if it mixes records
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...] | None, bool]] = {
     "linear layers": (lambda: _after_linear(nn.Tanh()), (WIDTH,), False),
     "`nn.ReLU(inplace=True)`": (
@@ -240,7 +240,7 @@ def outcome(name: str, library: Library) -> dict[str, Any]:
             other[0] *= 30
             moved = clipped_sum(library, model, (other, targets)) - found
             return {"outcome": "mixed", "value": _over_limit(moved)}
-    except Exception as error:  # each library has its own; the text is recorded
+    except Exception as error:  # each library raises its own; the text is recorded
         return {"outcome": "raises", "error": f"{type(error).__name__}: {error}"[:200]}
     wanted = by_record(model, (x, targets))
     value = ((found - wanted).norm() / wanted.norm()).item()

@@ -1,7 +1,7 @@
 """CPU time of the answers of ``/api/v1/privacy/plan``, over the form's range.
 
-No question is repeated, so that no cache serves.  The trainer shows the preliminary
-answer first and replaces it by the full one.
+No query is repeated, so that caches have no effect.  The trainer shows the preliminary
+answer first and then replaces it with the full one.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ STOP = 0.3  # ε
 def measured() -> dict[str, dict[str, float]]:
     """Return the median and the largest CPU time of each answer, in milliseconds."""
     import_module("scipy.optimize")  # as the web application does when it starts
-    settings, stopped = _settings(1.0), _settings(1.01)  # others, as noise is cached
-    for one in stopped:
-        one["stop_at_epsilon"] = STOP
+    settings, stopped = _settings(1.0), _settings(1.01)  # differ, because of caches
+    for config in stopped:
+        config["stop_at_epsilon"] = STOP
     return {
-        name: _summary([_cost(one, preliminary=preliminary) for one in asked])
+        name: _summary([_cost(config, preliminary=preliminary) for config in asked])
         for name, asked, preliminary in (
             ("preliminary", settings, True),
             ("preliminary, with a stop", stopped, True),

@@ -14,7 +14,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def line_plot(series: Mapping[str, Points], x_label: str, y_label: str) -> str:
-    """Return SVG of {name: [(x, y), ...]}, all above 0."""
+    """Return the SVG text of {name: [(x, y), ...]}; all values are above 0."""
     every = [point for points in series.values() for point in points]
     x_scale = _Scale([x for x, _ in every], LEFT, WIDTH - RIGHT)
     y_scale = _Scale([y for _, y in every], HEIGHT - BOTTOM, TOP)
@@ -30,7 +30,7 @@ def line_plot(series: Mapping[str, Points], x_label: str, y_label: str) -> str:
 
 
 class _Scale:
-    """Maps values to pixels, logarithmically, with a little room at both ends."""
+    """Logarithmic map from values to pixels, with a small margin at both ends."""
 
     def __init__(self, values: Iterable[float], start: float, end: float) -> None:
         logs = [math.log10(value) for value in values]

@@ -1,4 +1,4 @@
-"""The processes of a product that we have started, as Linux counts their time."""
+"""CPU time of the processes that a benchmark has started, from Linux's counters."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 
 PROCESSES = Path("/proc")
 MACHINE = PROCESSES / "stat"
-# The process that loads, and those that it forks.
+# Module of the process that loads torch, and of the processes that it forks.
 TRAINS = "dpsgd_explorer.runs.worker.fork_server"
 TICKS = os.sysconf("SC_CLK_TCK")
 PARENT, TIMES, IDLE = 1, slice(11, 15), slice(3, 5)
-# A training process rests when it wants less than this share of a core.
+# A training process is idle if it uses or waits for less than this share of a core.
 AT_REST = 0.03
 REST_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
 class Times:
-    """Processor seconds until a moment.
+    """CPU seconds up to a moment.
 
     Attributes:
-        ours: Seconds of all processes that we have started, including ended ones.
-        all: Seconds of all processes of the machine.
+        ours: CPU seconds of all processes that we have started, including ended ones.
+        all: CPU seconds of all processes on the machine.
         at: The moment, by the monotonic clock.
     """
 
@@ -34,9 +34,9 @@ class Times:
 
     @classmethod
     def now(cls) -> Times:
-        """Read them."""
+        """Read the current times."""
         stats = {pid: _stat(pid) for pid in started()}
-        # The time of an ended process counts as its parent's.
+        # Linux adds the time of an ended process to its parent.
         ours = sum(sum(map(int, fields[TIMES])) for fields in stats.values() if fields)
         machine = [
             int(number) for number in MACHINE.read_text().split("\n")[0].split()[1:9]
@@ -46,13 +46,13 @@ class Times:
         )
 
     def others_since(self, before: Times) -> float:
-        """Return the cores that processes of others kept busy since then."""
+        """Return the number of cores that other processes have used since then."""
         others = self.all - before.all - (self.ours - before.ours)
         return max(0.0, others / (self.at - before.at))
 
 
 def started() -> set[int]:
-    """Return the processes that this one has started, and theirs."""
+    """Return the ids of all descendants of this process."""
     parents = {
         int(folder.name): int(fields[PARENT])
         for folder in PROCESSES.glob("[0-9]*")
@@ -65,13 +65,12 @@ def started() -> set[int]:
 
 
 def rest(spares: int, patience_s: float) -> bool:
-    """Waits until the spare training processes have loaded their modules.
+    """Wait until the spare training processes have loaded their modules.
 
-    One that would compute and gets no core does not rest: the time for which it waits
-    counts as well.
+    A process that waits for a core is not idle: its waiting time counts too.
 
     Returns:
-        Whether they rest; False when the patience is over.
+        True if they are idle; False after ``patience_s`` seconds.
     """
     end = time.monotonic() + patience_s
     while time.monotonic() < end:
@@ -87,7 +86,7 @@ def rest(spares: int, patience_s: float) -> bool:
 
 
 def _wanted() -> dict[int, float]:
-    """Return the seconds on a core and in line for one, of each training process."""
+    """Return each training process's seconds on a core or waiting for one."""
     return {
         pid: sum(_scheduled(task) for task in (PROCESSES / str(pid) / "task").glob("*"))
         for pid in started()
@@ -101,7 +100,7 @@ def _scheduled(task: Path) -> float:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of a process behind its name; none if it is gone."""
+    """Return a process's fields after its name in /proc; [] if it has ended."""
     return _text(PROCESSES / str(pid) / "stat").rpartition(")")[2].split()
 
 

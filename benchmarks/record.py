@@ -1,4 +1,4 @@
-"""Results as JSON, with the machine and the versions that they depend on."""
+"""Results as JSON, with the machine and the package versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PACKAGES = (
 
 
 def write(name: str, measured: dict[str, Any]) -> Path:
-    """Write figures with the date and their origin; return the file."""
+    """Write figures with the date and the environment; return the file."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     document = {"date": datetime.now(UTC).date().isoformat(), **origin(), **measured}
@@ -38,9 +38,9 @@ def write(name: str, measured: dict[str, Any]) -> Path:
 
 
 def update(name: str, rows: list[dict[str, Any]], *keys: str) -> Path:
-    """Write rows in place of those with the same values of ``keys``; return the file.
+    """Replace rows with equal values of ``keys``; return the file.
 
-    Rows of another machine or of other versions are dropped.
+    Rows from another machine or other versions are deleted.
     """
     before: list[dict[str, Any]] = []
     if (RESULTS / f"{name}.json").exists():
@@ -53,7 +53,7 @@ def update(name: str, rows: list[dict[str, Any]], *keys: str) -> Path:
 
 
 def described(results: dict[str, Any]) -> str:
-    """Return date, machine and versions of results in words."""
+    """Return date, machine and versions of results as text."""
     machine = results["machine"]
     packages = ", ".join(f"{n} {v}" for n, v in results["versions"].items())
     threads = f"{results['threads']} thread" + "s" * (results["threads"] > 1)
@@ -64,7 +64,7 @@ def described(results: dict[str, Any]) -> str:
 
 
 def origin() -> dict[str, Any]:
-    """Return the machine, the versions and the threads that figures depend on."""
+    """Return the machine, versions and threads on which figures depend."""
     return {
         "machine": machine(),
         "versions": versions(),
@@ -84,7 +84,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return {package: version} of those that are installed."""
+    """Return {package: version} of the installed packages."""
     installed = {"python": platform.python_version()}
     for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):

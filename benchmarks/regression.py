@@ -24,11 +24,11 @@ from dpsgd_explorer.training.timing import ROUNDS, cpu_seconds
 
 DELTA = 1e-6
 REPETITIONS = 20
-BRACKET = [0, 100]  # where the notebook lets autodp search for the scale
+BRACKET = [0, 100]  # the notebook's bounds for autodp's search for the scale
 
 
 def main() -> None:
-    """Print a line per measurement."""
+    """Print one line per measurement."""
     prepared = housing.NOTEBOOK.apply(*housing.load())
     statistics = Statistics.of(prepared.X, prepared.y)
     size = f"{len(EPSILONS)} budgets x {REPETITIONS} releases x {len(METHODS)} methods"
@@ -51,7 +51,7 @@ def print_seconds(what: str, work: Callable[[], object], rounds: int = ROUNDS) -
 
 
 def ours(statistics: Statistics) -> None:
-    """Calibrate and release, with nothing remembered from the round before."""
+    """Calibrate and release, without the caches of earlier rounds."""
     budget.exact_noise_multiplier.cache_clear()
     budget._scaled.cache_clear()
     rng = np.random.default_rng(0)
@@ -60,7 +60,7 @@ def ours(statistics: Statistics) -> None:
 
 
 def theirs(statistics: Statistics) -> None:
-    """Release the same with each budget from autodp's calibrator."""
+    """Calibrate with autodp and release the same statistics."""
     calibrate = importlib.import_module("autodp.calibrator_zoo").eps_delta_calibrator()
     rng = np.random.default_rng(0)
     for name in METHODS:
@@ -79,19 +79,19 @@ def theirs(statistics: Statistics) -> None:
 
 
 def scaled_mechanism(ratios: dict[str, float]) -> Callable[[float], Any]:
-    """Return a function from scale to mechanism, for autodp's calibrator."""
+    """Return a function from scale to mechanism for autodp's calibrator."""
     core = importlib.import_module("autodp.autodp_core")
     zoo = importlib.import_module("autodp.mechanism_zoo")
     compose = importlib.import_module("autodp.transformer_zoo").ComposeGaussian()
 
-    def at(scale: float) -> Any:
+    def mechanism_at(scale: float) -> Any:
         parts = [zoo.ExactGaussianMechanism(scale * r) for r in ratios.values()]
         mechanism = core.Mechanism()
         mechanism.params = {"scale": scale}
         mechanism.set_all_representation(compose(parts, [1] * len(parts)))
         return mechanism
 
-    return at
+    return mechanism_at
 
 
 def notebook(name: str) -> Perturbation:

@@ -1,4 +1,4 @@
-"""Puts the results into docs/explanation/performance.md, between its markers."""
+"""Writes the results into docs/explanation/performance.md, between its markers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ AXES = {
 
 
 def write() -> Path:
-    """Replace every marked part of the page for which there are results."""
+    """Update every generated part of the page for which there are results."""
     if (record.RESULTS / "architectures.json").exists():
         put(README, "speed", speed(record.read("architectures")))
     if (record.RESULTS / "fleet.json").exists():
@@ -124,7 +124,7 @@ def _cell(row: dict[str, Any]) -> str:
 
 
 def _first_step(row: dict[str, Any]) -> str:
-    """Return the CPU time of a first step in later steps, and its peak memory."""
+    """Return the CPU time of a first step, relative to later ones, and its memory."""
     if "first_steps" not in row:
         return "–"
     return f"{row['first_steps']:.1f} steps / {row['first_mib']:.0f}"
@@ -170,7 +170,7 @@ SPEED_WAYS = {"hooks": "this library, hooks", "opacus_hooks": "Opacus, hooks"}
 
 
 def speed(results: dict[str, Any]) -> str:
-    """Returns the table of README: CPU time over the ordinary step's, both measured."""
+    """Returns README's table: CPU time relative to the ordinary step, both measured."""
     rows = {(row["architecture"], row["way"]): row for row in results["rows"]}
     names = [
         name
@@ -187,7 +187,7 @@ def speed(results: dict[str, Any]) -> str:
 
 
 def _beside(row: dict[str, Any], ordinary: dict[str, Any]) -> str:
-    """Return CPU time, wall clock and memory of a way over the ordinary step's."""
+    """Return CPU time, wall time and memory relative to the ordinary step."""
     if "ratio" not in row:
         return "–"
     memory = row["extra_mib"] / ordinary["extra_mib"]

@@ -1,7 +1,7 @@
 """Time and memory of training steps: the table of models, and growth along sizes.
 
-``python -m benchmarks.steps CASE SECONDS THREADS FIRST WAY`` times two ways in turns,
-and prints both as JSON.
+``python -m benchmarks.steps CASE SECONDS THREADS FIRST WAY`` times two methods in
+alternation, and prints both as JSON.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Row = dict[str, Any]
 
 
 def core(model: str, ways: Sequence[str], seconds: float = SECONDS) -> list[Row]:
-    """Return a row per way of one model; ratios are to the first way."""
+    """Return a row per method for one model; ratios are to the first method."""
     case = CASES[model]
     key = {"model": case.name, "batch": case.batch}
     return [key | row for row in _with_memory(case, timed(case, ways, seconds))]
 
 
 def growth(axis: str) -> list[Row]:
-    """Return a row per size along an axis and way."""
+    """Return a row per size along an axis and method."""
     return [
         {"axis": axis, "size": size} | row
         for size, case in GROWING[axis].items()
@@ -56,13 +56,13 @@ def growth(axis: str) -> list[Row]:
 def timed(
     case: Case, ways: Sequence[str], seconds: float, threads: int = 1
 ) -> list[Row]:
-    """Return a row per way, each timed in turns with the first, in its own process.
+    """Return a row per method, each timed in alternation with the first one.
 
     Args:
         case: The model and its batch.
-        ways: Keys of WAYS.
-        seconds: Time of each way, roughly: of the processor with one thread, by the
-            clock on the wall with several.
+        ways: Keys of WAYS, the methods.
+        seconds: Approximate duration per method: CPU time with one thread, wall time
+            with several.
         threads: Threads of torch.
     """
     first, *others = ways
@@ -78,7 +78,7 @@ def timed(
 
 
 def _with_memory(case: Case, rows: Iterable[Row]) -> Iterator[Row]:
-    """Add the peak memory of each way that was timed."""
+    """Add the peak memory of each method that was timed."""
     for row in rows:
         timed_way = "ratio" in row
         yield row | (peak_memory(case, row["way"])._asdict() if timed_way else {})
@@ -87,10 +87,10 @@ def _with_memory(case: Case, rows: Iterable[Row]) -> Iterator[Row]:
 def _beside(
     case: Case, first: str, way: str, seconds: float, threads: int
 ) -> dict[str, Row]:
-    """Returns {way: timing, or the reason for its absence} of two ways.
+    """Returns {way: timing, or the reason for its absence} of two methods.
 
-    It is the middle one of PROCESSES: in some the C library gives freed memory back at
-    every step, in others it keeps it, and that lasts as long as the process.
+    The result is the median of PROCESSES processes: in some processes the C library
+    returns freed memory to the system at every step, in others it keeps it.
     """
     share = str(seconds / PROCESSES)
     arguments = "benchmarks.steps", case.key, share, str(threads), first, way
@@ -103,7 +103,7 @@ def _beside(
 
 
 def main(key: str, seconds: str, threads: str, *ways: str) -> None:
-    """Times ways in turns; prints {way: timing, or the reason for its absence}."""
+    """Time methods in alternation; print {way: timing, or reason for its absence}."""
     torch.set_num_threads(int(threads))
     clock = time.process_time if threads == "1" else time.perf_counter
     steps, skipped = prepared(case_named(key), dict.fromkeys(ways))

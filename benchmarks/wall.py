@@ -1,4 +1,4 @@
-"""Wall clock of a step on two threads, as on a visitor's machine."""
+"""Wall time of a step on two threads, as on a visitor's machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALLOWED = {
 
 
 def measure(model: str) -> list[dict[str, Any]]:
-    """Return a row per way of one model; ratios are to the ordinary step."""
+    """Return a row per method for one model; ratios are to the ordinary step."""
     rows = timed(CASES[model], WAYS, SECONDS, THREADS)
     return [{"model": model} | row for row in rows]
 

@@ -1,7 +1,7 @@
-"""Ways to make one training step, by name.
+"""Methods for one training step, by name.
 
-A step is forward, backward, per-sample clipping, noise and an SGD update, on the same
-batch each time.  Ratios are to the ordinary step, which is not private.
+A step is forward, backward, per-sample clipping, noise and an SGD update, always on the
+same batch.  Ratios are to the ordinary step, which is not private.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _engine(engine: str) -> Maker:
 
 
 def _with_kernels(make: Maker) -> Maker:
-    """Return the same way inside ``training.cpu.kernels.in_use``."""
+    """Return the method inside ``training.cpu.kernels.in_use``."""
 
     def with_kernels(model: nn.Module, data: Data) -> Step:
         return replace(make(model, data), during=partial(kernels.in_use, model))
@@ -55,8 +55,8 @@ def _with_kernels(make: Maker) -> Maker:
 def _with_noise(model: nn.Module, data: Data) -> Step:
     """Returns torch's own step plus one of torch's normal numbers per parameter.
 
-    Nothing is clipped and nothing is private: no private step that draws its noise at
-    torch's price can take less.
+    Nothing is clipped and nothing is private: this is the lower limit for private steps
+    that draw noise at the speed of torch.
     """
     step = ordinary_step(model, data)
     noise = torch.empty(sum(p.numel() for p in model.parameters()))
@@ -103,7 +103,7 @@ def _unclipped(model: nn.Module, data: Data) -> Step:
 
 
 def _functional(model: nn.Module, data: Data) -> Step:
-    """Return the step made of ``vmap(grad(loss))``."""
+    """Return the step with ``vmap(grad(loss))``."""
     x, y = data
     parameters = {name: p.detach() for name, p in model.named_parameters()}
 
@@ -177,7 +177,7 @@ STORES_GRADIENTS = {"vmap", "opacus_hooks"}
 
 
 def step_of(way: str, case: Case) -> Step:
-    """Return a case's step, its model new."""
+    """Return a step of a case, with a new model."""
     return WAYS[way][1](case.model(), case.data())
 
 
@@ -201,7 +201,7 @@ def prepared(case: Case, ways: Iterable[str]) -> tuple[dict[str, Step], dict[str
 
 
 def _reason_to_skip(case: Case, way: str) -> str:
-    """Return why a way is left out for a case, "" if it is not."""
+    """Return the reason why a method is skipped for a case, "" if it is not."""
     if way.startswith("opacus") and importlib.util.find_spec("opacus") is None:
         return "opacus is not installed"
     entries = sum(p.numel() for p in case.model().parameters())
@@ -212,7 +212,7 @@ def _reason_to_skip(case: Case, way: str) -> str:
 
 
 def _available_gib() -> float:
-    """Return the free memory of the machine."""
+    """Return the free memory of the machine in GiB."""
     text = Path("/proc/meminfo").read_text(encoding="ascii")
     match = re.search(r"MemAvailable:\s+(\d+) kB", text)
     return int(match[1]) / 2**20 if match else math.inf

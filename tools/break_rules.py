@@ -1,12 +1,11 @@
-"""Break each layer rule on purpose, and see its tests turn red.
+"""Break each layer rule on purpose, and check that its tests fail.
 
     python -m tools.break_rules [rule ...]
 
-Every mutation of ``tests/dp/mutations/rules.py`` is planted in the package, one at a
-time in a process of its own, and the tests that must see it are run there; they are run
-on the sound code, too.  The table goes to the terminal and to
-docs/reference/engines.md, in place of the rows of the same rules; the exit status is
-1 if a mutation was not seen.
+Applies every mutation of ``tests/dp/mutations/rules.py``, each in a new process, and
+runs the tests that must detect it; the tests also run on the correct code.  Prints the
+table and writes it to docs/reference/engines.md, in place of the rows of the same
+rules.  The exit status is 1 if a mutation was not detected.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Outcome(NamedTuple):
         rule: The broken rule.
         mutation: Name of the mutation.
         test: The test that must fail.
-        red: Whether it failed.
+        red: If True, the test failed.
         seconds: CPU time of the mutation's tests.
     """
 
@@ -41,10 +40,10 @@ class Outcome(NamedTuple):
 
 
 def outcomes(rules: Sequence[str]) -> list[Outcome]:
-    """Return the outcome of each mutation of some rules, keys of ``RULES``.
+    """Return the outcome of each mutation of the given rules, keys of ``RULES``.
 
     Raises:
-        RuntimeError: the tests fail on the sound code, or did not run.
+        RuntimeError: the tests fail on the correct code, or did not run.
     """
     bugs = [(rule, bug) for rule in rules for bug in RULES[rule]]
     sound, *broken = results([f"{rule}: {bug.name}" for rule, bug in bugs])
@@ -58,10 +57,10 @@ def outcomes(rules: Sequence[str]) -> list[Outcome]:
     ]
 
 
-def table(seen: Sequence[Outcome]) -> str:
-    """Return the outcomes as a table."""
+def table(mutation_outcomes: Sequence[Outcome]) -> str:
+    """Return the outcomes as a Markdown table."""
     lines = ["| rule | broken | tests turn | by | s |", "|---|---|---|---|---|"]
-    for rule, mutation, test, red, seconds in seen:
+    for rule, mutation, test, red, seconds in mutation_outcomes:
         colour = "red" if red else "**green**"
         name = test.split("::")[-1]
         lines.append(f"| {rule} | {mutation} | {colour} | `{name}` | {seconds:.1f} |")
@@ -72,23 +71,28 @@ def main(arguments: list[str] | None = None) -> int:
     """Applies the mutations of the named rules; returns 1 if tests miss one."""
     parser = argparse.ArgumentParser(prog="python -m tools.break_rules")
     parser.add_argument("rules", nargs="*", default=[], choices=[*RULES, []])
-    asked = parser.parse_args(arguments).rules
-    seen = outcomes(asked or list(RULES))
-    print(table(seen))
-    merged = _merged(lines_between(PAGE, "mutations"), table(seen).splitlines())
+    parsed = parser.parse_args(arguments).rules
+    mutation_outcomes = outcomes(parsed or list(RULES))
+    print(table(mutation_outcomes))
+    merged = _merged(
+        lines_between(PAGE, "mutations"), table(mutation_outcomes).splitlines()
+    )
     put(PAGE, "mutations", "\n".join(merged))
-    missed = [outcome for outcome in seen if not outcome.red]
-    print(f"{len(seen) - len(missed)} of {len(seen)} seen")
+    missed = [outcome for outcome in mutation_outcomes if not outcome.red]
+    print(f"{len(mutation_outcomes) - len(missed)} of {len(mutation_outcomes)} seen")
     return 1 if missed else 0
 
 
-def _merged(before: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Return the new table with the rows of the other rules, in the rules' order."""
-    replaced = {_rule_of(line) for line in new}
-    rows = [line for line in before if _rule_of(line) not in replaced]
+def _merged(old_rows: Sequence[str], new_rows: Sequence[str]) -> list[str]:
+    """Return the old rows with new ones in their place, in the order of the rules."""
+    replaced = {_rule_of(line) for line in new_rows}
+    rows = [line for line in old_rows if _rule_of(line) not in replaced]
     order = list(RULES)
-    merged = [line for line in [*rows, *new[2:]] if _rule_of(line) in order]
-    return [*new[:2], *sorted(merged, key=lambda line: order.index(_rule_of(line)))]
+    merged = [line for line in [*rows, *new_rows[2:]] if _rule_of(line) in order]
+    return [
+        *new_rows[:2],
+        *sorted(merged, key=lambda line: order.index(_rule_of(line))),
+    ]
 
 
 def _rule_of(line: str) -> str:

@@ -1,16 +1,16 @@
-"""Finds the browser that the browser tests and the benchmarks of the site drive."""
+"""Path of the browser for the browser tests and the site's benchmarks."""
 
 from __future__ import annotations
 
 import os
 import shutil
 
-#: The first is Chromium without windows: it takes half the time of a core.
+#: The first is Chromium without windows, which needs half the CPU time.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 def browser_path() -> str:
-    """Returns the path in ``CHROMIUM``, or of the first installed browser.
+    """Return the path in ``CHROMIUM``, or of the first installed browser.
 
     Raises:
         FileNotFoundError: No browser is installed.

@@ -1,9 +1,10 @@
 """Builds the documentation: ``python -m tools.build_docs [FOLDER]``.
 
-Sphinx's warnings are errors.  After the build every link between pages is followed, and
-no page may load anything from another host or contain a script or style of its own: the
-website serves the pages at ``/docs/`` under the content security policy of its own
-pages.  The folder, ``built_docs`` by default, is replaced only if all is well.
+Sphinx's warnings are errors.  After the build, every link between pages is followed.
+No page may load anything from another host or contain an inline script or style,
+because the website serves the pages at ``/docs/`` under its own content security
+policy.  The folder, ``built_docs`` by default, is replaced only if there are no
+problems.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ LOADED = {
 }
 SUFFIXES = {"script": ".js", "style": ".css"}
 # Sphinx lists the arguments of a long call in a definition list without terms, which is
-# no valid list.
+# invalid HTML.
 ARGUMENTS = re.compile(r"\(</span>\s*<dl>(.*?)</dl>", re.DOTALL)
 ARGUMENT = re.compile(r"<dd>(.*?)</dd>", re.DOTALL)
 # Accessibility that the theme lacks: a keyboard must reach each box that scrolls, and a
@@ -77,7 +78,7 @@ class Page(HTMLParser):
 
 
 def problems(folder: Path) -> list[str]:
-    """Returns a line for each link that leads nowhere and each file of another host."""
+    """Returns a line for each broken link and each file of another host."""
     pages = {path.resolve(): Page(path) for path in sorted(folder.rglob("*.html"))}
     found = []
     for path, page in pages.items():
@@ -139,7 +140,7 @@ def _as_blocks(match: re.Match[str]) -> str:
 
 
 def build(target: Path) -> list[str]:
-    """Builds into a folder; returns what is wrong, and leaves the folder as it was."""
+    """Builds into a folder; returns problems, and then does not change the folder."""
     with tempfile.TemporaryDirectory(prefix="docs-") as workshop:
         pages = Path(workshop) / "html"
         doctrees = Path(workshop) / "doctrees"

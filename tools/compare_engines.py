@@ -1,6 +1,6 @@
-"""Measure the engines in turns, for docs/reference/engines.md and the lab.
+"""Measure the engines in alternation, for docs/reference/engines.md and the lab.
 
-Run as ``python -m tools.compare_engines``; then ``tools.write_engines_page`` puts the
+Run as ``python -m tools.compare_engines``; then ``tools.write_engines_page`` writes the
 table into the page.
 """
 
@@ -24,7 +24,7 @@ from dpsgd_explorer.training.timing import (
 from dpsgd_explorer.web.content.engines import COSTS, ORDINARY, with_mode
 from dpsgd_explorer.web.recorded.files import FOLDER
 
-#: Models of ``benchmarks core``, with equal batches, so both tables can be compared.
+#: Models of ``benchmarks core`` at equal batch sizes, so both tables are comparable.
 MODELS = ("mlp", "cnn", "transformer")
 SECONDS = 6.0  # CPU time per model
 DIGITS = 3
@@ -35,7 +35,7 @@ WAYS = {name: (name, DEFAULT_MODE) for name in ENGINES} | {
 
 
 def main() -> None:
-    """Measure, and write the file."""
+    """Measure the engines and write the file."""
     one_thread()
     computer = machine()
     stored = {

@@ -1,10 +1,10 @@
-"""Compile noise, gradients and steps of LSTMs, where there is a C compiler.
+"""Compile the noise, gradient and LSTM extensions, if there is a C compiler.
 
-Run as ``python tools/compile_noise.py [FOLDER]`` by the environment that will use it;
-without a folder each library goes where the package looks for it.  pyproject.toml
-determines sources and flags, as for wheels.  Without a compiler torch draws the noise:
-the same law, about three times slower.  Steps of convolutions and transformers then
-take a tenth longer, and steps of LSTMs a half.
+Run as ``python tools/compile_noise.py [FOLDER]`` in the environment that will use them;
+without a folder each library is written where the package looks for it.  pyproject.toml
+determines sources and flags, as for wheels.  Without a compiler torch draws the noise,
+with the same distribution, about three times slower.  Steps of convolutions and
+transformers are then 10% slower, and steps of LSTMs 50%.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def compiler() -> str | None:
 def compile_to(
     folder: Path | None = None, root: Path = ROOT, only: str = ""
 ) -> list[Path]:
-    """Compile each extension of a project, or the one of a name; return the files.
+    """Compile all extensions of a project, or one of them; return the files.
 
     Raises:
-        subprocess.CalledProcessError: the compiler refuses the source.
+        subprocess.CalledProcessError: the compiler rejects the source.
     """
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     files = []
@@ -42,12 +42,13 @@ def compile_to(
             continue
         file = (folder or sources[0].parent) / f"{name}.so"
         flags = [*module["extra-compile-args"], "-shared", "-fPIC"]
-        # Beside the file and then renamed: a process may have the old one loaded.
+        # Written under a temporary name, because a process may have the old file
+        # loaded.
         fresh = file.with_suffix(f".{os.getpid()}")
         command = [compiler() or "cc", *flags, *sources, "-o", fresh, "-lm"]
         subprocess.run(command, check=True)
         fresh.replace(file)
-        # The package would find a file with the name of an earlier version first.
+        # The package would load a file with the name of an earlier version first.
         for suffix in EXTENSION_SUFFIXES:
             if suffix != file.suffix:
                 file.with_name(name + suffix).unlink(missing_ok=True)
@@ -56,7 +57,7 @@ def compile_to(
 
 
 def main() -> None:
-    """Compile, and say what came of it."""
+    """Compile the extensions and print the result."""
     slower = "noise is drawn by torch, some three times slower."
     if compiler() is None:
         print(f"No C compiler (cc): {slower}")

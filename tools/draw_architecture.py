@@ -19,9 +19,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dpsgd_explorer"
 WEB = PACKAGE / "web"
-#: Folders that hold a folder for each widget, and so on: each is one chip.
+#: Folders with a folder for each widget, chapter or lab; each is drawn as one chip.
 ROOMS = {WEB / "hub" / "chapters", WEB / "hub" / "widgets", WEB / "labs"}
-#: Run by hand in a checkout, and never imported.
+#: File name of recorders, which are run by hand and never imported.
 RECORDER = "record.py"
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 
@@ -131,7 +131,7 @@ def _modules_in(folder: Path) -> int:
 
 
 def _imported(path: Path) -> list[str]:
-    """Return the layer of each import of our own in one file."""
+    """Return the layer of each import of this package in one file."""
     prefix = f"{PACKAGE.name}."
     modules = [
         node.module
@@ -142,7 +142,7 @@ def _imported(path: Path) -> list[str]:
 
 
 def _chips(layer: Layer, top: float) -> tuple[list[str], float]:
-    """Return the folders of a layer as chips, and the height they take."""
+    """Return the folders of a layer as chips, and their total height."""
     parts, left = [], float(MARGIN + 12)
     first = top
     for name, count in layer.folders:

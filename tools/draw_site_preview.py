@@ -1,6 +1,6 @@
-"""Writes static/site_preview.png, which other sites show with a link to this one.
+"""Writes static/site_preview.png, the picture in link previews of this site.
 
-Run as ``python -m tools.draw_site_preview``; it needs playwright and chromium.
+Run as ``python -m tools.draw_site_preview``; it needs playwright and Chromium.
 """
 
 from __future__ import annotations

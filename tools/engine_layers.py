@@ -21,7 +21,7 @@ class Layer:
         name: Name in the table.
         make: Returns the layer.
         shape: Shape of its input, samples first.
-        call: How it is called, if not with its input alone.
+        call: Calls the layer, if it needs more than its input.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Layer:
         return Alone(self.make(), self.call)
 
     def inputs(self, samples: int | None = None) -> Tensor:
-        """Return random inputs, the same each time."""
+        """Return random inputs, equal in every call."""
         generator = torch.Generator().manual_seed(1)
         shape = (samples or self.shape[0], *self.shape[1:])
         if self.name.startswith("Embedding"):
@@ -44,7 +44,7 @@ class Layer:
 
 
 class Alone(nn.Module):
-    """One layer, whose input wants a gradient too."""
+    """One layer whose input requires a gradient too."""
 
     def __init__(
         self, layer: nn.Module, call: Callable[[nn.Module, Tensor], Any]
@@ -53,7 +53,7 @@ class Alone(nn.Module):
         self.layer, self.call = layer, call
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the loss of each sample, [B]."""
+        """Return the loss of each sample, of shape (B,)."""
         if x.is_floating_point():
             x = x.clone().requires_grad_() * 1.0
         output = self.call(self.layer, x)
@@ -63,7 +63,7 @@ class Alone(nn.Module):
 
 
 class Scale(nn.Module):
-    """A bare parameter in a module that no rule knows."""
+    """A bare parameter in a module without a rule."""
 
     def __init__(self) -> None:
         super().__init__()

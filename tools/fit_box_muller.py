@@ -1,9 +1,9 @@
 """Print the polynomials of ``dpsgd_explorer/dp/backends/native/box_muller.c``.
 
-Run as ``python -m tools.fit_box_muller``.  Each is the polynomial whose largest
-relative error, of the function that it completes, is least on a grid of Chebyshev's
-points; linear programming finds it (Barrodale and Phillips, 1975, "Algorithm 495:
-Solution of an Overdetermined System of Linear Equations in the Chebyshev Norm").
+Run as ``python -m tools.fit_box_muller``.  Each polynomial minimizes the maximum
+relative error of the function that it completes, on a grid of Chebyshev points.  Linear
+programming finds it (Barrodale and Phillips, 1975, "Algorithm 495: Solution of an
+Overdetermined System of Linear Equations in the Chebyshev Norm").
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-#: Points at which the error is held down, and decimal digits of the functions there.
+#: Number of grid points, and decimal digits of the functions at these points.
 POINTS, DIGITS = 400, 40
-#: One rounding of a float.
+#: Relative rounding error of a float32.
 ROUNDING = 2.0**-24
 
 
@@ -27,8 +27,8 @@ class Fit(NamedTuple):
     """A polynomial.
 
     Attributes:
-        coefficients: From the constant on, as floats of 32 bits.
-        error: Largest relative error before their rounding, in roundings of a float.
+        coefficients: Coefficients as float32, the constant first.
+        error: Maximum relative error before rounding, in units of ``ROUNDING``.
     """
 
     coefficients: list[float]
@@ -41,7 +41,7 @@ def minimax(
     interval: tuple[float, float],
     degree: int,
 ) -> Fit:
-    """Return the polynomial with the least maximum of |weight * (p - function)|."""
+    """Return the polynomial that minimizes the maximum of |weight * (p - function)|."""
     low, high = interval
     angles = np.pi * (np.arange(POINTS) + 0.5) / POINTS
     x = (low + high) / 2 + (high - low) / 2 * np.cos(angles)
@@ -68,7 +68,7 @@ def _at(
 
 
 def fits() -> dict[str, Fit]:
-    """Return {name in the C file: polynomial}."""
+    """Return the polynomials by their name in the C file."""
     quarter = (0.0, (math.pi / 4) ** 2)
     return {
         "LOG": minimax(
@@ -93,7 +93,7 @@ def fits() -> dict[str, Fit]:
 
 
 def constants() -> dict[str, list[float]]:
-    """Return {name in the C file: numbers}, the polynomials and the other constants."""
+    """Return the polynomials' and all other constants by their name in the C file."""
     ln2 = float(np.float32(math.log(2)))
     return {name: fit.coefficients for name, fit in fits().items()} | {
         "LN2": [ln2, float(np.float32(math.log(2) - ln2))],
@@ -102,7 +102,7 @@ def constants() -> dict[str, list[float]]:
 
 
 def written(value: float) -> str:
-    """Return a float of 32 bits as C's hexadecimal notation has it."""
+    """Return a float32 in C's hexadecimal notation."""
     sign = "-" if value < 0 else ""
     digits, exponent = abs(value).hex().removeprefix("0x").split("p")
     return f"{sign}0x{digits.rstrip('0').rstrip('.')}p{int(exponent)}f"

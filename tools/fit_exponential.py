@@ -13,7 +13,7 @@ import numpy as np
 from tools.fit_box_muller import Fit, minimax, written
 
 DEGREE = 5
-#: Digits of the first part of log(2): its products with exponents are exact.
+#: Digits of the first part of log(2), so that its products with exponents are exact.
 DIGITS = 9
 
 
@@ -29,7 +29,7 @@ def fit() -> Fit:
 
 
 def constants() -> dict[str, list[float]]:
-    """Return {name in the C file: numbers}."""
+    """Return the constants by their name in the C file."""
     high = math.floor(math.log(2) * 2**DIGITS) / 2**DIGITS
     low = float(np.float32(mpmath.log(2) - high))
     return {

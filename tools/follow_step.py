@@ -1,8 +1,9 @@
-"""Counts what one private step of a small model enters, as a reader would follow it.
+"""Counts the Python calls of one private step of a small model, as a reader's guide.
 
-``python -m tools.follow_step`` prints the Python calls, functions and files of a steady
-step of Linear-ReLU-Linear: one forward, one backward and one optimizer step, after the
-steps that measure and allocate. ``--list`` prints the functions in the order in which
+``python -m tools.follow_step`` prints the numbers of calls, functions and files in a
+steady step of Linear-ReLU-Linear: one forward, one backward and one optimizer step,
+after the steps that measure and allocate. ``--list`` prints the functions in the order
+of their first call.
 they are first entered.
 """
 
@@ -25,7 +26,7 @@ from dpsgd_explorer.dp.engine import PrivacyEngine
 
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = str(ROOT / "dpsgd_explorer")
-#: Steps before the one that is counted: the first of them check the model.
+#: Steps before the counted one; the first of them check the model.
 STEPS_BEFORE = 5
 BATCH_SIZE = 16
 
@@ -34,7 +35,7 @@ Function = tuple[str, str]
 
 
 def followed(run: Callable[[], None]) -> list[Function]:
-    """Return the product's functions in the order in which a call enters them."""
+    """Return the product's functions in the order of their first call."""
     entered: list[Function] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:

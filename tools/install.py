@@ -1,12 +1,13 @@
-"""Install a file of requirements, torch as a CPU wheel: a line per step, no waiting.
+"""Install a file of requirements, with a CPU wheel of torch and one line per step.
 
-Run as ``python tools/install.py requirements.txt`` by the environment it installs into;
-a folder after the file takes the packages instead, without what they depend on.
+Run as ``python tools/install.py requirements.txt`` in the environment to install into.
+With a folder as second argument, the packages are installed there, without their
+dependencies.
 
-torch comes from the index in ``TORCH_INDEX`` (PyTorch's own for the CPU unless said
-otherwise), or else from wherever pip is told to look; if what is offered there would
-bring gigabytes of CUDA, nothing is installed.  An index that does not answer is asked
-once, and not again for every package: pip then looks in the other places it knows.
+torch comes from the index in ``TORCH_INDEX`` (by default PyTorch's index for CPUs), or
+else from the indexes that pip is configured with.  If these offer only a torch with
+gigabytes of CUDA, nothing is installed.  An index that does not answer is tried only
+once instead of once per package; pip then uses its other configured indexes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CUDA = ("nvidia", "cuda", "triton")
 
 
 def answers(index: str, seconds: float = ANSWER_SECONDS) -> bool:
-    """Whether anything answers at an address, be it with a refusal."""
+    """Return whether an address answers at all, be it with an error status."""
     if not index.startswith("http"):
         return True
     try:
@@ -40,51 +41,55 @@ def answers(index: str, seconds: float = ANSWER_SECONDS) -> bool:
     except urllib.error.HTTPError:
         return True
     except urllib.error.URLError as error:
-        # pip has certificates of its own.
+        # pip has its own certificates.
         return "CERTIFICATE" in str(error.reason)
     except (OSError, http.client.HTTPException):
         return False
     return True
 
 
-def pip_places() -> dict[str, str]:
-    """Return where pip is told to look: its options by name, the environment first."""
-    listed = subprocess.run(
+def pip_options() -> dict[str, str]:
+    """Return pip's options that select indexes; the environment takes precedence."""
+    configuration = subprocess.run(
         [*PIP, "config", "list"], capture_output=True, text=True, check=True
     ).stdout
-    found = re.findall(r"^(?:global|install)\.([\w-]+)='(.*)'$", listed, re.MULTILINE)
-    places = dict(found)
+    configured = re.findall(
+        r"^(?:global|install)\.([\w-]+)='(.*)'$", configuration, re.MULTILINE
+    )
+    options = dict(configured)
     for name in ("index-url", "extra-index-url", "find-links", "proxy", "no-index"):
         value = os.environ.get(f"PIP_{name.upper().replace('-', '_')}")
         if value is not None:
-            places[name] = value
-    return places
+            options[name] = value
+    return options
 
 
-def without_what_is_silent() -> dict[str, str]:
-    """Return variables for pip that leave out an index that does not answer."""
-    places = pip_places()
-    index = places.get("index-url") or DEFAULT_INDEX
-    if places.get("no-index") or places.get("proxy") or answers(index):
+def without_silent_index() -> dict[str, str]:
+    """Return environment variables for pip that omit an index that does not answer."""
+    options = pip_options()
+    index = options.get("index-url") or DEFAULT_INDEX
+    if options.get("no-index") or options.get("proxy") or answers(index):
         return {}
     print(f"{index} does not answer; looking where else pip is told to.", flush=True)
-    extras = [one for one in places.get("extra-index-url", "").split() if answers(one)]
+    extras = [
+        extra for extra in options.get("extra-index-url", "").split() if answers(extra)
+    ]
     if extras:
         first, *rest = extras
         return {"PIP_INDEX_URL": first, "PIP_EXTRA_INDEX_URL": " ".join(rest)}
-    if places.get("find-links"):
+    if options.get("find-links"):
         return {"PIP_NO_INDEX": "1"}
     return {"PIP_RETRIES": "0"}
 
 
 def pip_install(*options: str) -> bool:
-    """Try to install; return whether it went well."""
+    """Run pip install; return whether it succeeded."""
     command = [*PIP, "install", "--quiet", "--quiet", *options]
     return subprocess.run(command, check=False).returncode == 0
 
 
 def is_installed(requirement: str) -> bool:
-    """Whether this environment has the pinned version of a package already."""
+    """Return whether this environment has the pinned version of a package."""
     name, pinned = requirement.split("==")
     try:
         return version(name).split("+")[0] == pinned
@@ -93,18 +98,18 @@ def is_installed(requirement: str) -> bool:
 
 
 def cuda_packages(requirement: str) -> list[str]:
-    """Return the CUDA that pip would bring with a torch from where it looks now."""
+    """Return the CUDA packages that pip would install with torch."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        dry = ["install", "-qq", "--dry-run", "--report", str(report), requirement]
-        subprocess.run([*PIP, *dry], check=True)
-        wanted = json.loads(report.read_text("utf-8"))["install"]
-    names = [each["metadata"]["name"] for each in wanted]
+        dry_run = ["install", "-qq", "--dry-run", "--report", str(report), requirement]
+        subprocess.run([*PIP, *dry_run], check=True)
+        planned = json.loads(report.read_text("utf-8"))["install"]
+    names = [package["metadata"]["name"] for package in planned]
     return [name for name in names if name.startswith(CUDA)]
 
 
 def install_torch(requirement: str) -> bool:
-    """Install torch without CUDA; return whether it is there."""
+    """Install torch without CUDA; return whether it is installed."""
     if is_installed(requirement):
         return True
     print(f"Installing {requirement} for the CPU, some 200 MB …", flush=True)
@@ -124,15 +129,17 @@ def install_torch(requirement: str) -> bool:
 
 
 def main(file: Path, folder: str = "") -> int:
-    """Install what a file names; return the exit code."""
+    """Install the requirements of a file; return the exit code."""
     lines = file.read_text("utf-8").splitlines()
-    named = [line for line in lines if line and line[0] not in "#-"]
-    os.environ |= without_what_is_silent()
-    if not all(install_torch(line) for line in named if line.startswith("torch==")):
+    requirements = [line for line in lines if line and line[0] not in "#-"]
+    os.environ |= without_silent_index()
+    if not all(
+        install_torch(line) for line in requirements if line.startswith("torch==")
+    ):
         return 1
-    print(f"Installing the {len(named)} packages of {file.name} …", flush=True)
-    apart = ["--upgrade", "--no-deps", "--target", folder] if folder else []
-    return 0 if pip_install(*apart, "-r", str(file)) else 1
+    print(f"Installing the {len(requirements)} packages of {file.name} …", flush=True)
+    folder_options = ["--upgrade", "--no-deps", "--target", folder] if folder else []
+    return 0 if pip_install(*folder_options, "-r", str(file)) else 1
 
 
 if __name__ == "__main__":

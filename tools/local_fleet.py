@@ -1,15 +1,15 @@
-"""Start the site of deploy/compose.yaml without containers, on loopback alone.
+"""Start the site of deploy/compose.yaml without containers, on the loopback interface.
 
 ``python -m tools.local_fleet`` starts PostgreSQL, Redis, web servers, workers and nginx
-from this machine's packages, in a folder that is gone at the end:
+with the packages of this machine, in a temporary folder:
 
 | | |
 |---|---|
-| ``--webs`` | web servers, 2 |
-| ``--workers`` | workers of one run at a time, 2 |
-| ``--port`` | of nginx; the web servers have the next ones |
+| ``--webs`` | number of web servers, default 2 |
+| ``--workers`` | number of workers, each of one run at a time, default 2 |
+| ``--port`` | port of nginx; the web servers use the next ports |
 
-It prints the site's address once it is ready, and ends all with SIGTERM or Ctrl-C.
+It prints the site's address once the site is ready; SIGTERM or Ctrl-C stops it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PROGRAM = [sys.executable, "-m", "dpsgd_explorer"]
 START_SECONDS = 300.0
 STOP_SECONDS = 30.0
 SHARED = ROOT / "dpsgd_explorer" / "server" / "nginx"
-# The file of deploy/nginx.conf without TLS.
+# Like deploy/nginx.conf, but without TLS.
 FRAME = """daemon off; master_process off; pid {folder}/nginx.pid;
 error_log stderr warn;
 events {{ worker_connections 8192; }}
@@ -59,14 +59,14 @@ include {shared}/server.conf; }} }}
 
 @dataclass(frozen=True)
 class Fleet:
-    """A site that runs.
+    """A running site.
 
     Attributes:
         address: Address of nginx.
         webs: Addresses of the web servers.
-        web_processes: Their supervisors.
-        environment: Variables of all its processes.
-        metrics_token: Opens their metrics.
+        web_processes: Supervisors of the web servers.
+        environment: Environment variables of all processes.
+        metrics_token: Token for the metrics.
     """
 
     address: str
@@ -84,13 +84,13 @@ def local_fleet(
     port: int = 8160,
     changes: Mapping[str, str] | None = None,
 ) -> Iterator[Fleet]:
-    """Run a site within the context; it is ready at the start.
+    """Run a site within the context; it is ready when the context starts.
 
     Args:
         webs: Number of web servers.
         workers: Number of workers, each of one run at a time.
         port: Port of nginx; the web servers have the next ports.
-        changes: Variables of its processes, in place of the usual ones.
+        changes: Environment variables of the processes that replace the default ones.
     """
     with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="dpsgd-fleet-"))
@@ -114,15 +114,22 @@ def local_fleet(
         first = environment | {"DPSGD_INSTANCE_DIR": str(folder / "upgrade")}
         subprocess.run([*PROGRAM, "database", "upgrade"], env=first, check=True)
         for number in range(workers):
-            own = {"DPSGD_INSTANCE_DIR": str(folder / f"worker{number}")}
-            stack.enter_context(_process("worker", environment | own))
+            instance = {"DPSGD_INSTANCE_DIR": str(folder / f"worker{number}")}
+            stack.enter_context(_process("worker", environment | instance))
         ports = [port + 1 + number for number in range(webs)]
         processes = []
-        for each in ports:
-            own = {"DPSGD_INSTANCE_DIR": str(folder / f"web{each}"), "PORT": str(each)}
-            processes.append(stack.enter_context(_process("web", environment | own)))
-        addresses = [f"http://127.0.0.1:{each}" for each in (port, *ports)]
-        for address in addresses[1:]:  # nginx leaves out a while who refuses it once
+        for web_port in ports:
+            instance = {
+                "DPSGD_INSTANCE_DIR": str(folder / f"web{web_port}"),
+                "PORT": str(web_port),
+            }
+            processes.append(
+                stack.enter_context(_process("web", environment | instance))
+            )
+        addresses = [f"http://127.0.0.1:{web_port}" for web_port in (port, *ports)]
+        for address in addresses[
+            1:
+        ]:  # nginx avoids a server for a while after a failure
             _wait_until_ready(address)
         configuration = folder / "nginx.conf"
         configuration.write_text(_nginx(folder, port, ports), encoding="utf-8")
@@ -133,7 +140,7 @@ def local_fleet(
 
 
 def _started(server: Callable[[], Any]) -> Any:
-    """Start a server of the tests, on a port of its own."""
+    """Start a server from the tests' helpers, on its own port."""
     return server().start()
 
 
@@ -160,7 +167,7 @@ def _running(process: Process) -> Iterator[Process]:
 
 
 def _nginx(folder: Path, port: int, ports: list[int]) -> str:
-    """Return nginx's configuration: it includes the files that deploy/ includes."""
+    """Return nginx's configuration, which includes the same files as deploy/ does."""
     servers = " ".join(f"server 127.0.0.1:{each};" for each in ports)
     return FRAME.format(folder=folder, port=port, servers=servers, shared=SHARED)
 
@@ -176,7 +183,7 @@ def _wait_until_ready(address: str) -> None:
 
 
 def main() -> None:
-    """Start a fleet; end it with a signal."""
+    """Start a fleet and stop it on a signal."""
     parser = argparse.ArgumentParser(prog="python -m tools.local_fleet")
     parser.add_argument("--webs", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)

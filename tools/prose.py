@@ -1,17 +1,17 @@
-"""The prose of a file: its other text becomes blanks, nouns and boundaries.
+"""The prose of a file; all other text is replaced by blanks, nouns and boundaries.
 
-Every function keeps the number of lines, so that the position of a match still gives
-its line.
+Every function preserves the number of lines, so that the position of a match still
+gives its line.
 """
 
 from __future__ import annotations
 
 import re
 
-BOUNDARY = "|"  # ends a sentence, as the edge of a table cell does
-NOUN = "…"  # replaces quoted code and values that are filled in
+BOUNDARY = "|"  # ends a sentence, like the edge of a table cell
+NOUN = "…"  # replaces quoted code and inserted values
 
-_TWO_WORDS = re.compile(r"[^\W\d_]\s+[^\W\d_]")  # a key or a name has no space
+_TWO_WORDS = re.compile(r"[^\W\d_]\s+[^\W\d_]")  # keys and names have no space
 _LITERAL = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
 _PYTHON = re.compile(
     r"(?P<comment>#[^\n]*)"
@@ -41,7 +41,7 @@ def markdown(text: str) -> str:
 
 
 def template(text: str) -> str:
-    """Return the text of a template with its literals and attributes for people."""
+    """Return a template's text, literals and attributes that are shown to people."""
     text = _masked(r"<!--.*?-->|\{#.*?#\}", text)
     text = _masked(r"<(script|style|svg|pre)\b.*?</\1>", text, BOUNDARY)
     text = _masked(r"<code\b.*?</code>", text, NOUN)
@@ -55,7 +55,7 @@ def comments(source: str) -> str:
 
 
 def literals(source: str) -> str:
-    """Return the literals of Python source that hold two words or more."""
+    """Return the literals of Python source with two or more words."""
     return _PYTHON.sub(_literal, source)
 
 
@@ -65,12 +65,12 @@ def script_comments(source: str) -> str:
 
 
 def script_literals(source: str) -> str:
-    """Return the literals of a script that hold two words or more."""
+    """Return the literals of a script with two or more words."""
     return _SCRIPT.sub(_literal, source.replace("+", " "))
 
 
 def _masked(pattern: str, text: str, fill: str = " ") -> str:
-    """Replace each match of a pattern by a mark; keep its line breaks."""
+    """Replace each match of a pattern by ``fill`` and preserve its line breaks."""
 
     def mask(match: re.Match[str]) -> str:
         return fill + "\n" * match[0].count("\n")
@@ -79,7 +79,7 @@ def _masked(pattern: str, text: str, fill: str = " ") -> str:
 
 
 def _replaced(before: str, parts: list[str], fill: str) -> str:
-    """Return parts between boundaries, or a mark if none; keep the line breaks."""
+    """Return the parts between boundaries, or ``fill``; preserve the line breaks."""
     kept = [" ".join(part.split()) for part in parts if _TWO_WORDS.search(part)]
     edge = f" {BOUNDARY} "
     text = edge + edge.join(kept) + edge if kept else fill
@@ -99,7 +99,7 @@ def _attributes(match: re.Match[str]) -> str:
 
 
 def _comment(match: re.Match[str]) -> str:
-    """Return a comment or a docstring without its marks; a boundary for other code."""
+    """Return a comment or docstring without its marks; a boundary for other code."""
     text = match[0]
     if match.lastgroup == "comment":
         return re.sub(r"//|/\*\*?|\*/|(?m:^ *\*)|^[#:! ]+", " ", text)
@@ -112,7 +112,7 @@ def _comment(match: re.Match[str]) -> str:
 def _literal(match: re.Match[str]) -> str:
     """Return the text of a literal; a boundary for other code.
 
-    Neighbours are one text: the parts of a long literal, with comments between them.
+    Adjacent literals form one text, even with comments between them.
     """
     text = match[0]
     breaks = "\n" * text.count("\n")

@@ -1,6 +1,6 @@
 """Run examples/linear_regression.ipynb without Jupyter, and store its printed output.
 
-Run as ``python -m tools.run_notebook``.  Charts are not stored; Jupyter draws them.
+Run as ``python -m tools.run_notebook``.  Charts are not stored; Jupyter creates them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ NOTEBOOK = Path(__file__).parents[1] / "examples" / "linear_regression.ipynb"
 
 
 def run(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Runs the code cells in their order; returns the variables at the end.
+    """Runs the code cells in order; returns the variables at the end.
 
-    Replaces the outputs in ``notebook`` by what each cell prints.
+    Replaces the outputs in ``notebook`` with the printed output of each cell.
     """
     variables: dict[str, Any] = {"__name__": "__main__"}
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]

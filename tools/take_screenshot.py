@@ -1,4 +1,4 @@
-"""Take the picture of README.md: the trainer, having just finished its default run.
+"""Take the screenshot in README.md: the trainer after its default run.
 
 Run as ``python -m tools.take_screenshot http://127.0.0.1:8000``.
 """
@@ -17,7 +17,7 @@ LONGEST_RUN_MS = 180_000
 
 
 def take(address: str) -> None:
-    """Press Run at ``address`` and photograph the page when the run has ended."""
+    """Press Run at ``address`` and take a screenshot when the run has ended."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]

@@ -1,7 +1,6 @@
-"""Models that look harmless and cannot be trained with the guarantee.
+"""Models that look harmless but cannot be trained with the guarantee.
 
-docs/reference/sharp-edges.md shows this source, and
-the message comes from the engine.
+docs/reference/sharp-edges.md shows their source and the engine's message.
 """
 
 # ruff: noqa: D101, D103 - the page explains each model next to its source
@@ -25,12 +24,12 @@ def inputs() -> Tensor:
 
 
 def around(*inside: nn.Module) -> nn.Module:
-    """Return a small network with something in its middle."""
+    """Return a small network with the given modules in the middle."""
     return nn.Sequential(nn.Linear(FEATURES, WIDTH), *inside, nn.Linear(WIDTH, CLASSES))
 
 
 def frozen(module: nn.Module) -> nn.Module:
-    """Return the module, in evaluation mode and not trained."""
+    """Return the module in evaluation mode, with parameters that are not trained."""
     return module.requires_grad_(False).eval()
 
 
@@ -124,15 +123,15 @@ class RareMixup(nn.Module):
 
 @dataclass(frozen=True)
 class Unsafe:
-    """One model of the gallery.
+    """One unsafe model.
 
     Attributes:
         title: Title on the page.
-        why: Why clipping does not bound a record's influence there.
+        why: Why clipping does not bound a record's influence on it.
         make: Returns the model.
-        code: Classes and functions to show.
-        line: What to show besides.
-        loss_fn: If it is the loss that is unsafe.
+        code: Classes and functions whose source is shown.
+        line: Additional line of source.
+        loss_fn: Loss function, if the loss is unsafe.
     """
 
     title: str

@@ -19,7 +19,7 @@ from tools.marked_text import write
 from tools.record.audits import NAME
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "audit-a-run.md"
-#: Names of the methods as the page has them, in its order; the first decides.
+#: Names of the methods on the page, in its order; the first decides.
 METHODS = {
     "exact family": "exact family",
     "Gaussian pair": "Gaussian pair",
@@ -38,7 +38,7 @@ FOLDERS = {
 
 
 def parts() -> dict[str, str]:
-    """Return the tables, by the name of their place."""
+    """Return the tables, by the name of their markers."""
     recorded = recording(NAME)
     return {
         "origin": _origin(recorded),
@@ -51,7 +51,7 @@ def parts() -> dict[str, str]:
 
 
 def share(bounds: Sequence[float], promised: float) -> float:
-    """Return the mean share of a promise that is proven."""
+    """Return the mean proven share of a promised ε."""
     return fmean(bounds) / promised
 
 
@@ -144,7 +144,7 @@ def _least(bound: float) -> str:
 
 
 def refusal(row: dict[str, Any]) -> str:
-    """Return what the engine said to a run with a bug, in a few words."""
+    """Return the engine's message to a run with a bug, in a few words."""
     kind, _, message = row["refusal"].partition(": ")
     if not kind:
         return "nothing"

@@ -1,4 +1,4 @@
-"""Write the tables of docs/reference/configuration.md from the settings themselves.
+"""Write the tables of docs/reference/configuration.md from the settings.
 
 Run as ``python -m tools.write_configuration_page``.
 """
@@ -49,7 +49,7 @@ def _section(kind: Kind) -> str:
 
 
 def _setting_rows(config: type[RunConfig]) -> list[str]:
-    """Return the rows of a kind's settings, without those that another kind has."""
+    """Return the rows of a kind's settings that no earlier kind has."""
     fields = config.model_json_schema()["properties"]
     parents = [base for base in config.__mro__[1:] if base in CONFIGS]
     shared = {name for base in parents for name in base.model_fields} - {"kind"}
@@ -109,7 +109,7 @@ def _quota_rows() -> list[str]:
 
 
 def _limits(name: str) -> str:
-    """Return what each profile has, the local one first."""
+    """Return the limit in each profile, the local one first."""
     values = (getattr(quotas, name) for quotas in QUOTAS.values())
     return " | ".join(f"`{_as_text(value)}`" for value in values)
 

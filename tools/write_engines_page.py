@@ -1,7 +1,7 @@
-"""Write docs/reference/engines.md: every layer, both ways, measured here and now.
+"""Write docs/reference/engines.md: all layers with both norm methods, measured now.
 
-Run as ``python -m tools.write_engines_page``; with ``--engines`` it writes the tables
-of engines only, which are also the lab's, from the costs that
+Run as ``python -m tools.write_engines_page``.  With ``--engines`` it writes only the
+tables of engines, which the lab also shows, from the costs that
 ``tools.compare_engines`` recorded.  ``tools.break_rules`` writes the table of broken
 rules.
 """
@@ -40,13 +40,13 @@ from tools.marked_text import put, write
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "engines.md"
 WAYS = ("ghost", "instantiate")
-SAMPLES = 4  # their gradients are compared with one backward pass each
-SECONDS = 0.4  # CPU time for each row
+SAMPLES = 4  # samples whose gradients are compared with one backward pass each
+SECONDS = 0.4  # CPU time per row
 LONGEST = 4096
 
 
 class Row(NamedTuple):
-    """One way of one layer: errors and ratios."""
+    """Errors and ratios of one norm method of one layer."""
 
     error: float
     time: float
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 
 
 def main() -> None:
-    """Write the tables of engines; measure the layers, and write theirs."""
+    """Write the tables of engines; measure the layers and write their tables."""
     parser = argparse.ArgumentParser(prog="python -m tools.write_engines_page")
     parser.add_argument("--engines", action="store_true", help="measure nothing")
     write(PAGE, tables())
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def tables() -> dict[str, str]:
-    """Return the page's tables of engines, by the name of their place."""
+    """Return the page's tables of engines, by the name of their markers."""
     return {
         "engines": f"{measured_on()}\n\n{_table(FEATURE_HEAD, features())}",
         "known": _table(KNOWN_HEAD, known()),
@@ -98,7 +98,7 @@ def _line(layer: Layer) -> str:
 
 
 def _measured(layer: Layer) -> dict[str, Row]:
-    """Return {way: row}."""
+    """Return {norm method: row}."""
     net = layer.net()
     ordinary = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE)
     steps = {"ordinary": _step(layer, net, ordinary)}
@@ -128,7 +128,7 @@ def _attached(
 
 
 def _error(layer: Layer, way: str) -> float:
-    """Return the largest error of the clipped sum over its largest entry."""
+    """Return the maximum error of the clipped sum relative to its largest entry."""
     net, x = layer.net().double(), layer.inputs(SAMPLES)
     x = x.double() if x.is_floating_point() else x
     parameters = list(net.parameters())
@@ -136,7 +136,7 @@ def _error(layer: Layer, way: str) -> float:
         torch.autograd.grad(net(x[i : i + 1]).sum(), parameters) for i in range(len(x))
     ]
     norms = torch.stack([torch.stack([g.norm() for g in row]).norm() for row in rows])
-    bound = float(norms.median())  # some samples are shortened, some are not
+    bound = float(norms.median())  # clips some samples and not others
     factors = (bound / norms).clamp(max=1.0)
     _, optimizer = _attached(net, way, bound)
     net(x).mean().backward()
@@ -151,7 +151,7 @@ def _error(layer: Layer, way: str) -> float:
 
 
 def _picked(layer: Layer) -> str:
-    """Return the ways that "MixOpt" takes, part by part."""
+    """Return the norm methods that "MixOpt" chooses, for each part of the layer."""
     net = layer.net()
     engine, _ = _attached(net, "MixOpt")
     net(layer.inputs()).mean().backward()
@@ -177,7 +177,7 @@ def _crossings() -> list[str]:
 def _longest(
     layer: nn.Module, shapes: Callable[[int], tuple[tuple[int, ...], tuple[int, ...]]]
 ) -> int:
-    """Return the largest size at which the rule still prefers the ghost norm."""
+    """Return the largest size at which the rule still prefers ghost norms."""
     rule, size = rule_for(layer), 0
     while size < LONGEST:
         x, g = (torch.empty(shape, device="meta") for shape in shapes(size + 1))

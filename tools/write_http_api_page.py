@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "http-api.md"
 ARGUMENTS = """| route | required | optional |
 |---|---|---|
 """
-#: Written into a log by the store, the others by the run itself.
+#: Event kind that the store logs; a run logs all others itself.
 STATE = "state"
 
 
@@ -45,12 +45,12 @@ def parts() -> dict[str, str]:
 
 
 def event_kinds() -> list[str]:
-    """Return the kinds of the events of a run's log."""
+    """Return the kinds of events in a run's log."""
     return [STATE, *get_args(Kind)]
 
 
 def query_arguments() -> list[tuple[str, str, str]]:
-    """Return each route with a query, its required and its optional arguments."""
+    """Return each route with a query, with its required and optional arguments."""
     with TemporaryDirectory() as folder:
         app = create_app(Settings.from_environment({"DPSGD_INSTANCE_DIR": folder}))
         routes = described_routes(app)

@@ -38,7 +38,7 @@ def parts() -> dict[str, str]:
 
 
 def spent_by_all(search: dict[str, Any]) -> float:
-    """Return the ε of all trials together: each was looked at."""
+    """Return the ε of all trials together, because each was looked at."""
     odometer, delta = Odometer(), 0.0
     for trial in search["trials"]:
         plan = TrainingConfig.parse(search["base"] | trial["settings"]).plan

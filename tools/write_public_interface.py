@@ -1,4 +1,4 @@
-"""Writes tests/public_interface.txt: the calls that the library promises.
+"""Writes tests/public_interface.txt: the calls that stay compatible.
 
 Run as ``python -m tools.write_public_interface`` after a deliberate change of a public
 name, argument or default.  A test compares the file with the code, so that no public
@@ -46,26 +46,28 @@ def interface() -> str:
     return "\n\n".join(paragraphs) + "\n"
 
 
-def _lines(path: str, thing: Any) -> Iterator[str]:
-    """Yields a name with its call or values, and the members of a class."""
-    if not inspect.isclass(thing):
-        values = tuple(thing) if isinstance(thing, dict) else thing
+def _lines(path: str, definition: Any) -> Iterator[str]:
+    """Yields the lines of a name: its call or values, and the members of a class."""
+    if not inspect.isclass(definition):
+        values = tuple(definition) if isinstance(definition, dict) else definition
         yield path + (
-            _signature(thing) if inspect.isroutine(thing) else f" = {values!r}"
+            _signature(definition)
+            if inspect.isroutine(definition)
+            else f" = {values!r}"
         )
         return
-    if isinstance(thing, EnumType):
-        yield f"{path}({' | '.join(map(repr, thing))})"
+    if isinstance(definition, EnumType):
+        yield f"{path}({' | '.join(map(repr, definition))})"
     else:
-        yield f"{path}{_signature(thing)}"
-    for name, member in _members(thing):
+        yield f"{path}{_signature(definition)}"
+    for name, member in _members(definition):
         call = "" if isinstance(member, property) else _signature(member)
         yield f"  .{name}{call}"
 
 
-def _members(thing: type) -> Iterator[tuple[str, Any]]:
-    """Yields the public methods and properties that this project has written."""
-    for name, member in inspect.getmembers(thing):
+def _members(owner: type) -> Iterator[tuple[str, Any]]:
+    """Yields the public methods and properties that this project defines."""
+    for name, member in inspect.getmembers(owner):
         is_call = inspect.isroutine(member) or isinstance(member, property)
         if name.startswith("_") or not is_call:
             continue
@@ -74,9 +76,9 @@ def _members(thing: type) -> Iterator[tuple[str, Any]]:
             yield name, member
 
 
-def _signature(thing: Any) -> str:
+def _signature(function: Any) -> str:
     """Returns names, kinds and defaults of the arguments, without their types."""
-    signature = inspect.signature(thing)
+    signature = inspect.signature(function)
     plain = [
         parameter.replace(annotation=parameter.empty)
         for parameter in signature.parameters.values()

@@ -1,4 +1,4 @@
-"""Write the tables of docs/explanation/regression.md: our figures and the golden ones.
+"""Write the tables of docs/explanation/regression.md: measured and golden figures.
 
 Run as ``python -m tools.write_regression_page``.
 """
@@ -65,7 +65,7 @@ def parts() -> dict[str, str]:
 
 
 def released_rows(statistics: Statistics, golden: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each ε and method."""
+    """Yield a row for each ε and method."""
     tight = golden["adassp_variants_median_mse_40k_reps"]
     for text, at in golden["ssp"].items():
         for name in METHODS:
@@ -92,7 +92,7 @@ def released_rows(statistics: Statistics, golden: dict[str, Any]) -> Iterator[st
 
 
 def descended_rows(statistics: Statistics, golden: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each noise and learning rate."""
+    """Yield a row for each noise multiplier and learning rate."""
     for noise, key in ((500.0, "large_noise"), (50.0, "small_noise")):
         known = golden["noisygd"][key]
         for rate in RATES:
@@ -127,7 +127,7 @@ def _descent(statistics: Statistics, noise: float, rate: str) -> Descent:
 
 
 def median(statistics: Statistics, name: str, variant: str, epsilon: float) -> float:
-    """Return the median error of many releases."""
+    """Return the median error of ``RELEASES`` releases."""
     method = _method(name, variant)
     thetas = method.release(
         statistics,

@@ -1,4 +1,4 @@
-"""Write the refusals of docs/reference/sharp-edges.md: messages to unsafe models.
+"""Write docs/reference/sharp-edges.md: unsafe models with the engine's messages.
 
 Run as ``python -m tools.write_sharp_edges_page``.
 """
@@ -21,13 +21,13 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "sharp-edges.md"
 
 
 def parts() -> dict[str, str]:
-    """Return the refused models, each with the engine's message."""
+    """Return the unsafe models, each with the engine's message."""
     sections = [_section(i, each) for i, each in enumerate(GALLERY, start=1)]
     return {"refused": "\n".join(sections)}
 
 
 def refusal(unsafe: Unsafe, *, repaired: bool = False) -> str:
-    """Return what the engine says to a model; "" if it takes it."""
+    """Return the engine's message to a model; "" if the engine accepts it."""
     torch.manual_seed(0)
     model = unsafe.make()
     if repaired:

@@ -46,7 +46,7 @@ Sums = dict[str, tuple[int, float]]
 
 
 def page(reports: Iterable[Path]) -> str:
-    """Return the page; a family that no report holds has no figures."""
+    """Return the page; a family without a report has no figures."""
     sums: Sums = {"tests/js": _scripts()}
     for report in reports:
         for case in ElementTree.parse(report).getroot().iter("testcase"):
@@ -62,7 +62,7 @@ def page(reports: Iterable[Path]) -> str:
 
 
 def _family(case: ElementTree.Element) -> str:
-    """Return the family of a long test, the folder of any other."""
+    """Return the family of a long test, or the folder of any other test."""
     for item in case.iter("property"):
         if item.get("name") == "family":
             return item.get("value", "")
@@ -71,7 +71,7 @@ def _family(case: ElementTree.Element) -> str:
 
 
 def _scripts() -> tuple[int, float]:
-    """Return the number and the seconds of the tests of static/js, by running them."""
+    """Run the tests of static/js; return their number and duration in seconds."""
     command = ["node", "--test", *map(str, (ROOT / "tests" / "js").glob("*/*.test.js"))]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     figures = dict(

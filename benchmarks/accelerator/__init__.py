@@ -1,1 +1,1 @@
-"""Training on an accelerator: models of full size in bfloat16, and the noise there."""
+"""Training on an accelerator: full-size models in bfloat16, and noise."""

@@ -1,4 +1,4 @@
-"""GPT-2 and a model of a billion parameters with LoRA, and the parts of their steps."""
+"""GPT-2, and a model with a billion parameters and LoRA, with their steps."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Step = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Model:
-    """A model that is measured.
+    """A model to be measured.
 
     Attributes:
         label: Name in the table.
-        make: Returns it.
+        make: Returns the model.
     """
 
     label: str
@@ -43,7 +43,7 @@ def _gpt2() -> nn.Module:
 
 
 def _lora() -> nn.Module:
-    """Return a frozen model in bfloat16, with low-rank parts in float32."""
+    """Return a frozen model in bfloat16, with low-rank adapters in float32."""
     model = lora_gpt2(Gpt2(20, 2048, 16, LENGTH, VOCABULARY).bfloat16())
     for parameter in model.parameters():
         if parameter.requires_grad:
@@ -58,7 +58,7 @@ MODELS = {
 
 
 def step_of(name: str, way: str) -> Step:
-    """Return the step of a model, ``way`` "ordinary" or "hooks"."""
+    """Return the step of a model; ``way`` is "ordinary" or "hooks"."""
     torch.manual_seed(0)
     with torch.device(DEVICE):
         model = MODELS[name].make()

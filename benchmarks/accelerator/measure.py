@@ -1,7 +1,7 @@
-"""``python -m benchmarks accelerator``: steps and noise on the accelerator there is.
+"""``python -m benchmarks accelerator``: steps and noise on the available accelerator.
 
-Ordinary and private steps meet in turns.  The clock is the device's own, from before
-the first part of a step until its last operation has ended.
+Ordinary and private steps alternate.  The device's own clock measures from before the
+first part of a step until its last operation has ended.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    """Measure, and write the results."""
+    """Measure and write the results."""
     if not torch.cuda.is_available():
         print("There is no accelerator here; the results there are stay.")
         return
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _rows(name: str) -> list[Row]:
-    """Return a row per number of parts of a step."""
+    """Return a row for each number of parts per step."""
     steps = {way: step_of(name, way) for way in WAYS}
     rows = []
     for parts in (1, PARTS):
@@ -118,7 +118,7 @@ def _asked(step: Step, parts: int) -> float:
 
 
 def _waits(step: Step, parts: int) -> int:
-    """Return how often a step waits for the device, as torch reports it."""
+    """Return how often a step waits for the device, as reported by torch."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
@@ -130,7 +130,7 @@ def _waits(step: Step, parts: int) -> int:
 
 
 def _noise() -> dict[str, float]:
-    """Return nanoseconds a number: of secure noise on a sum, and of torch's numbers."""
+    """Return nanoseconds per number of secure noise and of torch's normal numbers."""
     total, numbers = (torch.zeros(NUMBERS, device=DEVICE) for _ in range(2))
     noise = SecureNoise()
     runs: dict[str, Callable[[], object]] = {

@@ -1,1 +1,1 @@
-"""Architectures of the literature, at sizes that a processor measures in minutes."""
+"""Published architectures, at sizes that a CPU measures within minutes."""

@@ -1,4 +1,4 @@
-"""The architectures that are measured, by name, with random inputs and their loss."""
+"""The measured architectures by name, with random inputs and their loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Data = tuple[Tensor, Tensor]
 
 
 class TwoLayerLstm(nn.Module):
-    """Embedding, an LSTM of two layers, and a classifier of its last state."""
+    """Embedding, a two-layer LSTM, and a classifier of its last state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,20 +30,20 @@ class TwoLayerLstm(nn.Module):
         self.head = nn.Linear(LSTM_WIDTH, transformers.CLASSES)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Map ids [B, T] to scores [B, classes]."""
+        """Map ids (B, T) to scores (B, classes)."""
         states, _ = self.lstm(self.embedding(ids))
         scores: Tensor = self.head(states[:, -1])
         return scores
 
 
 def next_word_loss(scores: Tensor, ids: Tensor) -> Tensor:
-    """Return the mean cross entropy of scores [B, T, V] for ids [B, T]."""
+    """Return the mean cross entropy of scores (B, T, V) for ids (B, T)."""
     return F.cross_entropy(scores.flatten(0, 1), ids.flatten())
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model, how its batches are drawn, and its loss.
+    """A model with its random data and its loss.
 
     Attributes:
         label: Name in the table.
@@ -52,8 +52,8 @@ class Architecture:
         vocabulary: Number of ids; 0 if inputs are numbers.
         classes: Number of classes of the targets.
         targets: Shape of one target.
-        loss: Mean over the samples.
-        samples: Samples per physical part.
+        loss: Mean loss over the samples.
+        samples: Samples per physical batch.
     """
 
     label: str
@@ -66,12 +66,12 @@ class Architecture:
     samples: int = PART
 
     def model(self) -> nn.Module:
-        """Return the model, the same each time."""
+        """Return the model, with equal parameters in every call."""
         torch.manual_seed(0)
         return self.make()
 
     def data(self) -> Data:
-        """Return inputs and targets of one part, the same each time."""
+        """Return inputs and targets of one physical batch, equal in every call."""
         generator = torch.Generator().manual_seed(1)
         shape = self.samples, *self.inputs
         if self.vocabulary:

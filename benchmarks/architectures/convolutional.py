@@ -37,13 +37,13 @@ class BasicBlock(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [B, C, H, W] to [B, C', H / stride, W / stride]."""
+        """Map (B, C, H, W) to (B, C', H / stride, W / stride)."""
         out: Tensor = (self.residual(x) + self.shortcut(x)).relu()
         return out
 
 
 def resnet18() -> nn.Module:
-    """Return the network, pictures [B, 3, 32, 32] to scores [B, 10]."""
+    """Return the network from pictures (B, 3, 32, 32) to scores (B, 10)."""
     layers: list[nn.Module] = [
         nn.Conv2d(3, WIDTHS[0], 3, padding=1, bias=False),
         _norm(WIDTHS[0]),

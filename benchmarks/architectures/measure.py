@@ -1,11 +1,11 @@
-"""Time and memory of a step of real architectures, accumulated in physical parts.
+"""Time and memory of steps of published architectures, with physical batches.
 
-A step of 16 parts is timed as its first part, one of the 14 after it, and the last,
-which ends the batch: the parts in between take equal times.  So a round is short, and
-ordinary and private parts meet the same moments of the machine.
+For a step of 16 physical batches, three are timed: the first, one of the 14 in between,
+and the last, which ends the logical batch; those in between take equal times.  So a
+round is short, and ordinary and private steps run under the same conditions.
 
-``python -m benchmarks architectures`` measures all of them;
-``python -m benchmarks.architectures.measure NAME ...`` some, and
+``python -m benchmarks architectures`` measures all architectures,
+``python -m benchmarks.architectures.measure NAME ...`` some of them, and
 ``python -m benchmarks.architectures.measure one NAME WAY`` prints one row as JSON.
 """
 
@@ -37,7 +37,7 @@ Clock = Callable[[], float]
 
 
 def measure(name: str) -> list[Row]:
-    """Return a row per way of one architecture, each timed in a process of its own.
+    """Return a row per method for one architecture, each timed in a new process.
 
     Ratios are to the ordinary step in the same process.
     """
@@ -46,7 +46,7 @@ def measure(name: str) -> list[Row]:
 
 
 def measure_one(name: str, way: str) -> Row:
-    """Return the row of one way, timed in turns with the ordinary step."""
+    """Return the row of one method, timed in alternation with the ordinary step."""
     case, row = ARCHITECTURES[name], {"architecture": name, "way": way}
     parts, skipped = _prepared(case, dict.fromkeys(("ordinary", "normals", way)))
     if way in skipped:
@@ -72,7 +72,7 @@ def measure_one(name: str, way: str) -> Row:
 def _prepared(
     case: Architecture, ways: Iterable[str]
 ) -> tuple[dict[str, Part], dict[str, str]]:
-    """Return {way: part}, each run twice, and {way: reason for leaving it out}."""
+    """Return {way: part}, each run twice, and {way: reason for its absence}."""
     parts: dict[str, Part] = {}
     skipped: dict[str, str] = {}
     for way in ways:
@@ -93,7 +93,7 @@ def _prepared(
 def _in_turns(
     parts: Mapping[str, Part], rounds: int, clock: Clock
 ) -> dict[str, list[float]]:
-    """Return {way: seconds of a whole step, one per round}; the first is left out."""
+    """Return {way: seconds per step}, one value per round without the first."""
     spent: dict[str, list[float]] = {way: [] for way in parts}
     for _ in range(1 + rounds):
         gc.collect()
@@ -129,7 +129,7 @@ def _threads(number: int) -> Iterator[None]:
 
 
 def main(names: Iterable[str] = ARCHITECTURES) -> None:
-    """Measure architectures one by one, and write the results of each."""
+    """Measure architectures and write the results of each when it is done."""
     for name in names:
         rows = measure(name)
         for row in rows:

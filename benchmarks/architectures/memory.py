@@ -1,7 +1,7 @@
-"""Peak memory of an architecture's steps, in a process of its own.
+"""Peak memory of an architecture's steps, in a new process.
 
-``python -m benchmarks.architectures.memory NAME WAY`` prints it in MiB, as
-``benchmarks.memory`` does.  A step of two parts holds what one of sixteen does.
+``python -m benchmarks.architectures.memory NAME WAY`` prints it in MiB, like
+``benchmarks.memory``.  Two physical batches need as much memory as sixteen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def peak_memory(name: str, way: str) -> Memory:
 
 
 def main(name: str, way: str) -> None:
-    """Run a few steps and print the two peaks."""
+    """Run a few steps and print both peaks."""
     one_thread()
     part = WAYS[way][1](ARCHITECTURES[name])
 

@@ -1,8 +1,8 @@
-"""BERT, GPT-2 and ViT as plain torch modules, and two ways to train a part of one.
+"""BERT, GPT-2 and ViT as plain torch modules, and two methods of partial training.
 
-Blocks, order of normalisation, biases, activations and tied weights are the published
-ones; depth, width and GPT-2's vocabulary are smaller.  Dropout is off, as in private
-training, where noise takes its place.
+Blocks, order of normalization, biases, activations and tied weights are as published;
+depth, width and GPT-2's vocabulary are smaller.  There is no dropout, as is usual in
+private training.
 
 Sources: Devlin et al. (2018), arXiv:1810.04805 (BERT); Radford et al. (2019), Language
 Models are Unsupervised Multitask Learners (GPT-2); Dosovitskiy et al. (2020),
@@ -22,16 +22,16 @@ BERT_VOCABULARY, GPT2_VOCABULARY = 30_522, 4_096
 SEGMENTS, CLASSES = 2, 2
 PIXELS, PATCH, VIT_WIDTH, VIT_HEADS, PICTURE_CLASSES = 32, 4, 192, 3, 10
 RANK, ALPHA = 8, 16.0
-INITIAL_STD = 0.02  # of initial weights, in BERT, GPT-2 and ViT alike
+INITIAL_STD = 0.02  # standard deviation of initial weights in BERT, GPT-2 and ViT
 
 
 class SelfAttention(nn.Module):
-    """Heads of scaled dot products between one projection and another.
+    """Multi-head self-attention between an input and an output projection.
 
     Args:
-        width: d.
+        width: Width d.
         heads: Number of heads.
-        causal: Whether a position sees itself and those before it alone.
+        causal: If True, a position attends only to itself and to earlier positions.
     """
 
     def __init__(self, width: int, heads: int, *, causal: bool) -> None:
@@ -41,7 +41,7 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [B, T, d] to [B, T, d]."""
+        """Map (B, T, d) to (B, T, d)."""
         projected = self.query_key_value(x)
         split = projected.view(*x.shape[:2], 3, self.heads, -1)
         q, k, v = split.permute(2, 0, 3, 1, 4)
@@ -51,15 +51,15 @@ class SelfAttention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward part of four times the width.
+    """Attention, and a feed-forward network of four times the width.
 
     Args:
-        width: d.
+        width: Width d.
         heads: Number of heads.
-        causal: Whether a position sees itself and those before it alone.
-        normalises_first: Whether each part reads normalised inputs, as in GPT-2 and
-            ViT; else its sum with them is normalised, as in BERT.
-        approximate: GPT-2's GELU is "tanh", the others' "none".
+        causal: If True, a position attends only to itself and to earlier positions.
+        normalises_first: If True, each sublayer reads normalized inputs, as in GPT-2
+            and ViT; otherwise the sum with its input is normalized, as in BERT.
+        approximate: Approximation of GELU: "tanh" in GPT-2, otherwise "none".
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [B, T, d] to [B, T, d]."""
+        """Map (B, T, d) to (B, T, d)."""
         out: Tensor
         if self.normalises_first:
             x = x + self.attention(self.norm_1(x))
@@ -109,7 +109,7 @@ class Bert(nn.Module):
         self.apply(_initialise)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Map ids [B, T] to scores [B, classes]."""
+        """Map ids (B, T) to scores (B, classes)."""
         places = torch.arange(ids.shape[1]).expand_as(ids)
         segments = torch.zeros_like(ids)
         embedded = self.words(ids) + self.positions(places) + self.segments(segments)
@@ -119,13 +119,13 @@ class Bert(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """GPT-2 with its language-modelling head, whose weight is the embedding's.
+    """GPT-2 with its language-modelling head, which shares the embedding's weight.
 
     Args:
         layers: Number of blocks.
-        width: d.
-        heads: Heads of each attention.
-        length: Most positions of a text.
+        width: Width d.
+        heads: Number of heads per attention.
+        length: Maximum number of positions of a text.
         vocabulary: Number of ids.
     """
 
@@ -150,7 +150,7 @@ class Gpt2(nn.Module):
         self.head.weight = self.words.weight
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Map ids [B, T] to scores [B, T, vocabulary]."""
+        """Map ids (B, T) to scores (B, T, vocabulary)."""
         places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         hidden = self.blocks(self.words(ids) + self.positions(places))
         scores: Tensor = self.head(self.norm(hidden))
@@ -173,7 +173,7 @@ class Vit(nn.Module):
         self.apply(_initialise)
 
     def forward(self, pictures: Tensor) -> Tensor:
-        """Map pictures [B, 3, 32, 32] to scores [B, classes]."""
+        """Map pictures (B, 3, 32, 32) to scores (B, classes)."""
         embedded = self.patches(pictures).flatten(2).transpose(1, 2)
         first = torch.zeros(len(pictures), 1, dtype=torch.long)
         tokens = torch.cat([self.class_token(first), embedded], 1)
@@ -187,7 +187,7 @@ class LowRank(nn.Module):
     """A frozen linear layer plus a trained product of rank r (LoRA).
 
     Args:
-        frozen: The layer.
+        frozen: The frozen layer.
     """
 
     def __init__(self, frozen: nn.Linear) -> None:
@@ -198,7 +198,7 @@ class LowRank(nn.Module):
         nn.init.zeros_(self.up.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [..., d] to [..., p]."""
+        """Map (..., d) to (..., p)."""
         out: Tensor = self.frozen(x) + ALPHA / RANK * self.up(self.down(x))
         return out
 

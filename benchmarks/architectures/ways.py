@@ -1,4 +1,4 @@
-"""Ways to make a step of an architecture, its batch accumulated in physical parts."""
+"""Methods for a step of an architecture, with a batch of several physical batches."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _ordinary(case: Architecture) -> Part:
 def _normals(case: Architecture) -> Part:
     """Returns the draw of one of torch's normal numbers per trained parameter.
 
-    With the ordinary step, which clips nothing, it is the least that a private step
-    takes which draws its noise at torch's price: the floor.
+    The floor is its time plus the time of the ordinary step: the lower limit for
+    private steps that draw noise at the speed of torch.
     """
     noise = torch.empty(sum(p.numel() for p in _trained(case.model())))
 
@@ -57,7 +57,7 @@ def _normals(case: Architecture) -> Part:
 def make_private(
     model: nn.Module, optimizer: torch.optim.Optimizer, batch_size: int
 ) -> None:
-    """Attach an engine whose logical batches have this size, in any parts."""
+    """Attach an engine with logical batches of this size, in any physical batches."""
     PrivacyEngine(
         model,
         batch_size=batch_size,
@@ -85,7 +85,7 @@ def _hooks(case: Architecture) -> Part:
 
 
 def _opacus(mode: str, case: Architecture) -> Part:
-    """Return Opacus's part, with per-sample gradients ("hooks") or "ghost" norms."""
+    """Return Opacus's step, with per-sample gradients ("hooks") or "ghost" norms."""
     warnings.simplefilter("ignore")
     import opacus
     from opacus.validators import ModuleValidator
@@ -127,7 +127,7 @@ WAYS: dict[str, tuple[str, Callable[[Architecture], Part]]] = {
 
 
 def reason_to_skip(case: Architecture, way: str) -> str:
-    """Return why a way is left out for an architecture, "" if it is not."""
+    """Return the reason why a method is skipped for an architecture, else ""."""
     if not way.startswith("opacus"):
         return ""
     if importlib.util.find_spec("opacus") is None:

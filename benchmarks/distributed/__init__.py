@@ -1,1 +1,1 @@
-"""Measures of several processes that train one model."""
+"""Benchmarks of several processes that train one model."""

@@ -1,9 +1,9 @@
 """Step time of several processes that train one model, compared with DDP.
 
-Strong scaling: a batch of BATCH names is shared by W processes, each on one thread.
-DDP and private steps take turns.  Then the peak memory of a rank: a process alone, and
-ranks with the model sharded (FSDP2).  With more processes than cores they wait for each
-other.
+Strong scaling: W processes share a batch of BATCH names, each on one thread.  DDP and
+private steps alternate.  Then the peak memory per rank: of a single process, and of
+ranks with a sharded model (FSDP2).  With more processes than cores, processes wait for
+each other.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from benchmarks.memory import high_water, reset_high_water
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.distributed.ranks import Ranks
 
-#: The example's model, as whoever reads the docs runs it.
+#: The example's model, imported as a reader of the docs runs it.
 EXAMPLE = import_module("examples.distributed.transformer_fsdp")
 SIZES = (1, 2, 4)
 BATCH, LENGTH = 64, 10
 ROUNDS, WARM = 15, 2
 TIMED = {"width": 256, "layers": 4, "heads": 8}
 STORED = {"width": 512, "layers": 6, "heads": 8}
-#: Least share of DDP's speed-up at two processes that private steps must have.
+#: Minimum ratio of the private speed-up to DDP's speed-up, at two processes.
 LEAST_SHARE = 0.95
 
 Job = Callable[[int, int], dict[str, float]]
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _timed_rows(size: int) -> list[dict[str, Any]]:
-    """Return a row for DDP and one for private steps, of the slowest rank."""
+    """Return a row for DDP and one for private steps, each of the slowest rank."""
     ranks = _run(time_steps, size)
     rows: list[dict[str, Any]] = [
         {
@@ -73,7 +73,7 @@ def _timed_rows(size: int) -> list[dict[str, Any]]:
 
 
 def _add_scaling(rows: list[dict[str, Any]]) -> None:
-    """Add the speed-up over one process, and its share of DDP's."""
+    """Add the speed-up over one process, and its ratio to the speed-up of DDP."""
     first = {row["way"]: row["wall_ms"] for row in rows if row["processes"] == 1}
     for row in rows:
         row["speedup"] = round(first[row["way"]] / row["wall_ms"], 3)
@@ -91,7 +91,7 @@ def _memory_row(size: int) -> dict[str, Any]:
 
 
 def time_steps(rank: int, size: int) -> dict[str, float]:
-    """Return this rank's median times of a step, in ms, DDP's and private ones."""
+    """Return this rank's median times per DDP and private step, in ms."""
     torch.manual_seed(0)
     ordinary = DistributedDataParallel(EXAMPLE.Transformer(**TIMED))
     model = EXAMPLE.Transformer(**TIMED)
@@ -129,7 +129,7 @@ def measure_memory(rank: int, size: int) -> dict[str, float]:
     torch.manual_seed(0)
     _private_step(EXAMPLE.Transformer(16, 1, 2), rank, size)[
         1
-    ]()  # loads what torch has left
+    ]()  # loads the modules that torch imports lazily
     before = reset_high_water()
     torch.manual_seed(0)
     model = EXAMPLE.Transformer(**STORED)

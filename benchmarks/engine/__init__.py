@@ -1,1 +1,1 @@
-"""What an engine adds to a step: checks, noise, calls."""
+"""Overhead of an engine per step: checks, noise, calls."""

@@ -1,6 +1,6 @@
-"""CPU time of the engine's checks of every step: structure, optimizer and outputs.
+"""CPU time of the engine's checks in every step: structure, optimizer and outputs.
 
-The safety check itself runs before the first step and seldom after; these run at each.
+The safety check itself runs before the first step and rarely later; it is not included.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHARE = 0.01
 
 
 def measure(case: Case) -> dict[str, Any]:
-    """Return the CPU time of the checks of one step, and of the step."""
+    """Return the CPU time of the checks of one step, and of the whole step."""
     model = case.model()
     engine, step = private_step(model, case.data(), "hooks")
     step.run()

@@ -1,6 +1,6 @@
-"""CPU time of a normal number, in nanoseconds: secure, seeded and torch's.
+"""CPU time per normal number in nanoseconds: secure, seeded and torch's.
 
-The generators take turns with torch's own, which draws normal numbers and adds them.
+The generators alternate with torch's own, which draws normal numbers and adds them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Add = Callable[[Tensor], None]
 
 
 def generators() -> dict[str, Add]:
-    """Return {name: adds noise in place}; ratios are to the first."""
+    """Return {name: function that adds noise in place}; ratios are to the first."""
     generator = torch.Generator().manual_seed(1)
     seeded, secure = SeededNoise(1), SecureNoise()
 

@@ -1,8 +1,8 @@
-"""CPU time that privacy adds to a step of a model too small to compute anything.
+"""CPU time that privacy adds to a step of a model with negligible computation.
 
-Stacks of ``Linear(4, 4)`` at batch 8 take turns: each ordinary, and each private by
-hooks.  The difference over the number of layers is a line: its slope is what a layer
-adds in calls of Python and torch, and its value at one layer what a step adds.
+Stacks of ``Linear(4, 4)`` at batch size 8 alternate, ordinary and private with hooks.
+The difference grows linearly with the number of layers: the slope is the overhead per
+layer of Python and torch calls, and the value at one layer is the overhead per step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def stack(layers: int) -> nn.Module:
 
 
 def measure(seconds: float = SECONDS) -> dict[str, Any]:
-    """Return the CPU ms of each stack's steps, and the line through what they add."""
+    """Return the CPU time per step of each stack in ms, and the line through them."""
     torch.manual_seed(1)
     data = torch.randn(BATCH, WIDTH), torch.randint(WIDTH, (BATCH,))
     steps: dict[str, Step] = {}

@@ -1,1 +1,1 @@
-"""A whole site under many visitors."""
+"""Load tests of a whole site with many visitors."""

@@ -1,4 +1,4 @@
-"""Many readers of event streams, in one thread."""
+"""Many readers of event streams in one thread."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ HEADER_SECONDS = 60.0
 
 @dataclass
 class Heard:
-    """Events that the readers have received so far.
+    """Numbers of streams and events that the readers have received.
 
     Attributes:
-        answered: Streams that were answered.
-        opened: Streams that were answered with status 200.
-        events: Events on all of them.
-        all_answered: Set once each stream was answered.
+        answered: Number of answered streams.
+        opened: Number of streams with status 200.
+        events: Number of events on all streams.
+        all_answered: Set when every stream was answered.
     """
 
     answered: int = 0
@@ -31,10 +31,10 @@ class Heard:
 
 @contextmanager
 def listening(address: str, paths: Sequence[str], number: int) -> Iterator[Heard]:
-    """Keep streams open within the context, each of the next path in turn.
+    """Keep streams open within the context, cycling through the paths.
 
     Raises:
-        TimeoutError: not all were answered.
+        TimeoutError: some streams were not answered.
     """
     heard, loop, ends = Heard(), asyncio.new_event_loop(), asyncio.Event()
     all_paths = [paths[i % len(paths)] for i in range(number)]
@@ -54,7 +54,7 @@ def listening(address: str, paths: Sequence[str], number: int) -> Iterator[Heard
 async def _listen_until(
     ends: asyncio.Event, address: str, paths: Sequence[str], heard: Heard
 ) -> None:
-    """Read all streams until the end is wanted."""
+    """Read all streams until ``ends`` is set."""
     tasks = [asyncio.create_task(_listen(address, path, heard)) for path in paths]
     while not ends.is_set() and heard.answered < len(paths):
         await asyncio.sleep(0.05)

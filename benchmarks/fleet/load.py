@@ -1,13 +1,13 @@
-"""A site of several processes under a class: launches, listeners, other requests.
+"""A site of several processes under load: launches, event streams, other requests.
 
 ``tools.local_fleet`` starts nginx, two web servers, PostgreSQL, Redis and one to
 ``MOST_WORKERS`` workers on this machine, which also runs the clients:
 
-| figure | how |
+| figure | method |
 |---|---|
-| first point | seconds from launch to the first point, ``TOGETHER`` launches, warm |
+| first point | seconds from launch to first point, ``TOGETHER`` launches, warm |
 | launches/s | ``LAUNCHES`` by ``CLIENTS``, while ``LISTENERS`` streams are open |
-| other requests | milliseconds of reading pages and plans meanwhile |
+| other requests | milliseconds for reading pages and plans at the same time |
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ MOST_WORKERS = 2
 PORT = 8160
 SHORT = ADULT | {"steps": 20, "evaluations": 1}
 READ = ("/", "/learn/", "/api/v1/privacy/plan", "/readyz")
-PAUSE = 0.2  # seconds between two reads of one other visitor
+PAUSE = 0.2  # seconds between two requests of one reader
 READERS = 4
 SITE = {
     "DPSGD_WEB_THREADS": "320",
     "DPSGD_QUOTA_QUEUED_IN_ALL": "5000",
     "DPSGD_OWN_DATA": "0",
 }
-STREAMED = 10  # runs whose streams are listened to
-WARM_SECONDS = 30.0  # for the workers' processes to load torch
+STREAMED = 10  # number of runs with open streams
+WARM_SECONDS = 30.0  # time for the workers' processes to load torch
 
 
 class Others:
-    """Visitors who read while others launch."""
+    """Visitors who read pages while others launch runs."""
 
     def __init__(self, address: str) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._address = address
         self._ended = threading.Event()
         self.waited_ms: list[float] = []
@@ -58,7 +58,7 @@ class Others:
             thread.start()
 
     def end(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._ended.set()
         for thread in self._threads:
             thread.join()
@@ -127,7 +127,7 @@ def measured(workers: int, launches: int, listeners: int) -> dict[str, Any]:
 
 
 def _streams(address: str) -> Sequence[str]:
-    """Launch runs that last; return the addresses of their streams."""
+    """Launch long runs; return the addresses of their streams."""
     visitor = Visitor(address)
     runs = [
         visitor.ask("/api/v1/runs", ADULT | {"steps": 5000}) for _ in range(STREAMED)
@@ -136,7 +136,7 @@ def _streams(address: str) -> Sequence[str]:
 
 
 def main(launches: int = LAUNCHES, listeners: int = LISTENERS) -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     rows = [
         measured(workers, launches, listeners) for workers in range(1, MOST_WORKERS + 1)
     ]

@@ -1,1 +1,1 @@
-"""How long a visitor of the site waits: for answers, points, pictures and pages."""
+"""Waiting times of a site's visitors: for answers, points, pictures and pages."""

@@ -1,4 +1,4 @@
-"""Clients that hold up a site without a proxy: slow, endless, deaf or idle ones."""
+"""Clients that block a site without a proxy: slow, endless, deaf or idle ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 
 CLIENTS = 100
-PATIENCE = 60.0  # seconds for a connection, and for an answer
-#: Bytes that a client takes at a time.
+PATIENCE = 60.0  # timeout in seconds, of a connection and of a response
+#: Bytes that a client reads per call.
 RECEIVED = 4096
 HOST = b"Host: localhost\r\n"
 QUICK = b"GET /healthz HTTP/1.1\r\n" + HOST
@@ -18,7 +18,7 @@ UPLOAD = b"POST /data/ HTTP/1.1\r\n" + HOST + b"Content-Length: 2000000\r\n\r\n"
 LARGE = b"POST /healthz HTTP/1.1\r\n" + HOST + b"Content-Length: 90000000\r\n\r\n"
 CHUNKED = b"POST /healthz HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
 PAGES = (b"GET /train/ HTTP/1.1\r\n" + HOST + b"\r\n") * 5
-#: {kind: bytes that a client sends at first, bytes that it adds again and again}.
+#: kind: bytes that a client sends first, bytes that it then sends repeatedly
 KINDS = {
     "keeps its socket open": (QUICK + b"Connection: close\r\n\r\n", b""),
     "sends nothing": (b"", b""),
@@ -37,7 +37,7 @@ def attack(port: int, kind: str) -> Iterator[Callable[[], None]]:
     """Attacks a site of this machine; the context yields a function that continues.
 
     Args:
-        port: Where the site listens.
+        port: Port of the site.
         kind: One of KINDS.
     """
     first, then = KINDS[kind]
@@ -51,7 +51,7 @@ def attack(port: int, kind: str) -> Iterator[Callable[[], None]]:
 
         def go_on() -> None:
             for client in clients:
-                # It may be full, or closed by the other side.
+                # The buffer may be full, or the server may have closed the connection.
                 with contextlib.suppress(OSError):
                     client.send(then)
 
@@ -59,7 +59,7 @@ def attack(port: int, kind: str) -> Iterator[Callable[[], None]]:
 
 
 def connected(port: int) -> socket.socket:
-    """Return a connection that takes little of an answer at a time."""
+    """Return a connection with a small receive buffer."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED)
     client.settimeout(PATIENCE)

@@ -1,15 +1,15 @@
 """Seconds from a click on *Run* to the first point of its chart.
 
-The product is started in either profile, and visitors launch a run at the same moment,
-each with a cookie of its own, and read the run's stream as the page does:
+Starts the product in each profile.  Visitors, each with their own cookie, launch a run
+at the same moment and read the run's stream as the page does:
 
-| the product is | when they click |
+| state of the product | moment of the click |
 |---|---|
-| fresh | the moment it answers: no process has loaded torch, no feature is computed |
-| warm | its training processes rest |
+| fresh | its first response: torch is not loaded, no features are computed |
+| warm | its training processes are idle |
 
-After each launch the runs are stopped and the processes load again.  Times are by the
-clock, so the table also shows the cores that other processes used.
+After each launch the runs are stopped, and the processes load again.  Times are wall
+times, so the table also shows the number of cores that other processes used.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ REPEATS = 3
 MNIST: dict[str, Any] = {}
 ADULT: dict[str, Any] = {"dataset": "adult", "model": "logistic", "delta": 1e-6}
 RUNS = {"MNIST, scattering": MNIST, "Adult, logistic": ADULT}
-# Visitors who click in the same moment, on a public site and on one's own machine.
+# Number of visitors who click at the same moment, by profile.
 TOGETHER = {"public": (1, 5), "local": (1,)}
 PATIENCE = 120.0
-# Idle processes of a fresh product compute the features of MNIST.
+# Idle processes of a fresh product compute the features of MNIST first.
 REST_PATIENCE = 300.0
 NO_QUOTA = {"DPSGD_QUOTA_LAUNCHES_A_DAY": "none"}
 
 
 class Visitor:
-    """A browser profile: it asks, and keeps its cookie."""
+    """A client that sends requests and stores its cookie."""
 
     def __init__(self, address: str) -> None:
-        """Visit the trainer once, as whoever clicks there has."""
+        """Open the trainer once, as a visitor has before the click."""
         self._address = address
         cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
         self._opener = urllib.request.build_opener(cookies)
         self._opener.open(f"{address}/train/").close()
 
     def ask(self, path: str, body: object) -> Any:
-        """Return an answer as JSON values."""
+        """Return a response as JSON values."""
         headers = {"Content-Type": "application/json", "Origin": self._address}
         data = json.dumps(body).encode()
         asked = urllib.request.Request(self._address + path, data, headers)
@@ -63,11 +63,11 @@ class Visitor:
         """Launch a run, and stop it after its first evaluation.
 
         Returns:
-            Seconds until then; and the longest time for which the page could say
-            neither what the run does nor why it waits.
+            Seconds until the evaluation, and the longest time without a message on the
+            run's progress or queue.
 
         Raises:
-            TimeoutError: no evaluation came.
+            TimeoutError: there was no evaluation.
         """
         start = last = time.perf_counter()
         silence, is_explained, told = 0.0, False, ""
@@ -83,7 +83,7 @@ class Visitor:
         raise TimeoutError(f"the log ended without an evaluation: {told}")
 
     def _events(self, path: str) -> Iterator[tuple[str, str]]:
-        """Yield kind and data of each event as it comes."""
+        """Yield kind and data of each event as it arrives."""
         kind = ""
         stream = self._opener.open(self._address + path, timeout=PATIENCE)
         with closing(stream):
@@ -96,7 +96,7 @@ class Visitor:
 
 
 def measure(address: str, config: dict[str, Any], together: int) -> dict[str, float]:
-    """Return the seconds of some visitors who click at the same moment."""
+    """Return the times of visitors who click at the same moment, in seconds."""
     visitors = [Visitor(address) for _ in range(together)]
     start = threading.Barrier(together)
     waited: list[tuple[float, float]] = []
@@ -123,9 +123,9 @@ def measure(address: str, config: dict[str, Any], together: int) -> dict[str, fl
 
 
 def rows_of(profile: str) -> Iterator[dict[str, Any]]:
-    """Start the product in a profile and yield what its visitors waited."""
+    """Start the product in a profile and yield its visitors' waiting times."""
     together = machine.runs_at_a_time(1, for_many=profile == "public")
-    resting = 1 + max(together, MIN_SPARES)  # spare processes and what forks them
+    resting = 1 + max(together, MIN_SPARES)  # spare processes and their parent
     with served(DPSGD_PROFILE=profile, **NO_QUOTA) as address:
         most = max(TOGETHER[profile])
         about = {"profile": profile, "product": "fresh", "run": next(iter(RUNS))}
@@ -146,7 +146,7 @@ def _medians(repeats: list[dict[str, float]]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     rows = []
     for profile in TOGETHER:
         for row in rows_of(profile):

@@ -1,8 +1,8 @@
-"""How long ``/healthz`` takes while a hundred clients hold up the site.
+"""Response time of ``/healthz`` while a hundred clients attack the site.
 
 The product is started with nginx in front, without a worker.  Clients of one kind at a
-time attack it, each with a connection of its own; an honest client sends requests
-meanwhile.  Times are by the clock, on the machine that also runs the clients.
+time attack it, each on its own connection; meanwhile an honest client sends requests.
+Times are wall times, on the machine that also runs the clients.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from benchmarks.site.service import served
 from tools.marked_text import record_table
 
 QUESTIONS = 20
-PAUSE = 0.25  # seconds between two questions
+PAUSE = 0.25  # seconds between two requests
 ALLOWED_S = 2.0
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     rows = []
     with served("--only", "web", DPSGD_FRONT="nginx") as address:
         port = urlsplit(address).port

@@ -1,8 +1,8 @@
-"""A class opens the trainer in the same moment, on a server that has just started.
+"""Page load times of a class that opens the trainer on a server that just started.
 
-Each visitor has a connection of its own and reads the whole page, as browsers do.
-Times are by the clock, on the machine that also runs the visitors; CPU time is the web
-server's alone.  The time to import the site is measured first.
+All visitors open it at the same moment, on their own connections, and read the whole
+page.  Times are wall times, on the machine that also runs the visitors; CPU time
+covers the web server only.  The time to import the site is measured first.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tools.marked_text import record_table
 
 VISITORS = 300
 PAGE = "/train/"
-ENCODINGS = ("br", "gzip")  # of most browsers; of some tools
+ENCODINGS = ("br", "gzip")  # of most browsers, and of some tools
 ALLOWED_S, ALLOWED_MS = 3.0, 10.0
 ROUNDS = 3
 IMPORTS = 9
 ALLOWED_IMPORT_S = 0.6
-#: Without the garbage collector, as ``server.gunicorn`` imports: all modules stay.
+#: Without the garbage collector, like ``server.gunicorn``, because all modules stay.
 IMPORT = """
 import gc, time
 gc.disable()
@@ -40,7 +40,7 @@ WEB = b"dpsgd_explorer.server.gunicorn"
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     imported = statistics.median(import_seconds() for _ in range(IMPORTS))
     rows: list[dict[str, Any]] = []
     for encoding in ENCODINGS:
@@ -72,8 +72,8 @@ def table(results: dict[str, Any]) -> str:
 def import_seconds() -> float:
     """Return the CPU seconds of a new process until it has imported the site.
 
-    It has one thread, as the server's processes, and finds byte code, as all but the
-    first process of an installation do.
+    The process has one thread, like a server process, and finds byte code, like all
+    but the first process of an installation.
     """
     environment = os.environ | dict.fromkeys(THREAD_VARIABLES, "1")
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -82,7 +82,7 @@ def import_seconds() -> float:
 
 
 def opened(address: str, encoding: str) -> dict[str, float]:
-    """Return how long visitors wait who ask at the same moment, and the CPU time."""
+    """Return the waiting and CPU times of visitors who open the page together."""
     waited: list[float] = []
     at_once = threading.Barrier(VISITORS + 1)
 

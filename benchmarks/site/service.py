@@ -1,14 +1,14 @@
 """Waiting times of twenty clients for the privacy answers of one server.
 
-The product is started as a user starts it.  Twenty clients request the routes
-of ``/api/v1/privacy`` in turns, each one question per second on average, in two ways:
+Starts the product as a user does.  Twenty clients request the routes of
+``/api/v1/privacy`` in turn, each one query per second on average, of two kinds:
 
-| clients | questions |
+| clients | queries |
 |---|---|
-| a class | the same few set-ups, as a lesson or a lab links them |
+| a class | a few repeated set-ups, as linked in a lesson or a lab |
 | strangers | a new set-up each time |
 
-Times are by the clock, on the machine that also runs the clients.
+Times are wall times, on the machine that also runs the clients.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from benchmarks import plans, record
 ROOT = Path(__file__).parents[2]
 CLIENTS = 20
 SECONDS = 45.0
-PAUSE = 1.0  # seconds between two questions of a client, on average
+PAUSE = 1.0  # mean seconds between two queries of a client
 ROUTES: dict[str, tuple[str, ...]] = {
     "epsilon": ("sample_rate", "noise_multiplier", "steps", "delta"),
     "curve": ("sample_rate", "noise_multiplier", "steps", "delta"),
@@ -45,9 +45,9 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "sample_rate": ("noise_multiplier", "steps", "delta", "target_epsilon"),
     "trade_off": ("sample_rate", "noise_multiplier", "steps"),
 }
-SET_UPS = 5  # of a class
-PATIENCE = 60.0  # seconds for a start, and for an end
-# nginx gives up the rights of root, and could not enter the product's folders then.
+SET_UPS = 5  # number of set-ups of a class
+PATIENCE = 60.0  # timeout in seconds, of the start and of the end
+# nginx drops root privileges, and could then not enter the product's folders.
 WITHOUT_RIGHTS = ["unshare", "--user", "--map-user=10001"] if os.getuid() == 0 else []
 
 Numbers = dict[str, float]
@@ -55,7 +55,7 @@ Draw = Callable[[random.Random], Numbers]
 
 
 def set_up(generator: random.Random) -> Numbers:
-    """Return a set-up as people choose them."""
+    """Return a random set-up of the kind that people choose."""
     target = generator.uniform(0.5, 8)
     return {
         "sample_rate": 10 ** generator.uniform(-3, -1),
@@ -68,7 +68,7 @@ def set_up(generator: random.Random) -> Numbers:
 
 
 def measure(base: str, draw: Draw) -> dict[str, dict[str, float]]:
-    """Return the clients' waiting times in milliseconds, by route and of all."""
+    """Return the clients' waiting times in milliseconds, by route and in total."""
     waited: dict[str, list[float]] = {route: [] for route in ROUTES}
     end = time.monotonic() + SECONDS
 
@@ -97,13 +97,13 @@ def measure(base: str, draw: Draw) -> dict[str, dict[str, float]]:
 
 
 def summary(times: list[float]) -> dict[str, float]:
-    """Return how many, the median and the 95th percentile."""
+    """Return the number of times, their median and their 95th percentile."""
     ends = statistics.quantiles(times, n=20)
     return {"asked": len(times), "median_ms": ends[9], "p95_ms": ends[18]}
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     shared = [set_up(random.Random(number)) for number in range(SET_UPS)]
     ways: dict[str, Draw] = {
         "a class": lambda generator: generator.choice(shared),
@@ -121,7 +121,7 @@ def main() -> None:
 
 @contextmanager
 def served(*options: str, **environment: str) -> Iterator[str]:
-    """Starts the product on a folder of its own; yields its address.
+    """Start the product on a temporary folder; yields its address.
 
     Args:
         options: Options of the command ``serve``.
@@ -149,10 +149,10 @@ def served(*options: str, **environment: str) -> Iterator[str]:
 
 
 def until_it_answers(address: str) -> None:
-    """Wait for a server that starts.
+    """Wait until a server answers.
 
     Raises:
-        TimeoutError: it does not.
+        TimeoutError: the server did not answer.
     """
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:

@@ -1,9 +1,9 @@
 """The trainer in a browser: from a slider to the new ε, and a run with its charts.
 
-The slider of the target is moved as often as ``MOVES`` for each batch size; a move
-lasts from its event to the new noise on the page.  A run is traced for ``WATCHED_S``
-while accuracy, gauge, norms and loss are drawn: updates a second, the share of the
-time that the main thread works, and the longest task.
+Moves the slider of the target ``MOVES`` times for each batch size; the time of a move
+is from its event to the new noise on the page.  A run is traced for ``WATCHED_S``
+seconds while accuracy, gauge, norms and loss are drawn: updates per second, the busy
+share of the main thread, and the longest task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOVES = 20
 WATCHED_S = 8.0
 RUN = "dataset=adult&model=logistic&noise_multiplier=1&expected_batch_size=256"
 LONG = f"/train/?{RUN}&steps=20000&learning_rate=2&max_grad_norm=0.5&evaluations=100"
-# Moves the slider once; the milliseconds until the page shows another noise.
+# Moves the slider once; returns the milliseconds until the page shows another noise.
 MOVE = """(place) => new Promise((done) => {
   const find = (selector) => document.querySelector(selector);
   const slider = find('[data-slider="target_epsilon"]');
@@ -68,7 +68,7 @@ def slider_times(page: Page, batch: int) -> list[float]:
 
 
 def watched_run(page: Page) -> dict[str, float]:
-    """Return updates a second, the busy share and the longest task of a run."""
+    """Return updates per second, busy share and longest task while a run is shown."""
     page.goto(LONG)
     page.locator(".accuracy-box .main-svg").first.wait_for()
     page.locator("[data-run]").click()
@@ -91,19 +91,19 @@ def watched_run(page: Page) -> dict[str, float]:
 
 
 def _worked(profile: CDPSession) -> float:
-    """Return the CPU seconds that the main thread has worked."""
+    """Return the CPU seconds of the main thread."""
     metrics = profile.send("Performance.getMetrics")["metrics"]
     return float({one["name"]: one["value"] for one in metrics}["TaskDuration"])
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     rows: list[dict[str, Any]] = []
     with served() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path())
         size = ViewportSize(width=1280, height=900)
         page = browser.new_page(viewport=size, base_url=address)
-        page.goto("/learn/")  # needs everything that a server computes at its start
+        page.goto("/learn/")  # computes everything that a server computes only once
         for batch in BATCHES:
             times = slider_times(page, batch)
             late = statistics.quantiles(times, n=20)[-1]

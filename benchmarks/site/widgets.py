@@ -1,7 +1,7 @@
-"""From a hand's move to the picture: CPU time of the page's main thread.
+"""From a user's move to the picture: CPU time of the page's main thread.
 
-Each widget of the Learning Hub is opened on its own page, in headless Chromium.  Each
-of its sliders and grips is moved by the keyboard, and drawn, as often as ``MOVES``.
+Opens each widget of the Learning Hub on its own page, in headless Chromium.  Moves each
+slider and handle of the widget ``MOVES`` times with the keyboard and redraws it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DRAWN = """() => new Promise((done) =>
 
 
 def measure(page: Page, slug: str) -> list[dict[str, Any]]:
-    """Return a row per slider and grip of the widget that is shown."""
+    """Return a row per slider and handle of the shown widget."""
     profile = page.context.new_cdp_session(page)
     profile.send("Performance.enable", {"timeDomain": "threadTicks"})
     found = page.locator(MOVABLE).locator("visible=true").all()
@@ -50,13 +50,13 @@ def _moved(
 
 
 def _worked(profile: CDPSession) -> float:
-    """Return the CPU seconds that the main thread has worked."""
+    """Return the CPU seconds of the main thread."""
     metrics = profile.send("Performance.getMetrics")["metrics"]
     return float({one["name"]: one["value"] for one in metrics}["TaskDuration"])
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the results."""
     rows = []
     with served() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path())

@@ -1,1 +1,1 @@
-"""Commands that record what pages show: ``python -m tools.record.<name>``."""
+"""Commands that record the data of pages: ``python -m tools.record.<name>``."""

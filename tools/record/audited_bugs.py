@@ -1,10 +1,10 @@
-"""Record what audits prove of runs with a bug planted, for docs/how-to/audit-a-run.md.
+"""Record audits of runs with a planted bug, for docs/how-to/audit-a-run.md.
 
     python -m tools.record.audited_bugs
 
-Every bug of ``tests/dp/mutations/dp_sgd.py`` is planted in a process of its own, before
-a run begins.  If the engine refuses to train, the run is repeated with the checks
-before the first pass switched off.
+Each bug of ``tests/dp/mutations/dp_sgd.py`` is planted in a new process before a run
+starts.  If the engine rejects the run, the run is repeated with the checks before the
+first pass switched off.
 """
 
 from __future__ import annotations
@@ -42,37 +42,37 @@ def main() -> int:
     one_thread()
     bugs = [NO_BUG, *BUGS.values()]
     with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as child:
-        found = [_audited(child, place) for place in range(len(bugs))]
+        found = [_audited(child, index) for index in range(len(bugs))]
     store("bugs", {"settings": SETTINGS, "found": found})
     return 0
 
 
-def _audited(child: Pool, place: int) -> dict[str, Any]:
-    """Return what becomes of a run with a bug, without checks if they refuse it.
+def _audited(child: Pool, index: int) -> dict[str, Any]:
+    """Return the outcome of a run with a bug, without checks if they reject it.
 
     Args:
         child: Runs each call in a new process.
-        place: Index of the bug; 0 plants no bug.
+        index: Index of the bug; 0 plants no bug.
     """
-    outcome: dict[str, Any] = child.apply(outcome_of, (place, True))
+    outcome: dict[str, Any] = child.apply(outcome_of, (index, True))
     if outcome["steps"] < SETTINGS["steps"]:
-        unchecked = child.apply(outcome_of, (place, False))
+        unchecked = child.apply(outcome_of, (index, False))
         outcome = unchecked | {"refusal": outcome["refusal"]}
     print(outcome, flush=True)
     return outcome
 
 
-def outcome_of(place: int, checked: bool) -> dict[str, Any]:
-    """Return what becomes of a run with a bug.
+def outcome_of(index: int, checked: bool) -> dict[str, Any]:
+    """Return the outcome of a run with a bug.
 
-    That is the audit of the steps that were made, and what the engine said where it
-    refused to train or to give a receipt.
+    The outcome is the audit of the done steps, and the engine's message if it rejected
+    the training or the receipt.
 
     Args:
-        place: Index of the bug.
-        checked: Whether the module is checked before its first pass.
+        index: Index of the bug.
+        checked: If True, the module is checked before its first pass.
     """
-    bug = [NO_BUG, *BUGS.values()][place]
+    bug = [NO_BUG, *BUGS.values()][index]
     outcome = {"bug": bug.name, "tests": list(bug.tests), "checked": checked}
     bug.plant()
     if not checked:
@@ -98,7 +98,7 @@ def outcome_of(place: int, checked: bool) -> dict[str, Any]:
 
 
 def _nothing(check: object) -> None:
-    """Stand in the place of a check."""
+    """Replace a check; do nothing."""
 
 
 def _model() -> nn.Module:

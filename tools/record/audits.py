@@ -1,11 +1,11 @@
-"""Record audits of sound runs, for docs/how-to/audit-a-run.md.
+"""Record audits of correct runs, for docs/how-to/audit-a-run.md.
 
     python -m tools.record.audits [part ...]
 
-Parts: strength, alarms, runs, cost; all of them if none is named.  Writes
-dpsgd_explorer/web/recorded/choices/audits.json; parts that are not named stay as they
-were.  ``tools.record.audited_bugs`` adds the audits of broken runs, and ``python -m
-tools.write_auditing_page`` makes tables of both.
+Parts: strength, alarms, runs, cost; all of them by default.  Writes
+dpsgd_explorer/web/recorded/choices/audits.json; other parts of the file are preserved.
+``tools.record.audited_bugs`` adds audits of broken runs, and ``python -m
+tools.write_auditing_page`` creates tables of both.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ NAME = "choices/audits"
 DELTA, DIGITS = 1e-5, 5
 LEARNING_RATE = 0.1
 RECORDS = 1000
-#: {sampling rate: steps}.
+#: Number of steps by sampling rate.
 LENGTHS = {1.0: 50, 0.1: 200, 0.02: 500}
-#: Promised ε, canaries.
+#: Pairs of promised ε and number of canaries.
 STRENGTHS = ((1.0, 10_000), (4.0, 10_000), (8.0, 10_000), (1.0, 50_000))
 SEEDS = 20
 ALARM_RATE, ALARM_STEPS, ALARM_EPSILON, ALARM_CANARIES = 0.1, 20, 4.0, 2000
@@ -52,7 +52,7 @@ Data = tuple[Tensor | Rows, Tensor]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Performs the named parts."""
+    """Record the named parts."""
     parser = argparse.ArgumentParser(prog="python -m tools.record.audits")
     parser.add_argument("parts", nargs="*", default=[], choices=[*PARTS, []])
     one_thread()
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def store(part: str, found: object) -> None:
-    """Write a part into the file, and leave the others as they were."""
+    """Write one part of the file and preserve the others."""
     path = FOLDER / f"{NAME}.json"
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     computer = machine()["processor"]
@@ -70,7 +70,7 @@ def store(part: str, found: object) -> None:
 
 
 def strength() -> list[dict[str, Any]]:
-    """Return what every method proves of honest runs, at each rate and promise."""
+    """Return the ε that each method proves for honest runs, by rate and promise."""
     found = []
     for rate, steps in LENGTHS.items():
         for epsilon, canaries in STRENGTHS:
@@ -91,7 +91,7 @@ def strength() -> list[dict[str, Any]]:
 
 
 def alarms() -> dict[str, Any]:
-    """Return what the audits of many honest runs prove."""
+    """Return the ε that the audits of many honest runs prove."""
     seeds = range(FIRST_ALARM_SEED, FIRST_ALARM_SEED + ALARM_RUNS)
     plan = small_plan(ALARM_RATE, ALARM_STEPS, ALARM_EPSILON)
     audits = [small_audit(plan, ALARM_CANARIES, seed)[0] for seed in seeds]
@@ -106,7 +106,7 @@ def alarms() -> dict[str, Any]:
 
 
 def small_plan(rate: float, steps: int, epsilon: float) -> Plan:
-    """Return the plan of a run on few records."""
+    """Return the plan of a run with few records."""
     return Plan.create(
         sample_size=RECORDS,
         expected_batch_size=round(rate * RECORDS),
@@ -134,7 +134,7 @@ def small_audit(plan: Plan, canaries: int, seed: int) -> tuple[AuditResult, floa
 
 
 def bounds(audit: AuditResult) -> dict[str, float]:
-    """Returns {method: lower bound}; the deciding method comes first."""
+    """Return {method: lower bound}; the deciding method comes first."""
     every = {audit.method: audit.epsilon_lower, **audit.others}
     return {name: round(bound, DIGITS) for name, bound in every.items()}
 
@@ -145,11 +145,11 @@ def trained(
     loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
     **options: Any,
 ) -> PrivacyEngine:
-    """Return the engine of a run that has been carried out.
+    """Return the engine of a finished run.
 
     Args:
-        model: Trained in place.
-        data: Inputs [N, ...] and targets [N].
+        model: Model, which is trained in place.
+        data: Inputs (N, ...) and targets (N,).
         loss: Mean loss of outputs and targets.
         options: Options of the engine.
     """
@@ -165,7 +165,7 @@ def attached(
     loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
     **options: Any,
 ) -> tuple[PrivacyEngine, Callable[[], None]]:
-    """Return an engine and its next step, on a batch of its own loader."""
+    """Return an engine and a function that takes its next step, on a drawn batch."""
     engine = PrivacyEngine(model, **options)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     engine.attach(optimizer)
@@ -182,7 +182,7 @@ def attached(
 
 
 def runs() -> list[dict[str, Any]]:
-    """Return audits of the site's default run, and of a CNN by each engine."""
+    """Return audits of the site's default run, and of a CNN with each engine."""
     runs: list[Callable[[int], dict[str, Any]]] = [
         default_run,
         *(partial(cnn_run, engine) for engine in ENGINES),
@@ -200,7 +200,7 @@ def runs() -> list[dict[str, Any]]:
 
 
 def default_run(seed: int) -> dict[str, Any]:
-    """Return the audit of the trainer's default settings, on its data and model."""
+    """Return the audit of a run with the trainer's default settings."""
     config = TrainingConfig.parse({"seed": seed})
     data = inputs.load(config.dataset, config.model, None)
     engine = trained(
@@ -218,7 +218,7 @@ def default_run(seed: int) -> dict[str, Any]:
 
 
 def cnn_run(engine: str, seed: int) -> dict[str, Any]:
-    """Return the audit of a CNN on pictures of noise; its own noise is secure."""
+    """Return the audit of a CNN on random pictures, with secure noise."""
     case = CASES["cnn"]
     generator = torch.Generator().manual_seed(seed)
     pictures = torch.randn(CNN_PICTURES, *case.sample_shape, generator=generator)
@@ -252,12 +252,12 @@ def audited(engine: PrivacyEngine) -> dict[str, Any]:
 
 
 def cost() -> dict[str, Any]:
-    """Return CPU time of a CNN's private step with canaries over that without."""
+    """Return the CPU time of a CNN's private step with canaries over that without."""
     case = CASES["cnn"]
     data = case.data()
     size = len(data[1])
     settings: dict[str, Any] = {
-        "batch_size": size - 1,  # nearly all records: batches of one size
+        "batch_size": size - 1,  # nearly all records, so that batches have equal sizes
         "sample_size": size,
         "target_delta": DELTA,
         "noise_multiplier": 1.0,

@@ -3,8 +3,8 @@
     python -m tools.record.choices
 
 Writes dpsgd_explorer/web/recorded/choices/clipping.json: test accuracies of runs that
-differ in the choice and the seed alone.  ``tools.compare_engines`` records what modes
-and engines cost.
+differ only in the choice and the seed.  ``tools.compare_engines`` records the cost of
+modes and engines.
 """
 
 from __future__ import annotations

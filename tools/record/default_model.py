@@ -1,10 +1,10 @@
-"""Record what the landing page's model makes of one digit.
+"""Record the scattering features and scores of one digit, for the landing page.
 
     python -m tools.record.default_model
 
 Writes dpsgd_explorer/web/recorded/choices/default_model.json: the first test picture,
-its first-order scattering channels before they are normalised, and the scores of the
-linear layer that the recorded run ends with.
+its first-order scattering channels before normalization, and the scores of the linear
+layer at the end of the recorded run.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tools.record.files import versions, write
 from tools.record.measured_gradients import replayed
 from tools.record.runs import STRICT
 
-SHOWN = 0  # number of the test picture
+SHOWN = 0  # index of the test picture
 FIRST_ORDER = 1 + SCALES * ORIENTATIONS  # channels: the average, then both scales
 
 
 def main() -> int:
-    """Train once more, read the picture, and write the file."""
+    """Repeat the run, compute the picture's features and scores, write the file."""
     one_thread()
     config = TrainingConfig.parse(STRICT.config)
     data = inputs.load(config.dataset, config.model, None)
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def channels(picture: Tensor) -> list[list[list[float]]]:
-    """Return the first-order scattering channels of a picture [1, H, H], rounded."""
+    """Return the first-order scattering channels of a picture (1, H, H), rounded."""
     found = Scattering(picture.shape[-1]).channels(picture)[0, :FIRST_ORDER]
     return [
         [[round(float(value), 5) for value in row] for row in each] for each in found

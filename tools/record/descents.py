@@ -27,7 +27,7 @@ REPETITIONS = 100
 
 
 def specs() -> list[DescentSpec]:
-    """Return the recorded descents: each rate, ten times it, and a tenth of it."""
+    """Return the recorded descents: each rate, ten times it and a tenth of it."""
     return [
         DescentSpec(
             noise_multiplier=NOISE,

@@ -1,12 +1,12 @@
-"""Measures what privacy costs a rare class, for the chapter on fairness to draw.
+"""Measure the cost of privacy for a rare class, for the chapter on fairness.
 
     python -m tools.record.fairness [--cache FOLDER]
 
-Trains the trainer's default model on MNIST as it is, and on MNIST with all but a few
-records of one class left out; without privacy, with clipping only, and at two ε; each
-at several learning rates, and each of these with three seeds.  Writes
-dpsgd_explorer/web/recorded/fairness/mnist.json: accuracy of every class on the whole
-test set, and how often gradients of the rare class and of the others were clipped.
+Trains the trainer's default model on MNIST, and on MNIST with most records of one class
+removed; without privacy, with clipping only, and at two ε.  Each is trained at several
+learning rates with three seeds.  Writes
+dpsgd_explorer/web/recorded/fairness/mnist.json: accuracy of each class on the whole
+test set, and the clipped share of the gradients of the rare class and of the others.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from dpsgd_explorer.training.cpu.threads import threads
 from tools.record.files import versions, write
 
 RARE, CLASSES = 8, 10
-KEPT = 0.05  # share of the rare class's records that stay, the first ones
+KEPT = 0.05  # share of the rare class's records that are used, the first ones
 SEEDS = (7, 8, 9)
 BATCH, STEPS, DELTA = 4096, 300, 1e-5
 BOUND, MOMENTUM = 0.1, 0.9
 PRIVATE_RATE = 8.0  # the trainer's default
-PLAIN_RATE = 0.1  # not clipped, gradients are some eighty times as long
-FACTORS = {"rare": (0.5, 1.0, 2.0, 4.0), "whole": (1.0, 2.0)}  # of the rates above
-LAST = 20  # steps over which norms are averaged
+PLAIN_RATE = 0.1  # unclipped gradients are about eighty times as large
+FACTORS = {"rare": (0.5, 1.0, 2.0, 4.0), "whole": (1.0, 2.0)}  # of these rates
+LAST = 20  # number of final steps over which norms are averaged
 LEVELS: dict[str, float | None] = {  # noise multiplier 0, or a target ε
     "ordinary": None,
     "clipped only": 0.0,
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def _both(cache: Path | None) -> Run:
-    """Return the runs on both data sets, each in a process of its own."""
+    """Return the runs on both data sets, each data set in its own process."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(len(FACTORS), context) as processes:
         found = processes.map(_records, FACTORS, [cache] * len(FACTORS))
@@ -80,7 +80,7 @@ def _both(cache: Path | None) -> Run:
 
 
 def _records(name: str, cache: Path | None) -> Run:
-    """Return every run on one data set, and how many records it has of each class."""
+    """Return every run on one data set, and the number of records per class."""
     with threads(1):
         data = inputs.load("mnist", "scattering_linear", cache)
         rows = _rows(data.train_targets, KEPT if name == "rare" else 1.0)
@@ -96,7 +96,7 @@ def _records(name: str, cache: Path | None) -> Run:
 
 
 def _rows(targets: Tensor, share: float) -> Tensor:
-    """Return the indices to learn from: of the rare class only the first share."""
+    """Return the indices of the training records, with a share of the rare class."""
     rare = (targets == RARE).nonzero().squeeze(1)
     stays = torch.ones(len(targets), dtype=torch.bool)
     stays[rare[round(share * len(rare)) :]] = False
@@ -195,7 +195,7 @@ def _learn_privately(
 
 @torch.no_grad()
 def _tested(model: nn.Module, data: inputs.Inputs) -> Run:
-    """Return the share of right predictions, of all test records and of each class."""
+    """Return the accuracy on all test records and on each class."""
     right = model(data.test).argmax(dim=1) == data.test_targets
     by_class = [
         float(right[data.test_targets == label].float().mean())

@@ -1,4 +1,4 @@
-"""The files that pages read recorded figures from, and the versions that made them."""
+"""JSON files with the recorded figures of pages, and the versions that created them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[2] / "dpsgd_explorer" / "web" / "recorded"
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that recorded figures may depend on."""
+    """Return the versions of packages that recorded figures may depend on."""
     return {"version": __version__, "torch": torch.__version__}
 
 
@@ -25,13 +25,13 @@ def write(
     folder: Path = FOLDER,
     indent: int | None = None,
 ) -> None:
-    """Write figures as the JSON file of this name.
+    """Write figures to the JSON file of a name.
 
     Args:
-        name: Path below the folder, without its ending.
+        name: Path below the folder, without suffix.
         stored: Finite numbers, texts, lists and dicts.
         folder: Folder of the file.
-        indent: Spaces a level, for a file that people read; None for one line.
+        indent: Spaces per level, for a file that people read; None for one line.
 
     Raises:
         ValueError: a number is not finite.

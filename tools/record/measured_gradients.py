@@ -1,6 +1,6 @@
-"""Per-sample gradients of a run that is repeated: what several recorders measure.
+"""Per-sample gradients of a repeated run, for several recorders.
 
-All is measured without noise: it is not private.
+The gradients have no noise: they are not private.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Batch = tuple[Tensor, Tensor]
 
 
 def replayed(config: TrainingConfig) -> Iterator[tuple[int, nn.Module, Batch]]:
-    """Train as the configuration says; yield what there is before each step.
+    """Train with the configuration, and yield the state before each step.
 
-    That is the step's number, from 1, the model and the batch: inputs [B, ...] and
-    targets [B].  At the end the model has been trained.
+    The state is the number of the step, starting at 1, the model, and the batch: inputs
+    (B, ...) and targets (B,).  At the end the model is trained.
     """
     data = inputs.load(config.dataset, config.model, None)
     weights = seeded_generator(config.seed, "initialisation").initial_seed()
@@ -57,28 +57,28 @@ def replayed(config: TrainingConfig) -> Iterator[tuple[int, nn.Module, Batch]]:
 
 
 def flat_gradients(model: nn.Module, batch: Batch) -> Tensor:
-    """Return each sample's gradient as a row, [B, parameters], in double precision.
+    """Return each sample's gradient as a row, (B, parameters), in double precision.
 
-    A copy of the model computes them, so that a run is not disturbed.
+    They are computed on a copy of the model, so that the run is not affected.
     """
     found = per_sample_gradients(copy.deepcopy(model), F.cross_entropy, *batch)
     return torch.cat([rows.flatten(1) for rows in found.values()], dim=1).double()
 
 
 def clipped_sums(gradients: Tensor, bounds: Sequence[float]) -> Tensor:
-    """Return the sum of the clipped gradients for each C, [bounds, parameters]."""
+    """Return the sum of the clipped gradients for each C, (bounds, parameters)."""
     limits = torch.tensor(bounds, dtype=torch.float64)[:, None]
-    factors = (limits / gradients.norm(dim=1)).clamp(max=1.0)  # [bounds, B]
+    factors = (limits / gradients.norm(dim=1)).clamp(max=1.0)  # (bounds, B)
     sums: Tensor = factors @ gradients
     return sums
 
 
 def degrees(a: Tensor, b: Tensor) -> float:
-    """Return the angle between two vectors; exact for small ones, too."""
+    """Return the angle between two vectors in degrees, accurate for small angles."""
     u, v = a / a.norm(), b / b.norm()
     return math.degrees(2 * math.atan2((u - v).norm(), (u + v).norm()))
 
 
 def short(value: Tensor, digits: int) -> float:
-    """Returns a number, rounded to the given number of significant digits."""
+    """Return a number, rounded to the given number of significant digits."""
     return float(f"{float(value):.{digits}g}")

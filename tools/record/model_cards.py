@@ -1,11 +1,11 @@
-"""Record how each model is clipped, layer by layer, and what a private step holds.
+"""Record the norm methods of each model, and the memory of its private step.
 
     python -m tools.record.model_cards
 
 Writes dpsgd_explorer/web/recorded/choices/model_cards.json: for each data set and model
-with its usual widths, the norm method of each layer in each clipping mode as the
-library chose it, with its reason, and the peak of the bytes that torch allocates during
-one private step of ``BATCH`` records.
+with its default widths, the norm method that the library chose for each layer in each
+clipping mode, with the reason, and the peak memory that torch allocates during one
+private step of ``BATCH`` records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BATCH = 512
 
 
 def main() -> int:
-    """Take a step of every model in every mode, and write the file."""
+    """Take a step of every model in every clipping mode, and write the file."""
     one_thread()
     cards = {
         f"{dataset}-{model}": {
@@ -52,7 +52,7 @@ def norm_methods(dataset: str, model: str) -> dict[str, dict[str, list[str]]]:
 
 
 def peak(dataset: str, model: str) -> int:
-    """Return the bytes that torch allocates at most during a private step."""
+    """Return the peak memory that torch allocates during a private step, in bytes."""
     net = models.build(model, dataset, seed=0)
     data = _records(dataset, model, BATCH)
     _, step = private_step(net, data, "hooks", DEFAULT_MODE)
@@ -60,7 +60,7 @@ def peak(dataset: str, model: str) -> int:
 
 
 def _records(dataset: str, model: str, count: int) -> tuple[Tensor, Tensor]:
-    """Return random records as the model sees them, with labels."""
+    """Return random records in the model's input format, with labels."""
     facts = DATA_SETS[dataset]
     generator = torch.Generator().manual_seed(1)
     shape = (count, *facts.input_shape)

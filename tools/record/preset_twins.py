@@ -2,13 +2,14 @@
 
     python -m tools.record.preset_twins [SLUG ...]
 
-A twin draws the preset's batches from the same first parameters, without clipping and
-noise.  Gradients that are not clipped are longer, so its learning rate is the best of a
-grid on another seed, or on the mean of several.  Presets that differ in ε and learning
-rate alone share a twin: ``fashion-strict`` uses the twin of ``fashion``, and
-tools/record/runs.py records the twin of ``mnist-strict``.  Writes
-dpsgd_explorer/web/recorded/<slug>-twin.json: a run as tools/record/runs.py writes it,
-with the trials of the grid.
+A twin draws the preset's batches and starts from the same parameters, without clipping
+and noise.  Unclipped gradients are larger, so its learning rate is the best of a grid,
+on another seed or on the mean of several.  Presets that differ only in ε and learning
+rate
+share a twin: ``fashion-strict`` uses the twin of ``fashion``, and tools/record/runs.py
+records the twin of ``mnist-strict``.  Writes
+dpsgd_explorer/web/recorded/<slug>-twin.json: a run in the format of
+tools/record/runs.py, with the trials of the grid.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from tools.record.runs import record
 
 RATES = tuple(2.0**i for i in range(-8, 5))
 TUNING_SEED = 4
-# Without clipping a rate that suits one seed may fail on another.
+# Without clipping, a learning rate that works for one seed may fail for another.
 MORE_SEEDS = {"adult": (5, 6, 7, 8), "signals": (5, 6)}
 SHARED = frozenset({"mnist", "mnist-strict", "mnist-loose", "fashion-strict"})
 
 
 def main() -> int:
-    """Record the twins of the presets that are named, all of them by default."""
+    """Record the twins of the named presets, all of them by default."""
     one_thread()
     presets = {p.slug: p for p in PRESETS if p.slug not in SHARED}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -76,7 +77,7 @@ def recorded_twin(preset: Preset) -> dict[str, Any]:
 
 
 def accuracy(settings: dict[str, Any], seed: int) -> float:
-    """Return the test accuracy at the end of a run; 0 if it diverged."""
+    """Return the test accuracy at the end of a run; 0 if the run diverged."""
     tried = {**settings, "seed": seed, "evaluations": 1}
     try:
         *_, end = train(TrainingConfig.parse(tried))

@@ -1,9 +1,9 @@
-"""Record how long each chapter takes to read, by track.
+"""Record the reading time of each chapter, by track.
 
     python -m tools.record.reading_minutes
 
 Writes dpsgd_explorer/web/recorded/chapters/reading_minutes.json.  A test compares it
-with the words that the pages show.
+with the number of words on the pages.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Run every preset and record its events, for pages to draw at once.
+"""Run every preset and record its events, so that pages can show them immediately.
 
     python -m tools.record.runs [SLUG ...]
 
 Writes dpsgd_explorer/web/recorded/<slug>.json: settings, events, summary, versions.
 All evaluations are recorded, and about sixty of the step events.  Each run has a new
-process with nothing cached, so its seconds hold for a first run.  They are CPU
-seconds of one core, the same whatever else the machine does.
+process without caches, so its duration is representative of a first run.  Durations are
+CPU seconds of one core, so they do not depend on other processes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ STEP_EVENTS = 60
 SUMMARY = ("epsilon", "delta", "test_accuracy", "test_loss", "step", "seconds")
 
 STRICT = next(preset for preset in PRESETS if preset.slug == "mnist-strict")
-# Gradients that are not clipped are far longer, so the learning rate is smaller: the
-# best that the recorder of the widget "three-way-twin" found. Batches, seed and first
-# parameters are the private run's.
+# Unclipped gradients are far larger, so the learning rate is smaller: the best rate
+# that the recorder of the widget "three-way-twin" found. Batches, seed and first
+# parameters equal the private run's.
 TWIN = Preset(
     slug="mnist-strict-twin",
     label="MNIST, not private",
@@ -40,7 +40,7 @@ TWIN = Preset(
 
 
 def main() -> int:
-    """Record the runs that are named, all of them by default."""
+    """Record the named runs, all of them by default."""
     recordable = {preset.slug: preset for preset in (*PRESETS, TWIN)}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("slugs", nargs="*", metavar="SLUG", choices=[[], *recordable])
@@ -74,7 +74,7 @@ def in_cpu_seconds(start: Callable[[], Iterable[Event]]) -> Iterator[Event]:
     """Yields the events of a run, with this process's CPU time as ``seconds``.
 
     Args:
-        start: Starts the run; its time before the first event counts, too.
+        start: Starts the run; the time before its first event counts too.
     """
     begin = time.process_time()
     for event in start():
@@ -84,7 +84,7 @@ def in_cpu_seconds(start: Callable[[], Iterable[Event]]) -> Iterator[Event]:
 
 
 def thinned(events: list[Event]) -> list[Event]:
-    """Return the events with about ``STEP_EVENTS`` of the steps, without the models."""
+    """Return the events with about ``STEP_EVENTS`` steps, without the models."""
     last = max(event.data["step"] for event in events)
     steps = {1} | {round(last * i / STEP_EVENTS) for i in range(1, STEP_EVENTS + 1)}
     return [

@@ -3,8 +3,9 @@
     python -m tools.record.sweep
 
 Writes dpsgd_explorer/web/recorded/choices/sweep.json: the settings that all runs share,
-and the test accuracy of one run per row (C and momentum m) and per value of
-ηC/(1 - m), how far clipped steps in one direction add up.  η follows from these.
+and the test accuracy of one run per row (C and momentum m) and per value of the reach
+ηC/(1 - m), the maximum total length of clipped steps in one direction, which determines
+η.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def main() -> int:
 
 
 def measured(bound: float, momentum: float) -> dict[str, Any]:
-    """Train with one C and momentum at each reach; return what is recorded."""
+    """Train with one C and momentum at each reach; return the recorded results."""
     row: dict[str, Any] = {"max_grad_norm": bound, "momentum": momentum}
     rates = [float(f"{reach * (1 - momentum) / bound:.6g}") for reach in REACHES]
     ends = [train_to_the_end(row | {"learning_rate": rate}) for rate in rates]

@@ -1,10 +1,10 @@
-"""Try settings for a data set at an ε, and count every trial.
+"""Search settings for a data set at an ε, and count every trial.
 
     python -m tools.record.tuning [NAME ...]
 
-Each name of ``SEARCHES`` is one search: a base and what is tried of it, one run each,
-on the seed of the presets.  The winner runs again on other seeds.  Writes
-dpsgd_explorer/web/recorded/choices/tuning.json; other searches in it stay.
+Each entry of ``SEARCHES`` is a search: a base and the settings to try, one run each,
+with the seed of the presets.  The winner is repeated with other seeds.  Writes
+dpsgd_explorer/web/recorded/choices/tuning.json; other searches in it are preserved.
 ``python -m tools.write_presets_page`` then writes docs/maintainers/presets.md.
 """
 
@@ -109,7 +109,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
 
 
 def main(names: list[str]) -> int:
-    """Carry out the searches that are named, or all; write after each."""
+    """Run the named searches, or all; write the file after each."""
     one_thread()
     path = FOLDER / f"{NAME}.json"
     stored = json.loads(path.read_text("utf-8")) if path.exists() else {"searches": {}}
@@ -120,7 +120,7 @@ def main(names: list[str]) -> int:
 
 
 def searched(base: dict[str, Any], tried: dict[str, list[Any]]) -> dict[str, Any]:
-    """Return a search: its base, its trials and the winner on other seeds."""
+    """Return a search: its base, its trials and the winner with other seeds."""
     trials = []
     for values in product(*tried.values()):
         settings = dict(zip(tried, values, strict=True))
@@ -136,7 +136,7 @@ def searched(base: dict[str, Any], tried: dict[str, list[Any]]) -> dict[str, Any
 
 
 def measured(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return accuracy and CPU seconds of a run."""
+    """Return accuracy and CPU time of a run."""
     config = TrainingConfig.parse(settings | {"evaluations": 1})
     cache = os.environ.get("DPSGD_INSTANCE_DIR")
     folder = Path(cache) / "cache" if cache else None

@@ -1,11 +1,11 @@
-"""Record the models that the recorded twins without privacy end with.
+"""Record the final models of the recorded twins without privacy.
 
     python -m tools.record.twin_models [SLUG ...]
 
-Repeats the runs that are named, such as "adult-twin", or each run of
+Repeats the named runs, such as "adult-twin", or all runs of
 dpsgd_explorer/web/recorded/*-twin.json, and writes
-dpsgd_explorer/web/recorded/twins/<dataset>-<model>.json: its settings, and its
-``model`` events of the start and of the end.
+dpsgd_explorer/web/recorded/twins/<dataset>-<model>.json: the settings of the run, and
+its first and last ``model`` event.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tools.record.files import versions, write
 
 
 def main(slugs: list[str]) -> int:
-    """Repeat the twins that are named, or all, and write their files."""
+    """Repeat the named twins, or all, and write their files."""
     one_thread()
     for slug in slugs or sorted(path.stem for path in FOLDER.glob("*-twin.json")):
         twin = recorded(slug).config.model_dump(exclude_none=True)

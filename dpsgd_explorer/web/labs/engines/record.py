@@ -1,4 +1,4 @@
-"""Run the lab's default comparison of the engines and record its events.
+"""Run the lab's default comparison of engines and record its events.
 
     python -m dpsgd_explorer.web.labs.engines.record
 
@@ -17,7 +17,7 @@ from tools.record.files import write
 
 
 def main() -> int:
-    """Measure once to warm up, as the worker's process does, and once for the file."""
+    """Measure once to warm up, as the worker's process does, then measure and record."""
     config = EnginesConfig()
     warm_up("adult", "logistic")
     events = [
