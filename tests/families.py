@@ -34,6 +34,7 @@ FOLDERS = {
     "dp": "a gradient, bound or noise that the guarantee does not assume; an unsafe "
     "model or loss that is trained",
     "audit": "an attack or a receipt whose verdict is wrong",
+    "compat": "a script for another library that no longer trains, or another ε",
     "regression": "a release, budget or golden figure of linear regression that is off",
     "experiments": "a setting that is taken outside its domain or refused inside it",
     "training": "a training that differs from its recording, or after a resume",

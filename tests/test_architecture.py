@@ -18,6 +18,7 @@ NAME = "dpsgd_explorer"
 MAY_IMPORT = {
     "accounting": {"numpy", "scipy"},
     "dp": {"accounting", "cryptography", "numpy", "torch", "triton"},
+    "compat": {"dp", "torch"},
     "regression": {"accounting", "numpy"},
     "audit": {"accounting", "numpy", "scipy"},
     "experiments": {"accounting", "numpy", "pydantic", "regression"},

@@ -232,7 +232,7 @@ def test_pictures_say_what_they_show():
 
 
 HOW_TO = ("from-opacus", "from-fastdp", "gpus", "token-losses", "audit-a-run")
-API = ("dp", "schedules", "accounting", "regression")
+API = ("dp", "schedules", "accounting", "regression", "compat")
 LONG_PAGES = (
     "docs/reference/errors.md",
     *(f"docs/reference/api/{name}.md" for name in API),

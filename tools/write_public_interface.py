@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer import accounting, audit, dp, regression
+from dpsgd_explorer.compat import fastdp, opacus
 from dpsgd_explorer.dp import schedules
 
 FILE = Path(__file__).parents[1] / "tests" / "public_interface.txt"
@@ -25,8 +26,9 @@ def public_names() -> dict[str, Any]:
     """Returns {public path: object}, in alphabetical order."""
     names = {
         f"{module.__name__}.{name}": getattr(module, name)
-        for module in (dp, accounting, audit, regression)
+        for module in (dp, accounting, audit, regression, fastdp, opacus)
         for name in module.__all__
+        if not _is_alias(name, getattr(module, name))
     }
     for shape in schedules.SCHEDULES.values():
         names[f"{dp.__name__}.schedules.{shape.__name__}"] = shape
@@ -38,6 +40,11 @@ def public_names() -> dict[str, Any]:
         for path in sorted(names)
         if not isinstance(names[path], types.ModuleType)
     }
+
+
+def _is_alias(name: str, value: Any) -> bool:
+    """Returns True for another name of a class, such as Opacus's names of layers."""
+    return inspect.isclass(value) and value.__name__ != name
 
 
 def interface() -> str:

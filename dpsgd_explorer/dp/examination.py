@@ -97,7 +97,7 @@ def examine(
     one_of("engine", engine, ENGINES)
     if is_attached(model):
         return [ATTACHED]
-    reasons = [*_reasons_by_kind(model, engine)]
+    reasons = [*layer_reasons(model, engine)]
     trial = _repaired(model, engine) if reasons else model
     if trial is None:
         return [*reasons, NOT_RUN]
@@ -116,7 +116,7 @@ def _repaired(model: nn.Module, engine: str) -> nn.Module | None:
         trial = make_private_ready(deepcopy(model), tell=_ignore_line)
     except Exception:  # a lazy layer without a size, or an error of deepcopy
         return None
-    return None if any(_reasons_by_kind(trial, engine)) else trial
+    return None if any(layer_reasons(trial, engine)) else trial
 
 
 def _measured(
@@ -155,7 +155,7 @@ class Scale(nn.Module):
         return self.factor * x
 
 
-def _reasons_by_kind(model: nn.Module, engine: str) -> Iterator[str]:
+def layer_reasons(model: nn.Module, engine: str) -> Iterator[str]:
     """Yields the reasons that follow from types and settings of the modules."""
     yield from reasons_by_kind(model)
     if not issubclass(ENGINES[engine], HooksEngine):

@@ -98,6 +98,7 @@ class PoissonLoader:
         batch_size: None, as in a DataLoader with a batch sampler: sizes differ.
         collate_fn: The function that joins a list of items.
         num_workers: Number of processes that fetch records ahead.
+        physical_batch_size: Maximum number of samples per part of the next batches.
 
     Raises:
         ConfigError: the data set has no length or no items by index, its length is not
@@ -151,7 +152,7 @@ class PoissonLoader:
         sampler.sample_size = size
         self.dataset, self.batch_sampler = dataset, sampler
         self._on_draw = on_draw
-        self._part_size = physical_batch_size
+        self.physical_batch_size = physical_batch_size
         self._partition = partition
 
     def __repr__(self) -> str:
@@ -197,8 +198,9 @@ class PoissonLoader:
         code = self._partition.batch_code(drawn)
         # All ranks need an equal number of parts, because a sharded layer runs only if
         # all ranks call it.
-        share = self._partition.largest_share(drawn, self._part_size is not None)
-        size = self._part_size or max(1, share)
+        size = self.physical_batch_size
+        share = self._partition.largest_share(drawn, size is not None)
+        size = size or max(1, share)
         starts = range(0, max(1, share), size)
         for to_come, start in zip(reversed(range(len(starts))), starts, strict=True):
             part = indices[start : start + size]

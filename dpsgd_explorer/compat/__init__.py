@@ -1,0 +1,1 @@
+"""Names of other libraries for this library's engine."""
