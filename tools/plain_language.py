@@ -110,7 +110,7 @@ FAMILIES = {
     ),
     "messages of the library": Family(1.0, r"dpsgd_explorer/.*\.py", prose.literals),
     "scripts' messages": Family(1.0, SCRIPTS, prose.script_literals),
-    "scripts' comments": Family(20.0, SCRIPTS, prose.script_comments),
+    "scripts' comments": Family(19.0, SCRIPTS, prose.script_comments),
     "source: accounting": Family(
         1.0, r"dpsgd_explorer/accounting/.*\.py", prose.comments
     ),
@@ -126,9 +126,9 @@ FAMILIES = {
     "source: runs": Family(1.0, r"dpsgd_explorer/runs/.*\.py", prose.comments),
     "source: server": Family(1.0, r"dpsgd_explorer/server/.*\.py", prose.comments),
     "source: training": Family(1.0, r"dpsgd_explorer/training/.*\.py", prose.comments),
-    "source: web": Family(9.0, r"dpsgd_explorer/web/.*\.py", prose.comments),
+    "source: web": Family(8.5, r"dpsgd_explorer/web/.*\.py", prose.comments),
     "source: examples": Family(0.5, r"examples/.*\.py", prose.comments),
-    "source: tests": Family(17.0, r"tests/.*\.py", prose.comments),
+    "source: tests": Family(16.0, r"tests/.*\.py", prose.comments),
     "source: tests of scripts": Family(11.5, r"tests/.*\.js", prose.script_comments),
     "source: all other": Family(1.0, r".*\.py", prose.comments),
 }

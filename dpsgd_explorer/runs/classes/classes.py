@@ -352,7 +352,7 @@ class Classes:
 
 
 def _seen_runs(query: Any, class_: Class, visitor: str) -> Any:
-    """Returns a query of runs, restricted to those of a class that a member may see."""
+    """Returns a query of the runs of a class that a member may see."""
     seen: ColumnElement[bool] = true()
     if not class_.shows_all_to(visitor):
         teachers = [member.visitor for member in class_.members if member.is_teacher]

@@ -6,8 +6,9 @@ quota.  A visitor who deletes the cookie counts as new, but the network's quota 
 
 The queue is shared by runs, not by launches.  A run counts for the visitor and the
 network that launched it.  A run of a class also counts for the visitor and the network
-that created the class.  In a shared queue, none of these may hold more than its share.
-A paused run counts as queued, because it returns to the queue without another check.
+that created the class.  In a shared queue, no visitor and no network may hold more than
+its share.  A paused run counts as queued, because it returns to the queue without
+another check.
 """
 
 from __future__ import annotations

@@ -266,9 +266,9 @@ def _solved(
 ) -> PrivacyAnswer:
     """Return the answer to a question with a target, and what it really spends.
 
-    ``near`` is a run that spends too much, if that can be proven, and what then
-    encloses the answer from its side.  The status is that of the answer: exact where
-    it is enclosed, else a bound, also where ε at the answer is exact.
+    ``near`` is a run that provably spends too much, so that it bounds the answer from
+    the other side.  The status describes the answer: exact if it has both bounds, else
+    a bound, even if ε at the answer is exact.
     """
     terms = (query.delta, query.accountant, query.neighboring_relation)
     spent = epsilon_interval([run], *terms)

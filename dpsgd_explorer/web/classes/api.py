@@ -62,7 +62,7 @@ def create_class(body: ClassRequest) -> Response:
 def list_classes() -> ClassList:
     """Lists the classes of this visitor, newest first.
 
-    The list contains the classes in which the visitor is a teacher or a student.
+    The list contains classes that the visitor teaches or has joined.
     """
     visitor = current_visitor()
     mine = classes().of(visitor) if visitor else []

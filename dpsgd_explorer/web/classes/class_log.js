@@ -1,4 +1,4 @@
-/** The logs of all runs of a class, fed from one list of events; runs come and go. */
+/** The logs of all runs of a class, built from one list of events. */
 
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
 
@@ -14,7 +14,7 @@ export class ClassLog {
     this.last = 0;
   }
 
-  /** Take the roster as it is now. @param {RosterRun[]} runs */
+  /** Replace the roster. @param {RosterRun[]} runs */
   take(runs) {
     this.runs = runs;
     this.dataSets = [...new Set(runs.filter(({drawn}) => drawn).map(({dataset}) => dataset))];
@@ -26,17 +26,18 @@ export class ClassLog {
     this.of(event.run_id).add(event);
   }
 
-  /** The log of a run, also of one that the roster does not have yet. @returns {RunLog} */
+  /** The log of a run. The roster may not contain the run yet. @returns {RunLog} */
   of(id) {
     if (!this.logs.has(id)) this.logs.set(id, new RunLog());
     return this.logs.get(id);
   }
 
-  get goes() {
+  /** True if a run on the roster has not ended. */
+  get isRunning() {
     return this.runs.some(({id}) => !this.of(id).isFinal);
   }
 
-  /** The trainings on one data set as the charts take them. */
+  /** The training runs on one data set, in the form that the charts draw. */
   lines(dataset) {
     return this.runs.filter((run) => run.drawn && run.dataset === dataset).map((run) => ({...run, letter: run.id, evaluations: this.of(run.id).evaluations, steps: []}));
   }

@@ -1,5 +1,5 @@
 /**
- * The runs of a class in one chart: pure, from lines to marks. All are thin and of one colour; one is lit and named.
+ * The chart of the runs of a class: pure functions from lines to marks. Lines are thin and have one colour; the selected line is highlighted and named.
  * @typedef {import("../../../static/js/charts/overlay.js").Line & {id: string, student: string}} ClassLine `letter` is its id, for `nearest`
  */
 
@@ -7,8 +7,8 @@ import {MARGIN} from "../../../static/js/charts/overlay.js";
 import {nameOf} from "../../../static/js/charts/overlay_axes.js";
 import {disc, line, rule, text} from "../../../static/js/lib/svg.js";
 
-const AT_THE_END = 110; // pixels that a name takes
-const LONGEST_NAME = 24;
+const NAME_WIDTH = 110; // px
+const MAX_NAME_LENGTH = 24; // characters
 
 /**
  * Pure: the marks of the chart.
@@ -34,7 +34,7 @@ export function classMarks({lines, axis, lit}, {x, y, axes, width, height}) {
 
 function litMarks({points, private: isPrivate, student}, place, right) {
   const [u, v] = place(points.at(-1));
-  const atTheEnd = u + AT_THE_END > right;
+  const atTheEnd = u + NAME_WIDTH > right;
   const words = `${short(student)} ${points.at(-1).y.toFixed(1)} %`;
   return [
     line(points.map(place), `s-private${isPrivate ? "" : " dashed"}`),
@@ -44,10 +44,10 @@ function litMarks({points, private: isPrivate, student}, place, right) {
 }
 
 function short(name) {
-  return name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
+  return name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH - 1)}…` : name;
 }
 
-/** A heading that says what the chart shows. @param {ClassLine[]} lines */
+/** The heading of the chart: the range of the last accuracies. @param {ClassLine[]} lines */
 export function classConclusion(lines) {
   const ends = lines.filter(({points}) => points.length > 0).map(({student, points}) => ({student, y: points.at(-1).y}));
   if (ends.length === 0) return lines.length ? "Curves will appear here" : "No training yet";

@@ -65,7 +65,7 @@ def setup_query(address: str) -> str:
 def start_of(setup: str) -> dict[str, Any] | None:
     """Returns the configuration that a stored set-up describes.
 
-    None means that the class has no set-up, or one that is no longer valid.
+    None means that the class has no set-up, or that the set-up is no longer valid.
     """
     try:
         config = TrainingConfig.from_query(_without_limits(dict(parse_qsl(setup))))

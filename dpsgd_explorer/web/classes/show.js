@@ -99,7 +99,7 @@ async function follow() {
     state.isStale ||= answer.version !== state.version || events.some(({kind}) => kind === "state");
     if (state.isStale && performance.now() - state.rosterAt > ROSTER_MS) await loadRoster();
     if (events.length) change({});
-    if (answer.is_over && !log.goes && !state.isStale && events.length === 0) return;
+    if (answer.is_over && !log.isRunning && !state.isStale && events.length === 0) return;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     showFault(error.message);
@@ -109,7 +109,7 @@ async function follow() {
     state.isBusy = false;
   }
   const hasMore = events.length >= data.most_events;
-  state.timer = setTimeout(follow, hasMore ? 0 : log.goes ? TRAINING_MS : IDLE_MS);
+  state.timer = setTimeout(follow, hasMore ? 0 : log.isRunning ? TRAINING_MS : IDLE_MS);
 }
 
 async function loadRoster() {

@@ -43,7 +43,7 @@ class PrivacyTerms(BaseModel):
     ) -> PrivacyTerms:
         """Return the terms of an answer at delta.
 
-        The default status is that of the accountant.
+        The default is the status of the accountant.
         """
         return PrivacyTerms(
             delta=delta,
@@ -262,8 +262,8 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     ``epsilon`` is the ε of ``last_step`` steps, which are fewer than ``steps`` if
     ``stop_at_epsilon`` ends the run early. ``accountants`` lists the accountants that
     apply to the run. A preliminary answer has few points, and bounds: ``last_step`` is
-    at most that of the run. If ``noise_is_bound``, the noise is at least that of the
-    run, and ``epsilon`` is the target, which the run does not exceed.
+    at most the last step of the run. If ``noise_is_bound``, the noise is at least the
+    noise of the run, and ``epsilon`` is the target, which the run does not exceed.
     ``noise_multiplier`` belongs to the first step; the noise on the gradient is larger
     if adaptive clipping also releases counts. ``run_odds`` is the limit on the share of
     right guesses about one record by an attacker of this run, in percent, from its own

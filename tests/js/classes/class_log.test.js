@@ -6,7 +6,7 @@ const inRoster = (id, more = {}) => ({id, student: id, private: true, counted: f
 const evaluation = (id, run_id, seq) => ({id, run_id, seq, kind: "evaluation", data: {step: seq, epsilon: 0.1 * seq, seconds: seq, test_accuracy: 0.8}});
 const ends = (id, run_id, seq) => ({id, run_id, seq, kind: "state", data: {state: "done"}});
 
-test("events that come before their run is on the roster are kept for it", () => {
+test("events of a run that is not on the roster yet are stored", () => {
   const log = new ClassLog();
   log.take([inRoster("a")]);
   log.add(evaluation(7, "b", 1));
@@ -30,11 +30,11 @@ test("trainings are drawn by data set, and nothing else is", () => {
   assert.deepEqual(log.lines("MNIST").map(({id}) => id), ["b"]);
 });
 
-test("it goes on until every run on the roster has ended", () => {
+test("it is running until every run on the roster has ended", () => {
   const log = new ClassLog();
   log.take([inRoster("a"), inRoster("b")]);
   log.add(ends(1, "a", 1));
-  assert.ok(log.goes);
+  assert.ok(log.isRunning);
   log.add(ends(2, "b", 1));
-  assert.ok(!log.goes);
+  assert.ok(!log.isRunning);
 });

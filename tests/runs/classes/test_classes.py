@@ -1,4 +1,4 @@
-"""Classes: joined by many, launched for within one quota, gone without its runs."""
+"""Classes: members, the shared quota, and their end."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,7 +22,7 @@ from tests.runs.servers import DATABASES as DATABASES
 
 @pytest.fixture
 def opened(store, clock):
-    """Give the classes of the store under some quotas."""
+    """Returns a function that opens the classes of the store with quotas."""
     return lambda **quotas: Classes(
         store.database, clock, quotas=Quotas(**quotas), cost_limit=float("inf")
     )
@@ -262,7 +262,7 @@ def test_a_teacher_closes_a_class_and_does_not_leave_it(classes, physics):
     assert classes.close(physics.id, "ann").is_over
 
 
-def test_who_is_forgotten_is_in_no_class(classes, store, config, physics):
+def test_a_forgotten_visitor_is_in_no_class(classes, store, config, physics):
     launched(classes, config, physics, "ann")
     store.forget_visitor("ann")
     found = classes.get(physics.id, "bob")

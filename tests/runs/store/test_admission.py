@@ -20,7 +20,7 @@ def test_a_run_beyond_the_bound_is_refused_with_the_bound(limited, config):
     assert limited(cost_limit=config.cost).create(config, visitor="ann")
 
 
-def test_a_visitor_may_queue_so_many(limited, config):
+def test_a_visitor_has_a_limit_on_queued_launches(limited, config):
     store = limited(queued=2)
     first, _ = (store.create(config, visitor="ann") for _ in range(2))
     with pytest.raises(QuotaError, match="2 launches in the queue") as refused:
@@ -31,7 +31,7 @@ def test_a_visitor_may_queue_so_many(limited, config):
     store.create(config, visitor="ann")
 
 
-def test_the_site_may_queue_so_many(limited, config):
+def test_the_queue_of_the_site_has_a_maximum(limited, config):
     store = limited(queued_in_all=2)
     for visitor in ("ann", "bob"):
         store.create(config, visitor=visitor)
@@ -39,7 +39,7 @@ def test_the_site_may_queue_so_many(limited, config):
         store.create(config, visitor="cy")
 
 
-def test_a_visitor_may_launch_so_many_a_day(limited, config, clock):
+def test_a_visitor_has_a_daily_limit(limited, config, clock):
     store = limited(launches_a_day=2)
     store.create(config, visitor="ann")
     clock.forward(600)

@@ -28,7 +28,7 @@ def join(client, made, **said):
 
 @pytest.fixture
 def student(app, made):
-    """A student of the class, by the name of Ann."""
+    """A student of the class, called Ann."""
     student = app.test_client()
     assert join(student, made, nickname="Ann").status_code == 200
     return student
@@ -183,16 +183,14 @@ def test_only_a_teacher_orders(app, client, made, student, who, method, path):
 
 
 @pytest.mark.parametrize("path", ["", "/events.json", "/roster.csv"])
-def test_only_who_is_in_the_class_reads_it(app, made, path):
+def test_only_members_read_a_class(app, made, path):
     stranger = app.test_client()
     error_of(stranger.get(made["links"]["self"] + path), 404)
     stranger.post(RUNS, json=SMALL)
     error_of(stranger.get(made["links"]["self"] + path), 404)
 
 
-def test_what_is_launched_for_no_class_of_ones_own_is_refused(
-    app, client, made, student, store
-):
+def test_a_launch_for_a_class_of_others_is_rejected(app, client, made, student, store):
     stranger = app.test_client()
     error_of(launch(stranger, made), 404)
     for wrong in ("x", "\x00", "\ud800"):
@@ -213,14 +211,12 @@ def test_a_quota_that_is_used_up_says_what_to_do(app, client, monkeypatch):
     assert int(answer.headers["Retry-After"]) > 0
 
 
-def test_a_run_on_a_table_of_ones_own_is_for_no_class(app, client, made, monkeypatch):
+def test_a_run_on_an_uploaded_table_is_for_no_class(app, client, made, monkeypatch):
     monkeypatch.setattr("dpsgd_explorer.web.api.runs.is_own", lambda _name: True)
     error_of(launch(client, made), 422, "class_id", "the class would see the run")
 
 
-def test_leaving_removing_and_deleting_leave_runs_to_who_launched_them(
-    app, client, made, student
-):
+def test_leaving_removing_and_deleting_keep_the_runs(app, client, made, student):
     run_id = launch(student, made).json["id"]
     address = made["links"]["self"]
     assert student.post(f"{address}/leave").status_code == 204
@@ -238,7 +234,7 @@ def test_leaving_removing_and_deleting_leave_runs_to_who_launched_them(
         assert [run["id"] for run in who.get(RUNS).json["runs"]] == [own]
 
 
-def test_who_deletes_all_data_is_on_no_roster(client, made, student):
+def test_deleting_all_data_removes_a_student_from_the_roster(client, made, student):
     launch(student, made)
     assert student.delete(RUNS).status_code == 200
     assert listed(client, made) == {}
@@ -265,7 +261,7 @@ def test_a_fixed_address_below_the_classes_is_no_class(client):
     assert set(answer.headers["Allow"].split(", ")) == {"OPTIONS", "POST"}
 
 
-def test_students_see_only_themselves_where_the_teacher_wants_it(app, client):
+def test_students_see_only_themselves_if_the_teacher_chose_it(app, client):
     made = client.post(CLASSES, json={"name": "Physics", "shares_runs": False}).json
     ann, bob = app.test_client(), app.test_client()
     join(ann, made, nickname="Ann Smith")

@@ -1,4 +1,4 @@
-"""The pages of classes, as one who is in it, or not, reads them."""
+"""The pages of classes, for members and for other visitors."""
 
 import pytest
 
