@@ -1,4 +1,4 @@
-/** A real run of this code (its origin stands in the file), and colours that are names. */
+/** A recorded run of this code (the file names its origin), and colours that are names. */
 
 import {readFileSync} from "node:fs";
 import {Chart} from "../../static/js/lib/svg.js";
@@ -9,7 +9,7 @@ export const RECORDED = JSON.parse(readFileSync(new URL("adult_run.json", import
 export const PLAN = chartPlan(RECORDED.plan, RECORDED.config, RECORDED.catalogue);
 export const SIZE = {width: 800, height: 340};
 
-/** Tokens by their own name, so that a test sees which one was asked for. */
+/** Tokens by their own name, so that a test sees the name of the requested token. */
 export const color = (name) => name;
 
 /** The log up to an event, all of it if nothing is said. */

@@ -73,7 +73,7 @@ test("seeds say how much is luck", () => {
   assert.equal(spread([0.85, null]), "");
 });
 
-/** The same, with runs that stood still over their last third. */
+/** The same, with runs that did not move over their last third. */
 function settled(ends) {
   const {members} = group(ends);
   for (const {log} of members) if (log.evaluations.length) log.evaluations.splice(1, 0, {step: 200, test_accuracy: log.evaluations[1].test_accuracy - 0.001});
