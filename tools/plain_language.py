@@ -130,7 +130,7 @@ FAMILIES = {
     "source: examples": Family(0.5, r"examples/.*\.py", prose.comments),
     "source: tests": Family(16.0, r"tests/.*\.py", prose.comments),
     "source: tests of scripts": Family(11.5, r"tests/.*\.js", prose.script_comments),
-    "source: all other": Family(1.0, r".*\.py", prose.comments),
+    "source: all other": Family(0.5, r".*\.py", prose.comments),
 }
 
 
