@@ -154,7 +154,13 @@ class Session:
         if options.sampling == "poisson":
             expected = state.plan.expected_batch_size / state.ranks.size
             size = self._views * likely_size(expected, physical_batch_size)
-        self._check = PassCheck(self._gradient_engine, self._clipper, check_ranks, size)
+        self._check = PassCheck(
+            self._gradient_engine,
+            self._clipper,
+            check_ranks,
+            size,
+            self.batch.has_parts_to_come,
+        )
         self._gradient_engine.on_loss = self._record_loss
         self._gradient_engine.before_forward = self._check
         self.set_bound()
@@ -451,6 +457,10 @@ class LogicalBatch:
     def awaits_more(self) -> bool:
         """True if further samples of the batch must go through backward."""
         return self._accumulating or self.total.size < (self._drawn or 0)
+
+    def has_parts_to_come(self) -> bool:
+        """Returns True if further parts of the drawn batch follow."""
+        return self._to_come > 0
 
     def draw(
         self, size: int, to_come: int = 0, begins: bool = True, code: int = 0

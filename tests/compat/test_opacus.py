@@ -278,6 +278,24 @@ def test_parts_end_with_their_context():
         )
 
 
+def test_parts_bound_the_size_of_the_first_check():
+    sizes = []
+
+    class Net(nn.Linear):
+        def forward(self, x):
+            sizes.append(len(x))
+            return super().forward(x)
+
+    net = Net(3, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    *_, loader = made_private(module=net, optimizer=optimizer)
+    with opacus.BatchMemoryManager(
+        data_loader=loader, max_physical_batch_size=5, optimizer=optimizer
+    ) as parts:
+        train(net, optimizer, parts)
+    assert max(sizes) <= 5
+
+
 def train_sizes(model, optimizer, loader):
     for batch in loader:
         yield batch

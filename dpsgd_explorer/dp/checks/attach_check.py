@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from typing import Any
 
 from dpsgd_explorer.dp.backends import release_memory
@@ -53,6 +54,8 @@ class PassCheck:
             sharded module.  All of them run the check, at their largest batch size.
         likely_size: Largest likely number of samples of a pass.  The first check has
             at least this size.
+        is_part: Function that returns True if further parts of the batch follow.  The
+            part is then as large as parts get, and replaces the likely size.
     """
 
     def __init__(
@@ -61,11 +64,12 @@ class PassCheck:
         clipper: Clipper,
         ranks: Ranks = ALONE,
         likely_size: int = 0,
+        is_part: Callable[[], bool] = bool,
     ) -> None:
         self._gradient_engine = gradient_engine
         self._clipper = clipper
         self._ranks = ranks
-        self._likely_size = likely_size
+        self._likely_size, self._is_part = likely_size, is_part
         self._checked: list[tuple[Structure, int]] = []
 
     def __call__(self, args: Any, kwargs: Any, size: int, **loss: Any) -> None:
@@ -94,7 +98,8 @@ class PassCheck:
             SafetyCheck(*self._arguments(args, kwargs), **loss).run()
             release_memory()  # later passes have other sizes
             largest = SAMPLES
-        largest = max(size, self._likely_size, largest)
+        likely_size = 0 if self._is_part() else self._likely_size
+        largest = max(size, likely_size, largest)
         if largest > SAMPLES:
             RealSizeCheck(*self._arguments(args, kwargs), size=largest, **loss).run()
         release_memory()

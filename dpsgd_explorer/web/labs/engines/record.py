@@ -17,7 +17,7 @@ from tools.record.files import write
 
 
 def main() -> int:
-    """Measure once to warm up, as the worker's process does, then measure and record."""
+    """Measure once to warm up, as the process of a worker does, then record."""
     config = EnginesConfig()
     warm_up("adult", "logistic")
     events = [
