@@ -44,11 +44,11 @@ function withoutNoise(value) {
 
 /** A share in percent; ties go to the even digit, as the server prints them. */
 export function percent(fraction, digits = 1) {
-  const value = 100 * fraction;
-  const scaled = value * 10 ** digits;
+  const scaled = withoutNoise(100 * fraction * 10 ** digits);
   const low = Math.floor(scaled);
-  const down = scaled - low === 0.5 && low % 2 === 0;
-  return `${(down ? low / 10 ** digits : value).toFixed(digits)} %`;
+  const isTie = scaled - low === 0.5;
+  const nearest = isTie ? low + (low % 2) : Math.round(scaled);
+  return `${(nearest / 10 ** digits).toFixed(digits)} %`;
 }
 
 /** A count, thousands parted: 60,000. @param {number} count */

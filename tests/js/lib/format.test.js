@@ -39,6 +39,8 @@ test("numbers carry units and thousands", () => {
   assert.equal(percent(0.72, 0), "72 %");
   assert.equal(percent(0.9825), "98.2 %"); // ties to even, like Python
   assert.equal(percent(0.9835), "98.4 %");
+  assert.equal(percent(0.1135), "11.4 %"); // 11.35 as a double is below the tie
+  assert.equal(percent(-0.0135, 1), "-1.4 %");
   assert.equal(percent(1, 0), "100 %");
   assert.equal(integer(60000), "60,000");
   assert.equal(significant(0.06826666), "0.0683");
