@@ -7,6 +7,16 @@ import {RunLog} from "../../static/js/runs/log/run_log.js";
 
 export const RECORDED = JSON.parse(readFileSync(new URL("adult_run.json", import.meta.url), "utf8"));
 export const PLAN = chartPlan(RECORDED.plan, RECORDED.config, RECORDED.catalogue);
+/** A chart of values along the steps, as the server describes one. */
+export const LOSS = {
+  title: "Training and test loss",
+  unit: "nats",
+  caption: "Loss, nats",
+  series: [
+    {kind: "step", field: "loss", name: "training, each step", hover: "training", head: "Training loss", is_main: false},
+    {kind: "evaluation", field: "test_loss", name: "test", hover: "test", head: "Test loss", is_main: true},
+  ],
+};
 export const SIZE = {width: 800, height: 340};
 
 /** Tokens by their own name, so that a test sees the name of the requested token. */

@@ -51,6 +51,7 @@ from dpsgd_explorer.web.questions.plan_preview import (
     truth_of,
 )
 from dpsgd_explorer.web.questions.rounding import limit, nearest
+from dpsgd_explorer.web.questions.run_charts import RUN_CHARTS
 from dpsgd_explorer.web.recorded import runs as recorded
 from dpsgd_explorer.web.recorded.files import FOLDER
 from dpsgd_explorer.web.recorded.runs import RecordedRun
@@ -137,6 +138,7 @@ def _page(latest: list[RunRow], limits: Limits, found: Class | None) -> str:
         labels={name: field.label for name, field in fields.items()},
         views=VIEWS | {"runs": "Runs"},
         rows=latest,
+        run_charts=RUN_CHARTS,
         standing=standing(config, plan, _recorded_lines(config)) if config else {},
         page_data=_page_data(form, plan)
         | {"catalogue": catalogue, "fields": _script_fields(own)}
@@ -239,7 +241,7 @@ def _recorded_lines(config: TrainingConfig) -> list[Line]:
         return []
     lines = [
         Line(curves["twin"], "twin without privacy", "s-twin thin dashed"),
-        Line(curves["recorded"], "recorded", "s-private thin"),
+        Line(curves["recorded"], "recorded", "s-private thin soft"),
     ]
     return [line for line in lines if line.evaluations]
 

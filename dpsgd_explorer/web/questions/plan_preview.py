@@ -43,6 +43,7 @@ from dpsgd_explorer.web.questions.quick_searches import (
     quick_steps_within,
 )
 from dpsgd_explorer.web.questions.rounding import need
+from dpsgd_explorer.web.questions.run_charts import axis_ends
 from dpsgd_explorer.web.recorded.runs import rates_without_privacy
 
 TICK_POWERS = range(-4, 3)
@@ -208,6 +209,7 @@ def _plan_values(config: TrainingConfig, plan: Plan) -> dict[str, Any]:
         "layers": layer_answers(config),
         "step_bytes": card.step_bytes if card else None,
         "step_records": card.step_records if card else None,
+        "axes": axis_ends(config),
     }
 
 

@@ -270,6 +270,8 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     trade-off curve; null in a preliminary answer, without noise, and if a budget for
     changes leaves the steps open. ``step_bytes`` is the recorded peak memory that torch
     allocated during a private step of ``step_records`` records.
+    ``axes`` are the ends of the vertical axes of the charts along the steps: the usual
+    one, and one for runs whose values stay above it.
     """
 
     accountants: list[str]
@@ -290,6 +292,7 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     curve: Curve | None
     noise_is_bound: bool
     run_odds: str | None
+    axes: dict[str, tuple[float, float]]
 
 
 def counter_label(name: str) -> str:

@@ -14,7 +14,6 @@ from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.kinds import KINDS, Kind
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.exports.share_card import Card
-from dpsgd_explorer.web.figures.run_charts.standing import Standing
 from dpsgd_explorer.web.forms.fields import FormField, form_fields
 from dpsgd_explorer.web.questions.looked_at import LookedAt
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
@@ -128,9 +127,7 @@ class RunView(ABC):
     def page_data(self, config: Any) -> dict[str, Any]:
         """Return the additional data of the page's script."""
 
-    def standing(
-        self, _config: Any, _read: Callable[[str], Points]
-    ) -> dict[str, Standing]:
+    def standing(self, _config: Any, _read: Callable[[str], Points]) -> dict[str, Any]:
         """Return the charts as drawn before the page's script runs, by name.
 
         Args:

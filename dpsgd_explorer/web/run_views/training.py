@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
+from markupsafe import Markup
+
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.events import NOT_PRIVATE, changes_of
@@ -15,7 +17,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.figures.exports.share_card import Card
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line, epsilon_axis
-from dpsgd_explorer.web.figures.run_charts.standing import Standing, standing
+from dpsgd_explorer.web.figures.run_charts.standing import standing
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.questions.looked_at import LookedAt
@@ -29,6 +31,7 @@ from dpsgd_explorer.web.questions.plan_preview import (
 )
 from dpsgd_explorer.web.questions.privacy import Epsilon, PrivacyTerms
 from dpsgd_explorer.web.questions.rounding import limit, percent
+from dpsgd_explorer.web.questions.run_charts import RUN_CHARTS, RunChart
 from dpsgd_explorer.web.run_views.audit_words import AuditWords
 from dpsgd_explorer.web.run_views.base import (
     PRINTED,
@@ -261,11 +264,12 @@ class TrainingView(RunView):
             "plan": plan_texts(plan),
             "truth": truth_of(plan),
             "views": VIEWS,
+            "run_charts": RUN_CHARTS,
         }
 
     def standing(
         self, config: TrainingConfig, read: Callable[[str], Points]
-    ) -> dict[str, Standing]:
+    ) -> dict[str, Markup]:
         """Return accuracy, gradient norms and losses as far as they are logged."""
         css = "s-private" if config.plan.is_private else "s-twin dashed"
         words = "private" if config.plan.is_private else "without privacy"
@@ -289,17 +293,21 @@ class TrainingView(RunView):
                 note,
                 accuracy_figure(evaluations, config.wall, epsilon_axis(config)),
             ),
-            Section(
-                "Training loss",
-                "Computed on the training records and outside the guarantee.",
-                chart(
-                    x=[point["step"] for point in steps],
-                    y=[point["diagnostics"]["loss"] for point in steps],
-                    x_title="step",
-                    y_title="training loss (not private)",
-                ),
-            ),
+            *(_along_steps(one, steps) for one in RUN_CHARTS),
         ]
+
+
+def _along_steps(described: RunChart, steps: Points) -> Section:
+    """Return the section of a chart along the steps: its first line."""
+    series = described.series[0]
+    points = series.points(steps)
+    figure = chart(
+        x=[step for step, _ in points],
+        y=[value for _, value in points],
+        x_title="step",
+        y_title=f"{series.head.lower()} (not private)",
+    )
+    return Section(series.head, described.note, figure)
 
 
 VIEW = TrainingView()

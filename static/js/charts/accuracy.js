@@ -13,43 +13,17 @@
  * @property {boolean} [print] for a picture: with the ticks that the gauge carries on the page
  */
 
-import {decimalsUp, percent, roundUp} from "../lib/format.js";
-import {SCALE_WORDS, accuracyOf, baseline, baselineLabel, height, heightOf, labelShift, shareOf, yAxis} from "./accuracy_axis.js";
+import {decimalsUp, integer, percent, plural, roundUp} from "../lib/format.js";
+import {SCALE_WORDS, X, accuracyOf, axisEnd, axisWords, baseline, baselineLabel, height, heightOf, labelShift, shareOf, wallAt, yAxis} from "./accuracy_axis.js";
 import {axisName, baseLayout, keyAxis, niceTicks, strong, thin, unitName, wall, words} from "./base.js";
 import {ghostLabels, ghostTraces, visible} from "./ghosts.js";
-import {FILTER, epochAt, spentAt} from "./plan.js";
+import {FILTER} from "./plan.js";
 
 const NARROW = 480; // px; below it the drawing says less
-const BEYOND = 1.1; // the axis goes on past the budget, so that the wall is seen as one
 export const MARGIN = {l: 44, r: 16, t: 28, b: 10};
 const BELOW = 44; // room for ticks and the axis name
 const LABEL = 20; // px of a line of words
 const CLEAR = 0.25; // of the height, between words
-
-/**
- * The x of an evaluation on each axis; the names are the values of the axis switch. What spends nothing stands at
- * the ε that the plan has spent by the same step.
- */
-const X = {
-  epsilon: (point, plan) => point.epsilon ?? point.drawn_at ?? spentAt(plan, point.step),
-  step: (point) => point.step,
-  epoch: (point, plan) => epochAt(plan, point.step),
-  seconds: (point) => point.seconds,
-};
-
-/** What the horizontal axis measures, in words. @param {AccuracyView["axis"]} axis @param {import("./plan.js").Plan} plan */
-export function axisWords(axis, plan) {
-  if (axis !== "epsilon") return axis;
-  return plan.accountant === FILTER ? "ε counted by the filter" : "ε spent";
-}
-
-/** Where the horizontal axis ends. */
-export function axisEnd({axis, plan, seconds}) {
-  if (axis === "epsilon") return plan.budget * BEYOND;
-  if (axis === "step") return plan.steps * 1.02;
-  if (axis === "epoch") return epochAt(plan, plan.steps) * 1.02;
-  return seconds;
-}
 
 /** The percentage at a height of the drawing. @param {AccuracyView} view @param {number} y px below its top */
 export function accuracyAt(view, y) {
@@ -142,11 +116,6 @@ function xAxis(view, color) {
   return keyAxis(color, range, {...hover, ...ticks, ...(view.print ? {} : onGauge)});
 }
 
-/** Where the budget ends on each axis; unknown in seconds. */
-function wallAt(axis, plan) {
-  return {epsilon: plan.budget, step: plan.last_step, epoch: epochAt(plan, plan.last_step)}[axis];
-}
-
 /** The wall at what may be spent, and the ground behind it. */
 function budget(view, color) {
   const {axis, plan} = view;
@@ -215,4 +184,60 @@ function firstStep({axis, plan, range, size, first_epsilon: epsilon}, color) {
   if (axis !== "epsilon" || epsilon === null || !room) return [];
   const place = {x: epsilon, xanchor: "right", xshift: -8, y: height(range[0], range), align: "right", yshift: 22, bgcolor: color("--surface")};
   return [words(`step 1<br>ε ${decimalsUp(epsilon, plan.digits)}`, color("--ink-3"), place)];
+}
+
+/* Words and numbers --------------------------------------------------------------- */
+
+/**
+ * @param {import("../runs/log/run_log.js").RunLog} log
+ * @param {import("./plan.js").Plan} plan
+ * @param {import("../runs/log/run_log.js").Evaluation[]} [recorded] shown where no run is
+ */
+export function conclusion(log, plan, recorded) {
+  const last = log.evaluations.at(-1);
+  if (!last && recorded) return `Recorded: ${percent(recorded.at(-1).test_accuracy)} at ε = ${plan.budget_text}. Run repeats it`;
+  if (!last && log.isFinal) return "The run ended before its accuracy was measured";
+  if (!last) return plan.private ? "Accuracy will appear here, against the budget it costs" : "Accuracy will appear here, step by step";
+  const reached = percent(last.test_accuracy);
+  if (last.epsilon === null) return `${reached} without privacy after ${plural(last.step, "step")}`;
+  if (plan.accountant === FILTER) return withinBudget(log, plan, last, reached);
+  if (log.state === "done") return finished(log, last, reached);
+  const spent = `${reached} at ε = ${decimalsUp(last.epsilon, plan.digits)}`;
+  if (log.isFinal) return `${spent}, ${whereItEnded(log, plan, last)}`;
+  return `${spent} of ${plan.budget_text}`;
+}
+
+/** Of a filter only the whole budget is a guarantee, whatever it has counted. */
+function withinBudget(log, plan, last, reached) {
+  if (!log.isFinal) return `${reached}; the filter has counted ε = ${decimalsUp(last.epsilon, plan.digits)} of ${plan.budget_text}`;
+  const within = `${reached} within the budget ε = ${plan.budget_text}`;
+  return log.state === "done" ? within : `${within}, ${whereItEnded(log, plan, last)}`;
+}
+
+/** A run that was stopped has seldom just been evaluated. */
+function whereItEnded(log, plan, last) {
+  const ended = `the run ended after ${integer(log.latest.step)} of ${plural(plan.steps, "step")}`;
+  return log.latest.step === last.step ? `where ${ended}` : `measured at step ${integer(last.step)}; ${ended}`;
+}
+
+function finished(log, last, reached) {
+  const half = log.evaluations.findLast((point) => point.epsilon <= last.epsilon / 2);
+  const start = `${reached} at ε = ${roundUp(last.epsilon)}`;
+  if (!half || log.evaluations.length < 8) return start;
+  const gain = 100 * (last.test_accuracy - half.test_accuracy);
+  if (gain < 0.05) return `${start}; the second half of that ε bought nothing`;
+  return `${start}; the second half of that ε bought ${points(gain)}`;
+}
+
+function points(gain) {
+  const text = gain.toFixed(1);
+  return `${text} ${text === "1.0" ? "point" : "points"}`;
+}
+
+/** The evaluations as numbers, and as a person reads them. @param {import("../runs/log/run_log.js").RunLog} log @param {import("./plan.js").Plan} plan */
+export function table(log, plan) {
+  const names = ["step", "epsilon", "seconds", "test_accuracy", "test_loss"];
+  const values = log.evaluations.map((point) => names.map((name) => point[name]));
+  const rows = values.map(([step, epsilon, seconds, accuracy, loss]) => [step, decimalsUp(epsilon, plan.digits), seconds.toFixed(2), percent(accuracy, 2), loss.toFixed(4)]);
+  return {caption: "Test accuracy after each evaluation", names, heads: ["Step", "ε spent", "Seconds", "Accuracy", "Test loss"], rows, values};
 }

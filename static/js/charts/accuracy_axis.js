@@ -1,8 +1,10 @@
-/** The vertical axis of test accuracy: its range, its ticks, where a point lies on it, and the line of the baseline. */
+/** The axes of the accuracy chart: their ranges and ticks, where a point lies on them, and the line of the baseline. */
 
 import {percent} from "../lib/format.js";
 import {valueAxis, words} from "./base.js";
+import {FILTER, epochAt, spentAt} from "./plan.js";
 
+const BEYOND = 1.1; // the axis goes on past the budget, so that the wall is seen as one
 const TICKS = [99, 98, 95, 90, 85, 80, 70, 75, 60, 50, 0]; // percent right; the first of those that would touch
 const APART = 0.08; // of the axis: ticks closer than that touch
 const MOST = 99.5; // percent: one in two hundred wrong
@@ -97,4 +99,34 @@ export function labelShift({plan, range}, last, pixel) {
   const taken = pixel(heightOf(last, range)) - pixel(height(100 * plan.baseline, range)) + middle;
   if (!isLow && Math.abs(UNDER - taken) >= LINE) return UNDER;
   return Math.abs(ABOVE - taken) < LINE ? taken + LINE : ABOVE;
+}
+
+/**
+ * The x of an evaluation on each axis; the names are the values of the axis switch. What spends nothing stands at
+ * the ε that the plan has spent by the same step.
+ */
+export const X = {
+  epsilon: (point, plan) => point.epsilon ?? point.drawn_at ?? spentAt(plan, point.step),
+  step: (point) => point.step,
+  epoch: (point, plan) => epochAt(plan, point.step),
+  seconds: (point) => point.seconds,
+};
+
+/** What the horizontal axis measures, in words. @param {import("./accuracy.js").AccuracyView["axis"]} axis @param {import("./plan.js").Plan} plan */
+export function axisWords(axis, plan) {
+  if (axis !== "epsilon") return axis;
+  return plan.accountant === FILTER ? "ε counted by the filter" : "ε spent";
+}
+
+/** Where the horizontal axis ends. */
+export function axisEnd({axis, plan, seconds}) {
+  if (axis === "epsilon") return plan.budget * BEYOND;
+  if (axis === "step") return plan.steps * 1.02;
+  if (axis === "epoch") return epochAt(plan, plan.steps) * 1.02;
+  return seconds;
+}
+
+/** Where the budget ends on each axis; unknown in seconds. */
+export function wallAt(axis, plan) {
+  return {epsilon: plan.budget, step: plan.last_step, epoch: epochAt(plan, plan.last_step)}[axis];
 }

@@ -1,6 +1,5 @@
 /** One chart with its box, its heading, its table and its buttons, and the library that draws it. */
 
-import {decimalsUp, percent, significant} from "../lib/format.js";
 import {tokens} from "../lib/page.js";
 import {csv, follow, save, showTable} from "../lib/svg.js";
 
@@ -49,9 +48,7 @@ const PNG_FRAME = {t: 70, b: 40};
  * @property {(color: (token: string) => string) => {traces: object[], layout: object}} [print]
  *   the figure for a picture, where the page's own words and scales are missing
  * @property {string} conclusion
- * @property {import("../runs/log/run_log.js").RunLog} [log] of the run whose numbers are shown
- * @property {import("./plan.js").Plan} [plan] of that run
- * @property {() => Table} [table] the numbers, where they are not those of a run
+ * @property {() => Table} table the numbers
  * @property {string} note what the picture's foot says
  * @property {string} file name of saved files, without ending
  * @property {boolean} [settled] nothing more will come: the heading may change at once
@@ -64,6 +61,8 @@ export class Chart {
     this.plot = figure.querySelector("[data-plot]");
     this.heading = figure.querySelector("[data-conclusion]");
     this.table = figure.querySelector("[data-table]");
+    /** The server's description of a chart of values along the steps. @type {import("./series.js").Described | null} */
+    this.described = JSON.parse(figure.dataset.described ?? "null");
     this.standing = figure.querySelector("[data-standing]");
     this.headingAt = -Infinity;
     /** @type {Drawing | null} */
@@ -129,15 +128,14 @@ export class Chart {
 
   fillTable() {
     if (this.table.hidden || !this.drawing) return;
-    const {log, plan, table} = this.drawing;
-    showTable(this.table, table ? table() : texts(this.name, log, plan));
+    showTable(this.table, this.drawing.table());
   }
 
   saveCsv() {
     if (!this.drawing) return;
-    const {log, file, table} = this.drawing;
-    const {names, values: rows} = table ? table() : {names: COLUMNS[this.name].names, values: values(this.name, log)};
-    save(`${file}-${this.name}.csv`, csv(names, rows));
+    const {file, table} = this.drawing;
+    const {names, values} = table();
+    save(`${file}-${this.name}.csv`, csv(names, values));
   }
 
   /** @param {"svg" | "png"} format */
@@ -171,55 +169,3 @@ function withWords(layout, {conclusion, note, color}) {
     ],
   };
 }
-
-/** CSV heads are the names of the run's log; the table's are for people. */
-export const COLUMNS = {
-  accuracy: {
-    caption: "Test accuracy after each evaluation",
-    names: ["step", "epsilon", "seconds", "test_accuracy", "test_loss"],
-    heads: ["Step", "ε spent", "Seconds", "Accuracy", "Test loss"],
-  },
-  loss: {
-    caption: "Loss, nats; the training loss is not private",
-    names: ["step", "loss", "test_loss"],
-    heads: ["Step", "Training loss", "Test loss"],
-  },
-  norms: {
-    caption: "Per-sample gradient norms of the newest step, not private",
-    names: ["from", "to", "samples"],
-    heads: ["Norm from", "to", "Samples"],
-  },
-};
-
-/** Raw values, one row a point. @param {import("../runs/log/run_log.js").RunLog} log */
-export function values(chart, log) {
-  return READ[chart](log);
-}
-
-/** The same rows as a person reads them. */
-export function texts(chart, log, plan) {
-  const rows = values(chart, log);
-  const write = WRITE[chart];
-  return {...COLUMNS[chart], rows: (chart === "loss" ? rows.filter((row) => row[2] !== null) : rows).map((row) => write(row, plan))};
-}
-
-const READ = {
-  accuracy: (log) => log.evaluations.map((point) => COLUMNS.accuracy.names.map((name) => point[name])),
-  loss: (log) => {
-    const tests = new Map(log.evaluations.map((point) => [point.step, point.test_loss]));
-    return log.steps.map(({step, loss}) => [step, loss, tests.get(step) ?? null]);
-  },
-  norms: (log) => {
-    const counts = log.steps.findLast((step) => step.norm_counts)?.norm_counts ?? [];
-    const edges = log.phase?.norm_edges ?? [];
-    return counts.map((count, i) => [edges[i], edges[i + 1], count]);
-  },
-};
-
-const WRITE = {
-  accuracy: ([step, epsilon, seconds, accuracy, loss], plan) => [
-    step, decimalsUp(epsilon, plan.digits), seconds.toFixed(2), percent(accuracy, 2), loss.toFixed(4),
-  ],
-  loss: ([step, loss, test]) => [step, loss?.toFixed(4) ?? null, test?.toFixed(4) ?? null],
-  norms: ([from, to, count]) => [significant(from), significant(to), count],
-};

@@ -151,3 +151,23 @@ function cutBins({edges, counts, top, size}, color) {
     ...beside(last, edges[last], {xanchor: "right", xshift: -4}, "above"),
   ];
 }
+
+/** The newest share of clipped gradients, in words. */
+export function conclusion(log, plan) {
+  const step = log.steps.findLast((point) => point.clipped_fraction !== null);
+  if (!plan.private) return "Without privacy, no per-record gradient is computed";
+  if (!step) return "Norms of the gradients";
+  if (plan.clipping_fn !== "Abadi") return "Every gradient is scaled to the norm C";
+  const share = step.clipped_fraction;
+  if (share === 0) return "No gradient is longer than C";
+  return `${percent(share, 0)} of gradients are longer than C`;
+}
+
+/** The bins of the newest histogram. @param {import("../runs/log/run_log.js").RunLog} log */
+export function table(log) {
+  const counts = log.steps.findLast((step) => step.norm_counts)?.norm_counts ?? [];
+  const edges = log.phase?.norm_edges ?? [];
+  const values = counts.map((count, i) => [edges[i], edges[i + 1], count]);
+  const rows = values.map(([from, to, count]) => [significant(from), significant(to), count]);
+  return {caption: "Per-sample gradient norms of the newest step, not private", names: ["from", "to", "samples"], heads: ["Norm from", "to", "Samples"], rows, values};
+}

@@ -101,7 +101,7 @@ def test_charts_stand_before_the_library_comes_and_it_takes_their_place(open_pag
     held = []
     page.route("**/plotly.min.js", lambda route: held.append(route))  # answered below
     page.goto(page.url.replace("/about/", "/train/"))
-    expect(page.locator("[data-standing] svg:visible")).to_have_count(3)
+    expect(page.locator("[data-standing] > svg:visible")).to_have_count(3)
     expect(page.locator(".accuracy-box")).to_contain_text("recorded, 98.3 %")
     while not held:
         page.wait_for_timeout(10)
@@ -116,7 +116,7 @@ def test_charts_stand_before_the_library_comes_and_it_takes_their_place(open_pag
 def test_without_script_no_chart_is_blank(open_page, finished_run):
     for path in ("/train/", f"/runs/{finished_run['id']}/"):
         page = open_page(path, java_script_enabled=False)
-        expect(page.locator("[data-standing] svg:visible")).to_have_count(3)
+        expect(page.locator("[data-standing] > svg:visible")).to_have_count(3)
 
 
 @pytest.mark.long("more journeys")

@@ -1,16 +1,17 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {axisEnd, figure as accuracy} from "../../../static/js/charts/accuracy.js";
-import {height} from "../../../static/js/charts/accuracy_axis.js";
+import {figure as accuracy} from "../../../static/js/charts/accuracy.js";
+import {axisEnd, height} from "../../../static/js/charts/accuracy_axis.js";
 import {HEIGHT, drawing, sentence} from "../../../static/js/runs/panel/budget.js";
-import {figure as loss, lossTop} from "../../../static/js/charts/loss.js";
+import {figure as series, topOf} from "../../../static/js/charts/series.js";
 import {bars, countTop, figure as norms, normTicks, previewEdges} from "../../../static/js/charts/norms.js";
-import {PLAN, SIZE, color, logUpTo} from "../support.js";
+import {LOSS, PLAN, SIZE, color, logUpTo} from "../support.js";
 
 const log = logUpTo();
 const view = {
   evaluations: log.evaluations, plan: PLAN, axis: "epsilon", range: [75, 90], first_epsilon: log.steps[0].epsilon, seconds: 3, size: SIZE,
 };
+const loss = (run, plan = PLAN) => series({described: LOSS, log: run, plan, top: 1, size: SIZE}, color);
 const texts = ({layout}) => layout.annotations.map(({text}) => text);
 
 test("accuracy stands over the epsilon it cost", () => {
@@ -21,7 +22,7 @@ test("accuracy stands over the epsilon it cost", () => {
 });
 
 test("the axis of the loss ends where the run will: at its last step, or at a wall before it", () => {
-  const end = (plan) => loss({...log, plan, top: 1, size: SIZE}, color).layout.xaxis.range[1];
+  const end = (plan) => loss(log, plan).layout.xaxis.range[1];
   assert.equal(end({...PLAN, steps: 8000, last_step: 1500}), 1500 * 1.02);
   assert.equal(end({...PLAN, steps: 520, last_step: 520}), 520 * 1.02);
 });
@@ -132,7 +133,7 @@ test("no chart has more than two traces beside its ghosts or a thousand points a
   const many = Array.from({length: 5000}, (_, i) => ({...log.evaluations[0], step: i + 1, loss: i % 7}));
   const figures = [
     accuracy({...view, evaluations: many}, color),
-    loss({steps: many, evaluations: many.slice(0, 200), plan: PLAN, top: 1, size: SIZE}, color),
+    loss({steps: many, evaluations: many.slice(0, 200)}),
   ];
   for (const {traces} of figures) {
     assert.ok(traces.length <= 2);
@@ -141,7 +142,7 @@ test("no chart has more than two traces beside its ghosts or a thousand points a
 });
 
 test("no text carries a tag: it would become a style attribute", () => {
-  const figures = [accuracy(view, color), loss({...log, plan: PLAN, top: 1, size: SIZE}, color), norms(normsView(), color)];
+  const figures = [accuracy(view, color), loss(log), norms(normsView(), color)];
   for (const text of figures.flatMap(texts)) assert.doesNotMatch(text, /<(?!br>)/);
 });
 
@@ -217,11 +218,11 @@ test("an end bin that is higher than the axis is cut and says how much it holds"
   assert.ok(!texts(norms({...wide, top: 5000}, color)).some((text) => text.includes("here or")));
 });
 
-test("the loss axis ends above guessing, and higher only for a run that stays there", () => {
-  const flat = (test_loss) => Array(10).fill({test_loss});
-  assert.ok(lossTop(2, []) > Math.log(2) && lossTop(2, []) < 1);
-  assert.equal(lossTop(10, flat(0.2)), 1);
-  assert.ok(lossTop(10, flat(2.3)) > 2.3);
+test("an axis along the steps ends at the far end only for a run that stays there", () => {
+  const flat = (test_loss) => ({evaluations: Array(10).fill({test_loss})});
+  assert.equal(topOf(LOSS, [1, 5], {evaluations: []}), 1);
+  assert.equal(topOf(LOSS, [1, 5], flat(0.2)), 1);
+  assert.equal(topOf(LOSS, [1, 5], flat(2.3)), 5);
 });
 
 test("the gauge is filled to what is spent, hatched for the next epoch, and ends at the wall", () => {

@@ -1,17 +1,19 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {axisWords} from "../../../static/js/charts/accuracy.js";
-import {COLUMNS, texts, values} from "../../../static/js/charts/chart.js";
-import {accuracyConclusion, lossConclusion, normsConclusion} from "../../../static/js/charts/conclusions.js";
+import {conclusion as accuracyConclusion, table as accuracyTable} from "../../../static/js/charts/accuracy.js";
+import {axisWords} from "../../../static/js/charts/accuracy_axis.js";
+import {conclusion as normsConclusion, table as normsTable} from "../../../static/js/charts/norms.js";
+import {conclusion as seriesConclusion, table as seriesTable} from "../../../static/js/charts/series.js";
 import {chartPlan} from "../../../static/js/charts/plan.js";
 import {announcement, status} from "../../../static/js/runs/panel/status.js";
 import {decimalsUp, roundUp} from "../../../static/js/lib/format.js";
 import {accountantName, terms} from "../../../static/js/forms/plan_panel.js";
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
 import {csv} from "../../../static/js/lib/svg.js";
-import {PLAN, logUpTo, logUpToStep} from "../support.js";
+import {LOSS, PLAN, logUpTo, logUpToStep} from "../support.js";
 
 const done = logUpTo();
+const lossConclusion = (log) => seriesConclusion("loss", LOSS, log);
 const OPEN = {...PLAN, private: false, budget: null};
 
 test("before a run the status bar says what may be spent", () => {
@@ -175,16 +177,19 @@ test("headings stand before there is data", () => {
 });
 
 test("a table holds every point that its chart shows", () => {
-  assert.equal(texts("accuracy", done, PLAN).rows.length, done.evaluations.length);
-  assert.equal(values("loss", done).length, done.steps.length);
-  assert.equal(values("norms", done).length, done.phase.norm_edges.length - 1);
-  for (const chart of Object.keys(COLUMNS)) {
-    for (const row of values(chart, done)) assert.equal(row.length, COLUMNS[chart].names.length);
+  const tables = [accuracyTable(done, PLAN), seriesTable(LOSS, done), normsTable(done)];
+  const [accuracy, loss, norms] = tables;
+  assert.equal(accuracy.rows.length, done.evaluations.length);
+  assert.equal(loss.values.length, done.steps.length);
+  assert.equal(norms.rows.length, done.phase.norm_edges.length - 1);
+  for (const {names, heads, values} of tables) {
+    assert.equal(heads.length, names.length);
+    for (const row of values) assert.equal(row.length, names.length);
   }
 });
 
 test("an epsilon in a table is rounded up", () => {
-  const row = texts("accuracy", done, PLAN).rows[3];
+  const row = accuracyTable(done, PLAN).rows[3];
   assert.ok(Number(row[1]) >= done.evaluations[3].epsilon);
 });
 

@@ -11,7 +11,8 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line, error_ticks
 from dpsgd_explorer.web.figures.run_charts.standing import standing
 from dpsgd_explorer.web.pages.train import recorded_curves
-from dpsgd_explorer.web.questions.plan_preview import plan_of
+from dpsgd_explorer.web.questions.plan_preview import chart_catalogue, plan_of
+from dpsgd_explorer.web.questions.run_charts import RUN_CHARTS
 from dpsgd_explorer.web.recorded.runs import recorded, recorded_twin
 from dpsgd_explorer.web.run_views.training import TrainingView
 
@@ -19,7 +20,7 @@ SLUGS = ["mnist", "mnist-cnn", "mnist-pixels", "adult"]
 
 
 def paths(svg, css):
-    """Return the points of each line of a class."""
+    """Return the points of each line of a class, in thousandths of the area."""
     found = re.findall(rf'<path class="line {css}" d="M([^"]+)"', svg)
     return [[tuple(map(float, p.split())) for p in d.split("L")] for d in found]
 
@@ -32,25 +33,19 @@ def drawings(slug):
 @pytest.mark.parametrize("slug", SLUGS)
 def test_every_evaluation_of_a_run_is_in_view(slug):
     run, charts = drawings(slug)
-    for svg, (width, height) in (
-        (charts["accuracy"].wide, (518, 310)),
-        (charts["accuracy"].narrow, (358, 310)),
-    ):
-        [line] = paths(svg, "s-private")
-        assert len(line) == len(run.data("evaluation"))
-        assert all(44 <= x <= width - 16 for x, _ in line)
-        assert all(28 <= y <= height - 44 for _, y in line)
-        xs = [x for x, _ in line]
-        assert xs == sorted(xs)
+    [line] = paths(charts["accuracy"], "s-private")
+    assert len(line) == len(run.data("evaluation"))
+    assert all(0 <= x <= 1000 and 0 < y < 1000 for x, y in line)
+    xs = [x for x, _ in line]
+    assert xs == sorted(xs)
 
 
 def test_norms_and_losses_of_a_run_are_drawn():
     run, charts = drawings("adult")
     last = run.data("step")[-1]["diagnostics"]["norm_counts"]
-    norms = charts["norms"].wide
-    assert norms.count("<rect") == len(last)
-    assert f"C = {run.config.max_grad_norm:g}" in norms
-    train, test = paths(charts["loss"].wide, "s-private(?: thin)?")
+    assert charts["norms"].count("<rect") == len(last)
+    assert f"C = {run.config.max_grad_norm:g}" in charts["norms"]
+    train, test = paths(charts["loss"], "s-private(?: thin soft)?")
     assert len(train) == len(run.data("step"))
     assert len(test) == len(run.data("evaluation"))
 
@@ -59,16 +54,16 @@ def test_a_twin_stands_at_the_privacy_that_the_run_has_spent():
     run, curves = recorded("adult"), recorded_curves()["adult"]
     line = Line(curves["twin"], "twin", "s-twin thin dashed")
     own = Line(curves["recorded"], "recorded", "s-private thin")
-    charts = standing(run.config, plan_of(run.config), [line, own])
-    [beside] = paths(charts["accuracy"].wide, "s-twin thin dashed")
-    [curve] = paths(charts["accuracy"].wide, "s-private thin")
+    svg = standing(run.config, plan_of(run.config), [line, own])["accuracy"]
+    [beside] = paths(svg, "s-twin thin dashed")
+    [curve] = paths(svg, "s-private thin")
     assert [x for x, _ in beside] == [x for x, _ in curve]
 
 
 def test_what_has_no_place_of_its_own_stands_by_the_steps_that_the_plan_lists():
     run, twin = recorded("adult"), recorded_twin("adult")
     line = Line(twin.data("evaluation"), "twin", "s-twin")
-    svg = standing(run.config, plan_of(run.config), [line])["accuracy"].wide
+    svg = standing(run.config, plan_of(run.config), [line])["accuracy"]
     [points] = paths(svg, "s-twin")
     assert len(points) == len(line.evaluations)
     assert [x for x, _ in points] == sorted(x for x, _ in points)
@@ -77,7 +72,7 @@ def test_what_has_no_place_of_its_own_stands_by_the_steps_that_the_plan_lists():
 def test_without_privacy_the_axis_is_steps_and_there_is_no_wall():
     config = recorded("adult-twin").config
     line = Line(recorded("adult-twin").data("evaluation"), "open", "s-twin", True)
-    svg = standing(config, plan_of(config), [line])["accuracy"].wide
+    svg = standing(config, plan_of(config), [line])["accuracy"]
     assert "s-budget" not in svg
     assert ">step</text>" in svg
 
@@ -106,3 +101,49 @@ def test_both_drawings_of_accuracy_have_the_same_ticks():
         [float(text) for _, text in error_ticks(low / 100, high / 100)]
         for low, high in RANGES
     ]
+
+
+LIVE = Path(__file__).with_name("live_ticks.js")
+
+
+def places_of_ticks(svg):
+    """Return the shares of both axes at which a drawing has labelled ticks."""
+    below = re.findall(
+        r'class="below" x="([\d.]+)%" y="100%"><path[^>]+/><text class=""', svg
+    )
+    across = re.findall(r'class="grid" x2="100%" y1="([\d.]+)%"', svg)
+    return [float(x) / 100 for x in below], [1 - float(y) / 100 for y in across]
+
+
+@pytest.mark.parametrize("with_run", [False, True])
+@pytest.mark.parametrize("slug", [*SLUGS, "adult-twin"])
+def test_the_servers_charts_have_the_ticks_of_the_live_ones(slug, with_run):
+    """The server's charts are there until the script's replace them."""
+    run = recorded(slug)
+    config, plan = run.config, plan_of(run.config)
+    kinds = ("phase", "step", "evaluation") if with_run else ()
+    events = [{"kind": kind, "data": data} for kind in kinds for data in run.data(kind)]
+    given = {
+        "plan": plan,
+        "config": config.model_dump(mode="json"),
+        "catalogue": chart_catalogue(),
+        "charts": {chart.name: chart.described() for chart in RUN_CHARTS},
+        "events": events,
+    }
+    done = subprocess.run(
+        ["node", str(LIVE)],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    live = json.loads(done.stdout)
+    drawn = (
+        TrainingView().standing(config, run.data)
+        if with_run
+        else standing(config, plan, [])
+    )
+    assert drawn.keys() == live.keys()
+    for name, svg in drawn.items():
+        for found, wanted in zip(places_of_ticks(svg), live[name], strict=True):
+            assert found == pytest.approx(wanted, abs=1e-4), name

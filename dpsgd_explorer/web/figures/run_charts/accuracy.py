@@ -11,18 +11,25 @@ from typing import Any
 from markupsafe import Markup
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures.svg import Plot, Point, round_ticks
+from dpsgd_explorer.web.figures.run_charts.elastic import (
+    Axis,
+    Elastic,
+    Point,
+    nice_ticks,
+)
 from dpsgd_explorer.web.questions.plan_preview import accuracy_range
 from dpsgd_explorer.web.questions.rounding import limit, percent
 
 Data = dict[str, Any]
-Size = tuple[int, int]
 BEYOND = 1.1  # the axis of ε goes on past the budget
 # Percent right, the most wanted first; static/js/charts/accuracy_axis.js has the same
 # ticks, and a test compares both.
 TICKS = (99, 98, 95, 90, 85, 80, 70, 75, 60, 50, 0)
 APART = 0.08  # of the axis: ticks closer than that touch
 MOST = 0.995
+LOW = 0.1  # of the height; a label of the baseline has no room below it
+# Name of the wall: share of the height, class of the pages, px down.
+BUDGET_AT = ((0.1, "only-wide", -5.5), (0.45, "only-narrow", 4.5))
 
 
 @dataclass(frozen=True)
@@ -69,31 +76,57 @@ def _range(config: TrainingConfig, lines: Sequence[Line]) -> tuple[float, float]
     )
 
 
-def accuracy_svg(
-    config: TrainingConfig, plan: Data, lines: Sequence[Line], size: Size
-) -> Markup:
-    """Return the chart; the axis of accuracy is one of errors, by ratio."""
+def accuracy_svg(config: TrainingConfig, plan: Data, lines: Sequence[Line]) -> Markup:
+    """Return the chart; the axis of accuracy is one of errors, by ratio.
+
+    On a page with scripts the gauge under the chart bears the ticks of ε.
+    """
     low, high = _range(config, lines)
-    span = (_height(low), _height(high))
     wall, word = budget_of(config, plan) if plan["private"] else (0.0, "")
     end = BEYOND * wall if wall else 1.02 * plan["steps"]
-    plot = Plot.framed(size, (0, end), span, left=44, right=16, top=28, bottom=44)
-    plot.y_axis(error_ticks(low, high), "%")
-    if wall:
-        plot.bar((wall, end), span, "f-wash-budget")
-        plot.path([(wall, span[0]), (wall, span[1])], "line s-budget")
-        name = f"{word} ε = {limit(wall)}"
-        plot.text((wall, span[0]), name, "budget halo", "end", (-8, -18))
-    plot.x_axis(
-        round_ticks((0, wall or end), 6), epsilon_axis(config) if wall else "step"
+    plot = Elastic(
+        Axis(
+            0,
+            end,
+            nice_ticks(wall or end),
+            epsilon_axis(config) if wall else "step",
+        ),
+        Axis(_height(low), _height(high), error_ticks(low, high), "%"),
+        "on-gauge" if wall else "",
     )
-    for line in lines:
-        points = _points(line, plan, end)
+    if wall:
+        plot.bar((wall, end), (plot.y.low, plot.y.high), "f-wash-budget")
+    plot.axes()
+    if wall:
+        plot.rule(wall, "s-budget")
+        name = f"{word} ε = {limit(wall)}"
+        for share, css, down in BUDGET_AT:
+            at = plot.y.low + share * (plot.y.high - plot.y.low)
+            plot.text((wall, at), name, f"budget halo {css}", "end", (-10, down))
+    _baseline(plot, config, low)
+    drawn = [(line, _points(line, plan, end)) for line in lines]
+    for line, points in drawn:
         plot.line(points, line.css)
         if points and line.is_run:
             plot.dot(points[-1], "f-private" if wall else "f-twin")
-    _name(plot, [(line, _points(line, plan, end)) for line in lines])
+    _name(plot, drawn)
     return plot.svg(_sentence(lines))
+
+
+def _baseline(plot: Elastic, config: TrainingConfig, low: float) -> None:
+    """Draw the accuracy of guessing, or of always answering the majority class."""
+    share = config.data.majority
+    if share <= low:
+        return
+    at = _height(share)
+    plot.level(at, "s-faint thin dotted")
+    middle = plot.x.low + 0.55 * (plot.x.high - plot.x.low)
+    down = 14 if plot.y.share(at) > LOW else -6
+    own = config.table is not None
+    for always, css in (("always ", "only-wide"), ("", "only-narrow")):
+        name = "guessing" if own else f"{always}the majority class"
+        words = f"{name}, {percent(share, 1)} %"
+        plot.text((middle, at), words, css, "middle", (0, down))
 
 
 def error_ticks(low: float, high: float) -> list[tuple[float, str]]:
@@ -131,18 +164,35 @@ def _spent_at(curve: Data, step: int) -> float | None:
     return float(spent[after - 1] + share * (spent[after] - spent[after - 1]))
 
 
-def _name(plot: Plot, drawn: list[tuple[Line, list[Point]]]) -> None:
-    """Write the names below the lowest end: accuracies rise, there is room."""
+def _name(plot: Elastic, drawn: list[tuple[Line, list[Point]]]) -> None:
+    """Write the run's name at its end, and those of others below the lowest end.
+
+    Accuracies rise, so there is room below; a narrow page has none for the others.
+    """
     ends = [(line, points[-1]) for line, points in drawn if points]
-    if not ends:
+    for line, at in ends:
+        if line.is_run:
+            anchor, right = ("start", 12) if plot.x.share(at[0]) < 0.5 else ("end", -12)
+            down = -22 if plot.y.share(at[1]) < 0.15 else 26
+            css = f"{_whose(line)} halo"
+            plot.text(at, _reached(line), css, anchor, (right, down))
+    others = [(line, at) for line, at in ends if not line.is_run]
+    if not others:
         return
-    x = max(at[0] for _, at in ends)
-    low = min(at[1] for _, at in ends)
-    for place, (line, _) in enumerate(sorted(ends, key=lambda end: -end[1][1])):
-        share = percent(line.evaluations[-1]["test_accuracy"], 1)
-        css = "twin" if "twin" in line.css else "private"
-        words = f"{line.words}, {share} %"
-        plot.text((x, low), words, f"{css} halo", "end", (-12, 36 + 17 * place))
+    x = max(at[0] for _, at in others)
+    low = min(at[1] for _, at in others)
+    for place, (line, _) in enumerate(sorted(others, key=lambda end: -end[1][1])):
+        css = f"{_whose(line)} name halo only-wide"
+        shift = (-14, 40 + 17 * place)
+        plot.text((x, low), _reached(line), css, "end", shift)
+
+
+def _whose(line: Line) -> str:
+    return "twin" if "twin" in line.css else "private"
+
+
+def _reached(line: Line) -> str:
+    return f"{line.words}, {percent(line.evaluations[-1]['test_accuracy'], 1)} %"
 
 
 def _sentence(lines: Sequence[Line]) -> str:

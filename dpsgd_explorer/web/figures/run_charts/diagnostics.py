@@ -1,24 +1,31 @@
-"""What a run looks at on its way, not private: gradient norms and losses."""
+"""Gradient norms and lines along the steps of a run, not private."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures.svg import Plot, round_ticks
+from dpsgd_explorer.web.figures.run_charts.elastic import (
+    Axis,
+    Elastic,
+    nice_ceiling,
+    nice_ticks,
+)
+from dpsgd_explorer.web.questions.run_charts import RunChart
 
 Data = dict[str, Any]
-Size = tuple[int, int]
 EDGES = tuple(10 ** ((i - 20) / 10) for i in range(41))  # in units of C
+TICK_WIDTH = 56  # px of a label such as 0.0001, and the gap after it
+AREA_WIDTH = 210  # px of the area on a wide page, where labels have least room
 
 
 def norms_svg(
-    config: TrainingConfig, edges: Sequence[float], steps: Sequence[Data], size: Size
+    config: TrainingConfig, edges: Sequence[float], steps: Sequence[Data]
 ) -> Markup:
     """Return the histogram of the last step that has one, with the bound C.
 
@@ -26,47 +33,65 @@ def norms_svg(
         config: The settings.
         edges: Edges of the bins, one more than counts; none before a run.
         steps: Data of the step events.
-        size: Width and height.
     """
     bound = config.max_grad_norm
     counts = next((c for s in reversed(steps) if (c := _counts(s))), [])
     logs = [math.log10(e) for e in edges or [bound * edge for edge in EDGES]]
-    inner = max(counts[1:-1], default=0)
-    top = 1.2 * inner or config.expected_batch_size / 8
-    plot = Plot.framed(size, (logs[0], logs[-1]), (0, top), left=44, right=16, top=42)
-    plot.y_axis(round_ticks((0, top), 4), "")
-    at = math.log10(bound)
-    for (low, high), count in zip(pairwise(logs), counts, strict=False):
-        css = "f-area" if config.private and low >= at else "f-private"
-        plot.bar((low, high - 0.1 * (high - low)), (0, min(count, top)), css)
-    powers = range(math.ceil(logs[0]), math.floor(logs[-1]) + 1)
+    top = count_top(counts, config.expected_batch_size)
+    low, high = logs[0], logs[-1]
+    powers = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
     ticks = [(float(power), f"{10.0**power:g}") for power in powers]
-    plot.x_axis(ticks, "gradient norm (L2), log scale")
+    plot = Elastic(
+        Axis(low, high, ticks, "gradient norm (L2), log scale"),
+        Axis(0, top, nice_ticks(top, 4)),
+        "high",
+    )
+    plot.axes(every=math.ceil(len(ticks) * TICK_WIDTH / AREA_WIDTH))
+    at = math.log10(bound)
+    for (left, right), count in zip(pairwise(logs), counts, strict=False):
+        css = "f-area" if config.private and left >= at else "f-private"
+        gap = 0.07 * (right - left)
+        plot.bar((left + gap, right - gap), (0, count), css)
     if config.private:
-        plot.path([(at, 0), (at, top)], "line s-ink")
-        plot.text((at, top), f"C = {bound:g}", "strong", "middle", (0, -16))
+        plot.rule(at, "s-ink")
+        anchor, shift = ("start", 8) if low + high > 2 * at else ("end", -8)
+        plot.text((at, top), f"C = {bound:g}", "strong", anchor, (shift, -20))
     return plot.svg("Gradient norms around the clipping bound.")
+
+
+def count_top(counts: Sequence[int], expected_batch_size: int) -> float:
+    """Return where the axis of counts ends: round, with the peak well in view."""
+    peak = max(counts[1:-1], default=0)
+    top = nice_ceiling(expected_batch_size / 8)
+    if peak > top:
+        return nice_ceiling(peak)
+    return nice_ceiling(1.5 * peak) if 0 < peak < top / 5 else top
 
 
 def _counts(step: Data) -> list[int]:
     return (step.get("diagnostics") or {}).get("norm_counts") or []
 
 
-def loss_svg(
-    config: TrainingConfig,
-    plan: Data,
-    steps: Sequence[Data],
-    evaluations: Sequence[Data],
-    size: Size,
+def series_svg(
+    chart: RunChart, plan: Data, events: Mapping[str, Sequence[Data]]
 ) -> Markup:
-    """Return the loss of the drawn batches and of the test set."""
-    top = min(1.0, 1.15 * math.log(config.data.classes))
-    plot = Plot.framed(size, (0, 1.02 * plan["steps"]), (0, top), left=44, right=16)
-    plot.y_axis(round_ticks((0, top), 5), "nats")
-    plot.x_axis(round_ticks((0, plan["steps"]), 4), "step")
-    train = [(s["step"], (s.get("diagnostics") or {}).get("loss")) for s in steps]
-    css = "s-private" if plan["private"] else "s-twin dashed"
-    plot.line([(x, min(y, top)) for x, y in train if y is not None], f"{css} thin")
-    test = [(e["step"], min(e["test_loss"], top)) for e in evaluations]
-    plot.line(test, css)
-    return plot.svg("Training and test loss along the steps.")
+    """Return the lines of a chart along the steps.
+
+    Args:
+        chart: Its description.
+        plan: Answer of /api/v1/privacy/plan for the settings.
+        events: Data of the run's events, by kind.
+    """
+    top = chart.top(plan["axes"][chart.name], dict(events))
+    last = plan["last_step"] or plan["steps"]
+    plot = Elastic(
+        Axis(0, 1.02 * last, nice_ticks(last, 4), "step"),
+        Axis(0, top, nice_ticks(top, 5), chart.unit),
+    )
+    plot.axes()
+    whose = "s-private" if plan["private"] else "s-twin"
+    for series in chart.series:
+        dashed = "" if plan["private"] else " dashed"
+        css = f"{whose}{dashed}" if series.is_main else f"{whose} thin soft"
+        plot.line(series.points(events[series.kind]), css)
+    return plot.svg(f"{chart.title} along the steps.")

@@ -1,27 +1,18 @@
-"""All charts of a panel as they stand before its script."""
+"""All charts of a panel before its script."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line, accuracy_svg
-from dpsgd_explorer.web.figures.run_charts.diagnostics import loss_svg, norms_svg
+from dpsgd_explorer.web.figures.run_charts.diagnostics import norms_svg, series_svg
+from dpsgd_explorer.web.questions.run_charts import RUN_CHARTS
 
 Data = dict[str, Any]
-WIDE, NARROW, SIDE = (518, 310), (358, 310), (248, 186)  # of the boxes, px
-
-
-@dataclass(frozen=True)
-class Standing:
-    """One chart, drawn for wide pages and for a telephone."""
-
-    wide: Markup
-    narrow: Markup
 
 
 def standing(
@@ -31,7 +22,7 @@ def standing(
     *,
     steps: Sequence[Data] = (),
     edges: Sequence[float] = (),
-) -> dict[str, Standing]:
+) -> dict[str, Markup]:
     """Return the charts of a set-up or of a run, by name; none without a plan.
 
     Args:
@@ -44,17 +35,9 @@ def standing(
     if plan is None:
         return {}
     own = next((line.evaluations for line in lines if line.is_run), ())
+    events = {"step": steps, "evaluation": own}
     return {
-        "accuracy": Standing(
-            accuracy_svg(config, plan, lines, WIDE),
-            accuracy_svg(config, plan, lines, NARROW),
-        ),
-        "norms": Standing(
-            norms_svg(config, edges, steps, SIDE),
-            norms_svg(config, edges, steps, NARROW),
-        ),
-        "loss": Standing(
-            loss_svg(config, plan, steps, own, SIDE),
-            loss_svg(config, plan, steps, own, NARROW),
-        ),
+        "accuracy": accuracy_svg(config, plan, lines),
+        "norms": norms_svg(config, edges, steps),
+        **{chart.name: series_svg(chart, plan, events) for chart in RUN_CHARTS},
     }

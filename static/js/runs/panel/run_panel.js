@@ -2,12 +2,11 @@
 
 import {showTruth} from "../../forms/plan_panel.js";
 import {Gauge, Recount} from "./budget.js";
-import {MARGIN, accuracyAt, axisWords, figure as accuracyFigure} from "../../charts/accuracy.js";
-import {SCALE_WORDS, accuracyRange} from "../../charts/accuracy_axis.js";
-import {accuracyConclusion, lossConclusion, normsConclusion} from "../../charts/conclusions.js";
+import {MARGIN, accuracyAt, conclusion as accuracyConclusion, figure as accuracyFigure, table as accuracyTable} from "../../charts/accuracy.js";
+import {SCALE_WORDS, accuracyRange, axisWords} from "../../charts/accuracy_axis.js";
 import {GhostList, PREDICTION, Prediction} from "../../charts/ghosts.js";
-import {figure as lossFigure, lossTop} from "../../charts/loss.js";
-import {countTop, figure as normsFigure, previewEdges} from "../../charts/norms.js";
+import {conclusion as normsConclusion, countTop, figure as normsFigure, previewEdges, table as normsTable} from "../../charts/norms.js";
+import {conclusion as seriesConclusion, figure as seriesFigure, table as seriesTable, topOf} from "../../charts/series.js";
 import {afterNextEpoch, planNow} from "../../charts/plan.js";
 import {niceCeiling} from "../../charts/base.js";
 import {showChanges} from "../actions/mid_run.js";
@@ -49,7 +48,7 @@ export class RunPanel extends BasePanel {
     this.parts = [
       {paint: () => this.paintAccuracy()},
       {paint: () => this.paintNorms()},
-      {paint: () => this.paintLoss()},
+      ...Object.values(this.charts).filter(({described}) => described).map((chart) => ({paint: () => this.paintSeries(chart)})),
       {paint: () => this.paintModel()},
     ];
     this.wire();
@@ -125,11 +124,11 @@ export class RunPanel extends BasePanel {
     return this.chosenAxis === "epsilon" && !this.content.plan.private ? "step" : this.chosenAxis;
   }
 
-  draw(name, figure, conclusion, print) {
+  /** @param {string} name of the chart @param {Pick<import("../../charts/chart.js").Drawing, "figure" | "conclusion" | "table" | "print">} drawing */
+  draw(name, drawing) {
     const {terms, file, log} = this.content;
     const settled = !log || log.isFinal;
-    const note = this.lens?.terms ?? terms;
-    this.charts[name].update({figure, print, conclusion, log: this.log, plan: this.plan, note, file, settled});
+    this.charts[name].update({...drawing, note: this.lens?.terms ?? terms, file, settled});
   }
 
   paintAccuracy() {
@@ -153,7 +152,8 @@ export class RunPanel extends BasePanel {
     });
     const print = (color) => accuracyFigure({...view, print: true}, color);
     const heading = accuracyConclusion(log, plan, this.content.log || this.prediction?.hidesAnswers ? undefined : this.recorded);
-    this.draw("accuracy", (color) => accuracyFigure(view, color), this.lens?.named(heading) ?? heading, print);
+    const conclusion = this.lens?.named(heading) ?? heading;
+    this.draw("accuracy", {figure: (color) => accuracyFigure(view, color), print, conclusion, table: () => accuracyTable(log, plan)});
     this.paintGauge(view.size.width);
   }
 
@@ -205,14 +205,14 @@ export class RunPanel extends BasePanel {
       size: this.charts.norms.size,
     };
     this.root.querySelector("[data-norms-step]").textContent = step ? `, step ${step.step}` : "";
-    this.draw("norms", (color) => normsFigure(view, color), normsConclusion(log, plan));
+    this.draw("norms", {figure: (color) => normsFigure(view, color), conclusion: normsConclusion(log, plan), table: () => normsTable(log)});
   }
 
-  paintLoss() {
-    const {steps, evaluations} = this.log;
-    const {plan} = this;
-    const view = {steps, evaluations, plan, top: lossTop(plan.classes, this.whole.evaluations), size: this.charts.loss.size};
-    this.draw("loss", (color) => lossFigure(view, color), lossConclusion(this.log));
+  /** A chart of values along the steps. @param {import("../../charts/chart.js").Chart} chart */
+  paintSeries({name, described, size}) {
+    const {log, plan} = this;
+    const view = {described, log, plan, top: topOf(described, this.content.plan.axes[name], this.whole), size};
+    this.draw(name, {figure: (color) => seriesFigure(view, color), conclusion: seriesConclusion(name, described, log), table: () => seriesTable(described, log)});
   }
 
   /** The view; null where the connection is lost: the next painting tries again. */

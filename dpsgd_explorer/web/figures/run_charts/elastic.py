@@ -1,0 +1,162 @@
+"""A drawing that fills its box at any size, with the axes of the live chart.
+
+Places are shares of the area inside the margins, which CSS sets (``.elastic`` in
+train.css) to those of ``static/js/charts``.  The ticks follow the rules of
+``static/js/charts``, and a test compares both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup, escape
+
+Point = tuple[float, float]
+Ticks = Sequence[tuple[float, str]]
+UNIT = 1000  # of the area's width and height, in which lines are drawn
+ABOVE, OUTSIDE, BELOW_TICK, BELOW_NAME = -12, -7, 21, 36  # px from the area
+
+
+def nice_step(end: float, count: int) -> float:
+    """Returns 1, 2 or 5 times a power of ten, about ``count`` of which reach an end."""
+    rough = end / count
+    power: float = 10.0 ** math.floor(math.log10(rough))
+    step = next(f for f in (1, 2, 5, 10) if f * power >= rough * (1 - 1e-9))
+    return step * power
+
+
+def nice_ticks(end: float, count: int = 6) -> list[tuple[float, str]]:
+    """Returns round values from 0 to an end above 0, with their text."""
+    step = nice_step(end, count)
+    values = [
+        float(f"{i * step:.12g}") for i in range(math.floor(end / step + 1e-9) + 1)
+    ]
+    return [(value, f"{value:,.6g}") for value in values]
+
+
+def nice_ceiling(value: float) -> float:
+    """Returns the smallest round value that is not below a value."""
+    return nice_step(value, 1)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: its ends and ticks, and its name or unit."""
+
+    low: float
+    high: float
+    ticks: Ticks
+    name: str = ""
+
+    def share(self, value: float) -> float:
+        """Returns a value's share of the way from the low end to the high one."""
+        return (value - self.low) / (self.high - self.low)
+
+
+@dataclass
+class Elastic:
+    """One drawing, with marks in painting order.
+
+    Attributes:
+        x: Horizontal axis.
+        y: Vertical axis.
+        css: Further classes; they set the margins.
+    """
+
+    x: Axis
+    y: Axis
+    css: str = ""
+    marks: list[str] = field(default_factory=list)
+
+    def axes(self, every: int = 1) -> None:
+        """Draws both axes; on a wide page only every so many of the labels below."""
+        for value, label in self.y.ticks:
+            _, at = self._at((self.x.low, value))
+            self.marks.append(f'<line class="grid" x2="100%" y1="{at}" y2="{at}"/>')
+            self._write(("0", at), label, "", "end", (OUTSIDE, 4.5))
+        if self.y.name:
+            self._write(("0", "0"), self.y.name, "", "end", (OUTSIDE, ABOVE))
+        self.marks.append('<line class="axis" x2="100%" y1="100%" y2="100%"/>')
+        for i, (value, label) in enumerate(self.x.ticks):
+            at, _ = self._at((value, self.y.low))
+            self.marks.append(
+                f'<svg class="below" x="{at}" y="100%"><path class="axis" d="M0 0V5"/>'
+                f'<text class="{"sparse" if i % every else ""}" y="{BELOW_TICK}" '
+                f'text-anchor="middle">{escape(label)}</text></svg>'
+            )
+        self._write(("100%", "100%"), self.x.name, "below", "end", (0, BELOW_NAME))
+
+    def line(self, points: Iterable[Point], css: str) -> None:
+        """Joins points; what lies above or below the area is drawn at its edge."""
+        steps = []
+        for x, y in points:
+            down = 1 - min(1.0, max(0.0, self.y.share(y)))
+            steps.append(f"{UNIT * self.x.share(x):.4g} {UNIT * down:.4g}")
+        if steps:
+            self.marks.append(
+                f'<svg viewBox="0 0 {UNIT} {UNIT}" preserveAspectRatio="none">'
+                f'<path class="line {css}" d="M{"L".join(steps)}"/></svg>'
+            )
+
+    def bar(self, x: tuple[float, float], y: tuple[float, float], css: str) -> None:
+        """Fills a rectangle."""
+        left, right = (self.x.share(value) for value in x)
+        low, high = (min(1.0, self.y.share(value)) for value in y)
+        self.marks.append(
+            f'<rect class="{css}" x="{_percent(left)}" y="{_percent(1 - high)}" '
+            f'width="{_percent(right - left)}" height="{_percent(high - low)}"/>'
+        )
+
+    def rule(self, x: float, css: str) -> None:
+        """Draws a line across the height at a value of x."""
+        at = _percent(self.x.share(x))
+        self.marks.append(f'<line class="line {css}" x1="{at}" x2="{at}" y2="100%"/>')
+
+    def level(self, y: float, css: str) -> None:
+        """Draws a line across the width at a value of y."""
+        _, at = self._at((self.x.low, y))
+        self.marks.append(f'<line class="line {css}" x2="100%" y1="{at}" y2="{at}"/>')
+
+    def dot(self, at: Point, css: str) -> None:
+        """Marks one point."""
+        x, y = self._at(at)
+        self.marks.append(
+            f'<circle class="f-surface" cx="{x}" cy="{y}" r="7"/>'
+            f'<circle class="{css}" cx="{x}" cy="{y}" r="5"/>'
+        )
+
+    def text(
+        self,
+        at: Point,
+        words: str,
+        css: str = "",
+        anchor: str = "start",
+        shift: Point = (0, 0),
+    ) -> None:
+        """Writes at a point, shifted by pixels."""
+        self._write(self._at(at), words, css, anchor, shift)
+
+    def svg(self, label: str) -> Markup:
+        """Returns the drawing; ``label`` is its text alternative."""
+        return Markup(
+            f'<svg class="plot elastic {self.css}" role="img" '
+            f'aria-label="{escape(label)}">{"".join(self.marks)}</svg>'
+        )
+
+    def _at(self, point: Point) -> tuple[str, str]:
+        x, y = self.x.share(point[0]), self.y.share(point[1])
+        return _percent(x), _percent(1 - min(1.0, max(0.0, y)))
+
+    def _write(
+        self, at: tuple[str, str], words: str, css: str, anchor: str, shift: Point
+    ) -> None:
+        self.marks.append(
+            f'<text class="{css}" x="{at[0]}" y="{at[1]}" dx="{shift[0]}" '
+            f'dy="{shift[1]}" text-anchor="{anchor}">{escape(words)}</text>'
+        )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"

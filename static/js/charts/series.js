@@ -1,0 +1,129 @@
+/**
+ * Values along the steps of a run, drawn from the description that the server sends with the page; see
+ * `web/questions/run_charts.py`.
+ *
+ * @typedef {object} Series one line
+ * @property {"step" | "evaluation"} kind of the events that hold its values
+ * @property {string} field
+ * @property {string} name words next to the line
+ * @property {string} hover
+ * @property {string} head of its column
+ * @property {boolean} is_main the line is thick and decides where the axis ends
+ *
+ * @typedef {object} Described
+ * @property {string} title before there is a value
+ * @property {string} unit
+ * @property {string} caption of the table
+ * @property {Series[]} series
+ *
+ * @typedef {object} SeriesView
+ * @property {Described} described
+ * @property {import("../runs/log/run_log.js").RunLog} log
+ * @property {import("./plan.js").Plan} plan
+ * @property {number} top where the vertical axis ends
+ * @property {{width: number, height: number}} size
+ */
+
+import {plural, significant} from "../lib/format.js";
+import {axisName, baseLayout, keyAxis, niceTicks, strong, thin, unitName, valueAxis, words} from "./base.js";
+
+const MARGIN = {l: 44, r: 16, t: 28, b: 44};
+const SETTLED = 4; // last values that decide where the axis ends, as in `run_charts.py`
+const ENOUGH = 8;
+const LINE = 18; // px of a line of words
+
+/** The events that hold the values of a line. */
+const eventsOf = ({kind}, log) => (kind === "step" ? log.steps : log.evaluations);
+
+/** Where the vertical axis ends: the usual end, or the far one if the main line settles above it. */
+export function topOf({series}, [near, far], log) {
+  const main = series.find((one) => one.is_main);
+  const values = eventsOf(main, log).map((event) => event[main.field]).filter((value) => value !== null);
+  return values.length >= ENOUGH && values.slice(-SETTLED).every((value) => value > near) ? far : near;
+}
+
+/** Pure: a view in, Plotly traces and layout out. @param {SeriesView} view */
+export function figure(view, color) {
+  const {described, plan, size, top} = view;
+  return {
+    traces: described.series.map((one) => trace(one, view, color)),
+    layout: {
+      ...baseLayout(color, size, MARGIN),
+      xaxis: keyAxis(color, [0, lastStep(plan) * 1.02], {tickvals: niceTicks(lastStep(plan), 4), hoverformat: "d", unifiedhovertitle: {text: "step %{x}"}}),
+      yaxis: valueAxis(color, [0, top], {tickvals: niceTicks(top, 5)}),
+      shapes: [],
+      annotations: [unitName(described.unit, color), axisName("step", color), ...labels(view, color)],
+    },
+  };
+}
+
+/** The last step that will be done: a wall may stand before the end of the plan. */
+function lastStep({steps, last_step: last}) {
+  return last || steps;
+}
+
+function trace(series, {log, plan}, color) {
+  const {field, hover, is_main: isMain} = series;
+  const events = eventsOf(series, log).filter((event) => (event[field] ?? null) !== null);
+  const points = thin(events, (point) => point[field], 800);
+  const style = isMain ? {width: 2.25, dash: plan.private ? "solid" : "dash"} : {width: 1.25};
+  return {
+    type: "scatter",
+    mode: "lines",
+    name: hover,
+    x: points.map((point) => point.step),
+    y: points.map((point) => point[field]),
+    opacity: isMain ? 1 : 0.55,
+    hovertemplate: `${hover} %{y:.3f}<extra></extra>`,
+    line: {color: color(plan.private ? "--series-private" : "--series-twin"), ...style},
+  };
+}
+
+/** The name of each line at its last value: the highest above its line, the others below, unless there is no room. */
+function labels({described, log, plan, top}, color) {
+  const ends = described.series.map((series) => ({series, last: eventsOf(series, log).at(-1)}));
+  if (ends.some(({series, last}) => (last?.[series.field] ?? null) === null)) return [];
+  const step = Math.max(...ends.map(({last}) => last.step));
+  const x = {x: step, xanchor: step > lastStep(plan) / 2 ? "right" : "left"};
+  const placed = ends.map(({series, last}) => ({series, y: Math.min(last[series.field], top * 0.9)})).sort((a, b) => b.y - a.y);
+  const hasRoom = placed.at(-1).y > 0.18 * top;
+  return placed.map(({series, y}, i) => {
+    const above = {y: placed[0].y, yshift: 14 + LINE * (placed.length - 1 - i)};
+    const place = {...x, ...(hasRoom ? {y, yshift: i === 0 ? 14 : -14} : above)};
+    return series.is_main ? strong(series.name, color(plan.private ? "--text-private" : "--text-twin"), place) : words(series.name, color("--ink-3"), place);
+  });
+}
+
+/** The newest values in a sentence, or what a loss has come to. @param {string} name of the chart @param {Described} described */
+export function conclusion(name, {title, series}, log) {
+  const ends = series.map((one) => ({...one, value: mean(eventsOf(one, log).slice(one.kind === "step" ? -10 : -1), one.field)}));
+  if (ends.some(({value}) => value === null)) return `${title} will appear here`;
+  const now = ends.map(({head, value}, i) => `${i === 0 ? head : lower(head)} ${significant(value, 2)}`).join(", ");
+  return (log.state === "done" && AT_THE_END[name]?.(log, ends.map(({value}) => value))) || `${now} after ${plural(log.latest.step, "step")}`;
+}
+
+/** Only of a run that did all it was asked for is anything concluded. */
+const AT_THE_END = {
+  loss: ({evaluations}, [train, test]) => {
+    if (evaluations.length >= 4 && test > 1.05 * evaluations[0].test_loss) return "Test loss grows: the steps are too large";
+    if (test - train > 0.15 * train) return `Test loss stays ${significant(test - train, 2)} above training loss`;
+    return "Training and test loss fall together";
+  },
+};
+
+const lower = (text) => text[0].toLowerCase() + text.slice(1);
+
+function mean(events, field) {
+  const values = events.map((event) => event[field] ?? null).filter((value) => value !== null);
+  return values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+/** The values of all lines by step; people read the rows in which none is missing. @param {Described} described */
+export function table({caption, series}, log) {
+  const evaluated = new Map(log.evaluations.map((event) => [event.step, event]));
+  const steps = series.some(({kind}) => kind === "step") ? log.steps : log.evaluations;
+  const values = steps.map((event) => [event.step, ...series.map(({kind, field}) => (kind === "step" ? event : evaluated.get(event.step))?.[field] ?? null)]);
+  const evaluations = series.flatMap(({kind}, i) => (kind === "evaluation" ? [i + 1] : []));
+  const rows = values.filter((row) => evaluations.every((i) => row[i] !== null)).map(([step, ...rest]) => [step, ...rest.map((value) => value?.toFixed(4) ?? null)]);
+  return {caption, names: ["step", ...series.map(({field}) => field)], heads: ["Step", ...series.map(({head}) => head)], rows, values};
+}
