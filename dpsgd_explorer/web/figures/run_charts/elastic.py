@@ -89,11 +89,11 @@ class Elastic:
         self._write(("100%", "100%"), self.x.name, "below", "end", (0, BELOW_NAME))
 
     def line(self, points: Iterable[Point], css: str) -> None:
-        """Joins points; what lies above or below the area is drawn at its edge."""
-        steps = []
-        for x, y in points:
-            down = 1 - min(1.0, max(0.0, self.y.share(y)))
-            steps.append(f"{UNIT * self.x.share(x):.4g} {UNIT * down:.4g}")
+        """Joins points; the line is cut at the edges of the area."""
+        steps = [
+            f"{UNIT * self.x.share(x):.4g} {UNIT * (1 - self.y.share(y)):.4g}"
+            for x, y in points
+        ]
         if steps:
             self.marks.append(
                 f'<svg viewBox="0 0 {UNIT} {UNIT}" preserveAspectRatio="none">'
