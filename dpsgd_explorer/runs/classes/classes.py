@@ -260,6 +260,7 @@ class Classes:
         visitor: str,
         network: str = "",
         name: str = "",
+        title: str = "",
         group: str = "",
         parent: str = "",
     ) -> str:
@@ -293,6 +294,7 @@ class Classes:
                 config,
                 launch,
                 name=name,
+                title=title,
                 parent=parent,
                 now=now,
                 **self._limits,

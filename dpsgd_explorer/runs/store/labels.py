@@ -40,18 +40,23 @@ def entitle(connection: Connection, run_id: str, visitor: str, title: str) -> No
 
     The stored title lets a list of runs read only the runs that it displays.
     """
-    numbered = runs.c.title.startswith(f"{title} (", autoescape=True)
+    text = numbered(connection, visitor, title)
+    connection.execute(update(runs).where(runs.c.id == run_id).values(title=text))
+
+
+def numbered(connection: Connection, visitor: str, title: str) -> str:
+    """Returns a title, with a number if the visitor already has a run of that title."""
+    with_number = runs.c.title.startswith(f"{title} (", autoescape=True)
     alike = (
         select(runs.c.title)
-        .where(runs.c.visitor == visitor, or_(runs.c.title == title, numbered))
+        .where(runs.c.visitor == visitor, or_(runs.c.title == title, with_number))
         .order_by(runs.c.created_at.desc())
         .limit(MAX_COMPARED_TITLES)
     )
     form = re.compile(rf"{re.escape(title)}(?: \((\d+)\))?")
     matches = [form.fullmatch(other) for other in connection.scalars(alike)]
     last = max((int(match[1] or 1) for match in matches if match), default=0)
-    text = f"{title} ({last + 1})" if last else title
-    connection.execute(update(runs).where(runs.c.id == run_id).values(title=text))
+    return f"{title} ({last + 1})" if last else title
 
 
 def checked_name(field: str, text: str) -> str:

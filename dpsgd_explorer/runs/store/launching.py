@@ -7,7 +7,7 @@ from sqlalchemy import Connection, insert
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import admission, groups
-from dpsgd_explorer.runs.store.labels import checked_name
+from dpsgd_explorer.runs.store.labels import checked_name, numbered
 from dpsgd_explorer.runs.store.schema import QUEUED, runs
 from dpsgd_explorer.runs.store.transitions import to_json, write_events
 
@@ -18,6 +18,7 @@ def queue(
     launch: admission.Launch,
     *,
     name: str,
+    title: str = "",
     parent: str = "",
     quotas: Quotas,
     cost_limit: float,
@@ -31,7 +32,7 @@ def queue(
     admission.admit(
         connection, config, launch, quotas=quotas, cost_limit=cost_limit, now=now
     )
-    write(connection, config, launch, name=name, parent=parent, now=now)
+    write(connection, config, launch, name=name, title=title, parent=parent, now=now)
 
 
 def queue_one(
@@ -40,6 +41,7 @@ def queue_one(
     launch: admission.Launch,
     *,
     name: str,
+    title: str = "",
     parent: str,
     quotas: Quotas,
     cost_limit: float,
@@ -52,12 +54,14 @@ def queue_one(
             the id of a group with a fixed set of runs.
         QuotaError: See ``queue``.
     """
-    groups.check_name_is_free(connection, launch.group)
+    if launch.group:
+        groups.check_name_is_free(connection, launch.group)
     queue(
         connection,
         config,
         launch,
         name=checked_name("name", name),
+        title=title,
         parent=parent,
         quotas=quotas,
         cost_limit=cost_limit,
@@ -71,16 +75,21 @@ def write(
     launch: admission.Launch,
     *,
     name: str,
+    title: str = "",
     parent: str,
     now: float,
 ) -> None:
-    """Inserts an admitted run in the state queued, with its first event."""
+    """Inserts an admitted run in the state queued, with its first event.
+
+    The title gets a number if the visitor already has a run of that title.
+    """
     values = {
         "id": launch.run_id,
         "kind": config.kind,
         "state": QUEUED,
         "visitor": launch.visitor,
         "name": name,
+        "title": numbered(connection, launch.visitor, title) if title else None,
         "group": launch.group,
         "parent": parent,
         "config": to_json(config.model_dump(mode="json")),

@@ -107,6 +107,7 @@ class RunStore:
         visitor: str,
         network: str = "",
         name: str = "",
+        title: str = "",
         group: str = "",
         parent: str = "",
     ) -> Run:
@@ -117,6 +118,7 @@ class RunStore:
             visitor: Owner of the run.
             network: Network of the request, see ``networks``; "" if no quota counts it.
             name: The visitor's name for the run.
+            title: Title that follows from the settings; see ``labels.numbered``.
             group: The visitor's name for a group of runs, which count as one launch.
             parent: Id of the run whose settings were reused; "" without one.
 
@@ -139,11 +141,13 @@ class RunStore:
                 config,
                 launch,
                 name=name,
+                title=title,
                 parent=parent,
                 now=self.clock(),
                 **self._limits,
             )
-        return self.get(launch.run_id)
+            row = connection.execute(_by_id(launch.run_id)).mappings().one()
+        return Run.from_row(row)
 
     def create_group(
         self, group: RunGroup, *, visitor: str, network: str = ""

@@ -57,6 +57,7 @@ def launch(body: RunRequest) -> Response:
     if labels["parent"]:
         _check_parent(labels["parent"])
     check_data(body.config)
+    labels["title"] = title_of(body.config.kind, body.config.model_dump(mode="json"))
     class_id = labels.pop("class_id")
     if class_id:
         run = _launched_for(body.config, class_id, labels)
@@ -64,7 +65,6 @@ def launch(body: RunRequest) -> Response:
         run = run_store().create(
             body.config, visitor=known_visitor(), network=request_network(), **labels
         )
-    run = run_store().entitle(run.id, run.visitor, title_of(run))
     doorbell().ring(run.id)
     answer = _answer(run)
     return reply(answer, 201, {"Location": answer.links["self"]})
@@ -213,7 +213,7 @@ def go_on(run_id: str, body: FurtherSteps) -> Response:
         network=request_network(),
     )
     child = store.get(child_id)
-    child = store.entitle(child_id, child.visitor, title_of(child))
+    child = store.entitle(child_id, child.visitor, title_of(child.kind, child.config))
     doorbell().ring(child_id)
     answer = _answer(child)
     return reply(answer, 201, {"Location": answer.links["self"]})
