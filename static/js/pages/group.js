@@ -8,7 +8,7 @@ import {percent, showTimes} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
 import {savePicture} from "../lib/picture.js";
 import {Chart} from "../lib/svg.js";
-import {MARKS, WORDS} from "../runs/panel/status.js";
+import {MARKS, WORDS} from "../runs/panel/base_panel.js";
 
 const SOON_MS = 300; // while a run goes on
 const LATER_MS = 1500; // while all wait

@@ -10,7 +10,7 @@ import {LayerTable, ModelCard, PlanPanel, terms} from "../forms/plan_panel.js";
 import {Presets, asTexts, toQuery} from "../forms/query.js";
 import {LiveRun} from "../runs/log/live_run.js";
 import {SettingGroups, SettingsForm} from "../forms/settings_form.js";
-import {trainingContent} from "../runs/panel/training_content.js";
+import {trainingContent} from "../runs/panel/budget.js";
 
 const LARGEST_SEED = 2 ** 31 - 1;
 

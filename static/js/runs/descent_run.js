@@ -1,7 +1,7 @@
 /** Launches a lab's descent as a run, and follows it where it was launched. */
 
 import {mse} from "../charts/descent.js";
-import {status} from "./panel/status.js";
+import {status} from "./panel/base_panel.js";
 import {ApiError, postJson} from "../lib/api.js";
 import {integer, plural, roundUp} from "../lib/format.js";
 import {LiveRun} from "./log/live_run.js";

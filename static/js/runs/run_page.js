@@ -5,7 +5,7 @@ import {wireLabels} from "./list/label_bar.js";
 import {LiveRun} from "./log/live_run.js";
 import {replay} from "./log/replay.js";
 import {FINAL_STATES, RunLog} from "./log/run_log.js";
-import {status} from "./panel/status.js";
+import {status} from "./panel/base_panel.js";
 import {showTimes} from "../lib/format.js";
 
 const PAGE = 5000;

@@ -5,7 +5,7 @@ import {axisWords} from "../../../static/js/charts/accuracy_axis.js";
 import {conclusion as normsConclusion, table as normsTable} from "../../../static/js/charts/norms.js";
 import {conclusion as seriesConclusion, table as seriesTable} from "../../../static/js/charts/series.js";
 import {chartPlan} from "../../../static/js/charts/plan.js";
-import {announcement, status} from "../../../static/js/runs/panel/status.js";
+import {announcement, status} from "../../../static/js/runs/panel/base_panel.js";
 import {decimalsUp, roundUp} from "../../../static/js/lib/format.js";
 import {accountantName, terms} from "../../../static/js/forms/plan_panel.js";
 import {RunLog} from "../../../static/js/runs/log/run_log.js";

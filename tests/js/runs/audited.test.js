@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {audited} from "../../../static/js/runs/panel/status.js";
+import {audited} from "../../../static/js/runs/panel/base_panel.js";
 
 test("a proven bound is rounded down beside a promise that is rounded up", () => {
   assert.equal(audited({epsilon_lower: 2.8499, epsilon_promised: 2.9961}), "Its own audit proves ε ≥ 2.84 of 3.00 promised");

@@ -1,9 +1,9 @@
-/** The budget of a run: its fuel gauge, and its ε as another accountant counts it. */
+/** The budget of a run: its fuel gauge, its ε as another accountant counts it, and what its panel shows of both. */
 
-import {chartPlan} from "../../charts/plan.js";
+import {FILTER, chartPlan} from "../../charts/plan.js";
 import {accountantName, terms} from "../../forms/plan_panel.js";
 import {getJson} from "../../lib/api.js";
-import {decimalsUp} from "../../lib/format.js";
+import {decimalsUp, startOf} from "../../lib/format.js";
 import {RunLog} from "../log/run_log.js";
 
 /**
@@ -195,4 +195,23 @@ export class Recount {
       this.onLens(null);
     }
   }
+}
+
+/**
+ * @param {Record<string, any>} run as the API shows it, with its config
+ * @param {Record<string, any>} plan
+ * @param {Record<string, any>} catalogue
+ */
+export function trainingContent(run, plan, catalogue) {
+  const {config} = run;
+  return {
+    plan: chartPlan(plan, config, catalogue),
+    title: `Run of ${startOf(run.created_at)}`,
+    file: `run-${run.id.slice(0, 6)}`,
+    terms: terms(plan, catalogue),
+    config,
+    model: config.model,
+    twin: config.private ? run.links.twin : null,
+    recount: plan.accountant === FILTER ? null : {url: run.links.epsilon, plan, config, catalogue},
+  };
 }
