@@ -45,13 +45,13 @@ def default_name(
 
 
 def name_of(run: Run) -> str:
-    """Return what a run is called by itself: the visitor's name, else its title."""
+    """Return the name that the visitor gave to a run, else its title."""
     return run.name or run.title or title_of(run.kind, run.config)
 
 
 def title_of(kind: str, config: Settings) -> str:
-    """Return the title that follows from a run's settings, without a number."""
-    return _known_name(kind, json.dumps(config))
+    """Return the title for a run's settings, without a number."""
+    return _cached_name(kind, json.dumps(config))
 
 
 @lru_cache(maxsize=KNOWN)
