@@ -281,12 +281,12 @@ def test_parts_end_with_their_context():
 def test_parts_bound_the_size_of_the_first_check():
     sizes = []
 
-    class Net(nn.Linear):
+    class Net(nn.Sequential):
         def forward(self, x):
             sizes.append(len(x))
             return super().forward(x)
 
-    net = Net(3, 2)
+    net = Net(nn.Linear(3, 2))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     *_, loader = made_private(module=net, optimizer=optimizer)
     with opacus.BatchMemoryManager(
