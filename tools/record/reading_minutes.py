@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 
 from dpsgd_explorer.web import create_app
-from dpsgd_explorer.web.hub.chapters.readings import MINUTES, reading_of
-from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
+from dpsgd_explorer.web.hub.chapters.readings import reading_of
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, MINUTES
 from tools.record.files import write
 
 

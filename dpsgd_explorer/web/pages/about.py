@@ -8,7 +8,7 @@ from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.http.networks import PREFIX_BITS
 from dpsgd_explorer.web.http.visitor import COOKIE, COOKIE_SECONDS
-from dpsgd_explorer.web.hub.chapters.table import WORDS_A_MINUTE
+from dpsgd_explorer.web.hub.chapters.text import WORDS_A_MINUTE
 
 bp = Blueprint("about", __name__, url_prefix="/about")
 DAY_SECONDS = 24 * 3600

@@ -10,17 +10,19 @@ from markupsafe import Markup
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.web.api.answer_cache import cached_page
-from dpsgd_explorer.web.content.numbers import small
 from dpsgd_explorer.web.figures.default_model import default_model_picture
 from dpsgd_explorer.web.figures.odds import odds_picture
 from dpsgd_explorer.web.figures.recorded_run import accuracy_picture
-from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.figures.svg import Picture, small
 from dpsgd_explorer.web.forms.limits import FREE
+from dpsgd_explorer.web.forms.starts import USUAL
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, total_minutes
 from dpsgd_explorer.web.hub.widgets.noise import widget as noise
 from dpsgd_explorer.web.questions.odds import EPSILON_ALONE, THIS_RUN, Limits
 from dpsgd_explorer.web.questions.rounding import (
     limit,
     nearest,
+    need,
     percent,
     proven,
 )
@@ -56,6 +58,10 @@ def _page() -> str:
             for (_, other), (_, own) in zip(twin.curve(), run.curve(), strict=True)
         ),
         audited=proven(run.audit["epsilon_lower"]) if run.audit else "",
+        chapters=CHAPTERS.values(),
+        total_minutes=total_minutes,
+        need=need,
+        small=small,
         slower=nearest(run.config.learning_rate / twin.config.learning_rate, 0),
     )
 
@@ -67,6 +73,7 @@ def noise_slider() -> Markup:
         shown=noise.WIDGET,
         level=2,
         limits=FREE,
+        starts=USUAL.positions,
         picture=noise.WIDGET.picture(),
         data=noise.WIDGET.data(),
         delta=small(noise.levels()[0].config.plan.delta),

@@ -20,7 +20,8 @@ from dpsgd_explorer.web.forms.limits import HIDE, LOCK, WAY_OUT, Limits, read_li
 from dpsgd_explorer.web.forms.starts import Rules, Starts, read_starts
 from dpsgd_explorer.web.forms.trainer import trainer_controls
 from dpsgd_explorer.web.hub.chapters.readings import reading_of
-from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, Chapter, unbroken
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, TRACKS, Chapter
+from dpsgd_explorer.web.hub.chapters.text import unbroken
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.hub.widgets.base import Widget
 
@@ -109,6 +110,7 @@ def index() -> str:
         limits=limits,
         starts=starts,
         ways=WAYS,
+        chapters=CHAPTERS.values(),
         setup=request.args.get(SETUP, ""),
         address=subject.address(limits, starts, settings),
         height=FRAME_HEIGHT,
@@ -137,6 +139,7 @@ def _lesson_page(chapter: Chapter) -> str:
         parts=reading.parts,
         sections=[one for one in reading.sections if one[0] not in NOT_TAUGHT],
         widgets=widgets_of(chapter),
+        tracks=TRACKS,
         unbroken=unbroken,
     )
 

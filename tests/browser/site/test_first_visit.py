@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 from playwright.sync_api import expect
 
-from dpsgd_explorer.web.hub.chapters.table import WORDS_A_MINUTE
+from dpsgd_explorer.web.hub.chapters.text import WORDS_A_MINUTE
 
 RATIO = re.compile("privacy comes from the ratio")
 MOST_ACTIONS = 6

@@ -8,7 +8,7 @@ import pytest
 
 from dpsgd_explorer.web.content import engines
 from dpsgd_explorer.web.content.choice_notes import choice_notes
-from dpsgd_explorer.web.hub.chapters.parameters.figures import engine_costs
+from dpsgd_explorer.web.hub.chapters.per_sample_gradients.figures import engine_costs
 from dpsgd_explorer.web.labs.engines.view import recorded_comparison
 from dpsgd_explorer.web.recorded.files import recording
 

@@ -2,7 +2,6 @@
 
 import math
 import runpy
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,14 +10,15 @@ from torch.nn.functional import cross_entropy
 
 from dpsgd_explorer.dp import PrivacyEngine, per_sample_gradients
 from dpsgd_explorer.experiments.vocabulary import ENGINES
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
 
-CODE = Path(__file__).parents[3] / "templates" / "learn" / "code"
+CODE = CHAPTERS["per-sample-gradients"].folder
 BOUND, RATE, EXPECTED = 2.0, 0.5, 7
 
 
 @pytest.fixture(scope="module")
 def private_step():
-    return runpy.run_path(str(CODE / "per-sample-gradients.loop.py"))["private_step"]
+    return runpy.run_path(str(CODE / "code_loop.py"))["private_step"]
 
 
 def problem(size):
@@ -112,7 +112,7 @@ def test_the_loop_by_hand_adds_noise_of_sigma_c_to_the_sum_once(private_step):
 
 def test_hooks_and_einsum_give_the_gradients_of_the_loop():
     """The hooks see every position; the listing itself compares with the loop."""
-    seen = runpy.run_path(str(CODE / "per-sample-gradients.py"))
+    seen = runpy.run_path(str(CODE / "code.py"))
     assert seen["largest"] < 1e-5
     model, inputs, targets = (seen[name] for name in ("model", "inputs", "targets"))
     rows = per_sample_gradients(model, cross_entropy, inputs, targets)
@@ -122,7 +122,7 @@ def test_hooks_and_einsum_give_the_gradients_of_the_loop():
 
 
 def test_the_hooks_of_the_listing_add_up_positions_within_a_record():
-    seen = runpy.run_path(str(CODE / "per-sample-gradients.py"))
+    seen = runpy.run_path(str(CODE / "code.py"))
     torch.manual_seed(2)
     layer, inputs = nn.Linear(4, 3), torch.randn(5, 6, 4, requires_grad=True)
     layer.register_forward_hook(seen["save_activations"])
@@ -137,7 +137,7 @@ def test_the_hooks_of_the_listing_add_up_positions_within_a_record():
 
 def test_the_unfolded_convolution_gives_the_gradients_of_the_engine():
     """The listing itself compares with a loop over the records."""
-    seen = runpy.run_path(str(CODE / "per-sample-gradients.unfold.py"))
+    seen = runpy.run_path(str(CODE / "code_unfold.py"))
     assert seen["largest"] < 1e-5
     model = nn.Conv2d(3, 5, 3, padding=1, bias=False)
     model.weight.data.copy_(seen["kernel"].detach())

@@ -14,10 +14,11 @@ from dpsgd_explorer.experiments.accountant_words import ACCURACY
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.regression import noisy_gradient_descent
-from dpsgd_explorer.web.content.comparisons import COMPARISONS
-from dpsgd_explorer.web.hub.examples import classic_run as budget
+from dpsgd_explorer.web.hub.examples.classic_run import classic_plan
+from dpsgd_explorer.web.hub.widgets.noise_to_signal.batch_costs import batch_costs
 from dpsgd_explorer.web.pages import home
 from dpsgd_explorer.web.recorded.runs import recorded
+from tests.web.content.test_comparisons import COMPARISONS
 
 ROOT = Path(__file__).parents[3]
 TEACHING = ROOT / "docs" / "maintainers" / "teaching.md"
@@ -71,7 +72,7 @@ def test_every_row_of_the_page_on_teaching_names_a_test_there_is():
 
 
 def test_at_fixed_noise_and_epochs_a_larger_batch_spends_more():
-    spent = [cost.epsilon_at_fixed_noise for cost in budget.batch_costs()]
+    spent = [cost.epsilon_at_fixed_noise for cost in batch_costs()]
     assert spent == sorted(set(spent))
 
 
@@ -127,7 +128,7 @@ def test_the_page_about_the_site_names_every_data_set(reading):
 
 def test_the_command_of_the_readme_counts_the_run_of_the_chapters():
     """Its steps were once rounded down: 60 epochs of 234.375 steps."""
-    plan = budget.classic_plan()
+    plan = classic_plan()
     batch = f"{plan.expected_batch_size}/{plan.sample_size}"
     command = (
         f"epsilon --sample-rate {batch} --noise-multiplier {plan.noise_multiplier:g} "

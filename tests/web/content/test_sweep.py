@@ -40,7 +40,7 @@ def test_the_product_matters_and_not_the_bound():
     down = max(max(column) - min(column) for column in zip(*rows, strict=True))
     along = min(max(row) - min(row) for row in rows)
     assert down < 0.01 < along
-    assert sweep.factor() == "1,000"
+    assert sweep.bound_factor() == "1,000"
 
 
 def test_a_range_holds_all_that_is_close_and_nothing_else():
@@ -55,7 +55,7 @@ def test_a_range_holds_all_that_is_close_and_nothing_else():
     for sigma, accuracy in reached.items():
         is_close = max(reached.values()) - accuracy <= sweep.CLOSE
         assert (sigma <= float(sweep.good_noise())) == is_close
-    assert sweep.close() == f"{100 * sweep.CLOSE:.1f}"
+    assert sweep.close_points() == f"{100 * sweep.CLOSE:.1f}"
 
 
 def test_the_table_prints_every_run(reading):

@@ -188,7 +188,7 @@ def test_more_delta_leaves_less_to_prove_and_no_calls_prove_nothing():
 
 
 def test_the_recorded_runs_of_a_rare_class_say_what_the_chapter_says():
-    mean, label, levels = rare_class.mean, rare_class.rare(), rare_class.levels()
+    mean, label, levels = rare_class.mean, rare_class.rare_digit(), rare_class.levels()
     frequent = [mean("whole", level, label) for level in levels]
     scarce = [mean("rare", level, label) for level in levels]
     rest = [rare_class.others(level) for level in levels]
@@ -200,10 +200,12 @@ def test_the_recorded_runs_of_a_rare_class_say_what_the_chapter_says():
     usual = mean("rare", rare_class.CLIPPED, label, rare_class.USUAL)
     assert ordinary - usual > 3  # clipping at the usual rate is slow
     assert abs(ordinary - clipped) < 2  # and at its own rate costs nothing to speak of
-    assert float(rare_class.tuned("rare", rare_class.CLIPPED)) > 1
+    assert float(rare_class.tuned_factor("rare", rare_class.CLIPPED)) > 1
     assert three > one
-    assert rare_class.tuned("rare", rare_class.LEAST) == rare_class.USUAL
-    assert int(rare_class.clipped("rare")) > 5 * int(rare_class.clipped("others"))
+    assert rare_class.tuned_factor("rare", rare_class.LEAST) == rare_class.USUAL
+    assert int(rare_class.clipped_share("rare")) > 5 * int(
+        rare_class.clipped_share("others")
+    )
 
 
 def test_the_recorded_runs_of_a_rare_class_spent_what_they_say():
@@ -236,8 +238,8 @@ def test_the_recorded_runs_of_a_rare_class_spent_what_they_say():
 def test_each_recorded_level_is_shown_at_the_rate_that_is_best_on_average():
     for data in ("rare", "whole"):
         for level in rare_class.levels():
-            best = rare_class.tuned(data, level)
-            for factor in rare_class.factors(data):
+            best = rare_class.tuned_factor(data, level)
+            for factor in rare_class.rate_factors(data):
                 assert rare_class.mean(data, level, None, factor) <= rare_class.mean(
                     data, level, None, best
                 )

@@ -18,47 +18,29 @@ from dpsgd_explorer.web.figures import odds
 from dpsgd_explorer.web.figures import recorded_run as run
 from dpsgd_explorer.web.figures.regression import lab as regression
 from dpsgd_explorer.web.figures.svg import Plot
-from dpsgd_explorer.web.hub.chapters.auditing import figures as audit
-from dpsgd_explorer.web.hub.chapters.dp_concepts import figures as tail
-from dpsgd_explorer.web.hub.chapters.planning_a_budget import figures as selection
+from dpsgd_explorer.web.hub.chapters.dp_concepts import tail
+from dpsgd_explorer.web.hub.chapters.privacy_accounting.growth import growth
 from dpsgd_explorer.web.hub.chapters.sgd_basics import figures as descent
-from dpsgd_explorer.web.hub.chapters.what_models_leak import figures as exposure
-from dpsgd_explorer.web.hub.examples import classic_run as budget
 from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.classic_run import classic_plan
 from dpsgd_explorer.web.hub.widgets.accountant_race import widget as accountant_race
-from dpsgd_explorer.web.hub.widgets.clip_histogram import widget as clip_histogram
 from dpsgd_explorer.web.hub.widgets.microscope import dpsgd_step as microscope
-from dpsgd_explorer.web.hub.widgets.people import group_privacy
+from dpsgd_explorer.web.hub.widgets.noise_to_signal import batch_costs
 from dpsgd_explorer.web.hub.widgets.randomised_response import survey as response
-from dpsgd_explorer.web.hub.widgets.rare_class import readings as rare_class
 from dpsgd_explorer.web.hub.widgets.three_way_twin import widget as three_way_twin
-from dpsgd_explorer.web.hub.widgets.unfolded import widget as unfold
-from dpsgd_explorer.web.pages import learn
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN
 from dpsgd_explorer.web.pages.regression_lab import PRESETS
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import View
 from dpsgd_explorer.web.recorded.runs import recorded
+from tests.web.chapter_pictures import chapter_pictures
 
-PICTURES = {
+PICTURES = chapter_pictures() | {
     "odds": odds.odds_picture,
-    "answers": response.answers_picture,
-    "price": response.price_picture,
-    "tail": tail.tail_picture,
-    "descent": descent.descent_picture,
-    "microscope": microscope.microscope_picture,
-    "selection": selection.selection_picture,
-    "audit": audit.audit_picture,
-    "exposure": exposure.exposure_picture,
-    "rare": rare_class.rare_picture,
-    "people": group_privacy.people_picture,
-    "unfold": unfold.picture,
-    "growth": budget.growth_picture,
     "race": accountant_race.picture,
     "twins": three_way_twin.picture,
-    "batch": budget.batch_picture,
+    "batch": batch_costs.batch_picture,
     "accuracy": lambda: run.accuracy_picture(recorded(SHOWN_RUN), recorded(TWIN)),
-    "clipping": clip_histogram.picture,
 }
 SLACK = 24  # words may hang over the frame of the view box by so much
 
@@ -116,8 +98,7 @@ def within(scale, value):
 
 def everything():
     """Yield each figure that the server draws, of pages and of the regression lab."""
-    drawn = {name: draw for name, draw in learn.PICTURES.items() if callable(draw)}
-    for name, draw in (drawn | PICTURES).items():
+    for name, draw in PICTURES.items():
         if hasattr(draw, "cache_clear"):
             draw.cache_clear()
         yield name, draw
@@ -229,10 +210,10 @@ def test_the_microscope_s_noise_has_the_size_it_says():
 
 
 def test_counting_more_of_what_happens_never_gives_more():
-    plan = budget.classic_plan()
-    for count in budget.growth((1, 10, 1_000, plan.steps)):
+    plan = classic_plan()
+    for count in growth((1, 10, 1_000, plan.steps)):
         assert count.sampled < count.composed <= count.summed * (1 + 1e-12)
-    end = budget.growth((plan.steps,))[0]
+    end = growth((plan.steps,))[0]
     assert end.sampled == epsilon(
         sample_rate=plan.sample_rate,
         noise_multiplier=1.1,
@@ -246,7 +227,7 @@ def test_counting_more_of_what_happens_never_gives_more():
 
 
 def test_small_batches_spend_less_and_carry_more_noise():
-    costs = budget.batch_costs()
+    costs = batch_costs.batch_costs()
     for small, large in itertools.pairwise(costs):
         assert small.epsilon_at_fixed_noise < large.epsilon_at_fixed_noise
         assert small.noise_per_update > large.noise_per_update

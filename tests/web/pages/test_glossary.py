@@ -10,7 +10,8 @@ import pytest
 from dpsgd_explorer.web.content.glossary import TERMS
 from dpsgd_explorer.web.content.references import SOURCES
 from dpsgd_explorer.web.http.visitor import COOKIE
-from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, WORDS_A_MINUTE
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
+from dpsgd_explorer.web.hub.chapters.text import WORDS_A_MINUTE
 from dpsgd_explorer.web.pages import glossary
 from tests.web.reading import Page
 

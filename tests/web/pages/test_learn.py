@@ -13,11 +13,12 @@ from dpsgd_explorer.accounting import ACCOUNTANTS
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.content.references import SOURCES
-from dpsgd_explorer.web.hub.chapters.table import (
-    CHAPTERS,
+from dpsgd_explorer.web.hub.chapters.listings import listing
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, neighbours
+from dpsgd_explorer.web.hub.chapters.text import (
+    NO_BREAK_SPACE,
     headings,
     intuition_minutes,
-    neighbours,
     reading_minutes,
     unbroken,
 )
@@ -26,7 +27,11 @@ from dpsgd_explorer.web.pages import learn
 from tests.web.reading import Page
 
 ROOT = Path(__file__).parents[3]
-CODE = ROOT / "templates" / "learn" / "code"
+LISTINGS = [
+    (chapter, file)
+    for chapter in CHAPTERS.values()
+    for file in sorted(chapter.folder.glob("code*.py"))
+]
 TYPED_CHAPTER = re.compile(
     r"\bchapters?\s+\d|\b(next|last|previous|first|second)\s+chapter\b", re.IGNORECASE
 )
@@ -233,13 +238,13 @@ def test_a_wrong_trainer_link_breaks_the_page_and_not_the_reader(reading):
         reading.application.test_request_context(),
         pytest.raises(ConfigError, match="max_grad_norm"),
     ):
-        learn.trainer({"max_grad_norm": 0})
+        learn.trainer_url({"max_grad_norm": 0})
 
 
 def test_a_run_without_noise_is_said_to_protect_nothing():
-    assert learn.protects({"target_epsilon": 3})
-    assert not learn.protects({"noise_multiplier": 0})
-    assert not learn.protects({"private": False})
+    assert learn.has_guarantee({"target_epsilon": 3})
+    assert not learn.has_guarantee({"noise_multiplier": 0})
+    assert not learn.has_guarantee({"private": False})
 
 
 @pytest.mark.parametrize("slug", SLUGS)
@@ -273,36 +278,43 @@ def test_chapters_follow_each_other(read):
     assert neighbours(order[-1])[1] is None
 
 
-@pytest.mark.parametrize("file", sorted(CODE.glob("*.py")), ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file",
+    [file for _, file in LISTINGS],
+    ids=lambda file: f"{file.parent.name}-{file.stem}",
+)
 def test_the_code_of_a_chapter_runs_and_prints(file, capsys):
     runpy.run_path(str(file), run_name="__main__")
     assert capsys.readouterr().out.strip()
-    chapter, _, _ = file.stem.partition(".")  # a chapter may have a further listing
-    assert chapter in CHAPTERS
 
 
 def test_a_record_is_read_out_of_its_gradient_as_the_chapter_says():
-    seen = runpy.run_path(str(CODE / "sgd-basics.py"))
+    seen = runpy.run_path(str(CHAPTERS["sgd-basics"].folder / "code.py"))
     assert seen["guess"] == int(seen["label"])
     assert (seen["recovered"] - seen["picture"][0]).abs().max() < 1e-5
 
 
 def test_the_survey_finds_the_share_within_four_standard_errors():
-    seen = runpy.run_path(str(CODE / "intro.py"))  # seeded: no false alarm
+    code = CHAPTERS["intro"].folder / "code.py"
+    seen = runpy.run_path(str(code))  # seeded: no false alarm
     error = standard_error(seen["epsilon"], seen["people"], seen["true_share"])
     assert abs(seen["estimate"] - seen["true_share"]) < 4 * error
 
 
-def test_shown_code_is_the_file_that_runs(reading):
-    with reading.application.app_context():
-        for file in CODE.glob("*.py"):
-            shown = html.unescape(re.sub(r"<[^>]+>", "", learn.snippet(file.name)))
-            assert shown == file.read_text(encoding="utf-8").strip()
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_chapter_shows_all_its_code_as_the_file_that_runs(read, slug):
+    shown = [
+        html.unescape(re.sub(r"<[^>]+>", "", code)).replace(NO_BREAK_SPACE, " ")
+        for code in re.findall(r"<pre[^>]*><code>(.*?)</code>", read(slug), re.DOTALL)
+    ]
+    files = CHAPTERS[slug].folder.glob("code*.py")
+    assert sorted(shown) == sorted(
+        file.read_text(encoding="utf-8").strip() for file in files
+    )
 
 
-def test_comments_and_values_of_shown_code_are_marked(reading):
-    with reading.application.app_context():
-        shown = learn.snippet("dpsgd-intro.py")
+def test_comments_and_values_of_shown_code_are_marked():
+    shown = listing(CHAPTERS["dpsgd-intro"], "code.py")
     assert '<span class="c"># expected</span>' in shown
     assert '<span class="k">2_000</span>' in shown
     assert "<script" not in shown
@@ -318,7 +330,7 @@ def test_every_epsilon_of_a_chapter_says_how_it_was_counted(read):
 def test_papers_are_cited_by_arxiv_number_or_venue():
     cited = set()
     for chapter in CHAPTERS.values():
-        text = (CODE.parent / f"{chapter.slug}.html").read_text(encoding="utf-8")
+        text = (ROOT / "templates" / chapter.template).read_text(encoding="utf-8")
         cited |= set(re.findall(r'"(\w+)"', re.search(r"cite\((.*?)\)", text)[1]))
     assert cited == set(SOURCES)
     for paper in SOURCES.values():

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from dpsgd_explorer.web.hub.chapters import readings
-from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, WORDS_A_MINUTE
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
+from dpsgd_explorer.web.hub.chapters.text import WORDS_A_MINUTE
 from tests.web.reading import Page
 
 SWITCH = re.compile(r'<fieldset class="track".*?</fieldset>', re.DOTALL)
@@ -26,7 +27,7 @@ def test_stated_minutes_count_what_the_page_shows_its_questions_included(read, s
     for track, stated in minutes.items():
         label = re.search(rf'value="{track}".*?<span>(.*?)</span>', switch)[1]
         assert f", {stated} min" in label
-        assert readings.minutes(CHAPTERS[slug], track) == stated
+        assert CHAPTERS[slug].minutes(track) == stated
     less = (
         "" if len(set(minutes.values())) == 1 else f", {minutes['intuition']} without"
     )
@@ -43,17 +44,17 @@ def minutes_of(shown):
 def test_a_chapter_takes_ten_to_twenty_minutes_and_its_short_track_less(read, slug):
     stated = re.search(r"chapter \d+ · (\d+) minutes", read(slug))[1]
     assert 10 <= int(stated) <= 20
-    assert readings.minutes(CHAPTERS[slug], "intuition") < int(stated)
+    assert CHAPTERS[slug].minutes("intuition") < int(stated)
 
 
 def test_what_was_computed_ahead_is_not_computed_again(app, monkeypatch):
     readings._READINGS.clear()
     readings.compute_ahead(app)
-    monkeypatch.setattr(readings, "render_template", None)
+    monkeypatch.setattr(readings, "render", None)
     for chapter in CHAPTERS.values():
         read = readings.reading_of(chapter)
         for track, counted in read.minutes.items():
-            assert readings.minutes(chapter, track) == counted
+            assert chapter.minutes(track) == counted
 
 
 def test_the_first_visitor_of_the_site_waits_for_no_chapter(app, monkeypatch):
@@ -69,7 +70,7 @@ def test_the_hub_adds_up_the_minutes_of_its_chapters(read):
     each = re.findall(r"<small>(\d+) minutes", read(""))
     assert len(each) == len(CHAPTERS)
     assert f"about {sum(map(int, each))} minutes" in read("")
-    quick = sum(readings.minutes(chapter, "intuition") for chapter in CHAPTERS.values())
+    quick = sum(chapter.minutes("intuition") for chapter in CHAPTERS.values())
     assert f"minutes, {quick} without the formal parts (" in read("")
 
 

@@ -1,38 +1,31 @@
-"""What there is to read in each chapter, and how long that takes, by track."""
+"""The contents of each chapter: its questions, figures, sections and reading time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flask import Flask, render_template
+from flask import Flask
 
 from dpsgd_explorer.web.api.answer_cache import failures
 from dpsgd_explorer.web.content.lessons import Parts, gathered
-from dpsgd_explorer.web.hub.chapters.table import (
-    CHAPTERS,
-    FULL,
-    INTUITION,
-    Chapter,
+from dpsgd_explorer.web.hub.chapters.page import render
+from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, FULL, INTUITION, Chapter
+from dpsgd_explorer.web.hub.chapters.text import (
     headings,
     intuition_minutes,
     reading_minutes,
 )
-from dpsgd_explorer.web.recorded.files import recording
-
-#: {chapter: {track: minutes}}, written by ``tools.record.reading_minutes``.  Counted on
-#: demand they would cost the first visitor the pictures of every chapter.
-MINUTES = "chapters/reading_minutes"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What there is to read in a chapter.
+    """The contents of a chapter.
 
     Attributes:
-        parts: What it asks and shows.
+        parts: Questions, guesses, pictures and links into the trainer.
         sections: Anchor and title of each section.
-        minutes: How long it takes to read, by track.
+        minutes: Reading time in minutes, by track.
     """
 
     parts: Parts
@@ -44,14 +37,12 @@ _READINGS: dict[str, Reading] = {}
 
 
 def reading_of(chapter: Chapter) -> Reading:
-    """Return what there is to read in a chapter, rendered once if nothing failed."""
+    """Returns the contents of a chapter, cached unless a widget could not be drawn."""
     known = _READINGS.get(chapter.slug)
     if known is not None:
         return known
     before, texts = failures(), []
-    parts = gathered(
-        lambda: texts.append(render_template(chapter.template, text_alone=True))
-    )
+    parts = gathered(lambda: texts.append(render(chapter, text_alone=True)))
     [text] = texts
     found = Reading(
         parts,
@@ -66,22 +57,11 @@ def reading_of(chapter: Chapter) -> Reading:
     return found
 
 
-def minutes(chapter: Chapter, track: str = FULL) -> int:
-    """Return how long a chapter takes, by the words and widgets that a track shows."""
-    counted: int = recording(MINUTES)[chapter.slug][track]
-    return counted
-
-
-def total_minutes(track: str = FULL) -> int:
-    """Return how long all chapters take."""
-    return sum(minutes(chapter, track) for chapter in CHAPTERS.values())
-
-
 def compute_ahead(app: Flask) -> None:
-    """Compute what the chapters show ahead of their first visitors.
+    """Computes the figures of all chapters before the first visitor asks for them.
 
-    That takes ten seconds of CPU time for all of them.
+    It takes ten seconds of CPU time.
     """
-    for each in CHAPTERS.values():
+    for chapter in CHAPTERS.values():
         with app.test_request_context():
-            reading_of(each)
+            reading_of(chapter)

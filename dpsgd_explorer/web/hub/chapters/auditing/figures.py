@@ -25,6 +25,7 @@ from markupsafe import Markup
 from dpsgd_explorer.accounting import epsilon
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
 from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.toy_problem import SIZE as TOY_SIZE
 from dpsgd_explorer.web.hub.examples.toy_training import (
     LEARNING_RATE,
     STEPS,
@@ -32,7 +33,19 @@ from dpsgd_explorer.web.hub.examples.toy_training import (
     best_axis,
     train,
 )
+from dpsgd_explorer.web.questions.odds import percent_at_most as right_at_most
 from dpsgd_explorer.web.questions.rounding import limit
+
+__all__ = [
+    "COUNTS",
+    "STEPS",
+    "TOY_SIZE",
+    "audit_picture",
+    "most_provable",
+    "promised_epsilon",
+    "proven_epsilon",
+    "right_at_most",
+]
 
 SAMPLE_RATE, NOISE, BOUND, DELTA = 0.5, 4.0, 1.0, 1e-3
 COUNTS = (50, 100, 200, 400, 800, 1600)  # trainings per world
@@ -137,12 +150,12 @@ def promised() -> float:
     )
 
 
-def promised_words() -> str:
+def promised_epsilon() -> str:
     """Return it as text, rounded up."""
     return limit(promised())
 
 
-def reached(name: str) -> str:
+def proven_epsilon(name: str) -> str:
     """Return a trainer's last bound as text, rounded down."""
     [bound] = [one.bounds[-1] for one in audited() if one.name == name]
     return _down(bound)
@@ -186,9 +199,10 @@ def audit_picture() -> Picture:
     count = COUNTS[-1]
     return Picture(
         title=(
-            f"All three promise ε = {promised_words()}; after {count:,} trainings "
-            f"per world the audit proves {reached('noise divided twice')} for the "
-            "trainer that divides its noise twice"
+            f"All three promise ε = {promised_epsilon()}; after {count:,} trainings "
+            "per world the audit proves "
+            f"{proven_epsilon('noise divided twice')} for the trainer that divides its "
+            "noise twice"
         ),
         sub=(
             f"Lower bound on ε at δ = {small(DELTA)}, 95 % confidence, odd record in "
@@ -216,7 +230,7 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.x_axis([(n, f"{n:,}") for n in COUNTS], "trainings per world, log scale")
     edge = [(COUNTS[0], promised()), (COUNTS[-1], promised())]
     plot.line(edge, "s-good dashed")
-    words = f"promised: {promised_words()}"
+    words = f"promised: {promised_epsilon()}"
     plot.text(edge[0], words, "good halo", "start", (6, -8))
     for one in audited():
         line: list[Point] = list(zip(COUNTS, one.bounds, strict=True))
@@ -229,3 +243,6 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         "Three rising lines of lower bounds over the number of trainings. Two cross "
         "the level of the promise, the third stays below it."
     )
+
+
+thumbnail = audit_picture

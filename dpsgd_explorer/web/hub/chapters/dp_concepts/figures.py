@@ -1,105 +1,104 @@
-"""δ as an area: two worlds that differ in one record, released with Gaussian noise.
-
-Without the record the outcome is N(0, σ²), with it N(1, σ²), in units of the
-sensitivity.  p(x) exceeds e^ε q(x) right of x = 1/2 + ε σ², and the area between them
-there is δ(ε).
-
-Source: Balle and Wang (2018), arXiv:1805.06530; the values are accounting's.
-"""
+"""Figures of the core concepts: one Gaussian release, and two worlds."""
 
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import partial
 
-from markupsafe import Markup
+from dpsgd_explorer import accounting
+from dpsgd_explorer.web.hub.chapters.dp_concepts.tail import DELTA, tail_picture
+from dpsgd_explorer.web.hub.examples import toy_training
+from dpsgd_explorer.web.hub.examples.classic_run import classic_plan
+from dpsgd_explorer.web.hub.examples.default_run import default_plan
+from dpsgd_explorer.web.hub.examples.toy_problem import SIZE as TOY_SIZE
+from dpsgd_explorer.web.hub.widgets.two_worlds import widget as two_worlds
+from dpsgd_explorer.web.questions.comparison import Comparison
+from dpsgd_explorer.web.questions.rounding import limit, nearest, need, percent
 
-from dpsgd_explorer.accounting import gaussian_delta, gaussian_epsilon
-from dpsgd_explorer.web.figures.svg import Picture, Plot
-from dpsgd_explorer.web.questions.rounding import limit
+__all__ = [
+    "TOY_SIZE",
+    "classic_plan",
+    "classical_noise",
+    "default_plan",
+    "epsilon_by_sensitivity",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_noise",
+    "percent_at_least_once",
+    "probability_beyond",
+    "right_calls_by_noise",
+    "summed_epsilon",
+    "tail_picture",
+]
 
-SIGMA = 1.0
-EPSILON = 1.0
-DELTA = 1e-5
-BAND = 0.05  # height at which the band is drawn
-SHOWN = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
+thumbnail = tail_picture
 
 
-def density(x: float, mean: float, sigma: float = SIGMA) -> float:
-    """Return the density of the outcome at x."""
-    z = (x - mean) / sigma
-    return math.exp(-z * z / 2) / sigma / math.sqrt(2 * math.pi)
-
-
-@cache
-def tail_picture() -> Picture:
-    """Return the two worlds at σ = 1 with the area beyond the band at ε = 1."""
-    area = gaussian_delta(epsilon=EPSILON, noise_multiplier=SIGMA)
-    needed = limit(gaussian_epsilon(delta=DELTA, noise_multiplier=SIGMA))
-    rows = [
-        (f"{e:g}", limit(gaussian_delta(epsilon=e, noise_multiplier=SIGMA), 4))
-        for e in SHOWN
-    ]
-    return Picture(
-        title=(
-            f"δ is the area beyond the ε-band: {limit(area, 3)} at ε = {EPSILON:g}, "
-            f"and at most {DELTA:.5f} from ε = {needed} on"
-        ),
-        sub=(
-            "Density of what is released, Gaussian noise with σ = "
-            f"{SIGMA:g} times the sensitivity, one release"
-        ),
-        wide=_draw((904, 330), narrow=False),
-        narrow=_draw((342, 270), narrow=True),
-        head=("ε", "δ"),
-        rows=(*rows, (needed, f"{DELTA:.5f}")),
-        status="exact",
-        note=Markup(
-            "Add or remove one record. In the ε-band neither world makes an outcome "
-            "more than e<sup>ε</sup> times as likely as the other. Shaded: what “with "
-            "you” has beyond e<sup>ε</sup> times “without you”."
-        ),
+def epsilon_of_sum(sensitivity: float, noise_std: float) -> float:
+    """Returns the exact ε of one sum with Gaussian noise, not rounded."""
+    return accounting.gaussian_epsilon(
+        delta=DELTA, noise_multiplier=noise_std / sensitivity
     )
 
 
-def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
-    plot = Plot.framed(size, (-3.2, 4.8), (0.0, 1.16), left=12, top=20)
-    edge = 0.5 + EPSILON * SIGMA**2
-    other_edge = 0.5 - EPSILON * SIGMA**2
-    steps = [edge + (plot.x.high - edge) * i / 50 for i in range(51)]
-    upper = [(x, density(x, 1)) for x in steps]
-    lower = [(x, _scaled(x)) for x in reversed(steps)]
-    plot.path([*upper, *lower], "f-wash-attack", close=True)
-    plot.x_axis([(x, f"{x}") for x in range(-3, 5)], "outcome, in units of sensitivity")
-    plot.curve(lambda x: density(x, 0), "s-twin thin dashed")
-    plot.curve(_scaled, "s-budget thin")
-    plot.curve(lambda x: density(x, 1), "s-attack")
-    plot.path([(edge, 0), (edge, density(edge, 1))], "axis")
-    plot.path([(other_edge, 0), (other_edge, _scaled(other_edge))], "axis")
-    plot.path([(other_edge, BAND), (edge, BAND)], "line thin s-budget")
-    plot.text((0.5, BAND), "the ε-band", "budget halo", "middle", (0, -6))
-    plot.text((-0.9, density(-0.9, 0)), "without you", "twin halo", "end", (-8, -4))
-    plot.text((0.62, _scaled(0.62)), "e^ε × without you", "budget halo", shift=(10, 4))
-    if narrow:
-        plot.text((1.5, density(1.5, 1)), "with you", "attack halo", shift=(10, 0))
-        plot.text(
-            (2.7, 0.12), f"δ = {limit(_delta(), 3)}", "strong halo", shift=(6, -8)
+right_calls_by_noise = Comparison(
+    two_worlds.right_calls,
+    "noise_multiplier",
+    (1.0, 8.0),
+    {"sample_rate": two_worlds.SHOWN_RATE, "steps": toy_training.STEPS},
+    partial(percent, digits=0),
+)
+epsilon_by_sensitivity = Comparison(
+    epsilon_of_sum, "sensitivity", (1.0, 2.0), {"noise_std": 1.0}, limit
+)
+
+
+def gaussian_epsilon(noise_multiplier: float, steps: int) -> str:
+    """Returns the exact ε of Gaussian releases of all records."""
+    return limit(
+        accounting.gaussian_epsilon(
+            delta=DELTA, noise_multiplier=noise_multiplier, steps=steps
         )
-    else:
-        plot.text((1.75, density(1.75, 1)), "with you", "attack halo", shift=(12, 0))
-        plot.text(
-            (2.5, 0.11), f"δ = {limit(_delta(), 3)}", "strong halo", shift=(40, -8)
-        )
-    return plot.svg(
-        "Bell curve of the outcome with you, and e to the epsilon times the one "
-        "without you. Far right, beyond the band, the first curve is above the "
-        f"second by an area of {limit(_delta(), 3)}."
     )
 
 
-def _scaled(x: float) -> float:
-    return math.exp(EPSILON) * density(x, 0)
+def summed_epsilon(noise_multiplier: float, steps: int) -> str:
+    """Returns the sum of the ε of single Gaussian releases, each at δ / steps."""
+    return limit(
+        steps
+        * accounting.gaussian_epsilon(
+            delta=DELTA / steps, noise_multiplier=noise_multiplier
+        )
+    )
 
 
-def _delta() -> float:
-    return gaussian_delta(epsilon=EPSILON, noise_multiplier=SIGMA)
+def gaussian_delta(epsilon: float, noise_multiplier: float) -> str:
+    """Returns the exact δ of one Gaussian release of all records."""
+    return limit(
+        accounting.gaussian_delta(epsilon=epsilon, noise_multiplier=noise_multiplier), 3
+    )
+
+
+def probability_beyond(epsilon: float, noise_multiplier: float) -> str:
+    """Returns the probability that the privacy loss of one release exceeds ε.
+
+    The loss is N(μ²/2, μ²) with μ = 1/σ.
+    """
+    mu = 1 / noise_multiplier
+    z = (epsilon - mu * mu / 2) / mu
+    return nearest(math.erfc(z / math.sqrt(2)) / 2, 3)
+
+
+def gaussian_noise(epsilon: float) -> str:
+    """Returns the exact noise multiplier of one Gaussian release."""
+    return need(accounting.gaussian_noise_multiplier(epsilon=epsilon, delta=DELTA))
+
+
+def classical_noise(epsilon: float) -> str:
+    """Returns the noise multiplier of the classical formula √(2 ln(1.25/δ)) / ε."""
+    return need(math.sqrt(2 * math.log(1.25 / DELTA)) / epsilon)
+
+
+def percent_at_least_once(probability: float, tries: int) -> str:
+    """Returns the probability of at least one success in independent tries, percent."""
+    return percent(-math.expm1(tries * math.log1p(-probability)), 0)

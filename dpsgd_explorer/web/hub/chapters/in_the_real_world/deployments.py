@@ -14,7 +14,7 @@ from dpsgd_explorer.web.figures.svg import small
 from dpsgd_explorer.web.questions.rounding import limit
 
 RHO_DELTA = 1e-10  # δ at which a stated ρ is converted to ε
-HEAD = ("system", "one unit is", "stated", "not covered by the number")
+DEPLOYMENT_HEAD = ("system", "one unit is", "stated", "not covered by the number")
 LIBRARY_HEAD = ("library", "does", "does not")
 
 

@@ -18,14 +18,14 @@ stored = partial(recording, "choices/sweep")
 CLOSE = 0.005  # accuracy that counts as close to the best
 
 
-def head() -> list[str]:
-    """Return the heads of the table's columns."""
+def sweep_head() -> list[str]:
+    """Returns the heads of the table's columns."""
     reaches = [f"{reach:g}" for reach in stored()["reaches"]]
     return ["C", "m", f"ηC/(1 − m) = {reaches[0]}", *reaches[1:]]
 
 
-def rows() -> list[tuple[str, ...]]:
-    """Return C, momentum m and the test accuracies at each ηC/(1 - m)."""
+def sweep_rows() -> list[tuple[str, ...]]:
+    """Returns C, momentum m and the test accuracies at each ηC/(1 - m)."""
     return [
         (
             f"{row['max_grad_norm']:g}",
@@ -36,25 +36,25 @@ def rows() -> list[tuple[str, ...]]:
     ]
 
 
-def factor() -> str:
-    """Return the largest C of the sweep over the smallest."""
+def bound_factor() -> str:
+    """Returns the largest C of the sweep over the smallest."""
     bounds = [row["max_grad_norm"] for row in stored()["rows"]]
     return whole(max(bounds) / min(bounds))
 
 
-def bounds() -> str:
-    """Return the range of C of the sweep."""
+def sweep_bounds() -> str:
+    """Returns the range of C of the sweep."""
     tried = [row["max_grad_norm"] for row in stored()["rows"]]
     return f"{min(tried):g} to {max(tried):g}"
 
 
-def close() -> str:
-    """Return ``CLOSE`` in percentage points."""
+def close_points() -> str:
+    """Returnss ``CLOSE`` in percentage points."""
     return nearest(100 * CLOSE, 1)
 
 
 def good_reaches() -> str:
-    """Return the range of ηC/(1 - m) that was close to the best in every row."""
+    """Returns the range of ηC/(1 - m) that was close to the best in every row."""
     columns = list(
         zip(*(row["test_accuracy"] for row in stored()["rows"]), strict=True)
     )
@@ -68,7 +68,7 @@ def good_reaches() -> str:
 
 
 def good_noise() -> str:
-    """Return the largest σ that was close to the best of the noise levels."""
+    """Returns the largest σ that was close to the best of the noise levels."""
     reached = {
         level["noise_multiplier"]: mean(level["test_accuracy"])
         for level in noise.stored()["levels"]

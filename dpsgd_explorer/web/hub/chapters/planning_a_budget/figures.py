@@ -21,13 +21,27 @@ from dpsgd_explorer.accounting import (
 )
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
 from dpsgd_explorer.web.hub.examples.default_run import default_plan, noise_for
+from dpsgd_explorer.web.hub.widgets.recorded_run.widget import spent_by_half
 from dpsgd_explorer.web.questions.rounding import limit
+
+__all__ = [
+    "SHOWN_RUNS",
+    "SPLIT_HEAD",
+    "TOTAL",
+    "epsilon_of_all",
+    "epsilon_of_best",
+    "filtered_steps",
+    "fixed_steps",
+    "selection_picture",
+    "spent_by_half",
+    "splits",
+]
 
 DELTA = 1e-5
 ONE = 1.0  # ε of one run
 TOTAL = 3.0
 RUNS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
-SHOWN = 20
+SHOWN_RUNS = 20
 SPLIT_HEAD = ("first use, ε", "σ if the ε are added up", "σ counted together", "saved")
 
 
@@ -52,14 +66,14 @@ def all_of_them(runs: int) -> float:
     )
 
 
-def printed_best() -> str:
-    """Return ε of the best of about ``SHOWN`` runs, rounded up."""
-    return limit(best(SHOWN))
+def epsilon_of_best() -> str:
+    """Return ε of the best of about ``SHOWN_RUNS`` runs, rounded up."""
+    return limit(best(SHOWN_RUNS))
 
 
-def printed_all() -> str:
-    """Return ε of ``SHOWN`` runs that are all published, rounded up."""
-    return limit(all_of_them(SHOWN))
+def epsilon_of_all() -> str:
+    """Return ε of ``SHOWN_RUNS`` runs that are all published, rounded up."""
+    return limit(all_of_them(SHOWN_RUNS))
 
 
 def splits() -> list[tuple[str, ...]]:
@@ -106,9 +120,9 @@ def selection_picture() -> Picture:
     """Return the price of many runs, published in three ways."""
     return Picture(
         title=(
-            f"The best of about {SHOWN} runs at ε = {ONE:g} costs ε = "
-            f"{printed_best()}; publishing all of {SHOWN} costs "
-            f"{printed_all()}"
+            f"The best of about {SHOWN_RUNS} runs at ε = {ONE:g} costs ε = "
+            f"{epsilon_of_best()}; publishing all of {SHOWN_RUNS} costs "
+            f"{epsilon_of_all()}"
         ),
         sub=(
             f"ε at δ = {small(DELTA)} of several runs of the trainer’s default, each "
@@ -143,7 +157,7 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.line(added, "s-twin dashed")
     plot.line(published, "s-budget")
     plot.line(selected, "s-good")
-    place = RUNS.index(SHOWN)
+    place = RUNS.index(SHOWN_RUNS)
     for line, css in ((published, "budget"), (selected, "good")):
         plot.dot(line[place], f"f-{css}")
     for line, words, css, shift in (
@@ -152,11 +166,14 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         (selected, "only the best", "good", (0, 20)),
     ):
         plot.text(line[-1], words, f"{css} halo", "end", shift)
-    value = printed_all()
+    value = epsilon_of_all()
     plot.text(published[place], value, "budget halo", "end", (-6, -8))
-    plot.text(selected[place], printed_best(), "good halo", "end", (-2, 22))
+    plot.text(selected[place], epsilon_of_best(), "good halo", "end", (-2, 22))
     return plot.svg(
         "Three rising lines over the number of runs: added up is steepest, all "
-        f"published is below it, and only the best stays flattest; at {SHOWN} runs "
-        f"they reach {SHOWN * ONE:g}, {value} and {printed_best()}."
+        f"published is below it, and only the best stays flattest; at {SHOWN_RUNS} "
+        f"runs they reach {SHOWN_RUNS * ONE:g}, {value} and {epsilon_of_best()}."
     )
+
+
+thumbnail = selection_picture

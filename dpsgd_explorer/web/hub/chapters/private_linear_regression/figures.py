@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -15,6 +15,12 @@ from dpsgd_explorer.regression.spending import steps_within
 from dpsgd_explorer.web.figures.regression.lab import errors_picture, path_picture
 from dpsgd_explorer.web.figures.regression.parts import cloud_picture
 from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.hub.examples.default_run import default_plan
+from dpsgd_explorer.web.hub.widgets.regression_errors.widget import (
+    REPETITIONS,
+    comparison,
+)
+from dpsgd_explorer.web.questions.comparison import Comparison
 from dpsgd_explorer.web.questions.regression import RegressionQuestion
 from dpsgd_explorer.web.questions.regression_results import View, median_range
 from dpsgd_explorer.web.questions.rounding import (
@@ -26,23 +32,44 @@ from dpsgd_explorer.web.questions.rounding import (
     whole,
 )
 
-SMALL_EPSILON, LARGE_EPSILON = 0.1, 2.0
+__all__ = [
+    "REPETITIONS",
+    "SMALL_NOISE",
+    "default_plan",
+    "descent_error",
+    "error_at_the_private_rate",
+    "error_by_method",
+    "error_by_rate",
+    "error_by_spending",
+    "error_of_one_in_twenty",
+    "error_of_the_mean",
+    "error_without_privacy",
+    "feature_count",
+    "features_beyond_range",
+    "halved_noise_epsilon",
+    "label_bounds",
+    "lambda_min",
+    "lambda_min_noise",
+    "lambda_min_seen_percent",
+    "matrix_entries",
+    "median",
+    "median_between",
+    "pull_picture",
+    "rates_picture",
+    "record_count",
+    "steps_by_noise",
+]
+
+LARGE_EPSILON = 2.0
 SMALL_NOISE, LARGE_NOISE = 50.0, 500.0
 LOWER_LABEL_BOUND = 2.0  # as in the lab's set-up "Labels cut at 2"
 NUMERALS = ("none", "one", "two", "three", "four", "five", "six", "seven", "all eight")
-REPETITIONS = 200  # of every release that the text or the picture speaks of
 
 
 @cache
 def comparison_picture() -> Picture:
     """Return the error of all methods against ε."""
     return errors_picture(comparison())
-
-
-@cache
-def comparison() -> View:
-    """Return the releases and the descent that the chapter compares."""
-    return View(RegressionQuestion(epsilon=SMALL_EPSILON, repetitions=REPETITIONS))
 
 
 @cache
@@ -57,22 +84,22 @@ def rates_picture() -> Picture:
     return replace(path_picture(_notebook()), kind="recorded")
 
 
-def size() -> str:
+def record_count() -> str:
     """Return the number of records."""
     return whole(housing.SIZE)
 
 
-def features() -> int:
+def feature_count() -> int:
     """Return the number of features."""
     return len(housing.FEATURES)
 
 
 def matrix_entries() -> int:
     """Return how many different entries the symmetric X'X has."""
-    return features() * (features() + 1) // 2
+    return feature_count() * (feature_count() + 1) // 2
 
 
-def beyond_their_range() -> str:
+def features_beyond_range() -> str:
     """Return how many features exceed their "natural range" somewhere, as a word."""
     rows, _ = housing.load()
     beyond = (np.abs(rows) > np.array(housing.RANGES)).any(axis=0)
@@ -84,12 +111,12 @@ def label_bounds() -> tuple[float, float]:
     return housing.NOTEBOOK.y_bound, LOWER_LABEL_BOUND
 
 
-def nonprivate() -> str:
+def error_without_privacy() -> str:
     """Return the error of least squares without privacy."""
     return nearest(_notebook().evaluation_set.mse, 3)
 
 
-def trivial() -> str:
+def error_of_the_mean() -> str:
     """Return the error of always answering the mean."""
     return nearest(_notebook().evaluation_set.trivial_mse, 3)
 
@@ -111,7 +138,7 @@ def median_between(method: str, epsilon: float) -> str:
     return f"{nearest(low)} and {nearest(high)}"
 
 
-def one_in_twenty(method: str, epsilon: float) -> str:
+def error_of_one_in_twenty(method: str, epsilon: float) -> str:
     """Return the error that one release in twenty exceeds."""
     errors = _released(method, epsilon, "tight", REPETITIONS)
     return significant(errors.spreads[0].high)
@@ -130,7 +157,7 @@ def small_noise_end(rate: str, noise_multiplier: float, epsilon: float) -> float
     return found.median
 
 
-def descent_on_its_way(epsilon: float) -> str:
+def descent_error(epsilon: float) -> str:
     """Return the error of the picture's descent when it has spent so much."""
     found = comparison().followed[""].within(epsilon)
     assert found is not None, "a descent that has begun has an error"
@@ -166,7 +193,7 @@ def lambda_min_noise() -> str:
     return nearest(_lambda_min_std(), 1)
 
 
-def lambda_min_seen() -> str:
+def lambda_min_seen_percent() -> str:
     """Return, in percent, how often its lower bound rises above 0 there."""
     z = 1.96 - _notebook().evaluation_set.lambda_min / _lambda_min_std()
     return percent(math.erfc(z / math.sqrt(2)) / 2)
@@ -203,3 +230,35 @@ def _notebook() -> View:
 
 def _lambda_min_std() -> float:
     return _notebook().budget.noise_stds["lambda_min"]
+
+
+thumbnail = comparison_picture
+
+error_by_spending = Comparison(
+    median_error,
+    "spending",
+    ("notebook", "tight"),
+    {"method": "adassp", "epsilon": 0.1, "repetitions": REPETITIONS},
+    partial(nearest, digits=2),
+)
+steps_by_noise = Comparison(
+    planned_steps,
+    "noise_multiplier",
+    (SMALL_NOISE, LARGE_NOISE),
+    {"epsilon": LARGE_EPSILON},
+    whole,
+)
+error_by_method = Comparison(
+    compared_error,
+    "method",
+    ("descent", "adassp"),
+    {"epsilon": LARGE_EPSILON},
+    partial(nearest, digits=3),
+)
+error_by_rate = Comparison(
+    small_noise_end,
+    "rate",
+    ("notebook", "public"),
+    {"noise_multiplier": SMALL_NOISE, "epsilon": LARGE_EPSILON},
+    partial(nearest, digits=3),
+)

@@ -14,7 +14,22 @@ from markupsafe import Markup
 
 from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot
 from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.toy_problem import SIZE as TOY_SIZE
 from dpsgd_explorer.web.hub.examples.toy_problem import Vector
+from dpsgd_explorer.web.hub.widgets.one_odd_record.widget import (
+    slope_with,
+    slope_without,
+    times_longer,
+)
+
+__all__ = [
+    "TOY_SIZE",
+    "descent_picture",
+    "separation",
+    "slope_with",
+    "slope_without",
+    "times_longer",
+]
 
 SEED = 3
 BATCH_SIZE = 4
@@ -178,3 +193,6 @@ def _ring(level: float) -> Sequence[Vector]:
         slope = radius * math.cos(t) / spread
         ring.append((best[0] + slope, best[1] + radius * math.sin(t) - m1 * slope))
     return ring
+
+
+thumbnail = descent_picture

@@ -18,10 +18,29 @@ from markupsafe import Markup
 from dpsgd_explorer.accounting import Phase, epsilon
 from dpsgd_explorer.web.figures.svg import Picture, Plot, Point, small
 from dpsgd_explorer.web.hub.examples import toy_problem as toy
+from dpsgd_explorer.web.hub.examples.default_run import unclipped_learning_rate
+from dpsgd_explorer.web.hub.examples.toy_problem import ODD as TOY_ODD
+from dpsgd_explorer.web.hub.examples.toy_problem import SIZE as TOY_SIZE
 from dpsgd_explorer.web.hub.examples.toy_training import STEPS, best_axis, train
+from dpsgd_explorer.web.hub.widgets.two_worlds import widget as two_worlds
 from dpsgd_explorer.web.questions import rounding
 from dpsgd_explorer.web.questions.odds import THIS_RUN, Limits
 
+__all__ = [
+    "TOY_ODD",
+    "TOY_SIZE",
+    "WIDGET_TRAININGS",
+    "exposure_picture",
+    "limits",
+    "ordinary_median",
+    "ordinary_odd",
+    "private_most",
+    "scatter",
+    "spent_epsilon",
+    "unclipped_learning_rate",
+]
+
+WIDGET_TRAININGS = two_worlds.COUNTS[0]  # trainings per world in the widget
 TRAININGS = 200  # per world, that are called; as many to choose the axis
 SAMPLE_RATE = 0.5
 NOISE = 8.0
@@ -76,7 +95,7 @@ def limits() -> Limits:
     )
 
 
-def spent() -> str:
+def spent_epsilon() -> str:
     """Return ε of the private trainings, rounded up."""
     return rounding.limit(
         epsilon(
@@ -100,6 +119,11 @@ def private_most() -> str:
     return f"{100 * max(row[2] for row in exposures()):.0f}"
 
 
+def scatter() -> str:
+    """Returns the precision of a share of hits in the widget, in points."""
+    return two_worlds.scatter(WIDGET_TRAININGS)
+
+
 @cache
 def exposure_picture() -> Picture:
     """Return the share of right calls about each record, with privacy and without."""
@@ -107,7 +131,7 @@ def exposure_picture() -> Picture:
         title=(
             f"Without privacy, calls about the odd record are right {ordinary_odd()} "
             f"% of the time, about the median record {ordinary_median()} %; with ε = "
-            f"{spent()}, about no record more than {private_most()} %"
+            f"{spent_epsilon()}, about no record more than {private_most()} %"
         ),
         sub=(
             f"Right calls about each of {toy.SIZE} records, %, sorted; {TRAININGS} "
@@ -115,7 +139,7 @@ def exposure_picture() -> Picture:
         ),
         wide=_draw((904, 340), narrow=False),
         narrow=_draw((342, 300), narrow=True),
-        head=("record", "ordinary training, %", f"ε = {spent()}, %"),
+        head=("record", "ordinary training, %", f"ε = {spent_epsilon()}, %"),
         rows=tuple(
             (
                 "the odd one" if i == toy.ODD else f"{i + 1}",
@@ -166,3 +190,6 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         f"{ordinary_odd()} percent at the odd record; with privacy they stay near 50, "
         f"below a level line, the limit of {THIS_RUN}."
     )
+
+
+thumbnail = exposure_picture

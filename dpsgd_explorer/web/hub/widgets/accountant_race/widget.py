@@ -25,7 +25,7 @@ from dpsgd_explorer import accounting
 from dpsgd_explorer.web.figures.accountant_race import conclusion, draw, looks
 from dpsgd_explorer.web.figures.svg import Picture, small
 from dpsgd_explorer.web.forms.starts import Choices
-from dpsgd_explorer.web.hub.examples import classic_run as budget
+from dpsgd_explorer.web.hub.examples.classic_run import DELTA, classic_plan
 from dpsgd_explorer.web.hub.widgets.base import Widget
 from dpsgd_explorer.web.questions.accountant_race import SILENT, race
 from dpsgd_explorer.web.questions.comparison import Comparison
@@ -53,7 +53,7 @@ class Course:
             "sample_rate": self.sample_rate,
             "noise_multiplier": self.noise_multiplier,
             "steps": self.steps,
-            "delta": budget.DELTA,
+            "delta": DELTA,
         }
 
     @property
@@ -83,7 +83,7 @@ def counted_epsilon(
 @cache
 def courses() -> tuple[Course, ...]:
     """Return the runs to choose from; the first is the chapter's."""
-    plan = budget.classic_plan()
+    plan = classic_plan()
     return (
         Course("small batches", plan.sample_rate, plan.noise_multiplier, plan.steps),
         Course("few steps, little noise", 0.015, 0.65, 200),
@@ -115,7 +115,7 @@ def said(accountant: str) -> str:
 def data() -> dict[str, Any]:
     """Return each run with its curves."""
     return {
-        "delta": small(budget.DELTA),
+        "delta": small(DELTA),
         "looks": looks(),
         "courses": [
             {
@@ -145,7 +145,7 @@ def picture() -> Picture:
             _text,
         ),
         sub=(
-            f"ε at δ = {small(budget.DELTA)} over steps, as each accountant counts "
+            f"ε at δ = {small(DELTA)} over steps, as each accountant counts "
             f"{counts.held}; add or remove one record, Poisson sampling"
         ),
         comparisons=(counts,),

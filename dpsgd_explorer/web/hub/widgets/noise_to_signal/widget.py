@@ -16,24 +16,25 @@ from typing import Any
 
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.starts import Choices
-from dpsgd_explorer.web.hub.examples import classic_run as budget
+from dpsgd_explorer.web.hub.examples.classic_run import SAMPLE_SIZE
 from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.hub.widgets.noise_to_signal import batch_costs
 from dpsgd_explorer.web.questions.rounding import need, significant, whole
 
 PER_DOUBLING = 2
 SIZES = (
     *(round(64 * 2 ** (i / PER_DOUBLING)) for i in range(20)),
-    budget.SAMPLE_SIZE,
+    SAMPLE_SIZE,
 )
 SHOWN_SIZE = 256
 
 
 @cache
-def costs() -> tuple[budget.BatchCost, ...]:
+def costs() -> tuple[batch_costs.BatchCost, ...]:
     """Return the noise that each batch size needs."""
     return tuple(
-        budget.batch_cost(
-            size, budget.TARGET_EPSILON, budget.BATCH_EPOCHS, budget.SAMPLE_SIZE
+        batch_costs.batch_cost(
+            size, batch_costs.TARGET_EPSILON, batch_costs.EPOCHS, SAMPLE_SIZE
         )
         for size in SIZES
     )
@@ -53,7 +54,7 @@ def shares() -> list[tuple[float, float]]:
 
 def picture() -> Picture:
     """Return both noises against the batch size."""
-    return budget.batch_picture()
+    return batch_costs.batch_picture()
 
 
 def data() -> dict[str, Any]:

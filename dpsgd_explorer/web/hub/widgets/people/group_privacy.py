@@ -59,7 +59,7 @@ def group_epsilon(records: int) -> float:
     return records * first_safe(log_excess, 0.0, 10 * TARGET, PRECISION)
 
 
-def printed(records: int) -> str:
+def bound_text(records: int) -> str:
     """Return the bound as text, rounded up."""
     return limit(group_epsilon(records))
 
@@ -70,7 +70,7 @@ def people_picture() -> Picture:
     return Picture(
         title=(
             f"A promise of ε = {TARGET:g} per record bounds a person with five "
-            f"records by {printed(5)} only, a person with ten by {printed(MOST)}"
+            f"records by {bound_text(5)} only, a person with ten by {bound_text(MOST)}"
         ),
         sub=(
             f"ε for all records of one person at δ = {small(DELTA)}; trainer’s default "
@@ -79,7 +79,7 @@ def people_picture() -> Picture:
         wide=_draw((904, 330), narrow=False),
         narrow=_draw((342, 280), narrow=True),
         head=("records of a person", "clipped by record", "clipped by person"),
-        rows=tuple((f"{k}", printed(k), printed(1)) for k in range(1, MOST + 1)),
+        rows=tuple((f"{k}", bound_text(k), bound_text(1)) for k in range(1, MOST + 1)),
         kind="computed",
         status="bound",
         note="“By person” samples people and clips the sum of a person’s gradients "
@@ -97,7 +97,7 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     for k in SHOWN[1:]:
         at = line[k - 1]
         plot.dot(at, "f-budget")
-        plot.text(at, printed(k), "budget halo", "end", (-8, -8))
+        plot.text(at, bound_text(k), "budget halo", "end", (-8, -8))
     plot.dot(line[0], "f-good")
     plot.text((MOST, line[0][1]), "clipped by person", "good halo", "end", (0, 20))
     if not narrow:
@@ -105,6 +105,6 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
             (7, line[6][1]), "clipped by record", "budget halo", "start", (14, 22)
         )
     return plot.svg(
-        f"A line that rises from epsilon {TARGET:g} at one record to {printed(MOST)} "
-        "at ten, and a level line for clipping by person."
+        f"A line that rises from epsilon {TARGET:g} at one record to "
+        f"{bound_text(MOST)} at ten, and a level line for clipping by person."
     )

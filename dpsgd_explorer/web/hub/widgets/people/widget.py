@@ -49,7 +49,7 @@ def _point(records: int) -> dict[str, Any]:
     return {
         "records": records,
         "value": round(epsilon, 4),
-        "epsilon": group.printed(records),
+        "epsilon": group.bound_text(records),
         "limits": _limits(records, epsilon),
     }
 

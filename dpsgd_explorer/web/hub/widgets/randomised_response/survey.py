@@ -11,18 +11,15 @@ evasive answer bias"; the error is the standard deviation of a mean of n coins.
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from functools import cache
 
 from markupsafe import Markup
 
 from dpsgd_explorer.web.figures.svg import Picture, Plot
-from dpsgd_explorer.web.questions.comparison import Comparison
-from dpsgd_explorer.web.questions.rounding import limit, points
+from dpsgd_explorer.web.questions.rounding import limit
 
 SURVEY_EPSILON = math.log(3)  # two coins: truth on heads, the second coin on tails
 TRUE_SHARE = 0.3
-PEOPLE = (100, 1_000, 10_000, 100_000)
-SHOWN = (0.1, 0.5, 1.0, 2.0, 4.0)
 
 
 def truth_probability(epsilon: float) -> float:
@@ -104,60 +101,3 @@ def _bars(size: tuple[int, int], p: float, *, narrow: bool) -> Markup:
         f"Bars: a true yes is recorded as yes in {100 * p:.0f} percent of cases, a "
         f"true no in {100 - 100 * p:.0f} percent."
     )
-
-
-@cache
-def price_picture() -> Picture:
-    """Return the error of the survey against ε, for several numbers of people."""
-    by_people = Comparison(
-        standard_error,
-        "people",
-        (PEOPLE[1], PEOPLE[3]),
-        {"epsilon": 1.0, "share": TRUE_SHARE},
-        points,
-    )
-    few, many = by_people.values
-    return Picture(
-        title=(
-            f"At ε = 1, {few:,} people give the share to about ±{by_people[0]} points, "
-            f"{many:,} to ±{by_people[1]}"
-        ),
-        sub=(
-            "Standard error of the estimated share, percentage points; in the title "
-            f"with {by_people.held}"
-        ),
-        comparisons=(by_people,),
-        wide=_errors((904, 320), narrow=False),
-        narrow=_errors((342, 260), narrow=True),
-        head=("ε", *(f"{n:,} people" for n in PEOPLE)),
-        rows=tuple(
-            (f"{e:g}", *(points(standard_error(e, n)) for n in PEOPLE)) for e in SHOWN
-        ),
-        status="exact",
-    )
-
-
-def _errors(size: tuple[int, int], *, narrow: bool) -> Markup:
-    plot = Plot.framed(
-        size,
-        (0.1, 5.0),
-        (0.1, 200.0),
-        log_x=True,
-        log_y=True,
-        left=44,
-        right=64 if narrow else 130,
-    )
-    plot.y_axis([(y, f"{y:g}") for y in (0.1, 1, 10, 100)], "points, log scale")
-    plot.x_axis([(x, f"{x:g}") for x in (0.1, 0.3, 1, 3)], "ε, log scale")
-    for people in PEOPLE:
-        line = plot.curve(partial(_error_in_points, people), "s-private")
-        label = f"{people:,}" if narrow else f"{people:,} people"
-        plot.text(line[-1], label, "private", shift=(8, 4.5))
-    return plot.svg(
-        f"{len(PEOPLE)} falling lines, one for each number of people; a hundred "
-        "times the people lower the error by a factor of ten."
-    )
-
-
-def _error_in_points(people: int, epsilon: float) -> float:
-    return 100 * standard_error(epsilon, people)

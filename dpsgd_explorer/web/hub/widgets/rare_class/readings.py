@@ -28,21 +28,21 @@ def levels() -> list[str]:
     return list(stored()["data"]["rare"]["runs"])
 
 
-def rare() -> int:
+def rare_digit() -> int:
     """Return the class that was made rare."""
     label: int = stored()["rare_class"]
     return label
 
 
-def factors(data: str) -> list[str]:
+def rate_factors(data: str) -> list[str]:
     """Return the learning rates tried, as multiples of the usual ones."""
     return list(stored()["data"][data]["runs"][ORDINARY])
 
 
 @cache
-def tuned(data: str, level: str) -> str:
+def tuned_factor(data: str, level: str) -> str:
     """Return the learning rate of the best mean share over all test records."""
-    return max(factors(data), key=lambda factor: mean(data, level, None, factor))
+    return max(rate_factors(data), key=lambda factor: mean(data, level, None, factor))
 
 
 def rights(data: str, level: str, label: int | None, factor: str) -> list[float]:
@@ -62,23 +62,23 @@ def rights(data: str, level: str, label: int | None, factor: str) -> list[float]
 
 def mean(data: str, level: str, label: int | None, factor: str | None = None) -> float:
     """Return the mean of ``rights`` over the seeds, at the tuned rate unless named."""
-    chosen = tuned(data, level) if factor is None else factor
+    chosen = tuned_factor(data, level) if factor is None else factor
     return statistics.fmean(rights(data, level, label, chosen))
 
 
 def others(level: str) -> float:
     """Return the mean share over the other classes, each counted alike."""
-    rest = [k for k in range(10) if k != rare()]
+    rest = [k for k in range(10) if k != rare_digit()]
     return statistics.fmean(mean("rare", level, label) for label in rest)
 
 
-def records(data: str) -> int:
+def record_count(data: str) -> int:
     """Return how many training records the rare class has."""
-    count: int = stored()["data"][data]["records"][rare()]
+    count: int = stored()["data"][data]["records"][rare_digit()]
     return count
 
 
-def clipped(kind: str, factor: str = USUAL) -> str:
+def clipped_share(kind: str, factor: str = USUAL) -> str:
     """Return the clipped share of a kind, "rare" or "others", without noise, percent.
 
     Over the last steps; the mean over the seeds.
@@ -87,29 +87,29 @@ def clipped(kind: str, factor: str = USUAL) -> str:
     return f"{100 * statistics.fmean(run['clipped'][kind] for run in runs):.0f}"
 
 
-def at(level: str, factor: str | None = None) -> str:
+def rare_accuracy(level: str, factor: str | None = None) -> str:
     """Return the rare class's mean share as text, at the tuned rate unless named."""
-    return f"{mean('rare', level, rare(), factor):.0f}"
+    return f"{mean('rare', level, rare_digit(), factor):.0f}"
 
 
-def frequent(level: str) -> str:
+def frequent_accuracy(level: str) -> str:
     """Return the class's mean share as text where it is as frequent as others."""
-    return f"{mean('whole', level, rare()):.0f}"
+    return f"{mean('whole', level, rare_digit()):.0f}"
 
 
-def rates(kind: str) -> str:
+def learning_rates(kind: str) -> str:
     """Return the learning rates tried, "private" or "ordinary", from least to most."""
     usual = stored()["learning_rates"][kind]
-    found = [f"{float(factor) * usual:g}" for factor in factors("rare")]
+    found = [f"{float(factor) * usual:g}" for factor in rate_factors("rare")]
     return f"{found[0]} to {found[-1]}"
 
 
-def lost(first: str, second: str, data: str = "rare") -> str:
+def points_lost(first: str, second: str, data: str = "rare") -> str:
     """Return by how many points the class's mean falls between two tuned levels."""
-    return f"{mean(data, first, rare()) - mean(data, second, rare()):.1f}"
+    return f"{mean(data, first, rare_digit()) - mean(data, second, rare_digit()):.1f}"
 
 
-def average_lost() -> str:
+def average_points_lost() -> str:
     """Return by how many points the share over all test records falls, tuned levels.
 
     Of the runs in which the class is rare; from no privacy to the least ε.
@@ -137,8 +137,9 @@ def rare_picture() -> Picture:
     count = len(stored()["seeds"])
     return Picture(
         title=(
-            f"Of {rare()}s with {records('rare')} training pictures, {at(ORDINARY)} % "
-            f"are read right without privacy and {at(LEAST)} % at {LEAST}"
+            f"Of {rare_digit()}s with {record_count('rare')} training pictures, "
+            f"{rare_accuracy(ORDINARY)} % are read right without privacy and "
+            f"{rare_accuracy(LEAST)} % at {LEAST}"
         ),
         sub=(
             "Right predictions on the whole test set, %; wavelet features and a linear "
@@ -148,17 +149,17 @@ def rare_picture() -> Picture:
         narrow=_draw((342, 330), narrow=True),
         head=(
             "training",
-            f"{rare()}, {records('rare')} pictures",
+            f"{rare_digit()}, {record_count('rare')} pictures",
             "the same at the usual rate",
-            f"{rare()}, {records('whole'):,} pictures",
+            f"{rare_digit()}, {record_count('whole'):,} pictures",
             "the other digits",
         ),
         rows=tuple(
             (
                 level,
-                f"{mean('rare', level, rare()):.1f}",
-                f"{mean('rare', level, rare(), USUAL):.1f}",
-                f"{mean('whole', level, rare()):.1f}",
+                f"{mean('rare', level, rare_digit()):.1f}",
+                f"{mean('rare', level, rare_digit(), USUAL):.1f}",
+                f"{mean('whole', level, rare_digit()):.1f}",
                 f"{others(level):.1f}",
             )
             for level in levels()
@@ -177,7 +178,7 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.y_axis([(y, f"{y}") for y in (60, 70, 80, 90, 100)], "%")
     ticks = [(float(i), SHORT.get(name, name)) for i, name in enumerate(names)]
     plot.x_axis(ticks, "more privacy →")
-    label = rare()
+    label = rare_digit()
     drawn: tuple[tuple[str, str, float, list[float]], ...] = (
         (
             f"{label}, when frequent",
@@ -208,12 +209,12 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         else:
             plot.text(points[-1], words, f"{css} halo", "start", (14, below / 2 + 4))
     for i, name in enumerate(names):
-        for value in rights("rare", name, label, tuned("rare", name)):
+        for value in rights("rare", name, label, tuned_factor("rare", name)):
             plot.speck((float(i), value), "f-attack", 3)
-        for value in rights("whole", name, label, tuned("whole", name)):
+        for value in rights("whole", name, label, tuned_factor("whole", name)):
             plot.speck((float(i), value), "f-private", 2.5)
     return plot.svg(
         f"Lines over {len(names)} levels of privacy. Two stay near 98 percent; the "
-        f"line of the rare class goes from {at(ORDINARY)} to {at(LEAST)} percent, "
-        "and lower at the usual learning rate."
+        f"line of the rare class goes from {rare_accuracy(ORDINARY)} to "
+        f"{rare_accuracy(LEAST)} percent, and lower at the usual learning rate."
     )

@@ -52,14 +52,14 @@ def conclusion(level: str) -> str:
     rare, average = _rare(level), _shares("rare", level, None)
     return (
         f"{SAID.get(level, f'At {level}')}: {_mean(rare)} of the rare "
-        f"{readings.rare()}s are read right, {_mean(average)} on average, "
+        f"{readings.rare_digit()}s are read right, {_mean(average)} on average, "
         f"a gap of about {nearest(gap(level), 0)} points"
     )
 
 
 def change(level: str) -> str:
     """Return what a level does to each mean beside ordinary training, in a sentence."""
-    label = readings.rare()
+    label = readings.rare_digit()
     if level == readings.ORDINARY:
         frequent = _shares("whole", level, label)
         points = nearest(fmean(frequent) - fmean(_rare(level)), 1)
@@ -78,21 +78,24 @@ def settings() -> str:
     return (
         f"Right predictions of each digit on the whole test set, %; wavelet features "
         f"and a linear layer on MNIST, {found['steps']} steps, "
-        f"{readings.records('rare')} training pictures of an {readings.rare()}; "
-        f"where there is an ε, δ = {small(found['delta'])}, one record added or removed"
+        f"{readings.record_count('rare')} training pictures of an "
+        f"{readings.rare_digit()}; where there is an ε, δ = {small(found['delta'])}, "
+        "one record added or removed"
     )
 
 
 @cache
 def data() -> dict[str, Any]:
     """Return the readings of every level: means and seeds in percent, and sentences."""
-    label, levels = readings.rare(), readings.levels()
+    label, levels = readings.rare_digit(), readings.levels()
     return {
         "settings": settings(),
         "seeds": len(readings.stored()["seeds"]),
         "axis": AXIS,
         "rare": label,
-        "frequent": f"the same {label} with {readings.records('whole'):,} pictures",
+        "frequent": (
+            f"the same {label} with {readings.record_count('whole'):,} pictures"
+        ),
         "first": levels.index(readings.LEAST),
         "levels": [
             {
@@ -124,11 +127,11 @@ def picture() -> Picture:
 
 
 def _rare(level: str) -> list[float]:
-    return _shares("rare", level, readings.rare())
+    return _shares("rare", level, readings.rare_digit())
 
 
 def _shares(records: str, level: str, label: int | None) -> list[float]:
-    return readings.rights(records, level, label, readings.tuned(records, level))
+    return readings.rights(records, level, label, readings.tuned_factor(records, level))
 
 
 def _mean(shares: list[float]) -> str:

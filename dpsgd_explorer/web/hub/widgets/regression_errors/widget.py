@@ -10,6 +10,7 @@ Source: computed from the data (`regression/comparison.py`); Wang 2018, arXiv:18
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 from dpsgd_explorer.regression.comparison import EPSILONS
@@ -18,20 +19,28 @@ from dpsgd_explorer.web.figures.regression import regimes
 from dpsgd_explorer.web.figures.regression.plot import EPSILON_TICKS
 from dpsgd_explorer.web.figures.svg import Picture, round_ticks
 from dpsgd_explorer.web.forms.starts import Choices
-from dpsgd_explorer.web.hub.chapters.private_linear_regression import figures as chapter
 from dpsgd_explorer.web.hub.widgets.base import Widget
-from dpsgd_explorer.web.questions.regression_results import NAMES, REGIMES
+from dpsgd_explorer.web.questions.regression import RegressionQuestion
+from dpsgd_explorer.web.questions.regression_results import NAMES, REGIMES, View
 from dpsgd_explorer.web.questions.rounding import nearest, significant
 
 SHOWN = tuple(round(epsilon, 4) for epsilon in EPSILONS)
+FIRST_EPSILON = SHOWN[0]
+REPETITIONS = 200  # releases per method and ε
 DIGITS = 4  # of what is drawn
 KNOWN_DIGITS = 2  # significant ones that a median of these releases supports
 LABELS = {name: f"σ = {noise:g}" for name, noise in REGIMES.items()}  # beside a line
 
 
+@cache
+def comparison() -> View:
+    """Returns the errors of all methods, for the widget and its chapter."""
+    return View(RegressionQuestion(epsilon=FIRST_EPSILON, repetitions=REPETITIONS))
+
+
 def picture() -> Picture:
     """Return the error of all methods against ε."""
-    return regimes.drawn(chapter.comparison())
+    return regimes.drawn(comparison())
 
 
 def data() -> dict[str, Any]:
@@ -39,7 +48,7 @@ def data() -> dict[str, Any]:
 
     A median above the axis of errors is None.
     """
-    view = chapter.comparison()
+    view = comparison()
     axes = ErrorAxes.of(view.question.prepared_housing, SHOWN[-1])
     methods = [
         _method(name, [(s.median, s.low, s.high) for s in sweep.spreads], axes)
@@ -67,7 +76,7 @@ def data() -> dict[str, Any]:
             "least": nearest(view.evaluation_set.mse),
         },
         "sub": (
-            f"Median of {chapter.REPETITIONS} releases at each ε, or of "
+            f"Median of {REPETITIONS} releases at each ε, or of "
             f"{view.regimes['small_noise'].spec.repetitions} descents, on the records "
             "themselves. Learning rate of the descents: "
             f"{regimes.RATE_WORDS[view.question.chosen_rate]}"
