@@ -41,6 +41,7 @@ MAY_IMPORT = {
         "flask",
         "itsdangerous",
         "latex2mathml",
+        "jinja2",
         "markupsafe",
         "numpy",
         "plotly",

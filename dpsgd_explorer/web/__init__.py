@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Flask
 from flask.json.provider import DefaultJSONProvider
+from jinja2 import StrictUndefined
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.runs.classes.classes import Classes
@@ -116,6 +117,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     # One byte above the limit, because Flask silently truncates longer bodies.
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY + 1
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.undefined = StrictUndefined  # a misspelt name is an error
     app.extensions |= open_services(settings)
     published = assets.publish(
         assets.FRONT_DIR / "static", settings.instance_dir, assets.DOCUMENTATION_DIR
