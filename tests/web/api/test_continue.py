@@ -91,3 +91,9 @@ def test_only_its_visitor_continues_a_run(client, other_visitor, done):
     client.delete_cookie(COOKIE)
     error_of(posted(client, run_id, 5), 404)
     error_of(posted(client, "none", 5), 404)
+
+
+def test_the_page_of_an_ended_run_does_not_speak_of_its_last_step_to_come(client, done):
+    page = client.get(f"/runs/{done(ADULT)}/").text
+    assert "cannot be continued" in page
+    assert "After its last step" not in page
