@@ -129,7 +129,7 @@ FAMILIES = {
     "source: web": Family(8.5, r"dpsgd_explorer/web/.*\.py", prose.comments),
     "source: examples": Family(0.5, r"examples/.*\.py", prose.comments),
     "source: tests": Family(16.0, r"tests/.*\.py", prose.comments),
-    "source: tests of scripts": Family(11.5, r"tests/.*\.js", prose.script_comments),
+    "source: tests of scripts": Family(0.5, r"tests/.*\.js", prose.script_comments),
     "source: all other": Family(0.5, r".*\.py", prose.comments),
 }
 
