@@ -5,16 +5,8 @@ A script for Opacus trains with this library if you import its names from here:
     from dpsgd_explorer.compat.opacus import BatchMemoryManager, PrivacyEngine
 
 Arguments have the meaning that they have in Opacus 1.6.  An argument that cannot have
-the same meaning here raises ``ConfigError``, which names the remedy.  The differences:
-
-- Model and optimizer are not wrapped: ``make_private`` returns the objects it receives.
-- Each record is in a batch with probability ``batch_size / len(dataset)``.  Opacus uses
-  ``1 / len(data_loader)``, which is larger or smaller where the last batch is partial.
-- After the epochs of ``make_private_with_epsilon`` the loader raises ``PrivacyError``;
-  Opacus continues, and its epsilon exceeds the target.
-- ``get_epsilon`` raises ``PrivacyError`` where the accountant's assumptions do not
-  hold, for example with ``poisson_sampling=False``.
-- Noise is always unpredictable, with any value of ``secure_mode``.
+the same meaning here raises ``ConfigError``, which names the remedy.  The page on this
+module in the reference lists the differences.
 """
 
 from typing import Any
