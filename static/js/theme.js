@@ -1,6 +1,9 @@
-/* Light or dark: the system's wish until the visitor switches; the choice stays in this browser.
-   A plain script in the head, so that the page is never painted in the wrong colours first.
-   On a change, `document` gets a "themechange" event, so that charts can redraw. */
+/*
+ * Light and dark theme. The page follows the system until the visitor chooses a theme; this browser stores the
+ * choice.
+ * A classic script in the head sets the theme before the first paint. Each change dispatches "themechange" on
+ * `document`, so that charts redraw.
+ */
 (() => {
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -10,18 +13,18 @@
     try {
       return localStorage.getItem("theme");
     } catch {
-      return null; // storage is switched off: the system's wish holds
+      return null; // storage is blocked: follow the system
     }
   };
   const remember = (theme) => {
     try {
       localStorage.setItem("theme", theme);
     } catch {
-      // storage is switched off: the choice holds for this page
+      // storage is blocked: the choice applies to this page only
     }
   };
   const buttons = () => document.querySelectorAll("[data-theme-switch]");
-  /* The button says what pressing it brings. */
+  /* The button is labelled with the theme that it switches to. */
   const label = (button) => {
     button.querySelector("[data-theme-name]").textContent = isDark() ? "Light" : "Dark";
   };

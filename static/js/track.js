@@ -1,6 +1,9 @@
-/* Intuition or Full: the track that a chapter's address names (?track=…), else the last one in this browser.
-   A plain script in the head, so that formal parts are not painted first and taken away then.
-   On a change, `document` gets a "trackchange" event. */
+/*
+ * Reading track of the chapters, "intuition" or "full": the track in the address (?track=…), otherwise the track
+ * stored in this browser.
+ * A classic script in the head sets the track before the first paint, so that formal parts do not appear and vanish.
+ * Each change dispatches "trackchange" on `document`.
+ */
 (() => {
   const root = document.documentElement;
   const KEY = "track";
@@ -9,17 +12,17 @@
   const remembered = () => {
     try {
       const stored = localStorage.getItem(KEY);
-      if (stored !== null && !known(stored)) localStorage.removeItem(KEY); // broken, or of an older version
+      if (stored !== null && !known(stored)) localStorage.removeItem(KEY); // invalid, or written by an older version
       return known(stored);
     } catch {
-      return null; // storage is switched off
+      return null; // storage is blocked
     }
   };
   const remember = (track) => {
     try {
       localStorage.setItem(KEY, track);
     } catch {
-      // storage is switched off: the choice holds for this page
+      // storage is blocked: the choice applies to this page only
     }
   };
   const show = (track) => {
@@ -27,7 +30,7 @@
     for (const radio of document.querySelectorAll("[data-track-switch] input")) radio.checked = radio.value === track;
     document.dispatchEvent(new Event("trackchange"));
   };
-  /* A link may lead into a part that the track leaves out. */
+  /* Switch to the full track if the address links to an element that the intuition track hides. */
   const follow = () => {
     const target = document.getElementById(location.hash.slice(1));
     if (!target?.closest(".full") || root.dataset.track === "full") return;
@@ -36,7 +39,7 @@
   };
 
   const asked = known(new URLSearchParams(location.search).get(KEY));
-  if (asked) remember(asked); // other chapters keep to it
+  if (asked) remember(asked); // so that other chapters open with this track
   root.dataset.track = asked ?? remembered() ?? "full";
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -1,16 +1,16 @@
 /**
- * Test accuracy against what it cost: epsilon, steps, epochs or seconds.
+ * Chart of test accuracy against ε, steps, epochs or seconds.
  *
  * @typedef {object} AccuracyView
  * @property {import("../runs/log/run_log.js").Evaluation[]} evaluations
  * @property {import("./plan.js").Plan} plan
  * @property {"epsilon" | "step" | "epoch" | "seconds"} axis
- * @property {[number, number]} range of the accuracy axis, percent
+ * @property {[number, number]} range percent, of the accuracy axis
  * @property {import("./ghosts.js").Ghost[]} [ghosts] other runs
- * @property {number | null} first_epsilon epsilon of step 1, once known
- * @property {number} seconds the seconds axis ends here
+ * @property {number | null} first_epsilon ε after step 1, null until known
+ * @property {number} seconds end of the seconds axis
  * @property {{width: number, height: number}} size
- * @property {boolean} [print] for a picture: with the ticks that the gauge carries on the page
+ * @property {boolean} [print] if true, draws the ε ticks, which the gauge shows on the page
  */
 
 import {decimalsUp, integer, percent, plural, roundUp} from "../lib/format.js";
@@ -19,13 +19,13 @@ import {axisName, baseLayout, keyAxis, niceTicks, strong, thin, unitName, wall, 
 import {ghostLabels, ghostTraces, visible} from "./ghosts.js";
 import {FILTER} from "./plan.js";
 
-const NARROW = 480; // px; below it the drawing says less
+const NARROW = 480; // px; a narrower chart has shorter texts
 export const MARGIN = {l: 44, r: 16, t: 28, b: 10};
-const BELOW = 44; // room for ticks and the axis name
-const LABEL = 20; // px of a line of words
-const CLEAR = 0.25; // of the height, between words
+const BELOW = 44; // px, bottom margin with ticks and the axis name
+const LABEL = 20; // px, height of a line of text
+const CLEAR = 0.25; // share of the chart's height between two labels
 
-/** The percentage at a height of the drawing. @param {AccuracyView} view @param {number} y px below its top */
+/** Accuracy in percent at a height of the drawing. @param {AccuracyView} view @param {number} y px below its top */
 export function accuracyAt(view, y) {
   const {t, b} = margin(view);
   const [floor, ceiling] = view.range.map((end) => height(end, view.range));
@@ -33,7 +33,7 @@ export function accuracyAt(view, y) {
   return accuracyOf(ceiling - share * (ceiling - floor));
 }
 
-/** Pure: a view in, Plotly traces and layout out. @param {AccuracyView} view */
+/** Pure: Plotly traces and layout of a view. @param {AccuracyView} view */
 export function figure(view, color) {
   const points = thin(view.evaluations, (point) => point.test_accuracy);
   const last = points.at(-1);
@@ -50,18 +50,18 @@ export function figure(view, color) {
   };
 }
 
-/** What the ghosts have to know of the chart: their places on it, and where their names may stand. */
+/** Layout of the ghosts: their positions, and the area for their labels. */
 function ghostsOf(view, last) {
   const {axis, plan, range, ghosts = []} = view;
   const x = (point) => X[axis](point, plan);
-  const place = axis === "seconds" ? x : ({step}) => step; // two ε of one step may differ in their last digits
+  const place = axis === "seconds" ? x : ({step}) => step; // values of ε at one step may differ in their last digits
   const isAhead = (point) => !last || place(point) > place(last);
   const {length, pixel} = pixels(view);
   const own = last && x(last) > axisEnd(view) / 2 ? pixel(heightOf(last, range)) + 2 * LABEL : 0;
   return {x, range, pixel, top: own, floor: 0.9 * length - LABEL, end: wallAt(axis, plan) ?? axisEnd(view), hover: hoverText, shown: visible(ghosts, x, axisEnd(view), isAhead)};
 }
 
-/** The height of the drawing in px, and how many px below its top a place of the axis is. */
+/** Height of the plot in px, and the function from a height of the axis to px below the plot's top. */
 function pixels({range, size, ...view}) {
   const {t, b} = margin(view);
   const [floor, ceiling] = range.map((end) => height(end, range));
@@ -116,7 +116,7 @@ function xAxis(view, color) {
   return keyAxis(color, range, {...hover, ...ticks, ...(view.print ? {} : onGauge)});
 }
 
-/** The wall at what may be spent, and the ground behind it. */
+/** Vertical line at the budget, and a shaded area beyond it. */
 function budget(view, color) {
   const {axis, plan} = view;
   const end = wallAt(axis, plan);
@@ -128,7 +128,7 @@ function budget(view, color) {
   ];
 }
 
-/** From the newest point down to the gauge. */
+/** Dotted line from the newest point down to the gauge. */
 function drop({plan, axis, range}, last, color) {
   if (!last) return [];
   const x = X[axis](last, plan);
@@ -173,12 +173,12 @@ function pointLabel(view, last, color) {
   return [strong(text, color(plan.private ? "--text-private" : "--text-twin"), place)];
 }
 
-/** A picture has no line under its heading: the axis says itself what it measures. */
+/** A saved picture has no line under its heading, so the axis names its scale. */
 function scaleName(color) {
   return words(`test accuracy, %; ${SCALE_WORDS}`, color("--ink-3"), {xref: "paper", x: 0, xanchor: "left", xshift: -36, yref: "paper", y: 1, yanchor: "bottom", yshift: 7});
 }
 
-/** The first step costs by far the most. */
+/** Label of the first step, which usually spends the most. */
 function firstStep({axis, plan, range, size, first_epsilon: epsilon}, color) {
   const room = size.width >= NARROW && epsilon >= 0.06 * plan.budget;
   if (axis !== "epsilon" || epsilon === null || !room) return [];
@@ -186,12 +186,11 @@ function firstStep({axis, plan, range, size, first_epsilon: epsilon}, color) {
   return [words(`step 1<br>ε ${decimalsUp(epsilon, plan.digits)}`, color("--ink-3"), place)];
 }
 
-/* Words and numbers --------------------------------------------------------------- */
 
 /**
  * @param {import("../runs/log/run_log.js").RunLog} log
  * @param {import("./plan.js").Plan} plan
- * @param {import("../runs/log/run_log.js").Evaluation[]} [recorded] shown where no run is
+ * @param {import("../runs/log/run_log.js").Evaluation[]} [recorded] shown before a run starts
  */
 export function conclusion(log, plan, recorded) {
   const last = log.evaluations.at(-1);
@@ -207,14 +206,14 @@ export function conclusion(log, plan, recorded) {
   return `${spent} of ${plan.budget_text}`;
 }
 
-/** Of a filter only the whole budget is a guarantee, whatever it has counted. */
+/** A privacy filter guarantees the whole budget, not the ε that it has counted so far. */
 function withinBudget(log, plan, last, reached) {
   if (!log.isFinal) return `${reached}; the filter has counted ε = ${decimalsUp(last.epsilon, plan.digits)} of ${plan.budget_text}`;
   const within = `${reached} within the budget ε = ${plan.budget_text}`;
   return log.state === "done" ? within : `${within}, ${whereItEnded(log, plan, last)}`;
 }
 
-/** A run that was stopped has seldom just been evaluated. */
+/** A stopped run rarely ends right after an evaluation. */
 function whereItEnded(log, plan, last) {
   const ended = `the run ended after ${integer(log.latest.step)} of ${plural(plan.steps, "step")}`;
   return log.latest.step === last.step ? `where ${ended}` : `measured at step ${integer(last.step)}; ${ended}`;
@@ -234,7 +233,10 @@ function points(gain) {
   return `${text} ${text === "1.0" ? "point" : "points"}`;
 }
 
-/** The evaluations as numbers, and as a person reads them. @param {import("../runs/log/run_log.js").RunLog} log @param {import("./plan.js").Plan} plan */
+/**
+ * Evaluations as numbers and as text.
+ * @param {import("../runs/log/run_log.js").RunLog} log @param {import("./plan.js").Plan} plan
+ */
 export function table(log, plan) {
   const names = ["step", "epsilon", "seconds", "test_accuracy", "test_loss"];
   const values = log.evaluations.map((point) => names.map((name) => point[name]));

@@ -1,20 +1,20 @@
-/** The axes of the accuracy chart: their ranges and ticks, where a point lies on them, and the line of the baseline. */
+/** Axes of the accuracy chart: ranges, ticks, positions of points, and the line of the baseline. */
 
 import {percent} from "../lib/format.js";
 import {valueAxis, words} from "./base.js";
 import {FILTER, epochAt, spentAt} from "./plan.js";
 
-const BEYOND = 1.1; // the axis goes on past the budget, so that the wall is seen as one
-const TICKS = [99, 98, 95, 90, 85, 80, 70, 75, 60, 50, 0]; // percent right; the first of those that would touch
-const APART = 0.08; // of the axis: ticks closer than that touch
-const MOST = 99.5; // percent: one in two hundred wrong
+const BEYOND = 1.1; // end of the ε axis in budgets, so that the budget's line is inside the chart
+const TICKS = [99, 98, 95, 90, 85, 80, 70, 75, 60, 50, 0]; // percent; a tick too close to an earlier entry is left out
+const APART = 0.08; // smallest distance of two ticks, as a share of the axis
+const MOST = 99.5; // percent, largest end of the axis
 
 export const SCALE_WORDS = "log of the error";
 
 /**
- * The accuracy axis, known before the run: what a working run reaches. It opens as far as the points need.
+ * Range of the accuracy axis: the accuracies that runs on the data set usually reach, extended to contain all points.
  * @param {{accuracy_floor: number, accuracy_ceiling: number}} catalogue
- * @param {{test_accuracy: number}[]} points of the run and of what is drawn beside it
+ * @param {{test_accuracy: number}[]} points of all runs in the chart
  * @returns {[number, number]} in percent
  */
 export function accuracyRange({accuracy_floor: floor, accuracy_ceiling: ceiling}, points) {
@@ -24,14 +24,14 @@ export function accuracyRange({accuracy_floor: floor, accuracy_ceiling: ceiling}
 }
 
 /**
- * Where a percentage lies on the axis; what is beyond its end lies at the end.
+ * Height of a percentage on the axis; values above its end are drawn at the end.
  * @param {number} percent @param {[number, number]} range
  */
 export function height(percent, [, ceiling]) {
   return -Math.log10(1 - Math.min(percent, ceiling) / 100);
 }
 
-/** The percentage at a place on the axis, where `height` puts it. @param {number} place */
+/** Percentage at a height of the axis, the inverse of `height`. @param {number} place */
 export function accuracyOf(place) {
   return 100 * (1 - 10 ** -place);
 }
@@ -41,7 +41,10 @@ export function heightOf({test_accuracy}, range) {
   return height(100 * test_accuracy, range);
 }
 
-/** The part of the axis below a point, from 0 to 1. @param {{test_accuracy: number}} point @param {[number, number]} range */
+/**
+ * Position of a point on the axis, from 0 to 1.
+ * @param {{test_accuracy: number}} point @param {[number, number]} range
+ */
 export function shareOf(point, range) {
   const [floor, ceiling] = range.map((end) => height(end, range));
   return (heightOf(point, range) - floor) / (ceiling - floor);
@@ -53,7 +56,7 @@ export function yAxis({range}, color) {
   return valueAxis(color, range.map((end) => height(end, range)), {tickvals: shown.map((tick) => height(tick, range)), ticktext: shown.map(String)});
 }
 
-/** Round percentages within the axis, so far from each other. @param {[number, number]} range */
+/** Round percentages within the range, at least `apart` from each other. @param {[number, number]} range */
 export function ticks(range, apart = APART) {
   const [floor, ceiling] = range.map((end) => height(end, range));
   const kept = [];
@@ -64,23 +67,23 @@ export function ticks(range, apart = APART) {
   return kept.sort((a, b) => a - b);
 }
 
-const ABOVE = 26; // px from a point to the middle of its label above it
-const UNDER = -22; // px from a point to the middle of its label below it
-const LINE = 20; // px of a line of words
+const ABOVE = 26; // px from a point to the middle of a label above it
+const UNDER = -22; // px from a point to the middle of a label below it
+const LINE = 20; // px, height of a line of text
 
 const isShown = ({baseline}, [floor]) => 100 * baseline > floor;
 
-/** Curves rise from the baseline, so the room under it is free, unless it is at the foot of the drawing. */
+/** True if the baseline's label is under its line: curves start at the baseline, so the area below it is usually free. */
 const isLabelUnder = ({baseline}, range) => shareOf({test_accuracy: baseline}, range) > 0.1;
 
-/** The line of the baseline, where the axis shows it. @param {import("./accuracy.js").AccuracyView} view */
+/** Line of the baseline, if the axis contains it. @param {import("./accuracy.js").AccuracyView} view */
 export function baseline({plan, range}, color) {
   if (!isShown(plan, range)) return [];
   const y = height(100 * plan.baseline, range);
   return [{type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: {color: color("--rule-strong"), width: 1.25, dash: "dot"}}];
 }
 
-/** @param {import("./accuracy.js").AccuracyView} view @param {string} always "always ", or "" where there is no room for it */
+/** @param {import("./accuracy.js").AccuracyView} view @param {string} always "always ", or "" in a narrow chart */
 export function baselineLabel({plan, range}, always, color) {
   if (!isShown(plan, range)) return [];
   const text = `${plan.guesses ? "guessing" : `${always}the majority class`}, ${percent(plan.baseline)}`;
@@ -89,8 +92,9 @@ export function baselineLabel({plan, range}, always, color) {
 }
 
 /**
- * How many px above its point the label of a run is centred; it avoids the label of the baseline.
- * @param {import("./accuracy.js").AccuracyView} view @param {(place: number) => number} pixel px below the top of the drawing
+ * Vertical offset in px of the label of a run's last point; keeps it away from the baseline's label.
+ * @param {import("./accuracy.js").AccuracyView} view @param {(place: number) => number} pixel px below the top of the
+ *   drawing
  */
 export function labelShift({plan, range}, last, pixel) {
   const isLow = shareOf(last, range) < 0.15;
@@ -102,8 +106,8 @@ export function labelShift({plan, range}, last, pixel) {
 }
 
 /**
- * The x of an evaluation on each axis; the names are the values of the axis switch. What spends nothing stands at
- * the ε that the plan has spent by the same step.
+ * Functions from an evaluation to its x, by the value of the axis switch. Runs without privacy are drawn at the ε
+ * that the plan has spent by that step.
  */
 export const X = {
   epsilon: (point, plan) => point.epsilon ?? point.drawn_at ?? spentAt(plan, point.step),
@@ -112,13 +116,16 @@ export const X = {
   seconds: (point) => point.seconds,
 };
 
-/** What the horizontal axis measures, in words. @param {import("./accuracy.js").AccuracyView["axis"]} axis @param {import("./plan.js").Plan} plan */
+/**
+ * Name of the horizontal axis.
+ * @param {import("./accuracy.js").AccuracyView["axis"]} axis @param {import("./plan.js").Plan} plan
+ */
 export function axisWords(axis, plan) {
   if (axis !== "epsilon") return axis;
   return plan.accountant === FILTER ? "ε counted by the filter" : "ε spent";
 }
 
-/** Where the horizontal axis ends. */
+/** End of the horizontal axis. */
 export function axisEnd({axis, plan, seconds}) {
   if (axis === "epsilon") return plan.budget * BEYOND;
   if (axis === "step") return plan.steps * 1.02;
@@ -126,7 +133,7 @@ export function axisEnd({axis, plan, seconds}) {
   return seconds;
 }
 
-/** Where the budget ends on each axis; unknown in seconds. */
+/** Position of the budget's line on each axis; undefined for seconds. */
 export function wallAt(axis, plan) {
   return {epsilon: plan.budget, step: plan.last_step, epoch: epochAt(plan, plan.last_step)}[axis];
 }

@@ -1,11 +1,11 @@
-/** What the charts share: ground, type, axes with round ticks, thinned points, and the lines and words on them. */
+/** Shared parts of the Plotly charts: layout, axes with round ticks, thinned points, lines and labels. */
 
 /** @typedef {(token: string) => string} Color reads a CSS custom property */
 
 const FAMILY = '"--sans"';
 
 /**
- * A layout without a frame of its own: ranges stay as given, nothing zooms or drags.
+ * Layout without a frame: fixed ranges, without zoom or drag.
  * @param {Color} color
  * @param {{width: number, height: number}} size
  */
@@ -29,7 +29,7 @@ export function baseLayout(color, {width, height}, margin) {
   };
 }
 
-/** A value axis: horizontal hairlines, no line of its own, the unit at its top. */
+/** Value axis: horizontal grid lines, no axis line. */
 export function valueAxis(color, range, ticks = {}) {
   return {
     range,
@@ -41,7 +41,7 @@ export function valueAxis(color, range, ticks = {}) {
   };
 }
 
-/** The other axis: a line and ticks, no grid. */
+/** Horizontal axis: a line and ticks, no grid. */
 export function keyAxis(color, range, ticks = {}) {
   return {
     range,
@@ -52,36 +52,36 @@ export function keyAxis(color, range, ticks = {}) {
     linecolor: color("--chart-axis"),
     ticks: "outside",
     ticklen: 5,
-    tickangle: 0, // turned labels would lie on the axis's name
+    tickangle: 0, // rotated labels would overlap the axis name
     tickcolor: color("--chart-axis"),
     ...ticks,
   };
 }
 
 /**
- * Words on a chart; `x` and `y` are data unless `place` says otherwise. Weight goes by the
- * font: a tag in the text becomes a style attribute, which the content policy refuses.
+ * Label on a chart; `x` and `y` are in data units unless `place` sets `xref` or `yref`. Bold text uses the font's
+ * weight: a tag in the text becomes a style attribute, which the content security policy blocks.
  */
 export function words(text, color, {weight = 400, ...place}) {
   return {text, showarrow: false, font: {color, weight}, ...place};
 }
 
-/** As `words`, for what the chart is about. */
+/** Bold label, for the chart's main values. */
 export function strong(text, color, place) {
   return words(text, color, {weight: 600, ...place});
 }
 
-/** A vertical line through the whole plot at `x`. */
+/** Vertical line through the whole plot at `x`. */
 export function wall(x, line, place = {}) {
   return {type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line, ...place};
 }
 
-/** The unit, at the top of the value axis. */
+/** Unit, above the value axis. */
 export function unitName(text, color) {
   return words(text, color("--ink-3"), {xref: "paper", x: 0, xanchor: "right", xshift: -7, yref: "paper", y: 1, yanchor: "bottom", yshift: 7});
 }
 
-/** The name of the other axis, at its right end below the ticks. */
+/** Name of the horizontal axis, at its right end below the ticks. */
 export function axisName(text, color) {
   return words(text, color("--ink-3"), {xref: "paper", x: 1, xanchor: "right", yref: "paper", y: 0, yanchor: "top", yshift: -23});
 }
@@ -94,7 +94,7 @@ export function niceStep(end, count) {
   return step * power;
 }
 
-/** Evenly spaced round values from 0 up to `end`; none where it is no length. @returns {number[]} */
+/** Evenly spaced round values from 0 to `end`; empty if `end` is not positive and finite. @returns {number[]} */
 export function niceTicks(end, count = 6) {
   if (!(end > 0 && end < Infinity)) return [];
   const step = niceStep(end, count);
@@ -109,8 +109,8 @@ export function niceCeiling(value) {
 }
 
 /**
- * At most `limit` of the points: the first and last, and of each stretch between them
- * its lowest and its highest, in their order, so that no spike goes missing.
+ * At most `limit` points: the first, the last, and the minimum and maximum of each interval between them, so that
+ * peaks stay visible.
  * @template T
  * @param {T[]} points
  * @param {(point: T) => number} value

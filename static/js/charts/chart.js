@@ -1,20 +1,20 @@
-/** One chart with its box, its heading, its table and its buttons, and the library that draws it. */
+/** Plotly chart with its heading, table and buttons, and the loading of the library. */
 
 import {tokens} from "../lib/page.js";
 import {csv, follow, save, showTable} from "../lib/svg.js";
 
-const IDLE_MS = 4000; // at the latest so long after the page has loaded
+const IDLE_MS = 4000; // longest delay after the page's load event
 
 /** @type {Promise<any> | null} */
 let loading = null;
 
-/** Load the library now, once. */
+/** Loads the library once. */
 function plotly() {
   loading ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.addEventListener("load", () => resolve(globalThis.Plotly));
     script.addEventListener("error", () => {
-      loading = null; // the next chart tries again
+      loading = null; // so that the next chart tries again
       reject(new Error("the chart library did not load"));
     });
     script.src = document.getElementById("plotly").dataset.src;
@@ -23,45 +23,45 @@ function plotly() {
   return loading;
 }
 
-/** Load the library once the browser has nothing else to do: what the charts show stands already. */
+/** Loads the library when the browser is idle: until then, the server's drawing is visible. */
 async function plotlyWhenIdle() {
   if (document.readyState !== "complete") await new Promise((done) => addEventListener("load", done, {once: true}));
   await new Promise((done) => (globalThis.requestIdleCallback ? requestIdleCallback(done, {timeout: IDLE_MS}) : setTimeout(done, 200)));
   return plotly();
 }
 
-/** Own labelled buttons stand under each chart, so Plotly's unnamed ones stay away. */
+/** Labelled buttons of the page replace Plotly's toolbar. */
 export const CONFIG = {displayModeBar: false, displaylogo: false, doubleClick: false, showTips: false};
 
-const HEADING_MS = 2500; // a heading that is read must not change under the eye
+const HEADING_MS = 2500; // shortest time between two headings, so that they can be read
 const PNG_SCALE = 2;
 const PNG_FRAME = {t: 70, b: 40};
 
 /**
  * @typedef {import("../lib/svg.js").Rows & {names: string[], values: (number | null)[][]}} Table
- *   as printed, and as numbers under names for programs
+ * `rows` as text, and `values` as numbers with column names for CSV
  */
 
 /**
- * @typedef {object} Drawing what a chart shows now
+ * @typedef {object} Drawing content of a chart
  * @property {(color: (token: string) => string) => {traces: object[], layout: object}} figure
  * @property {(color: (token: string) => string) => {traces: object[], layout: object}} [print]
- *   the figure for a picture, where the page's own words and scales are missing
- * @property {string} conclusion
+ * figure of a saved picture, with the texts and scales that the page shows outside of the chart
+ * @property {string} conclusion heading
  * @property {() => Table} table the numbers
- * @property {string} note what the picture's foot says
- * @property {string} file name of saved files, without ending
- * @property {boolean} [settled] nothing more will come: the heading may change at once
+ * @property {string} note below a saved picture
+ * @property {string} file name of saved files, without extension
+ * @property {boolean} [settled] if true, this is the final state: the heading may change without delay
  */
 
 export class Chart {
-  /** @param {HTMLElement} figure the figure element @param {string} name its name in saved files */
+  /** @param {HTMLElement} figure the figure element @param {string} name used in names of saved files */
   constructor(figure, name) {
     this.name = name;
     this.plot = figure.querySelector("[data-plot]");
     this.heading = figure.querySelector("[data-conclusion]");
     this.table = figure.querySelector("[data-table]");
-    /** The server's description of a chart of values along the steps. @type {import("./series.js").Described | null} */
+    /** Server's description of a chart of values by step. @type {import("./series.js").Described | null} */
     this.described = JSON.parse(figure.dataset.described ?? "null");
     this.standing = figure.querySelector("[data-standing]");
     this.headingAt = -Infinity;
@@ -74,7 +74,7 @@ export class Chart {
     return {width: this.plot.clientWidth, height: this.plot.clientHeight};
   }
 
-  /** Whether the server's drawing shows what the script would draw: what it drew first. */
+  /** True if the server's drawing equals the figure that the script would draw. */
   get stands() {
     if (!this.standing) return false;
     const {traces, layout} = this.drawing.figure((token) => token);
@@ -97,7 +97,7 @@ export class Chart {
     }
   }
 
-  /** Draw what `drawing` says; nothing while the box has no size. @param {Drawing} drawing */
+  /** Show a drawing; waits while the element has no size. @param {Drawing} drawing */
   async update(drawing) {
     this.drawing = drawing;
     this.updateHeading(drawing);
@@ -105,7 +105,7 @@ export class Chart {
     const {width, height} = this.size;
     if (width === 0 || height === 0) return;
     const Plotly = await (this.stands ? plotlyWhenIdle() : plotly());
-    if (drawing !== this.drawing) return; // a newer one came while the library did
+    if (drawing !== this.drawing) return; // a newer drawing arrived while the library loaded
     const {traces, layout} = drawing.figure(tokens());
     this.standing?.remove();
     this.standing = null;
@@ -152,7 +152,7 @@ export class Chart {
   }
 }
 
-/** A picture leaves its page: it takes its heading, its terms and its ground along. */
+/** Layout of a saved picture, with heading, note and background. */
 function withWords(layout, {conclusion, note, color}) {
   const {t, b} = layout.margin;
   const grown = {...layout.margin, t: t + PNG_FRAME.t, b: b + PNG_FRAME.b};

@@ -1,20 +1,20 @@
 /**
- * Mean squared error of noisy gradient descent against the ε spent; not private. Axes,
- * baselines, colour and words are those of the server's drawings, sent with the plan.
+ * Chart of the mean squared error of noisy gradient descent against ε spent; not private. The server sends axes,
+ * baselines, colours and labels with the plan, the same as in its own drawings.
  *
- * @typedef {object} Point an evaluation of the log; null: infinite
+ * @typedef {object} Point an evaluation of the log; a null error is infinite
  * @property {number} step
  * @property {number} epsilon
  * @property {number | null} mse_median over the repetitions
- * @property {number | null} mse_low 5 %
- * @property {number | null} mse_high 95 %
+ * @property {number | null} mse_low 5th percentile
+ * @property {number | null} mse_high 95th percentile
  *
  * @typedef {object} ErrorAxes see dpsgd_explorer/web/figures/error_axes.py
  * @property {number} epsilon
  * @property {[number, number]} error
  * @property {[number, string][]} ticks
  * @property {{error: number, words: string, colour: string, is_at_end: boolean}[]} baselines
- * @property {string} name of the errors
+ * @property {string} name of the error axis
  * @property {string} colour
  *
  * @typedef {object} DescentView
@@ -28,16 +28,16 @@ import {axisName, baseLayout, keyAxis, niceTicks, strong, valueAxis, words} from
 
 const MARGIN = {l: 52, r: 16, t: 28, b: 44};
 const NARROW = 480;
-const BEYOND = 2; // times the axis: where an infinite edge of the band is put
+const BEYOND = 2; // upper limit of the band, in lengths of the axis; replaces infinite values
 
-/** An error as it is printed. @param {number | null | undefined} value null: infinite */
+/** Error as text. @param {number | null | undefined} value null: infinite */
 export function mse(value) {
   if (value === null || value === undefined) return "∞";
   if (value < 10) return value.toFixed(4);
   return value < 1e6 ? integer(value) : "> 10⁶";
 }
 
-/** Pure: a view in, Plotly traces and layout out. @param {DescentView} view */
+/** Pure: Plotly traces and layout of a view. @param {DescentView} view */
 export function figure(view, color) {
   const {plan, size} = view;
   const {axes} = plan;
@@ -54,7 +54,7 @@ export function figure(view, color) {
   };
 }
 
-/** The band's edges, cut beyond the axis: an infinite error has no place. */
+/** Edges of the band, limited to `BEYOND` axis lengths because an infinite error cannot be drawn. */
 function band({points, plan: {axes}}, color) {
   const edge = {type: "scatter", mode: "lines", x: points.map((point) => point.epsilon), hoverinfo: "skip", line: {width: 0}};
   const cut = (value) => Math.min(value ?? Infinity, axes.error[1] * BEYOND);
@@ -102,19 +102,19 @@ function labels({points, plan: {axes}, size}, color) {
   ];
 }
 
-/** The newest median, beside the end of its line. */
+/** Label of the newest median, at the end of its line. */
 function last(points, {epsilon, error, colour}, color) {
   const point = points.findLast(({mse_median: value}) => value !== null && value <= error[1]);
   if (!point) return [];
   const isLeft = point.epsilon < epsilon / 2;
-  const isHigh = 2 * point.mse_median > error[0] + error[1]; // away from the baseline on its side
+  const isHigh = 2 * point.mse_median > error[0] + error[1]; // so that the label is on the side away from the baseline
   const across = isLeft ? {xanchor: "left", xshift: 8} : {xanchor: "right", xshift: 0};
   const up = isHigh ? {yanchor: "top", yshift: -6} : {yanchor: "bottom", yshift: 6};
   const place = {x: point.epsilon, y: point.mse_median, ...across, ...up};
   return [strong(`median, ${mse(point.mse_median)}`, color(`--text-${colour}`), place)];
 }
 
-/** What the numbers on screen say. @param {Point[]} points */
+/** Heading for the newest numbers. @param {Point[]} points */
 export function conclusion(points, {steps, repetitions, nonprivate_mse, trivial_mse}) {
   const point = points.at(-1);
   if (!point) return "Error as the budget is spent";

@@ -1,4 +1,4 @@
-/** A figure whose drawing is SVG: its box, heading and table, and the files that it can be saved as. */
+/** SVG figure with its heading and table, and its saved files. */
 
 import {savePicture} from "../lib/picture.js";
 import {Chart, csv, save, showTable} from "../lib/svg.js";
@@ -7,7 +7,7 @@ import {Chart, csv, save, showTable} from "../lib/svg.js";
  * @typedef {object} Shown
  * @property {string} conclusion
  * @property {() => import("../lib/svg.js").Rows & {names: string[], values: (number | null)[][]}} table
- *   as printed, and as numbers under names for programs
+ * `rows` as text, and `values` as numbers with column names for CSV
  * @property {string} note below a saved picture
  */
 
@@ -15,7 +15,7 @@ export class Figure {
   /**
    * @param {HTMLElement} figure
    * @param {{file: string, height: (width: number) => number, draw: (chart: Chart) => import("../lib/svg.js").Mark[]}} options
-   *   `file`: name of saved files, without ending
+   * `file`: name of saved files, without extension
    */
   constructor(figure, {file, height, draw}) {
     this.file = file;
@@ -27,7 +27,7 @@ export class Figure {
     /** @type {Shown | null} */
     this.shown = null;
     this.chart = new Chart(this.plot, {height, label: this.heading.textContent, draw: () => this.paint()});
-    this.chart.svg.style.display = "none"; // until it has something to show, the server's drawing stays
+    this.chart.svg.style.display = "none"; // the server's drawing stays visible until there is data
     this.wire(figure);
   }
 

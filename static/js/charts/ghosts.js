@@ -1,4 +1,4 @@
-/** Other runs on the accuracy chart: their lines, their list, and the visitor's prediction. */
+/** Ghosts: other runs on the accuracy chart, their list, and the visitor's prediction. */
 
 import {percent} from "../lib/format.js";
 import {fanned} from "../lib/svg.js";
@@ -9,41 +9,41 @@ import {thin, words} from "./base.js";
  * @typedef {object} Ghost
  * @property {string} id
  * @property {string} label
- * @property {(import("../runs/log/run_log.js").Evaluation & {drawn_at?: number | null})[]} points drawn_at: the ε at which a
- *   point that spends nothing stands
+ * @property {(import("../runs/log/run_log.js").Evaluation & {drawn_at?: number | null})[]} points `drawn_at`: ε at
+ *   which a point without privacy is drawn
  * @property {"recorded" | "twin" | "prediction" | "run"} [look] a run by default
- * @property {boolean} [yields] drawn only ahead of the line of the run
+ * @property {boolean} [yields] if true, only points ahead of the current run are drawn
  */
 
-const DASHES = ["solid", "dot", "dashdot", "longdashdot"]; // tells pinned runs apart
+const DASHES = ["solid", "dot", "dashdot", "longdashdot"]; // dash styles of pinned runs
 const LOOKS = {
   recorded: {line: "--series-private", text: "--text-private", opacity: 0.6},
   twin: {line: "--series-twin", text: "--text-twin", dash: "dash"},
   prediction: {line: "--ink", text: "--ink", symbol: "diamond-open", size: 10},
   run: {line: "--ink-3", text: "--ink-3"},
 };
-const GAP = 17; // px between the labels
-const LONGEST = 28; // letters of a label on the chart
+const GAP = 17; // px between two labels
+const LONGEST = 28; // longest label on the chart, in letters
 
-/** How each ghost is drawn, here and in the list below the chart. @param {Ghost[]} ghosts */
+/** Style of each ghost, in the chart and in the list below it. @param {Ghost[]} ghosts */
 export function looks(ghosts) {
   const runs = ghosts.filter(({look = "run"}) => look === "run");
   return ghosts.map((ghost) => ({dash: DASHES[runs.indexOf(ghost) % DASHES.length] ?? "solid", ...LOOKS[ghost.look ?? "run"]}));
 }
 
 /**
- * The points of each ghost that the chart shows.
+ * Visible points of each ghost.
  * @param {Ghost[]} ghosts
- * @param {(point: object) => number | null} x of a point, null where it has none
+ * @param {(point: object) => number | null} x of a point, null if it is not on the axis
  * @param {number} end of the horizontal axis
- * @param {(point: object) => boolean} isAhead whether the run has not overtaken a point
+ * @param {(point: object) => boolean} isAhead true for points that the run has not reached
  */
 export function visible(ghosts, x, end, isAhead) {
   const isOn = (point) => x(point) !== null && x(point) <= end;
   return ghosts.map(({points, yields}) => thin(points.filter((point) => isOn(point) && (!yields || isAhead(point))), (point) => point.test_accuracy));
 }
 
-/** @param {Ghost[]} ghosts @param {object[][]} shown as `visible` returns them */
+/** @param {Ghost[]} ghosts @param {object[][]} shown return value of `visible` */
 export function ghostTraces(ghosts, shown, {x, range, hover}, color) {
   const drawn = looks(ghosts);
   return ghosts.flatMap(({label}, i) => {
@@ -65,11 +65,11 @@ export function ghostTraces(ghosts, shown, {x, range, hover}, color) {
 }
 
 /**
- * The names of the ghosts, one under another in the order of their ends, below the lowest of them: the lines of
- * accuracies rise, so the room is free there.
- * @param {(height: number) => number} pixel px of a height below the top of the plot
- * @param {number} top px below which the names begin; `floor`: above which they end
- * @param {number} end of the names on the horizontal axis
+ * Labels of the ghosts, stacked in the order of their last points, below the lowest of these: accuracy curves rise,
+ * so the area below them is free.
+ * @param {(height: number) => number} pixel converts a height to px below the top of the plot
+ * @param {number} top px, upper limit of the labels; `floor`: lower limit
+ * @param {number} end x of the labels' right edge
  */
 export function ghostLabels(ghosts, shown, {x, range, pixel, top, floor, end}, color) {
   const drawn = looks(ghosts);
@@ -89,7 +89,7 @@ function short(label) {
 
 export class GhostList {
   /**
-   * @param {HTMLElement | null} list none on pages that show no ghosts
+   * @param {HTMLElement | null} list null on pages without ghosts
    * @param {(id: string) => void} onRemove
    */
   constructor(list, onRemove) {
@@ -99,7 +99,7 @@ export class GhostList {
     list?.addEventListener("click", (event) => {
       const button = event.target.closest("button");
       if (!button) return;
-      this.focusAt = Math.max(0, [...list.children].indexOf(button.closest("li")) - 1); // its own button will be gone
+      this.focusAt = Math.max(0, [...list.children].indexOf(button.closest("li")) - 1); // the button itself will be removed
       onRemove(button.dataset.remove);
     });
   }
@@ -107,7 +107,7 @@ export class GhostList {
   /** @param {Ghost[]} ghosts */
   update(ghosts) {
     const names = JSON.stringify(ghosts.map(({id, label}) => [id, label]));
-    if (!this.list || names === this.shown) return; // what stands there may hold the focus
+    if (!this.list || names === this.shown) return; // replacing an unchanged list would lose the focus
     this.shown = names;
     const drawn = looks(ghosts);
     this.list.replaceChildren(...ghosts.map((ghost, i) => item(ghost, drawn[i])));
@@ -132,7 +132,7 @@ export const PREDICTION = "prediction";
 
 export class Prediction {
   /**
-   * @param {HTMLElement} part with a button that opens, a slider in percent, its output, and the words of the end
+   * @param {HTMLElement} part with an opening button, a slider in percent, its output, and the text of the result
    * @param {() => void} onChange
    */
   constructor(part, onChange) {
@@ -143,10 +143,13 @@ export class Prediction {
     this.slider = part.querySelector("input");
     this.output = part.querySelector("output");
     this.verdict = part.querySelector("[data-predict-verdict]");
-    /** @type {number | null} percent; null: the visitor has moved nothing yet */
+    /** @type {number | null} percent; null before the visitor has moved the slider */
     this.value = null;
     this.isOpen = false;
-    /** The run that the prediction was made for, once it has begun. @type {import("../runs/log/run_log.js").RunLog | null} */
+    /**
+     * Run that the prediction is compared with, once it has started.
+     * @type {import("../runs/log/run_log.js").RunLog | null}
+     */
     this.judged = null;
     this.open.addEventListener("click", () => this.begin());
     part.querySelector("[data-predict-close]").addEventListener("click", () => this.clear());
@@ -160,7 +163,7 @@ export class Prediction {
     this.slider.focus();
   }
 
-  /** @param {number} value percent right at the end */
+  /** @param {number} value final accuracy in percent */
   set(value) {
     this.value = value;
     this.judged = null;
@@ -176,12 +179,12 @@ export class Prediction {
     if (!this.open.hidden) this.open.focus();
   }
 
-  /** Whether the ends of recorded runs would give the answer away. */
+  /** True if recorded runs must be hidden, because they would reveal the answer. */
   get hidesAnswers() {
     return this.isOpen && !this.log?.evaluations.length;
   }
 
-  /** Whether a click on the chart sets the point. */
+  /** True if a click on the chart sets the prediction. */
   get takesClicks() {
     return this.isOpen && !this.locked;
   }
@@ -193,16 +196,19 @@ export class Prediction {
     this.set(Number(this.slider.value));
   }
 
-  /** The point as the chart draws it. @param {import("./plan.js").Plan} plan @returns {Ghost[]} */
+  /** The prediction as a ghost. @param {import("./plan.js").Plan} plan @returns {Ghost[]} */
   ghosts(plan) {
     if (this.value === null) return [];
     const point = {test_accuracy: this.value / 100, step: plan.last_step, epsilon: plan.budget, seconds: null};
     return [{id: PREDICTION, label: "your prediction", look: PREDICTION, points: [point]}];
   }
 
-  /** @param {import("../runs/log/run_log.js").RunLog} log of the run, empty before one @param {[number, number]} range of the axis, percent */
+  /**
+   * @param {import("../runs/log/run_log.js").RunLog} log of the run, empty before it starts
+   * @param {[number, number]} range of the axis, percent
+   */
   update(log, range) {
-    this.locked = log.evaluations.length > 0 && !log.isFinal; // a guess is made before the answer
+    this.locked = log.evaluations.length > 0 && !log.isFinal; // a prediction cannot change once results arrive
     this.log = log;
     if (this.value !== null && !log.isFinal && log.events.length > 0) this.judged ??= log;
     if (this.value === null) {
@@ -223,7 +229,7 @@ export class Prediction {
 }
 
 /**
- * Pure: how a run ended beside what was expected of it; nothing before its end.
+ * Pure: comparison of a prediction with the final accuracy; "" before the run ends.
  * @param {number} value percent @param {import("../runs/log/run_log.js").RunLog | undefined} log
  */
 export function verdict(value, log) {

@@ -1,13 +1,13 @@
 /**
- * Histogram of per-sample gradient norms with the clipping bound C over it. Not private.
+ * Histogram of per-sample gradient norms with the clipping bound C. Not private.
  *
  * @typedef {object} NormsView
  * @property {number[]} edges  bin edges, L2 norm; one more than counts
- * @property {number[]} counts  samples in each bin; the end bins hold what lies beyond
+ * @property {number[]} counts samples in each bin; the end bins include all values beyond them
  * @property {number | null} clipped_fraction  share of samples above C, 0 to 1
- * @property {number | null} max_grad_norm  C; null: nothing is clipped
+ * @property {number | null} max_grad_norm C; null without clipping
  * @property {string} clipping_fn
- * @property {number} top  where the count axis ends
+ * @property {number} top end of the count axis
  * @property {{width: number, height: number}} size
  */
 
@@ -15,30 +15,29 @@ import {integer, percent, significant} from "../lib/format.js";
 import {axisName, baseLayout, keyAxis, niceCeiling, niceTicks, strong, valueAxis, wall, words} from "./base.js";
 
 const MARGIN = {l: 44, r: 16, t: 42, b: 44};
-const NARROW = 420; // px; below it the drawing says less
-const SMALL = 300; // px; below it two shares do not stand side by side
+const NARROW = 420; // px; a narrower chart has shorter texts
+const SMALL = 300; // px; a narrower chart shows one share instead of two
 const DECADES = [1, 3];
-const TICK_WIDTH = 56; // px of a label such as 0.0001, and the gap after it
+const TICK_WIDTH = 56; // px of a label such as 0.0001 and the gap after it
 
 /**
- * Where the count axis ends: in round steps, and where it ended before unless the peak
- * of the inner bins has outgrown it or fills less than a fifth of it.
+ * End of the count axis, rounded. The previous end stays unless the peak of the inner bins is higher, or fills less
+ * than a fifth of the axis.
  */
 export function countTop(counts, before, expected_batch_size) {
-  const peak = Math.max(0, ...counts.slice(1, -1)); // an end bin may be cut, and then says so
+  const peak = Math.max(0, ...counts.slice(1, -1)); // end bins may be cut off, with a label of their count
   const top = before || niceCeiling(expected_batch_size / 8);
   if (peak > top) return niceCeiling(peak);
   return peak > 0 && peak < top / 5 ? niceCeiling(1.5 * peak) : top;
 }
 
-/** The axis of the empty chart before a run has said its own bins: C in the middle. */
+/** Bin edges of the empty chart before a run sends its bins: C is in the middle. */
 export function previewEdges(bound) {
   return Array.from({length: 41}, (_, i) => bound * 10 ** ((i - 20) / 10));
 }
 
 /**
- * Bars on a log axis, drawn on a plain axis of log10(norm); the bin that C falls into is
- * parted at C.
+ * Bars on an axis of log10(norm); the bin that contains C is split at C.
  * @returns {{kept: Bar[], shortened: Bar[]}}
  */
 export function bars(edges, counts, bound) {
@@ -62,7 +61,7 @@ function bar(from, to, count) {
   return {x: (a + b) / 2, width: b - a, count, from, to};
 }
 
-/** 1 and 3 times each power of ten between two norms; none where there is no such range. */
+/** Values of 1 and 3 times each power of ten between two norms; empty if the range is not positive and finite. */
 export function normTicks(low, high) {
   if (!(low > 0 && high < Infinity)) return [];
   const ticks = [];
@@ -72,7 +71,7 @@ export function normTicks(low, high) {
   return ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
 }
 
-/** Pure: a view in, Plotly traces and layout out. @param {NormsView} view */
+/** Pure: Plotly traces and layout of a view. @param {NormsView} view */
 export function figure(view, color) {
   const {edges, counts, max_grad_norm: bound, size, top} = view;
   const parts = bars(edges, counts, bound ?? Infinity);
@@ -99,7 +98,7 @@ export function figure(view, color) {
   };
 }
 
-/** Every tick that has room for its label, evenly chosen. */
+/** Evenly chosen ticks with enough room for their labels. */
 function spaced(ticks, width) {
   const every = Math.ceil((ticks.length * TICK_WIDTH) / (width - MARGIN.l - MARGIN.r));
   return ticks.filter((_, i) => i % every === 0);
@@ -138,7 +137,7 @@ function labels({max_grad_norm: bound, clipped_fraction: share, clipping_fn, ...
   ];
 }
 
-/** An end bin higher than the axis is cut; its count stands beside it. */
+/** Counts next to end bins that are higher than the axis and therefore cut off. */
 function cutBins({edges, counts, top, size}, color) {
   const lie = size.width < NARROW ? "" : "here or ";
   const beside = (i, x, place, word) => {
@@ -152,7 +151,7 @@ function cutBins({edges, counts, top, size}, color) {
   ];
 }
 
-/** The newest share of clipped gradients, in words. */
+/** Heading with the newest share of clipped gradients. */
 export function conclusion(log, plan) {
   const step = log.steps.findLast((point) => point.clipped_fraction !== null);
   if (!plan.private) return "Without privacy, no per-record gradient is computed";
@@ -163,7 +162,7 @@ export function conclusion(log, plan) {
   return `${percent(share, 0)} of gradients are longer than C`;
 }
 
-/** The bins of the newest histogram. @param {import("../runs/log/run_log.js").RunLog} log */
+/** Bins of the newest histogram. @param {import("../runs/log/run_log.js").RunLog} log */
 export function table(log) {
   const counts = log.steps.findLast((step) => step.norm_counts)?.norm_counts ?? [];
   const edges = log.phase?.norm_edges ?? [];

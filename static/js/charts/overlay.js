@@ -1,14 +1,15 @@
 /**
- * Several runs in one chart: pure, from points to marks. One run is lit, the others are grey with their letters;
- * runs of one configuration and different seeds have a band from their lowest to their highest. Nothing is smoothed.
+ * Chart of several runs; pure functions from points to marks. The selected run is coloured, the others are grey with
+ * their letters. Runs with equal settings and different seeds get a band from minimum to maximum. Values are not
+ * smoothed.
  *
  * @typedef {object} Line one run
  * @property {string} letter
- * @property {string} seeds letters of the runs with its settings but for the seed; "" if there are none
- * @property {boolean} private dashed if not
- * @property {boolean} counted at the ε that a filter counted, not at what is spent
+ * @property {string} seeds letters of the runs with equal settings except for the seed; "" if there are no such runs
+ * @property {boolean} private if false, the line is dashed
+ * @property {boolean} counted if true, ε is counted by a filter and not the spent budget
  * @property {number} planned steps
- * @property {number | null} budget ε after them; null if it has none
+ * @property {number | null} budget ε after these steps; null without a budget
  * @property {Point[]} points
  *
  * @typedef {{x: number, y: number, step: number}} Point in data units: y in percent or nats
@@ -19,7 +20,7 @@ import {area, disc, fanned, line, rule, text} from "../lib/svg.js";
 
 export const MARGIN = {left: 40, top: 26, right: 64, bottom: 44};
 
-/** The points of a run in one chart; what has no place on its axes is left out. @returns {Point[]} */
+/** Points of a run in a chart; points that the axes cannot show are left out. @returns {Point[]} */
 export function pointsOf(run, chart, axis) {
   const {from, y} = CHARTS[chart];
   return run[from].map((point) => ({x: AXES[axis].of(point), y: y(point), step: point.step})).filter(({x, y: value}) => isNumber(x) && isNumber(value));
@@ -29,7 +30,7 @@ function isNumber(value) {
   return typeof value === "number" && Number.isFinite(value);
 }
 
-/** The last point at or before a place: nothing is made up between points. @param {Point[]} points */
+/** Last point at or before `x`; values are not interpolated. @param {Point[]} points */
 export function pointAt(points, x) {
   let found = null;
   for (const point of points) {
@@ -40,7 +41,7 @@ export function pointAt(points, x) {
 }
 
 /**
- * Lowest and highest of runs that differ in the seed alone, at the steps that all of them have.
+ * Minimum and maximum over runs that differ only in their seeds, at the steps that all runs have.
  * @param {Line[]} lines of one group @returns {{x: number, low: number, high: number}[]}
  */
 export function band(lines) {
@@ -51,13 +52,16 @@ export function band(lines) {
   });
 }
 
-/** Groups of lines that differ in the seed alone. @param {Line[]} lines @returns {Line[][]} */
+/** Groups of lines that differ only in the seed. @param {Line[]} lines @returns {Line[][]} */
 export function seedGroups(lines) {
   const names = [...new Set(lines.map(({seeds}) => seeds).filter(Boolean))];
   return names.map((name) => lines.filter(({seeds, points}) => seeds === name && points.length > 0)).filter((group) => group.length > 1);
 }
 
-/** The run whose value at the cursor is nearest to a height. @param {Line[]} lines @param {(y: number) => number} heightOf */
+/**
+ * Run with the value at the cursor that is nearest to a height.
+ * @param {Line[]} lines @param {(y: number) => number} heightOf
+ */
 export function nearest(lines, x, height, heightOf) {
   let best = null;
   for (const {letter, points} of lines) {
@@ -71,8 +75,10 @@ export function nearest(lines, x, height, heightOf) {
 
 /**
  * Pure: the marks of one chart.
- * @param {{lines: Line[], chart: string, axis: string, lit: string, cursor: number | null}} view
- * @param {{x: (v: number) => number, y: (v: number) => number, axes: object, width: number, height: number}} frame scales in pixels
+ * @param {{lines: Line[], chart: string, axis: string, lit: string, cursor: number | null}} view `lit`: letter of the
+ *   selected run
+ * @param {{x: (v: number) => number, y: (v: number) => number, axes: object, width: number, height: number}} frame
+ *   scales in pixels
  */
 export function marks({lines, chart, axis, lit, cursor}, {x, y, axes, width, height}) {
   const right = width - MARGIN.right;
@@ -115,7 +121,7 @@ function cursorMarks(lines, cursor, lit, {x, place, bottom}) {
   return [rule([x(cursor), MARGIN.top - 4], [x(cursor), bottom], "cursor"), ...dots];
 }
 
-/** Letters at the right, apart from each other, with the last value. */
+/** Letters and last values at the right, without overlaps. */
 function endMarks(lines, lit, chart, {right, bottom, place}) {
   const {digits} = CHARTS[chart];
   const ends = lines.map(({points}) => place(points.at(-1))[1] + 4.5);
@@ -127,7 +133,7 @@ function endMarks(lines, lit, chart, {right, bottom, place}) {
   });
 }
 
-/** A heading that says what the chart shows. @param {Line[]} lines */
+/** Heading for the chart's content. @param {Line[]} lines */
 export function conclusion(lines, chart) {
   const ends = lines.filter(({points}) => points.length > 0).map(({letter, points}) => ({letter, y: points.at(-1).y}));
   if (ends.length === 0) return lines.some(({steps}) => steps.length > 0) ? EMPTY[chart] : WAITING[chart];
@@ -156,7 +162,7 @@ function pointsApart(points) {
   return `${words} ${words === "1.0" ? "point" : "points"}`;
 }
 
-/** The numbers of a chart, one row a point. @param {Line[]} lines @param {{from: string}[]} runs */
+/** Numbers of a chart, one row per point. @param {Line[]} lines @param {{from: string}[]} runs */
 export function rows(runs, chart) {
   const {from, y} = CHARTS[chart];
   return runs.flatMap((run) => run[from].filter((point) => isNumber(y(point))).map((point) => [run.letter, point.step, point.epsilon, point.seconds, y(point)]));

@@ -1,30 +1,36 @@
 /**
- * What each chart of several runs shows of their logs, and its axes: from all points of all runs, or from their
- * plans before the first point.
+ * Values of the charts of several runs, and their axes: from the points of all runs, or from the plans before the
+ * first point.
  */
 
 import {niceTicks} from "./base.js";
 
-const FAR_APART = 5; // the ratio of ends beyond which ε has a log axis
+const FAR_APART = 5; // ratio of the largest to the smallest final ε above which the ε axis is logarithmic
 const ERROR_TICKS = [0, 50, 80, 90, 95, 98, 99, 99.9]; // percent right
-const CLOSE = 20; // accuracies within so many points get round ticks
+const CLOSE = 20; // percentage points; a smaller range of accuracies gets round ticks
 const MOST_RIGHT = 99.99; // percent
 const POWERS = [1, 2, 5];
 
-/** What each chart shows of a run's log. */
+/** Values of each chart. */
 export const CHARTS = {
   accuracy: {from: "evaluations", y: (point) => 100 * point.test_accuracy, unit: "%", opens: true, digits: 1},
   loss: {from: "evaluations", y: (point) => point.test_loss, unit: "nats", opens: false, digits: 3},
   clipped: {from: "steps", y: (point) => share(point.diagnostics?.clipped_fraction), unit: "%", opens: false, digits: 0},
 };
-/** Where values stand on each axis; a budget is spent whole, whatever its filter has counted. */
+/**
+ * Functions from an evaluation to its x on each axis. For ε, the budget counts as spent, whatever the filter has
+ * counted.
+ */
 export const AXES = {
   epsilon: {name: "ε spent", counted: "ε counted by the filter", both: "ε spent, or counted by a filter", of: (point) => point.epsilon},
   step: {name: "step", of: (point) => point.step},
   seconds: {name: "seconds", of: (point) => point.seconds},
 };
 
-/** What the horizontal axis measures of some runs, in words. @param {{counted: boolean, private: boolean}[]} runs @param {string} axis */
+/**
+ * Name of the horizontal axis for some runs.
+ * @param {{counted: boolean, private: boolean}[]} runs @param {string} axis
+ */
 export function nameOf(runs, axis) {
   const {name, counted = name, both = name} = AXES[axis];
   const placed = runs.filter((run) => run.private);
@@ -36,13 +42,13 @@ function share(value) {
   return value === null || value === undefined ? null : 100 * value;
 }
 
-/** Where a value lies on an axis that opens towards 100: errors by ratio. */
+/** Height of a percentage on the logarithmic error axis. */
 export function opened(percent) {
   return -Math.log10(1 - Math.min(percent, MOST_RIGHT) / 100);
 }
 
 /**
- * The axes of a chart, from all points of all runs: those of a live run may make them longer.
+ * Axes of a chart from the points of all runs; points of a live run can extend them.
  * @param {import("./overlay.js").Line[]} lines @param {string} chart @param {string} axis
  */
 export function axesOf(lines, chart, axis) {
@@ -64,7 +70,7 @@ function xAxis(xs, lines, axis) {
   return {range: [start, end], log: true, ticks: logTicks(start, end)};
 }
 
-/** Where the longest run will end, before the first point; null: no plan says it. */
+/** Planned end of the longest run, for an axis without points; null without a plan. */
 function plannedEnd(lines, axis) {
   const ends = lines.map((one) => ({step: one.planned, epsilon: one.budget})[axis]).filter((end) => end > 0);
   return ends.length ? Math.max(...ends) : null;
@@ -104,7 +110,7 @@ function closeTicks(floor, ceiling) {
   return ticks;
 }
 
-/** Before the first point: accuracies of a working run, shares of all gradients, and losses without a scale. */
+/** Axes before the first point: usual accuracies, all shares from 0 to 1, and losses without ticks. */
 const EMPTY_AXES = {
   accuracy: openedAxis([]),
   loss: {range: [0, 1], ticks: [], to: (y) => y},

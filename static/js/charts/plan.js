@@ -1,22 +1,22 @@
 /**
- * What is known of a run before it starts, as its charts need it. The privacy values
- * were all sent by the server; here they are only put side by side.
+ * Plan of a run, as its charts need it. The server sent all privacy values; this module only combines them.
  *
  * @typedef {object} Tick
  * @property {number} epsilon
  * @property {string} text
- * @property {string} odds percent that an attacker reaches at most, by ε alone
+ * @property {string} odds percent, largest success rate of an attacker for this ε
  *
  * @typedef {object} Plan
  * @property {boolean} private
  * @property {number} steps
- * @property {number} last_step the last that stays within the budget
+ * @property {number} last_step last step within the budget
  * @property {number} sample_rate
- * @property {string} [accountant] a filter's ε along the way is what it has counted; the whole budget is spent
- * @property {number | null} budget epsilon at the wall, null without privacy
+ * @property {string} [accountant] name of the accountant; for a filter, ε is the counted value and the budget counts
+ *   as spent
+ * @property {number | null} budget largest ε of the run, null without privacy
  * @property {string} budget_text
  * @property {"budget" | "stop at" | "planned"} budget_word
- * @property {number} digits decimals of every epsilon beside it
+ * @property {number} digits decimals of all values of ε
  * @property {Tick[]} ticks of the epsilon axis
  * @property {{steps: number[], epsilon: number[]}} curve
  * @property {number} baseline share of the majority class
@@ -26,18 +26,18 @@
  * @property {number} max_grad_norm
  * @property {string} clipping_fn
  * @property {number} evaluations
- * @property {string | null} run_odds percent that an attacker of this run reaches at most
+ * @property {string | null} run_odds percent, largest success rate of an attacker of this run
  */
 
 import {roundUp} from "../lib/format.js";
 import {niceStep} from "./base.js";
 
-export const FILTER = "filter"; // the accountant of a run with a budget for changes
-const MOST_DECIMALS = 100; // of toFixed
+export const FILTER = "filter"; // accountant of runs with a budget for mid-run changes
+const MOST_DECIMALS = 100; // limit of toFixed
 
 /**
  * @param {Record<string, any>} answer of /api/v1/privacy/plan
- * @param {Record<string, any>} config the settings it was asked about
+ * @param {Record<string, any>} config the requested settings
  * @param {{data_sets: Record<string, any>, scales: {step: number, ticks: Tick[]}[]}} catalogue
  * @returns {Plan}
  */
@@ -58,13 +58,13 @@ export function chartPlan(answer, config, catalogue) {
   };
 }
 
-/** Decimals that say enough of all that is spent up to a budget; null: without privacy. */
+/** Decimals that resolve all values up to a budget; null: without privacy. */
 export function decimalsOf(budget) {
   if (!budget || budget >= 0.1) return 2;
   return Math.min(Math.max(4, 1 - Math.floor(Math.log10(budget))), MOST_DECIMALS);
 }
 
-/** The wall: where the run is stopped, what it was told to spend, or what it will spend. */
+/** Budget of a run and its name: the ε at which the run stops, the target ε, or the planned ε. */
 function budgetOf(answer, {stop_at_epsilon, target_epsilon, filter_epsilon}) {
   if (!answer.private) return {budget: null, budget_word: "budget"};
   if (filter_epsilon) return {budget: filter_epsilon, budget_word: "budget"};
@@ -80,7 +80,10 @@ export function ticksUpTo(budget, scales) {
   return scale.ticks.filter((tick) => tick.epsilon <= budget * 1.0001);
 }
 
-/** Pure: the plan of a run with what was changed while it trained. @param {Plan} plan @param {import("../runs/log/run_log.js").RunLog} log */
+/**
+ * Pure: the plan with the changes made during the run.
+ * @param {Plan} plan @param {import("../runs/log/run_log.js").RunLog} log
+ */
 export function planNow(plan, log) {
   const {phase} = log;
   if (!phase?.changes || log.changes.length === 0) return plan;
@@ -89,7 +92,7 @@ export function planNow(plan, log) {
   return {...plan, run_odds: null, steps, sample_rate, expected_batch_size, last_step: phase.last_step ?? Math.max(steps, plan.last_step === plan.steps ? 0 : plan.last_step), rates};
 }
 
-/** Epochs that so many steps are, whatever rates they had. */
+/** Epochs after a number of steps, with the sampling rate of each step. */
 export function epochAt({rates, sample_rate}, step) {
   if (!rates) return step * sample_rate;
   return rates.reduce((sum, rate, i) => {
@@ -98,7 +101,7 @@ export function epochAt({rates, sample_rate}, step) {
   }, 0);
 }
 
-/** Epsilon once another epoch is done, as the server listed it; null at the end. */
+/** ε after one more epoch, from the server's list; null at the end. */
 export function afterNextEpoch({curve, sample_rate, rates}, step) {
   if (!curve || rates) return null;
   const wanted = Math.min(step + 1 / sample_rate, curve.steps.at(-1));
@@ -106,7 +109,10 @@ export function afterNextEpoch({curve, sample_rate, rates}, step) {
   return at < 0 ? null : curve.epsilon[at];
 }
 
-/** ε that the plan has spent by a step, between the steps that the server listed by a straight line: a place on an axis, no claim. */
+/**
+ * ε that the plan has spent by a step, interpolated linearly between the server's values: a position on an axis, not
+ * a guarantee.
+ */
 export function spentAt({curve}, step) {
   if (!curve || step > curve.steps.at(-1)) return null;
   const after = curve.steps.findIndex((listed) => listed >= step);

@@ -1,40 +1,41 @@
 /**
- * Epsilon along the steps of one run as every accountant counts it, both axes by ratio: in the lab and in the widget.
- * `web/figures/accountant_race.py` draws the finished race for pages without script, and sends names, dashes and colours.
+ * ε by step for every accountant, with logarithmic axes; for the lab and the widget. `web/figures/accountant_race.py`
+ * draws the finished race for pages without scripts, and sends names, dashes and colours.
  *
  * @typedef {object} Racer
  * @property {string} accountant
  * @property {string} label
  * @property {string} status "exact", "bound", "approximation" or "does not apply"
- * @property {string} reason why it does not apply
- * @property {(number | null)[]} epsilon at each step; [] if it does not apply
+ * @property {string} reason for "does not apply"
+ * @property {(number | null)[]} epsilon at each step; [] if the accountant does not apply
  *
- * @typedef {Racer & {name: string, colour: string, dash: string}} Runner a racer that has values, with its short name and its look
+ * @typedef {Racer & {name: string, colour: string, dash: string}} Runner a racer with values, its short name and its
+ *   style
  *
  * @typedef {object} RaceView
  * @property {number[]} steps
  * @property {Runner[]} runners
- * @property {number} reached index of the last step that is drawn
- * @property {number | null} [cursor] index of the step that is read
- * @property {boolean} [isPointed] whether the pointer is on the chart: the values at the cursor are listed
- * @property {boolean} [hasValues] whether a wide chart has whole names with values
- * @property {number | null} [guess] the visitor's
+ * @property {number} reached index of the last drawn step
+ * @property {number | null} [cursor] index of the step at the cursor
+ * @property {boolean} [isPointed] if true, the pointer is on the chart, which lists the values at the cursor
+ * @property {boolean} [hasValues] if true, a wide chart shows full names with values
+ * @property {number | null} [guess] ε that the visitor guessed
  */
 
 import {integer, significant} from "../lib/format.js";
 import {box, clamp, diamond, disc, fanned, line, rule, text} from "../lib/svg.js";
 
-const NARROW = 560; // px; a narrower chart has short names and no values
-const [LEFT, TOP, BOTTOM] = [58, 26, 44]; // px, for the labels of the axes
-const SHORT_NAMES = 96; // px for short names beside the lines
-const [VALUE, LETTER] = [76, 9]; // px for a value, and for each letter of a whole name
-const LABEL_GAP = 17; // px from one label to the next
-const NOTICEABLE = 1e-4; // an ε that is relatively smaller by this is below the truth
+const NARROW = 560; // px; a narrower chart has short names without values
+const [LEFT, TOP, BOTTOM] = [58, 26, 44]; // px, margins with the labels of the axes
+const SHORT_NAMES = 96; // px, width of the short names at the right
+const [VALUE, LETTER] = [76, 9]; // px, width of a value and of a letter of a full name
+const LABEL_GAP = 17; // px between two labels
+const NOTICEABLE = 1e-4; // smallest relative difference at which an ε counts as below the exact value
 
-/** @returns {number} px, for a chart's width */
+/** @returns {number} height in px for a chart's width */
 export const heightOf = (width) => (width < NARROW ? 380 : 440);
 
-/** The accountants that have values, with their looks. @returns {Runner[]} */
+/** Accountants with values, and their styles. @returns {Runner[]} */
 export function runners(curves, looks, valid = true) {
   return curves
     .filter(({epsilon}) => epsilon.some((value) => value !== null))
@@ -46,7 +47,7 @@ export function runners(curves, looks, valid = true) {
     }));
 }
 
-/** Whole powers of ten around every value of the race. @returns {[number, number]} */
+/** Range of powers of ten around all values. @returns {[number, number]} */
 export function decades(racers) {
   const values = racers.flatMap(({epsilon}) => epsilon).filter((value) => value > 0);
   if (values.length === 0) return [-2, 2];
@@ -54,7 +55,7 @@ export function decades(racers) {
   return [low, Math.max(low + 1, Math.ceil(Math.log10(Math.max(...values)) - 1e-9))];
 }
 
-/** The drawing. @param {import("../lib/svg.js").Chart} chart @param {RaceView} view */
+/** Marks of the chart. @param {import("../lib/svg.js").Chart} chart @param {RaceView} view */
 export function marks(chart, view) {
   const {steps, runners: racers, reached, cursor = null, isPointed = false, guess = null} = view;
   const isNarrow = chart.width < NARROW;
@@ -93,7 +94,7 @@ export function marks(chart, view) {
   return isPointed ? [...all, ...readout(chart, racers, steps, cursor, y)] : all;
 }
 
-/** What every accountant says at the cursor, in a box beside it. */
+/** Box at the cursor with the value of every accountant. */
 function readout(chart, racers, steps, cursor, y) {
   const said = racers.map((racer) => ({...racer, value: racer.epsilon[cursor]})).sort((a, b) => (b.value ?? Infinity) - (a.value ?? Infinity));
   const names = said.map(({label, name}) => (chart.width < NARROW ? name : label));
@@ -111,13 +112,13 @@ function readout(chart, racers, steps, cursor, y) {
   return [box([left, top], wide, tall, "readout"), text([left + 12, top + 20], `step ${integer(steps[cursor])}`, "ink"), ...rows];
 }
 
-/** Index of the step that is nearest to a place of the chart. */
+/** Index of the step nearest to a position of the chart, by ratio. */
 export function nearestStep(steps, step) {
   const gaps = steps.map((each) => Math.abs(Math.log(each / step)));
   return gaps.indexOf(Math.min(...gaps));
 }
 
-/** Whole powers for an axis, at most `most` + 1. */
+/** Exponents for the ticks of an axis, at most `most` + 1. */
 export function powers(low, high, most) {
   const every = Math.max(1, Math.ceil((high - low) / most));
   const found = [];
@@ -127,7 +128,7 @@ export function powers(low, high, most) {
 
 export const powerText = (power) => significant(Number(`1e${power}`));
 
-/** What the accountants say after a step, as a sentence with its numbers. @param {Racer[]} racers that have values */
+/** Sentence with the values after a step. @param {Racer[]} racers with values */
 export function conclusion(steps, racers, place, {valid = true, write = epsilonText} = {}) {
   if (!valid) return "Batches are shuffled: none of these numbers holds";
   const of = (status) => racers.filter((racer) => racer.status === status).map(({epsilon}) => epsilon[place]);
@@ -142,7 +143,7 @@ export function conclusion(steps, racers, place, {valid = true, write = epsilonT
   return `After ${count}: ${said.join(", ") || "no accountant has an answer"}`;
 }
 
-/** An epsilon as a race prints it: three digits that are not below it. */
+/** ε as text: three significant digits or more, rounded up. */
 export function epsilonText(value) {
   if (value === null || value === undefined) return "∞";
   if (value === 0) return "0";
@@ -151,7 +152,7 @@ export function epsilonText(value) {
   return significant(Number(up.toPrecision(4)), 4);
 }
 
-/** How far a number is from the exact one, in words. */
+/** Relative difference from the exact value, as text. */
 export function against(value, truth) {
   if (!(value > 0) || !(truth > 0)) return "";
   const ratio = value / truth;
@@ -162,7 +163,7 @@ export function against(value, truth) {
   return `${percent > 0 ? "+" : "−"} ${size < 10 ? size.toFixed(1) : size.toFixed(0)} %`;
 }
 
-/** The race at one step: a line for every accountant. @returns {object[]} */
+/** Values at one step, one row per accountant. @returns {object[]} */
 export function ranking({curves, cursor}) {
   const truth = curves.find(({status}) => status === "exact")?.epsilon[cursor];
   return curves.map((racer) => {
@@ -176,7 +177,7 @@ export function ranking({curves, cursor}) {
   });
 }
 
-/** The whole race as a table: a row a step. */
+/** Table of the whole race, one row per step. */
 export function table({steps, curves}, terms) {
   const all = curves.filter(({epsilon}) => epsilon.length > 0);
   return {

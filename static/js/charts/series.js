@@ -1,17 +1,16 @@
 /**
- * Values along the steps of a run, drawn from the description that the server sends with the page; see
- * `web/questions/run_charts.py`.
+ * Chart of values by step, from a description that the server sends with the page; see `web/questions/run_charts.py`.
  *
  * @typedef {object} Series one line
- * @property {"step" | "evaluation"} kind of the events that hold its values
+ * @property {"step" | "evaluation"} kind of the events that contain its values
  * @property {string} field
- * @property {string} name words next to the line
+ * @property {string} name label of the line
  * @property {string} hover
- * @property {string} head of its column
- * @property {boolean} is_main the line is thick and decides where the axis ends
+ * @property {string} head of its table column
+ * @property {boolean} is_main if true, the line is thick and sets the end of the axis
  *
  * @typedef {object} Described
- * @property {string} title before there is a value
+ * @property {string} title before the first value
  * @property {string} unit
  * @property {string} caption of the table
  * @property {Series[]} series
@@ -20,7 +19,7 @@
  * @property {Described} described
  * @property {import("../runs/log/run_log.js").RunLog} log
  * @property {import("./plan.js").Plan} plan
- * @property {number} top where the vertical axis ends
+ * @property {number} top end of the vertical axis
  * @property {{width: number, height: number}} size
  */
 
@@ -28,21 +27,21 @@ import {plural, significant} from "../lib/format.js";
 import {axisName, baseLayout, keyAxis, niceTicks, strong, thin, unitName, valueAxis, words} from "./base.js";
 
 const MARGIN = {l: 44, r: 16, t: 28, b: 44};
-const SETTLED = 4; // last values that decide where the axis ends, as in `run_charts.py`
+const SETTLED = 4; // number of last values that set the end of the axis, as in `run_charts.py`
 const ENOUGH = 8;
-const LINE = 18; // px of a line of words
+const LINE = 18; // px, height of a line of text
 
-/** The events that hold the values of a line. */
+/** Events that contain the values of a line. */
 const eventsOf = ({kind}, log) => (kind === "step" ? log.steps : log.evaluations);
 
-/** Where the vertical axis ends: the usual end, or the far one if the main line settles above it. */
+/** End of the vertical axis: `near`, or `far` if the last values of the main line are above `near`. */
 export function topOf({series}, [near, far], log) {
   const main = series.find((one) => one.is_main);
   const values = eventsOf(main, log).map((event) => event[main.field]).filter((value) => value !== null);
   return values.length >= ENOUGH && values.slice(-SETTLED).every((value) => value > near) ? far : near;
 }
 
-/** Pure: a view in, Plotly traces and layout out. @param {SeriesView} view */
+/** Pure: Plotly traces and layout of a view. @param {SeriesView} view */
 export function figure(view, color) {
   const {described, plan, size, top} = view;
   return {
@@ -57,7 +56,7 @@ export function figure(view, color) {
   };
 }
 
-/** The last step that will be done: a wall may stand before the end of the plan. */
+/** Last step of the run: a budget can end it before the planned number of steps. */
 function lastStep({steps, last_step: last}) {
   return last || steps;
 }
@@ -79,7 +78,7 @@ function trace(series, {log, plan}, color) {
   };
 }
 
-/** The name of each line at its last value: the highest above its line, the others below, unless there is no room. */
+/** Label of each line at its last value: the highest above its line, the others below it, unless there is no room. */
 function labels({described, log, plan, top}, color) {
   const ends = described.series.map((series) => ({series, last: eventsOf(series, log).at(-1)}));
   if (ends.some(({series, last}) => (last?.[series.field] ?? null) === null)) return [];
@@ -94,7 +93,10 @@ function labels({described, log, plan, top}, color) {
   });
 }
 
-/** The newest values in a sentence, or what a loss has come to. @param {string} name of the chart @param {Described} described */
+/**
+ * Heading with the newest values, or a conclusion about a finished run.
+ * @param {string} name of the chart @param {Described} described
+ */
 export function conclusion(name, {title, series}, log) {
   const ends = series.map((one) => ({...one, value: mean(eventsOf(one, log).slice(one.kind === "step" ? -10 : -1), one.field)}));
   if (ends.some(({value}) => value === null)) return `${title} will appear here`;
@@ -102,7 +104,7 @@ export function conclusion(name, {title, series}, log) {
   return (log.state === "done" && AT_THE_END[name]?.(log, ends.map(({value}) => value))) || `${now} after ${plural(log.latest.step, "step")}`;
 }
 
-/** Only of a run that did all it was asked for is anything concluded. */
+/** Conclusions by chart, only for runs that completed all steps. */
 const AT_THE_END = {
   loss: ({evaluations}, [train, test]) => {
     if (evaluations.length >= 4 && test > 1.05 * evaluations[0].test_loss) return "Test loss grows: the steps are too large";
@@ -118,7 +120,7 @@ function mean(events, field) {
   return values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** The values of all lines by step; people read the rows in which none is missing. @param {Described} described */
+/** Values of all lines by step; the printed rows have no missing values. @param {Described} described */
 export function table({caption, series}, log) {
   const evaluated = new Map(log.evaluations.map((event) => [event.step, event]));
   const steps = series.some(({kind}) => kind === "step") ? log.steps : log.evaluations;

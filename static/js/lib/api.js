@@ -1,8 +1,8 @@
-/** Calls to our own JSON API: every rejection becomes one ApiError, and of several questions only the newest counts. */
+/** Client of the site's JSON API: errors are raised as `ApiError`, and `Newest` cancels outdated requests. */
 
-/** What the server, or the lack of one, said no to. */
+/** Error response of the server, or a missing response. */
 export class ApiError extends Error {
-  /** @param {number} status HTTP status; 0 if no answer came */
+  /** @param {number} status HTTP status; 0 without a response */
   constructor(status, {code = "", message = "", field = "", fields = {}, retry_after = null} = {}) {
     super(message);
     this.status = status;
@@ -31,9 +31,9 @@ export function postJson(url, body) {
   );
 }
 
-/** Tabs post in turn: the answer to the first launch brings the cookie that the next one must carry. */
+/** Posts from several tabs run one after another: the response to the first launch sets the cookie for the next one. */
 function inTurn(post) {
-  const locks = globalThis.navigator?.locks; // none where a site is served without TLS
+  const locks = globalThis.navigator?.locks; // undefined on a site without TLS
   return locks ? locks.request("post", post) : post();
 }
 
@@ -66,24 +66,24 @@ async function call(url, options) {
   throw new ApiError(response.status, body?.error ?? fallback);
 }
 
-const SETTLE_MS = 20; // after one of many changes, before the server is asked
-const QUIET_MS = 100; // after the last change, a new one is the first of many, and asked about at once
-const TYPING_MS = 300; // after a key: who types 4096 asks about 4096 only
-const PENDING_MS = 100; // an answer that takes longer is shown to be awaited
-const ANSWER_MS = 80; // from a change on, the whole answer has so long before a preliminary one is shown
+const SETTLE_MS = 20; // delay of a request after one of several changes in a row
+const QUIET_MS = 100; // a change after a pause of this length is requested without delay
+const TYPING_MS = 300; // delay after a key press, so that typing 4096 sends one request
+const PENDING_MS = 100; // a slower response gets a visible waiting state
+const ANSWER_MS = 80; // longest time from a change to a preliminary answer, if the complete one is not there yet
 
 export class Newest {
-  /** @param {HTMLElement} root holds the [data-answer]s that depend on the settings */
+  /** @param {HTMLElement} root contains the [data-answer] elements that depend on the settings */
   constructor(root) {
     this.root = root;
-    this.asked = 0; // when, on the clock of the page
-    this.lasted = 0; // ms, the last whole answer
+    this.asked = 0; // ms, time of the last change on the page's clock
+    this.lasted = 0; // ms, duration of the last complete response
   }
 
   /**
-   * Put a question soon, in place of the one before. It takes care of its own errors.
+   * Schedule a request and cancel the previous one. The request handles its own errors.
    * @param {(signal: AbortSignal) => Promise<void>} question
-   * @param {{typing?: boolean}} [options] typing: more keys may come
+   * @param {{typing?: boolean}} [options] typing: if true, more key presses may follow
    */
   ask(question, {typing = false} = {}) {
     clearTimeout(this.timer);
@@ -101,7 +101,7 @@ export class Newest {
     try {
       await question(signal);
     } catch (error) {
-      if (!signal.aborted) throw error; // what is dropped may fail as it likes
+      if (!signal.aborted) throw error; // errors of cancelled requests do not matter
     } finally {
       if (!signal.aborted) this.rest();
     }
@@ -124,8 +124,9 @@ export class Newest {
   }
 
   /**
-   * Whether an answer comes while the eye still waits: a preliminary one would only flicker.
-   * It is not waited for if the last one lasted longer than is left.
+   * Resolves to true if the response arrives within `ANSWER_MS` of the change: a preliminary answer would only
+   * flicker.
+   * If the last response was slower than the remaining time, resolves to false without waiting.
    * @param {Promise<unknown>} answer
    */
   isSoon(answer) {

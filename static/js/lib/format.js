@@ -1,10 +1,10 @@
-/** Numbers and times as a page prints them. Nothing here computes a privacy value. */
+/** Numbers and times as text. This module computes no privacy values. */
 
 const grouped = new Intl.NumberFormat("en-US");
 
 /**
- * An epsilon as text, never below its value; null means that there is no guarantee.
- * Below the last decimal it has two significant digits instead, as the server prints it.
+ * ε as text, rounded up; null (no guarantee) is "∞". Values below the last decimal get two significant digits, like
+ * on the server.
  * @param {number | null | undefined} epsilon
  * @param {number} [digits] decimals
  */
@@ -14,7 +14,7 @@ export function roundUp(epsilon, digits = 2) {
   return value > 0 && value < Number(`1e-${digits}`) ? small(value) : decimalsUp(value, digits);
 }
 
-/** The same in so many decimals, however small: beside others that add up. */
+/** ε with a fixed number of decimals, rounded up, for columns and sums. */
 export function decimalsUp(epsilon, digits = 2) {
   if (epsilon === null || epsilon === undefined) return "∞";
   const value = withoutNoise(epsilon);
@@ -22,14 +22,14 @@ export function decimalsUp(epsilon, digits = 2) {
   return Number(nearest) >= value ? nearest : (Number(nearest) + 10 ** -digits).toFixed(digits);
 }
 
-/** A lower bound in so many decimals, never above its value. */
+/** Lower bound with a fixed number of decimals, rounded down. */
 export function roundDown(bound, digits = 2) {
   const value = withoutNoise(bound);
   const nearest = value.toFixed(digits);
   return Number(nearest) <= value ? nearest : (Number(nearest) - 10 ** -digits).toFixed(digits);
 }
 
-/** To two significant digits, rounded up. */
+/** Two significant digits, rounded up. */
 function small(value) {
   const [mantissa, exponent] = value.toExponential(1).split("e");
   const next = (Number(mantissa) + 0.1).toFixed(1);
@@ -37,12 +37,12 @@ function small(value) {
   return String(nearest >= value ? nearest : Number(`${next}e${exponent}`));
 }
 
-/** Binary noise beyond 12 digits does not count. */
+/** Removes errors of binary floating point: keeps 12 significant digits. */
 function withoutNoise(value) {
   return Number(value.toPrecision(12));
 }
 
-/** A share in percent; ties go to the even digit, as the server prints them. */
+/** Fraction as a percentage; ties round to the even digit, like on the server. */
 export function percent(fraction, digits = 1) {
   const scaled = withoutNoise(100 * fraction * 10 ** digits);
   const low = Math.floor(scaled);
@@ -51,12 +51,12 @@ export function percent(fraction, digits = 1) {
   return `${(nearest / 10 ** digits).toFixed(digits)} %`;
 }
 
-/** A count, thousands parted: 60,000. @param {number} count */
+/** Integer with thousands separators: 60,000. @param {number} count */
 export function integer(count) {
   return grouped.format(Math.round(count));
 }
 
-/** At most `digits` significant digits, without an exponent where one can be spared. */
+/** At most `digits` significant digits; an exponent only below 0.001 and from 1,000,000. */
 export function significant(value, digits = 3) {
   if (value === 0) return "0";
   const rounded = Number(value.toPrecision(digits));
@@ -65,12 +65,12 @@ export function significant(value, digits = 3) {
   return size >= 1000 ? grouped.format(rounded) : String(rounded);
 }
 
-/** 1e-5, as one writes delta. @param {number} value */
+/** Scientific notation such as 1e-5, for δ. @param {number} value */
 export function exponential(value) {
   return value.toExponential().replace("e+", "e");
 }
 
-/** A time a person can plan with: 4 s, 1 min 20 s. @param {number} seconds */
+/** Duration such as 4 s or 1 min 20 s. @param {number} seconds */
 export function duration(seconds) {
   if (seconds < 9.95) return `${Number(seconds.toFixed(1))} s`;
   const whole = Math.round(seconds);
@@ -80,12 +80,12 @@ export function duration(seconds) {
   return rest === 0 || minutes >= 10 ? `${minutes} min` : `${minutes} min ${rest} s`;
 }
 
-/** "1 step", "2 steps". */
+/** Count with its noun: "1 step", "2 steps". */
 export function plural(count, word) {
   return `${integer(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
-/** A number with so many decimals and a true minus sign; a rounded zero has none. */
+/** Number with a fixed number of decimals and a minus sign (U+2212); zero has no sign. */
 export function decimals(value, digits = 2) {
   const rounded = value.toFixed(digits);
   return Number(rounded) === 0 ? rounded.replace("-", "") : rounded.replace("-", "−");
@@ -99,13 +99,13 @@ function clock(seconds) {
   return new Date(1000 * seconds).toLocaleTimeString("en-GB", OF_DAY);
 }
 
-/** When a run was started: the time if it was today, else the date too. @param {number} seconds since 1970 */
+/** Start time of a run, with the date unless it is today. @param {number} seconds since 1970 */
 export function startOf(seconds, now = new Date()) {
   const start = new Date(1000 * seconds);
   return start.toDateString() === now.toDateString() ? clock(seconds) : start.toLocaleString("en-GB", OF_YEAR);
 }
 
-/** Turn every <time data-time> from UTC into local time. */
+/** Convert every <time data-time> from UTC to local time. */
 export function showTimes(root) {
   for (const element of root.querySelectorAll("[data-time]")) {
     element.textContent = new Date(element.dateTime).toLocaleString("en-GB", OF_YEAR);

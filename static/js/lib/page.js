@@ -1,6 +1,6 @@
-/** A page and its script: the data sent with it, its marked parts, its colours, and when it is painted. */
+/** Helpers for page scripts: the data and marked elements of a page, its colours, and the scheduling of charts. */
 
-/** @param {string} name of the root: `data-name` */
+/** @param {string} name of the root's attribute: `data-name` */
 export function openPage(name) {
   const page = document.querySelector(`[data-${name}]`);
   return {
@@ -11,7 +11,10 @@ export function openPage(name) {
   };
 }
 
-/** Mark the current ones of some links. @param {Iterable<Element>} links @param {(link: Element) => boolean} isCurrent */
+/**
+ * Set `aria-current` on the current links. @param {Iterable<Element>} links @param {(link: Element) => boolean}
+ * isCurrent
+ */
 export function markCurrent(links, isCurrent) {
   for (const link of links) {
     if (isCurrent(link)) link.setAttribute("aria-current", "true");
@@ -19,13 +22,13 @@ export function markCurrent(links, isCurrent) {
   }
 }
 
-/** Scroll to the first of two parts, unless both are in view already. @param {Element} first @param {Element} last */
+/** Scroll to the first of two elements unless both are visible. @param {Element} first @param {Element} last */
 export function bringIntoView(first, last) {
   const {top} = first.getBoundingClientRect();
   if (top < 0 || last.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView();
 }
 
-/** A row of a table's body: its head, then its numbers. */
+/** Row of a table body: header cell, then numbers. */
 export function tableRow(head, numbers) {
   const line = document.createElement("tr");
   const first = Object.assign(document.createElement("th"), {scope: "row"});
@@ -36,7 +39,7 @@ export function tableRow(head, numbers) {
 
 /**
  * @param {string} name of the element
- * @param {Record<string, string | number>} [attributes] "" is set, null and undefined are not
+ * @param {Record<string, string | number>} [attributes] null and undefined are skipped, "" is set
  * @param {...(Node | string | number)} content
  */
 export function element(name, attributes = {}, ...content) {
@@ -48,18 +51,18 @@ export function element(name, attributes = {}, ...content) {
   return made;
 }
 
-/** A reader of the tokens as they are now: `color("--series-private")`. */
+/** Returns a function that reads design tokens: `color("--series-private")`. */
 export function tokens(element = document.documentElement) {
   const style = getComputedStyle(element);
   return (name) => style.getPropertyValue(name).trim();
 }
 
-/** Red, green and blue of a colour as `getComputedStyle` gives it, "rgb(26, 32, 38)". */
+/** Red, green and blue of a computed colour such as "rgb(26, 32, 38)". */
 export function rgb(computed) {
   return computed.match(/\d+/g).slice(0, 3).map(Number);
 }
 
-/** Call back when light and dark are switched, and when one of the elements changes its size. */
+/** Calls back when the theme changes or an element changes its size. */
 export function onLookChange(elements, callback) {
   const root = document.documentElement;
   new MutationObserver(callback).observe(root, {attributeFilter: ["data-theme"]});
@@ -74,9 +77,9 @@ const SLOW_MS = 50;
 
 export class Painter {
   constructor() {
-    /** @type {Set<{paint: () => unknown}>} charts that asked since the round began */
+    /** @type {Set<{paint: () => unknown}>} charts requested since the round began */
     this.asked = new Set();
-    /** @type {{paint: () => unknown}[]} what is left of this round */
+    /** @type {{paint: () => unknown}[]} charts still to paint in this round */
     this.round = [];
     this.started = 0;
     this.pause = 0;
@@ -85,7 +88,7 @@ export class Painter {
     document.addEventListener("visibilitychange", () => this.wake());
   }
 
-  /** Have `chart.paint()` called soon; asking twice paints once. */
+  /** Schedule `chart.paint()`; repeated requests paint once. */
   request(chart, {now = false} = {}) {
     this.asked.add(chart);
     if (now) this.pause = 0;
@@ -118,7 +121,7 @@ export class Painter {
   }
 }
 
-/** Copy a text that the address bar shows, and say in `line` how it went. */
+/** Copy a text from the address bar, and show the result in `line`. */
 export async function copyText(text, line) {
   try {
     await navigator.clipboard.writeText(text);

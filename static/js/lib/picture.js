@@ -1,18 +1,18 @@
-/** A drawing of the page as a file of its own: SVG with its colours written out, or PNG. */
+/** Export of a drawing as a file: SVG with inline colours, or PNG. */
 
 import {follow, save} from "./svg.js";
 
-const SCALE = 2; // of a PNG
+const SCALE = 2; // pixels of the PNG per pixel of the page
 const FRAME = {top: 58, bottom: 34, side: 16};
-const LINE = 17; // px of a line of the note
+const LINE = 17; // px, line height of the note
 const TITLE_LINE = 21; // px
-const [TITLE_LETTER, NOTE_LETTER] = [9.2, 6.8]; // px of a letter, about
+const [TITLE_LETTER, NOTE_LETTER] = [9.2, 6.8]; // px, approximate width of a letter
 const WRITTEN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "stroke-linecap", "opacity", "paint-order", "font-family", "font-size", "font-weight", "font-style"];
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
 /**
- * A drawing that needs no style sheet, with its words over and under it.
- * @param {SVGElement} svg @param {{title: string, note: string | string[]}} words the note in one line or several
+ * Drawing that needs no style sheet, with a title above and a note below.
+ * @param {SVGElement} svg @param {{title: string, note: string | string[]}} words `note`: one line or several
  * @returns {{text: string, width: number, height: number}}
  */
 export function standalone(svg, {title, note}) {
@@ -35,7 +35,7 @@ export function standalone(svg, {title, note}) {
   return {text: new XMLSerializer().serializeToString(root), width, height};
 }
 
-/** Lines of at most so many letters. @returns {string[]} */
+/** Splits a text into lines of at most `letters` characters. @returns {string[]} */
 export function wrapped(words, letters) {
   const lines = [""];
   for (const word of words.split(" ")) {
@@ -46,14 +46,14 @@ export function wrapped(words, letters) {
   return lines;
 }
 
-/** Save a drawing. @param {"svg" | "png"} kind */
+/** Save a drawing as a file. @param {"svg" | "png"} kind */
 export async function savePicture(svg, words, file, kind) {
   const {text, width, height} = standalone(svg, words);
   if (kind === "svg") save(`${file}.svg`, text, "image/svg+xml");
   else follow(`${file}.png`, await rastered(text, width, height));
 }
 
-/** The address of a PNG of a drawing. @param {string} text an SVG that needs no style sheet */
+/** Data URL of a drawing as PNG. @param {string} text an SVG that needs no style sheet */
 export async function rastered(text, width, height, scale = SCALE) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
@@ -65,10 +65,10 @@ export async function rastered(text, width, height, scale = SCALE) {
   return canvas.toDataURL("image/png");
 }
 
-/** A copy with the computed look as attributes. */
+/** Copy of an element with its computed style as attributes. */
 function written(source) {
   const copy = source.cloneNode(false);
-  for (const name of ["class", "href", "tabindex"]) copy.removeAttribute(name); // a picture has no page to lead to
+  for (const name of ["class", "href", "tabindex"]) copy.removeAttribute(name); // a saved picture has no page to link to
   if (source instanceof SVGGraphicsElement) {
     const style = getComputedStyle(source);
     for (const name of WRITTEN) {

@@ -1,26 +1,28 @@
-/** Plays what a slider scrubs: a button, the slider, and a drawing at each place. */
+/** Player for a slider: a play button, the slider, and a drawing for each of its positions. */
 
 import {part, write} from "../widgets/common/widget_parts.js";
 
-const PACE = {length: 5000, tick: 40}; // milliseconds
-const STILL_TICK_MS = 1000; // where motion is unwanted there are a few states, a second apart
+const PACE = {length: 5000, tick: 40}; // milliseconds: of a whole playback, and between two positions
+const STILL_TICK_MS = 1000; // tick with reduced motion: few positions, one per second
 
-/** Pure: the place on the way from `first` to `last`, so long after the start. */
+/** Pure: the slider position after `elapsed` milliseconds of a playback from `first` to `last`. */
 export function placeAfter(elapsed, {first, last, length = PACE.length, tick = PACE.tick}) {
   const share = Math.min(1, (Math.floor(elapsed / tick) * tick) / length);
   return Math.round(first + share * (last - first));
 }
 
 /**
- * Wire the parts `play`, `place` and `place-words` of an element.
+ * Connect the parts `play`, `place` and `place-words` of an element.
  * @param {HTMLElement} element
- * @param {{words: (place: number) => string, show: (place: number) => void, pace?: {length: number, tick: number}}} options
- *   `words` says a place, `show` draws it; `pace` holds the milliseconds of the whole way and between two places.
+ * @param {{words: (place: number) => string, show: (place: number) => void, pace?: {length: number, tick: number}}}
+ *   options
+ * `words` returns the text of a position, `show` draws it; `pace` has the milliseconds of a whole playback and of a
+ * tick.
  */
 export function player(element, {words, show, pace = PACE}) {
   const slider = part(element, "place");
   const still = matchMedia("(prefers-reduced-motion: reduce)");
-  let playing = 0; // counts the starts, so that an older one ends
+  let playing = 0; // number of the current playback; frames of earlier ones stop
   let isPlaying = false;
 
   const last = () => Number(slider.max);
@@ -57,9 +59,9 @@ export function player(element, {words, show, pace = PACE}) {
     go(Number(slider.value));
   });
   return {
-    /** Draw the place that the slider is at. */
+    /** Draw the current position. */
     draw: () => go(Number(slider.value)),
-    /** Start at the end of something with other places. */
+    /** Stop, set a new last position, and go to it. */
     reset(newLast) {
       stop();
       slider.max = String(newLast);

@@ -1,4 +1,4 @@
-/** Own SVG drawings, the tables beside them, and files of both. */
+/** SVG drawings, their tables, and the files of both. */
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
@@ -7,7 +7,7 @@ const NAMESPACE = "http://www.w3.org/2000/svg";
 
 export const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
-/** A scale from data to pixels; it knows its way back. */
+/** Scale from data to pixels; `back` converts pixels to data. */
 export function scale([low, high], [start, end], {log = false} = {}) {
   const bend = log ? Math.log : (value) => value;
   const stretch = (end - start) / (bend(high) - bend(low));
@@ -36,16 +36,16 @@ export const box = ([x, y], width, height, css) => ({name: "rect", attributes: {
 export const text = ([x, y], words, css = "", anchor = "start") => ({
   name: "text", attributes: {class: css, x: tenth(x), y: tenth(y), "text-anchor": anchor}, content: String(words),
 });
-/** A square that stands on its corner: a guess. @returns {Mark} */
+/** Square on its corner: the mark of a guess. @returns {Mark} */
 export const diamond = ([x, y], radius, css) => area([[x, y - radius], [x + radius, y], [x, y + radius], [x - radius, y]], css);
 
-/** Many circles as one path: four hundred marks cost one element. @returns {Mark} */
+/** Many circles as one path, so that hundreds of points need one element. @returns {Mark} */
 export function circles(points, radius, css) {
   const arcs = `a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0`;
   return {name: "path", attributes: {class: css, d: points.map(([x, y]) => `M${tenth(x - radius)} ${tenth(y)}${arcs}`).join("")}};
 }
 
-/** An arrow; shorter than a pixel it is nothing. @returns {Mark[]} */
+/** Arrow; empty if shorter than one pixel. @returns {Mark[]} */
 export function arrow([x0, y0], [x1, y1], stroke, fill, head = 8) {
   const length = Math.hypot(x1 - x0, y1 - y0);
   if (!(length >= 1)) return [];
@@ -56,7 +56,10 @@ export function arrow([x0, y0], [x1, y1], stroke, fill, head = 8) {
   return [line([[x0, y0], [x, y]], stroke), area([[x1, y1], [x - v * half, y + u * half], [x + v * half, y - u * half]], fill)];
 }
 
-/** Pure: heights for labels that would overlap: the same order, at least `gap` apart, below `top` and, with room, not below `bottom`. */
+/**
+ * Pure: heights of labels without overlaps: in the same order, at least `gap` px from each other, below `top`, and
+ * above `bottom` if there is room.
+ */
 export function fanned(heights, gap = 16, top = 0, bottom = Infinity) {
   const order = heights.map((_, i) => i).sort((i, j) => heights[i] - heights[j]);
   const placed = [...heights];
@@ -75,7 +78,7 @@ export function fanned(heights, gap = 16, top = 0, bottom = Infinity) {
 
 let clips = 0;
 
-/** Marks that end at a rectangle. @returns {Mark[]} */
+/** Marks clipped to a rectangle. @returns {Mark[]} */
 export function clipped([left, top, right, bottom], marks) {
   const id = `clip-${++clips}`;
   return [
@@ -84,7 +87,7 @@ export function clipped([left, top, right, bottom], marks) {
   ];
 }
 
-/** The element of a mark. @param {Mark} mark @returns {SVGElement} */
+/** Creates the element of a mark. @param {Mark} mark @returns {SVGElement} */
 export function make({name, attributes, content = ""}) {
   const element = document.createElementNS(NAMESPACE, name);
   for (const [key, value] of Object.entries(attributes)) if (value !== "") element.setAttribute(key, String(value));
@@ -93,9 +96,12 @@ export function make({name, attributes, content = ""}) {
   return element;
 }
 
-/** A drawing in a box of the page; `draw` runs at once and whenever the box changes its width. */
+/** Drawing inside an element; `draw` is called for the first width and whenever the width changes. */
 export class Chart {
-  /** @param {Element} place @param {{height: number | ((width: number) => number), label: string, role?: string, draw: () => void}} options */
+  /**
+   * @param {Element} place parent of the drawing @param {{height: number | ((width: number) => number), label:
+   *   string, role?: string, draw: () => void}} options
+   */
   constructor(place, {height, label, role = "img", draw}) {
     this.height = typeof height === "number" ? height : 0;
     this.width = 0;
@@ -114,21 +120,21 @@ export class Chart {
     }).observe(place);
   }
 
-  /** Lay data ranges over the pixels between left, top, right and bottom. */
+  /** Set the scales: map data ranges to the pixels between left, top, right and bottom. */
   frame(xRange, yRange, [left, top, right, bottom], {logX = false} = {}) {
     this.x = scale(xRange, [left, right], {log: logX});
     this.y = scale(yRange, [bottom, top]);
     return this;
   }
 
-  /** Where a pointer is, in data units. @returns {Point} */
+  /** Pointer position in data units. @returns {Point} */
   point(event) {
     const place = this.svg.getBoundingClientRect();
     const zoom = this.width / place.width;
     return [this.x.back((event.clientX - place.left) * zoom), this.y.back((event.clientY - place.top) * zoom)];
   }
 
-  /** Where a pointer is, in pixels of the drawing. @returns {Point} */
+  /** Pointer position in pixels of the drawing. @returns {Point} */
   pixel(event) {
     const place = this.svg.getBoundingClientRect();
     const zoom = this.width / place.width;
@@ -146,7 +152,7 @@ export class Chart {
  * @property {string} caption
  * @property {string[]} heads
  * @property {(string | number | null)[][]} rows as printed
- * @property {number[]} [words] columns of words, which begin at the left
+ * @property {number[]} [words] indices of text columns, which are left-aligned
  */
 
 const MOST_ROWS = 1000;
@@ -170,7 +176,7 @@ export function showTable(element, {caption, heads, rows, words = []}) {
   element.replaceChildren(table);
 }
 
-/** Numbers stand at the right. */
+/** CSS class of a column: numbers are right-aligned. */
 function sideOf(column, words) {
   return words.includes(column) ? "" : "n";
 }
@@ -183,7 +189,7 @@ function headCell(text, side) {
   return cell;
 }
 
-/** RFC 4180 text; the heads are column names. @param {(string | number | null)[][]} rows */
+/** RFC 4180 text; `heads` are the column names. @param {(string | number | null)[][]} rows */
 export function csv(heads, rows) {
   return [heads, ...rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
 }
@@ -193,14 +199,14 @@ function quoted(value) {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** Hand the visitor a file made in the page. */
+/** Save a text as a file of the visitor. */
 export function save(name, text, type = "text/csv") {
   const url = URL.createObjectURL(new Blob([text], {type}));
   follow(name, url);
   URL.revokeObjectURL(url);
 }
 
-/** Have the browser save what an address holds. */
+/** Download the content of an address. */
 export function follow(name, url) {
   const link = document.createElement("a");
   link.href = url;

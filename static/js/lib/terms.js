@@ -1,11 +1,14 @@
 /**
- * Terms of the glossary: their meaning in a small card at the link, on hover, focus or tap.
- * Without this script a term is a link to its entry.
+ * Glossary terms: a card next to the link shows the definition on hover, focus or tap.
+ * Without this script, a term is a plain link to its entry.
  */
 
-const GAP = 6; // pixels between link and card, and between card and window
+const GAP = 6; // px between link and card, and between card and window
 
-/** Pure: where a card goes: below the link if there is room, else above it; never beyond the sides. */
+/**
+ * Pure: position of a card: below the link if there is room, otherwise above it, and always inside the window's
+ * sides.
+ */
 export function placed(link, card, view) {
   const below = link.bottom + GAP;
   const fits = below + card.height <= view.height - GAP;
@@ -13,7 +16,7 @@ export function placed(link, card, view) {
   return {left, top: fits || link.top - GAP - card.height < 0 ? below : link.top - GAP - card.height};
 }
 
-/** Show meanings of all `a.term` within an element. */
+/** Show definitions for all `a.term` within an element. */
 export function wireTerms(root) {
   if (!root.querySelector("a.term")) return;
   const card = document.createElement("div");
@@ -43,7 +46,7 @@ export function wireTerms(root) {
     card.style.left = `${left}px`;
     card.style.top = `${top}px`;
   }
-  /** The pointer may move from the link onto the card, so it does not close at once. */
+  /** Close after a delay, so that the pointer can move from the link onto the card. */
   function hideSoon() {
     clearTimeout(closing);
     closing = setTimeout(hide, 200);
