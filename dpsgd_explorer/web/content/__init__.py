@@ -1,1 +1,1 @@
-"""What pages say: chapters, formulas, references, numbers."""
+"""Texts of pages: notes, formulas, glossary, references."""

@@ -1,7 +1,7 @@
-"""What the trainer says of the choices of clipping and engine, and what they did.
+"""Notes of the trainer on clipping methods and engines, with measured results.
 
-The words are ours; every number is read from what was recorded: accuracies from
-``recorded/choices``, costs from the table of engines in docs/reference/engines.md.
+Every number is read from a recording: accuracies from ``recorded/choices``, costs from
+the table of engines in docs/reference/engines.md.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ SCHEDULE_WORDS: dict[str, dict[str, str]] = {
 
 @cache
 def choice_notes() -> dict[str, dict[str, str]]:
-    """Return {setting: {choice: what it is, and what it did}}."""
+    """Returns {setting: {choice: description and measured result}}."""
     effects = {**_accuracies(), "clipping_mode": _modes(), "engine": _engines()}
     return {
         field: {
@@ -102,7 +102,7 @@ def choice_notes() -> dict[str, dict[str, str]]:
 
 
 def _accuracies() -> dict[str, dict[str, str]]:
-    """Return what runs reached that differ in the choice alone."""
+    """Returns the accuracies of runs that differ only in the choice."""
     stored = _stored()
     config = TrainingConfig.parse(stored["config"])
     where = f"{DATA_SETS[config.dataset].label}, {MODELS[config.model].label}"
@@ -118,8 +118,12 @@ def _accuracies() -> dict[str, dict[str, str]]:
     }
 
 
-def _others(of: dict[str, list[float]], own: str) -> str:
-    rest = [f"{name} {_percent(of[name])}" for name in of if name != own]
+def _others(accuracies: dict[str, list[float]], excluded: str) -> str:
+    rest = [
+        f"{name} {_percent(accuracies[name])}"
+        for name in accuracies
+        if name != excluded
+    ]
     return f"; {', '.join(rest)}"
 
 
@@ -128,7 +132,7 @@ def _percent(accuracies: list[float]) -> str:
 
 
 def _modes() -> dict[str, str]:
-    """Return time and memory of each mode over an ordinary step."""
+    """Returns time and memory of each clipping mode, relative to non-private SGD."""
     return {
         mode: f"{_cost('cnn', engines.with_mode('hooks', mode))}."
         for mode in WORDS["clipping_mode"]
@@ -136,7 +140,7 @@ def _modes() -> dict[str, str]:
 
 
 def _engines() -> dict[str, str]:
-    """Return time and memory of each engine over an ordinary step."""
+    """Returns time and memory of each engine, relative to non-private SGD."""
     return {
         engine: f"{_cost('transformer', engine)}; same numbers."
         for engine in WORDS["engine"]

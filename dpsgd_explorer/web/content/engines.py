@@ -1,8 +1,8 @@
-"""The engines of the literature, which of ours each is, and what each is for.
+"""Engines of the literature, the corresponding engines here, and their use cases.
 
-``docs/reference/engines.md`` prints these tables.  The costs are those that
-``python -m tools.compare_engines`` recorded; chapters and the trainer's help show them
-as well, and a test compares them with ``benchmarks/results``.
+``docs/reference/engines.md`` prints these tables.  ``python -m tools.compare_engines``
+recorded the costs; chapters and the trainer's help show them too, and a test compares
+them with ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ Table = list[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class KnownEngine:
-    """An engine as papers and libraries have it.
+    """An engine of a paper or library.
 
     Attributes:
-        name: Its name there, and where it is from.
-        mechanism: What it computes the clipped sum from.
-        recommended: What it is the right choice for.
-        here: The arguments of ``PrivacyEngine`` that choose it, or why there are none.
-        measured: Its name in the recorded costs; "" if it is not measured.
+        name: Name in the literature, with its source.
+        mechanism: Method by which it computes the clipped sum.
+        recommended: Recommended use.
+        here: Arguments of ``PrivacyEngine`` that select it, or the reason why it is not
+            available.
+        measured: Name in the recorded costs; "" if it is not measured.
     """
 
     name: str
@@ -164,7 +165,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
 
 
 def measured_on() -> str:
-    """Return what was measured, and on which machine."""
+    """Returns a description of the measurement and the machine."""
     stored = recording(COSTS)
     sizes = ", ".join(f"{size} ({model})" for model, size in batches().items())
     return (
@@ -175,7 +176,7 @@ def measured_on() -> str:
 
 
 def beside_small_models() -> str:
-    """Return why the lab's own figures are above those of the tables."""
+    """Returns the reason why the lab measures higher costs than the tables."""
     name = "transformer"
     time, _ = models()[name]["hooks"]
     parameters: int = recording(COSTS)["parameters"][name]
@@ -188,18 +189,18 @@ def beside_small_models() -> str:
 
 
 def batches() -> dict[str, int]:
-    """Return {model: records of a measured step}."""
-    found: dict[str, int] = recording(COSTS)["batches"]
-    return found
+    """Returns {model: number of records in a measured step}."""
+    sizes: dict[str, int] = recording(COSTS)["batches"]
+    return sizes
 
 
 def with_mode(engine: str, mode: str) -> str:
-    """Return the name under which an engine's clipping mode is recorded."""
+    """Returns the name of an engine with a clipping mode in the recorded costs."""
     return engine if mode == DEFAULT_MODE else f"{engine}, {mode}"
 
 
 def known() -> Table:
-    """Return the engines of the literature; costs are those of all models measured."""
+    """Returns the table of engines in the literature, with costs over all models."""
     return [
         (
             engine.name,
@@ -213,22 +214,22 @@ def known() -> Table:
 
 
 def features() -> Table:
-    """Return what each of our engines does and costs, beside an ordinary step."""
+    """Returns the table of engines here: features, and costs relative to SGD."""
     costs = [
         (
-            f"{what}, {model}",
-            *(f"{of[name][place]:.2f}" for name in (*ENGINES, ORDINARY)),
+            f"{quantity}, {model}",
+            *(f"{of[name][index]:.2f}" for name in (*ENGINES, ORDINARY)),
         )
-        for place, what in enumerate(("time", "memory"))
+        for index, quantity in enumerate(("time", "memory"))
         for model, of in models().items()
     ]
     return [*costs, *((name, *cells) for name, cells in FEATURES.items())]
 
 
 def models() -> dict[str, dict[str, list[float]]]:
-    """Return time and memory over an ordinary step: {model: {engine: [2]}}."""
-    found: dict[str, dict[str, list[float]]] = recording(COSTS)["costs"]
-    return found
+    """Returns {model: {engine: [time, memory]}}, relative to non-private SGD."""
+    costs: dict[str, dict[str, list[float]]] = recording(COSTS)["costs"]
+    return costs
 
 
 def _costs_of(name: str) -> tuple[str, str]:

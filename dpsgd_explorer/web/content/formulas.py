@@ -1,18 +1,17 @@
 r"""Formulas: LaTeX in the templates, MathML on the page, no script.
 
-A tested subset of LaTeX goes through latex2mathml; what that library leaves in
-a form that browsers draw badly (primes, accents, function names, limits next to
-their sum) is put right here.  Anything outside the subset raises, so that a
-formula is either right or not on the site.
+latex2mathml converts a tested subset of LaTeX.  This module corrects primes, accents,
+function names and limits of sums, which browsers draw badly in that library's output.
+Commands outside the subset raise an error, so no untested formula reaches the site.
 
 | macro | meaning |
 |---|---|
 | ``\norm{x}`` | x between double bars |
 | ``\abs{x}`` | x between bars |
 
-Roots and brackets that grow are left out on purpose: where no font with a MATH
-table is installed (Android), Chromium drops the root sign and keeps brackets
-small.  Write a power of 1/2, a slash, or one fraction over the whole.
+Roots and growing brackets are excluded: without a font that has a MATH table (Android),
+Chromium omits the root sign and does not enlarge brackets.  Write a power of 1/2, a
+slash, or a single fraction.
 """
 
 from __future__ import annotations
@@ -35,27 +34,27 @@ COMMANDS = frozenset(
 )
 MACROS = {"norm": ("\\left\\lVert ", "\\right\\rVert "), "abs": ("\\left|", "\\right|")}
 UPRIGHT = frozenset("ΔΦ")
-SIGNS_AS_LETTERS = {"~": "∼", "±": "±"}  # latex2mathml takes them for names
+SIGNS_AS_LETTERS = {"~": "∼", "±": "±"}  # latex2mathml treats them as names
 LIMITS = {"∑", "max", "min"}
 THIN_SPACE = "0.167em"
 PRIME = "′"
 
 
 class FormulaError(ExplorerError, ValueError):
-    """A formula uses something outside the tested subset of LaTeX."""
+    """Error for a formula outside the tested subset of LaTeX."""
 
 
 @lru_cache(maxsize=1024)
 def math(tex: str, block: bool = False, alt: str = "") -> Markup:
-    """Return a formula as MathML.
+    """Returns a formula as MathML.
 
     Args:
         tex: LaTeX of the subset above.
-        block: True sets it apart, with limits above and below.
-        alt: The formula in words, for readers that do not speak MathML.
+        block: If True, display style on a line without text, limits above and below.
+        alt: The formula in words, for screen readers without MathML support.
 
     Raises:
-        FormulaError: a command is outside the subset, or braces do not match.
+        FormulaError: A command is outside the subset, or braces do not match.
     """
     from latex2mathml.converter import convert_to_element  # its import takes 0.1 s
 
@@ -65,23 +64,23 @@ def math(tex: str, block: bool = False, alt: str = "") -> Markup:
     element.attrib.pop("xmlns", None)
     if alt:
         element.set("alttext", alt)
-    # Our own trees of text and attributes, escaped by tostring.
+    # tostring escapes the text and attributes, so the markup is safe.
     return Markup(tostring(element, encoding="unicode"))
 
 
 def _check(tex: str) -> None:
     for command in re.findall(r"\\([A-Za-z]+|.)", tex):
         if command not in COMMANDS and command not in MACROS:
-            known = ", ".join(sorted([*COMMANDS, *MACROS]))
+            names = ", ".join(sorted([*COMMANDS, *MACROS]))
             raise FormulaError(
-                f"\\{command} in {tex!r} is not in the tested subset: {known}."
+                f"\\{command} in {tex!r} is not in the tested subset: {names}."
             )
     if "&" in tex or tex.count("{") != tex.count("}"):
         raise FormulaError(f"{tex!r} has an alignment mark or an unmatched brace.")
 
 
 def _expand(tex: str) -> str:
-    """Replace each macro by the LaTeX that it stands for, inner ones too."""
+    """Returns the LaTeX with all macros expanded, nested ones included."""
     for name, (opening, closing) in MACROS.items():
         start = tex.find(f"\\{name}{{")
         while start >= 0:
@@ -103,28 +102,28 @@ def _closing_brace(tex: str, first: int) -> int:
 
 
 def _tidy(element: Element, block: bool) -> None:
-    """Put right, from the leaves up, what browsers would draw badly."""
+    """Corrects the elements that browsers draw badly, from the leaves upward."""
     for child in element:
         _tidy(child, block)
     element.text = _plain(element.text)
     for index, child in enumerate(list(element)):
-        element[index] = _mended(child, block)
+        element[index] = _corrected(child, block)
     _set_signs(element)
     _set_names_apart(element)
 
 
 def _plain(text: str | None) -> str | None:
-    """Turn latex2mathml's escaped entities into the characters they stand for."""
+    """Returns the text with the entities of latex2mathml decoded."""
     if text is None:
         return None
     return re.sub(r"&#x([0-9A-F]+);", lambda hit: chr(int(hit[1], 16)), text)
 
 
-def _mended(element: Element, block: bool) -> Element:
-    """Return the element that should stand in this one's place."""
+def _corrected(element: Element, block: bool) -> Element:
+    """Returns the replacement of an element, or the element itself."""
     element.attrib.pop("movablelimits", None)
     if element.tag in ("mo", "mi"):
-        _mend_letter(element)
+        _correct_letter(element)
     elif element.tag == "msup" and element[1].text == PRIME:
         return _primed(element[0])
     elif element.tag == "mover":
@@ -137,8 +136,8 @@ def _mended(element: Element, block: bool) -> Element:
     return element
 
 
-def _mend_letter(letter: Element) -> None:
-    """Give a single sign, letter or name the tag and attributes that fit it."""
+def _correct_letter(letter: Element) -> None:
+    """Corrects tag and attributes of a single sign, letter or name."""
     if letter.get("fence"):
         letter.set("stretchy", "false")
     elif letter.text in FUNCTIONS:
@@ -152,7 +151,7 @@ def _mend_letter(letter: Element) -> None:
 
 
 def _primed(base: Element) -> Element:
-    """Return base and prime side by side: the prime's own glyph is raised already."""
+    """Returns base and prime in a row: the glyph of the prime is raised already."""
     row = Element("mrow")
     prime = Element("mo", {"lspace": "0", "rspace": "0"})
     prime.text = PRIME
@@ -161,7 +160,7 @@ def _primed(base: Element) -> Element:
 
 
 def _set_signs(row: Element) -> None:
-    """Make a minus that opens a row, or follows an opening bracket, a sign."""
+    """Marks a minus as a sign at the start of a row or after an opening bracket."""
     before = "("
     for child in row:
         if child.tag == "mo" and child.text == "−" and before in ("(", "[", ","):
@@ -170,7 +169,7 @@ def _set_signs(row: Element) -> None:
 
 
 def _set_names_apart(row: Element) -> None:
-    """Put a thin space around a function's name, but none before its bracket."""
+    """Puts thin spaces around function names, except before a bracket."""
     if row.tag not in ("mrow", "math"):
         return
     for index in range(len(row) - 1, 0, -1):

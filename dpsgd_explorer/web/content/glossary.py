@@ -1,6 +1,6 @@
-"""The terms of the site in a student's words: one entry each, shown where they occur.
+"""Glossary of the site for students; pages show an entry where its term occurs.
 
-``docs/reference/glossary.md`` is another list: names in code, for readers of the code.
+``docs/reference/glossary.md`` is a separate list of names in the code, for developers.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Term:
-    """One entry.
+    """One entry of the glossary.
 
     Attributes:
-        name: The term as the list prints it.
+        name: The term as printed in the list.
         meaning: One or two sentences that need no other entry to be understood.
-        place: Slug of the chapter that explains it, or slug#section; "" if none does.
+        place: Slug of the chapter with an explanation, or slug#section; "" without one.
     """
 
     name: str
@@ -24,12 +24,12 @@ class Term:
 
     @property
     def chapter(self) -> str:
-        """Slug of the chapter that explains the term; "" if none does."""
+        """Slug of the chapter that explains the term; "" without one."""
         return self.place.partition("#")[0]
 
     @property
     def section(self) -> str:
-        """Anchor of the explanation in that chapter; "" for the chapter's beginning."""
+        """Anchor of the explanation in the chapter; "" for the start of the chapter."""
         return self.place.partition("#")[2]
 
 

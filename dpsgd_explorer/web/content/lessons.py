@@ -1,7 +1,7 @@
-"""What a chapter asks and shows, gathered from its template, for a lesson on it.
+"""Questions, figures and links of a chapter, collected from its template for lessons.
 
-The macros of the chapters hand their parts to ``gather``; outside of ``gathered`` it
-does nothing.
+The macros of the chapters pass their parts to ``gather``, which has no effect outside
+``gathered``.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Question:
 
     @property
     def key(self) -> str:
-        """Letters of the right answers."""
+        """Letters of the correct answers."""
         return ", ".join(answer.letter for answer in self.answers if answer.is_right)
 
 
 @dataclass(frozen=True)
 class Guess:
-    """One guess before a picture; ``room`` says what may be answered."""
+    """One prediction question before a figure; ``room`` lists the allowed answers."""
 
     text: Markup
     room: Markup
@@ -52,14 +52,14 @@ class Guess:
 
 @dataclass
 class Parts:
-    """What a chapter handed in, in its order.
+    """Parts of a chapter, in the order of the text.
 
     Attributes:
-        guesses: For each picture that is guessed at: the question, and its guesses.
+        guesses: Question and guesses of each figure with a prediction.
         pictures: Anchor and picture of each figure.
         questions: The check questions.
-        runs: Words and settings of the links into the trainer.
-        full: Passages that only the track "Full" shows.
+        runs: Text and settings of the links to the trainer.
+        full: Passages shown only in the track "Full".
     """
 
     guesses: list[tuple[Markup, list[Guess]]] = field(default_factory=list)
@@ -69,21 +69,21 @@ class Parts:
     full: list[Markup] = field(default_factory=list)
 
     def add_guesses(self, question: str, guesses: Sequence[Mapping[str, Any]]) -> None:
-        """Add the guesses before one picture."""
+        """Adds the guesses before one figure."""
         read = [
-            Guess(Markup(one["label"]), _room(one), str(one["answer"]))
-            for one in guesses
+            Guess(Markup(guess["label"]), _room(guess), str(guess["answer"]))
+            for guess in guesses
         ]
         self.guesses.append((Markup(question), read))
 
     def add_picture(self, anchor: str, picture: Picture) -> None:
-        """Add a figure."""
+        """Adds a figure."""
         self.pictures.append((anchor, picture))
 
     def add_question(
         self, text: str, answers: Sequence[tuple[object, bool, object]]
     ) -> None:
-        """Add a check question; its answers are words, whether right, and why."""
+        """Adds a check question; each answer is (text, is_correct, reason)."""
         read = tuple(
             Answer(letter, Markup(words), right, Markup(why))
             for letter, (words, right, why) in zip(LETTERS, answers, strict=False)
@@ -91,23 +91,23 @@ class Parts:
         self.questions.append(Question(Markup(text), read))
 
     def add_runs(self, links: Sequence[tuple[str, Mapping[str, object]]]) -> None:
-        """Add links into the trainer."""
+        """Adds links to the trainer."""
         self.runs += [(Markup(words), settings) for words, settings in links]
 
     def add_full(self, passage: Markup) -> None:
-        """Add a passage of the track "Full"."""
+        """Adds a passage of the track "Full"."""
         self.full.append(passage)
 
 
 def gather(kind: str, *values: Any) -> str:
-    """Hand a part of a chapter to whoever gathers; returns "" for templates."""
+    """Passes a part of a chapter to ``gathered``; returns "" for use in templates."""
     if "lesson" in g:
         getattr(g.lesson, f"add_{kind}")(*values)
     return ""
 
 
 def gathered(render: Callable[[], object]) -> Parts:
-    """Return what ``render`` hands in."""
+    """Returns the parts that ``render`` passes to ``gather``."""
     g.lesson = parts = Parts()
     try:
         render()
@@ -117,7 +117,7 @@ def gathered(render: Callable[[], object]) -> Parts:
 
 
 def _room(guess: Mapping[str, Any]) -> Markup:
-    """Return what may be answered: the choices, or the ends of the slider."""
+    """Returns the allowed answers: the choices, or the ends of the slider."""
     if "choices" in guess:
         return Markup(", ").join(Markup(choice) for choice in guess["choices"])
     unit = guess.get("unit", "")

@@ -1,4 +1,4 @@
-"""Sources on practice: engines, libraries, public data, deployed systems."""
+"""References on practice: engines, libraries, public data, deployed systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sources that the chapters lean on, by their keys."""
+"""References of the chapters, by key."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the site is called, and what it says of itself in one sentence."""
+"""Name of the site, and its description in one sentence."""
 
 from __future__ import annotations
 
 NAME = "DP-SGD Explorer"
 DESCRIPTION = "See, run and check differentially private training."
-#: Below static/; ``tools.draw_site_preview`` writes it.
+#: Path below static/; ``tools.draw_site_preview`` writes the file.
 PREVIEW = "site_preview.png"

@@ -1,4 +1,4 @@
-"""One source that a chapter names."""
+"""Record of a reference."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class Source:
     """A paper, a report or a program.
 
     Attributes:
-        arxiv: Its number, "" where it is not on arXiv.
-        where: Where it was published, "" if on arXiv.
-        address: Its address, "" if it is on arXiv or has none that is known.
+        arxiv: arXiv number, "" if it is not on arXiv.
+        where: Journal, conference or publisher, "" if it is on arXiv.
+        address: URL, "" if it is on arXiv or has no known URL.
     """
 
     authors: str
@@ -24,10 +24,10 @@ class Source:
 
     @property
     def url(self) -> str:
-        """Its address, "" if none is known."""
+        """URL, "" if unknown."""
         return f"https://arxiv.org/abs/{self.arxiv}" if self.arxiv else self.address
 
     @property
     def link_words(self) -> str:
-        """The words of its link: number on arXiv, or host."""
+        """Text of the link: arXiv number, or host."""
         return f"arXiv:{self.arxiv}" if self.arxiv else self.address.split("/")[2]

@@ -1,4 +1,4 @@
-"""How the site's numbers are made, its accessibility, its privacy, and its sources."""
+"""The page on methods, accessibility, privacy and sources of the site."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY_SECONDS = 24 * 3600
 
 @bp.get("/")
 def index() -> Response:
-    """Show the page."""
+    """Shows the page."""
     return cached_page(_page)
 
 

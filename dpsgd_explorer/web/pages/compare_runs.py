@@ -1,4 +1,4 @@
-"""Pages that lay trainings over each other: side by side, and as a front."""
+"""Pages that compare trainings: up to eight in one chart, or many as a Pareto front."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from dpsgd_explorer.web.run_views import comparison, pareto
 from dpsgd_explorer.web.run_views.listing import ListQuery, row_of, rows_of
 from dpsgd_explorer.web.run_views.naming import name_of
 
-MOST_LINKED = 200  # ids in the address of a front
+MOST_LINKED = 200  # maximum number of ids in the address of a front
 
 
 @dataclass
-class Asked:
-    """The runs that an address names, and what is wrong with the others."""
+class RequestedRuns:
+    """Runs that an address names, and messages about ids that were rejected."""
 
     runs: list[Run] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -38,23 +38,23 @@ bp.add_app_template_filter(percent, "as_percent")
 
 @bp.get("/compare", strict_slashes=False)
 def compare() -> str | tuple[str, int]:
-    """Lay up to eight trainings over each other; a link to it works for everybody."""
+    """Shows up to eight trainings in shared charts; any visitor can open the link."""
     ids = _ids(comparison.MOST)
-    asked = _asked(ids, comparison.is_compared)
+    requested = _requested_runs(ids, comparison.is_compared)
     visitor = current_visitor()
-    status = 200 if asked.runs or not ids else 404
+    status = 200 if requested.runs or not ids else 404
     store = run_store()
     result = None
-    if asked.runs:
-        phases = store.phases_of([run.id for run in asked.runs])
-        result = comparison.compare(asked.runs, phases, visitor)
+    if requested.runs:
+        phases = store.phases_of([run.id for run in requested.runs])
+        result = comparison.compare(requested.runs, phases, visitor)
     page = render_template(
         "runs/compare.html",
         result=result,
-        problems=asked.problems,
+        problems=requested.problems,
         most=comparison.MOST,
         page_data={
-            "runs": [_for_script(one) for one in result.runs] if result else [],
+            "runs": [_for_script(run) for run in result.runs] if result else [],
         },
     )
     return page, status
@@ -62,25 +62,27 @@ def compare() -> str | tuple[str, int]:
 
 @bp.get("/pareto", strict_slashes=False)
 def front() -> str | tuple[str, int]:
-    """Show trainings and searches, the visitor's or of the address, as fronts."""
+    """Shows the Pareto fronts of the visitor's runs, or of the runs in the address."""
     ids = _ids(MOST_LINKED)
     visitor, store = current_visitor(), run_store()
     query = ListQuery.of(request.args)
     if ids:
-        asked = _asked(ids, pareto.has_place)
-        rows = [row_of(run, None, visitor) for run in asked.runs]
+        requested = _requested_runs(ids, pareto.has_place)
+        rows = [row_of(run, None, visitor) for run in requested.runs]
     else:
-        asked = Asked(store.runs_of(visitor, MOST) if visitor else [])
-        rows = [row for row in rows_of(asked.runs, visitor) if query.takes(row)]
-    known = {row.run.id: row for row in rows}
-    runs = [run for run in asked.runs if run.id in known and pareto.has_place(run)]
+        requested = RequestedRuns(store.runs_of(visitor, MOST) if visitor else [])
+        rows = [row for row in rows_of(requested.runs, visitor) if query.takes(row)]
+    rows_by_id = {row.run.id: row for row in rows}
+    runs = [
+        run for run in requested.runs if run.id in rows_by_id and pareto.has_place(run)
+    ]
     phases = store.phases_of([run.id for run in runs])
-    found = pareto.fronts(runs, known, phases)
+    pareto_fronts = pareto.fronts(runs, rows_by_id, phases)
     page = render_template(
         "runs/pareto.html",
-        fronts=[(one, _drawings(one)) for one in found],
+        fronts=[(front, _drawings(front)) for front in pareto_fronts],
         head=HEAD,
-        problems=asked.problems,
+        problems=requested.problems,
         query=query,
         linked=bool(ids),
     )
@@ -88,10 +90,10 @@ def front() -> str | tuple[str, int]:
 
 
 def _ids(most: int) -> list[str]:
-    """Return the ids of the address, ``ids=a,b`` or ``ids=a&ids=b``, each once.
+    """Returns the distinct ids of the address, ``ids=a,b`` or ``ids=a&ids=b``.
 
     Raises:
-        ConfigError: there are too many.
+        ConfigError: There are more than ``most`` ids.
     """
     texts = ",".join(request.args.getlist("ids")).split(",")
     ids = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
@@ -103,25 +105,27 @@ def _ids(most: int) -> list[str]:
     return ids
 
 
-def _asked(ids: Sequence[str], is_taken: Callable[[Run], bool]) -> Asked:
-    asked = Asked()
+def _requested_runs(
+    ids: Sequence[str], is_taken: Callable[[Run], bool]
+) -> RequestedRuns:
+    requested = RequestedRuns()
     for run_id in ids:
         try:
             run = visible_run(run_id)
         except RunNotFoundError:
-            asked.problems.append(
+            requested.problems.append(
                 f"Run “{run_id[:64]}” does not exist on this site: it was deleted, or "
                 "its link is incomplete."
             )
             continue
         if is_taken(run):
-            asked.runs.append(run)
+            requested.runs.append(run)
         else:
-            asked.problems.append(
+            requested.problems.append(
                 f"“{name_of(run)}” is not a training. Only trainings have an accuracy "
                 "to compare."
             )
-    return asked
+    return requested
 
 
 def _drawings(front: pareto.Front) -> tuple[Markup, Markup] | None:
@@ -145,20 +149,20 @@ def _place(dot: pareto.Dot) -> Place:
     return "on-front" if dot.on_front else "beaten"
 
 
-def _for_script(one: comparison.Compared) -> dict[str, object]:
-    run = one.row.run
+def _for_script(compared: comparison.Compared) -> dict[str, object]:
+    run = compared.row.run
     return {
         "id": run.id,
-        "letter": one.letter,
-        "title": one.row.title,
-        "short": one.short,
-        "seeds": one.seeds,
+        "letter": compared.letter,
+        "title": compared.row.title,
+        "short": compared.short,
+        "seeds": compared.seeds,
         "state": run.state,
         "begun": run.step > 0,
         "log": run.links["log"],
         "planned": run.steps,
-        "budget": one.budget,
-        "dataset": one.row.dataset,
-        "private": one.is_private,
-        "counted": one.is_counted,
+        "budget": compared.budget,
+        "dataset": compared.row.dataset,
+        "private": compared.is_private,
+        "counted": compared.is_counted,
     }

@@ -1,4 +1,4 @@
-"""A visitor's own tables: bring a CSV, state what its columns hold, train on it."""
+"""Pages of a visitor's tables: upload a CSV file, describe its columns, delete it."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ KINDS = {
     CATEGORY: "category",
     LABEL: "label (to predict)",
 }
-BATCHES = 8  # about so many batches per pass over the table
+BATCHES = 8  # approximate number of batches per epoch
 LARGEST_BATCH = 1024
 Answer = str | WerkzeugResponse | tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Stated:
-    """What the form says of one column.
+class ColumnInput:
+    """Form input for one column.
 
     Attributes:
-        kind: A key of KINDS.
-        text: Its bounds or values, as they were typed.
-        error: What is wrong with it, "" if nothing.
+        kind: Key of ``KINDS``.
+        text: Bounds or values as typed.
+        error: Error message, "" if the input is valid.
     """
 
     name: str
@@ -62,20 +62,20 @@ class Stated:
 
 @bp.before_request
 def check_it_is_offered() -> None:
-    """Answer as if there were no page, where the site takes no tables."""
+    """Responds with status 404 if the site does not accept tables."""
     if not settings().takes_own_data:
         abort(404)
 
 
 @bp.get("/")
 def index() -> str:
-    """List the visitor's tables and take a new one."""
+    """Shows the visitor's tables and the upload form."""
     return _index()
 
 
 @bp.post("/")
 def upload() -> Answer:
-    """Keep a file, then ask what its columns hold."""
+    """Stores a file and redirects to the form for its columns."""
     file = request.files.get("file")
     if file is None or not file.filename:
         return _index("Choose a file first."), 422
@@ -91,17 +91,17 @@ def upload() -> Answer:
 
 @bp.get("/<sha256>/")
 def columns(sha256: str) -> str:
-    """Ask what each column of a file holds."""
+    """Shows the form that describes the columns of a file."""
     draft = _draft(sha256)
-    return _columns(draft, [Stated(name) for name in draft.names])
+    return _columns(draft, [ColumnInput(name) for name in draft.names])
 
 
 @bp.post("/<sha256>/")
 def state(sha256: str) -> Answer:
-    """Make a table of a file and what its columns were stated to hold."""
+    """Creates a table from a file and the description of its columns."""
     draft = _draft(sha256)
     stated = [
-        Stated(
+        ColumnInput(
             name,
             request.form.get(f"kind-{place}", IGNORED),
             request.form.get(f"text-{place}", "").strip(),
@@ -109,18 +109,23 @@ def state(sha256: str) -> Answer:
         for place, name in enumerate(draft.names)
     ]
     read = [_read(column) for column in stated]
-    made = [column for column in read if isinstance(column, Column)]
-    if len(made) < len(read):
+    valid = [column for column in read if isinstance(column, Column)]
+    if len(valid) < len(read):
         faults = [_with_error(a, b) for a, b in zip(stated, read, strict=True)]
         return _columns(draft, faults), 422
     try:
-        checked = tables().state(draft, tuple(made))
+        checked = tables().state(draft, tuple(valid))
     except ConfigError as error:
         shown = [
-            Stated(one.name, one.kind, one.text, str(error) * (one.name == error.field))
-            for one in stated
+            ColumnInput(
+                entry.name,
+                entry.kind,
+                entry.text,
+                str(error) * (entry.name == error.field),
+            )
+            for entry in stated
         ]
-        named = any(one.error for one in shown)
+        named = any(entry.error for entry in shown)
         return _columns(draft, shown, "" if named else str(error)), 422
     moved = sum(checked.moved.values())
     return redirect(url_for("data.index", added=checked.table.name, moved=moved), 303)
@@ -128,14 +133,14 @@ def state(sha256: str) -> Answer:
 
 @bp.post("/<name>/delete")
 def delete(name: str) -> Answer:
-    """Delete a table, or a file whose columns were not stated."""
+    """Deletes a table, or a file without a description of its columns."""
     if not (current_visitor() and tables().delete(name)):
         abort(404)
     return redirect(url_for("data.index", deleted=1), 303)
 
 
 def train_query(table: OwnTable) -> str:
-    """Return the address of a first set-up for a table."""
+    """Returns the query of the initial training settings for a table."""
     size = max(1, min(LARGEST_BATCH, table.train_size // BATCHES))
     delta = min(1e-5, 1 / (10 * table.train_size))
     values = {
@@ -151,8 +156,8 @@ def train_query(table: OwnTable) -> str:
 
 
 def _index(error: str = "") -> str:
-    known = current_visitor()
-    added = tables().get(request.args.get("added", "")) if known else None
+    has_visitor = bool(current_visitor())
+    added = tables().get(request.args.get("added", "")) if has_visitor else None
     moved = request.args.get("moved", "")
     return render_template(
         "data/index.html",
@@ -160,8 +165,8 @@ def _index(error: str = "") -> str:
         added=added,
         moved=int(moved) if moved.isascii() and moved.isdecimal() else 0,
         deleted="deleted" in request.args,
-        tables=tables().all() if known else [],
-        drafts=tables().drafts() if known else [],
+        tables=tables().all() if has_visitor else [],
+        drafts=tables().drafts() if has_visitor else [],
         train_query=train_query,
         most=MAX_TABLES,
         largest=LARGEST_FILE // 2**20,
@@ -169,7 +174,7 @@ def _index(error: str = "") -> str:
     )
 
 
-def _columns(draft: Draft, stated: list[Stated], error: str = "") -> str:
+def _columns(draft: Draft, stated: list[ColumnInput], error: str = "") -> str:
     return render_template(
         "data/columns.html", draft=draft, stated=stated, kinds=KINDS, error=error
     )
@@ -182,13 +187,13 @@ def _draft(sha256: str) -> Draft:
     return draft
 
 
-def _with_error(stated: Stated, read: Column | str) -> Stated:
+def _with_error(stated: ColumnInput, read: Column | str) -> ColumnInput:
     error = read if isinstance(read, str) else ""
-    return Stated(stated.name, stated.kind, stated.text, error)
+    return ColumnInput(stated.name, stated.kind, stated.text, error)
 
 
-def _read(stated: Stated) -> Column | str:
-    """Return the column, or what is wrong with it."""
+def _read(stated: ColumnInput) -> Column | str:
+    """Returns the column, or an error message."""
     if stated.kind not in KINDS:
         return f"Choose one of {', '.join(KINDS.values())}."
     try:
@@ -200,16 +205,16 @@ def _read(stated: Stated) -> Column | str:
 
 
 def _sentence(error: ConfigError | str) -> str:
-    """Return a message as it stands beside its column."""
+    """Returns an error message as a sentence for display next to its column."""
     words = str(error).removeprefix("table: ")
     return words[:1].upper() + words[1:].rstrip(".") + "."
 
 
-def _values_of(stated: Stated) -> Mapping[str, object]:
-    """Return the values of a column from what was typed.
+def _values_of(stated: ColumnInput) -> Mapping[str, object]:
+    """Returns the values of a column from the form input.
 
     Raises:
-        ConfigError: bounds are not two numbers, or no value is listed.
+        ConfigError: The bounds are not two numbers, or no value is listed.
     """
     column: dict[str, object] = {"name": stated.name, "kind": stated.kind}
     if stated.kind == NUMBER:

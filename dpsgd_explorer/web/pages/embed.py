@@ -1,4 +1,4 @@
-"""Widgets in pages, and each alone at an address that other sites may frame."""
+"""Widgets within pages, and as single pages that other sites may embed in a frame."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ bp = Blueprint("embed", __name__, url_prefix="/embed", template_folder="../hub")
 
 @bp.get("/<slug>/")
 def widget(slug: str) -> Response:
-    """Show one widget alone; 404 if there is none of this name.
+    """Shows a page with one widget, or status 404 if no widget has this name.
 
     Raises:
-        ConfigError: the address names a control that there is not, or a value that
-            it does not take.
+        ConfigError: The address names an unknown control or an invalid value.
     """
     wanted = WIDGETS.get(slug)
     if wanted is None:
         abort(404)
     subject = f"“{wanted.title}”"
     limits = read_limits(request.args, wanted.controls, subject)
-    given = {n: text for n, text in request.args.items() if n not in (HIDE, LOCK)}
-    starts = read_starts(given, wanted.starts, subject)
+    texts = {n: text for n, text in request.args.items() if n not in (HIDE, LOCK)}
+    starts = read_starts(texts, wanted.starts, subject)
     return cached_page(partial(_page, wanted, limits, starts))
 
 
@@ -56,18 +55,18 @@ def widget_markup(
     limits: Limits = FREE,
     starts: Mapping[str, Sequence[float]] = USUAL.positions,
 ) -> Markup:
-    """Return a widget as part of a page.
+    """Returns the markup of a widget for use within a page.
 
-    A widget that cannot be computed costs its page one line and nothing else.
+    If the widget cannot be computed, the page shows one line in its place.
 
     Args:
         slug: Name in ``WIDGETS``.
-        level: Level of its heading, 1 to 5.
+        level: Level of the heading, 1 to 5.
         limits: Controls that the visitor cannot set.
-        starts: What the inputs of controls start at, by control.
+        starts: Initial values of the inputs, by control.
 
     Raises:
-        KeyError: there is no widget of this name.
+        KeyError: There is no widget with this name.
     """
     shown = WIDGETS[slug]
     try:

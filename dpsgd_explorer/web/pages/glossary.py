@@ -1,4 +1,4 @@
-"""The glossary for students, and links to its entries from any page."""
+"""The glossary for students, and links to its entries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ bp = Blueprint("glossary", __name__, url_prefix="/glossary")
 
 @bp.get("/")
 def index() -> Response:
-    """Show all terms."""
+    """Shows all terms."""
     return cached_page(lambda: render_template("glossary/index.html", terms=TERMS))
 
 
 @bp.get("/<slug>/")
 def entry(slug: str) -> Redirection:
-    """Lead to one term in the list; 404 if there is none of this name."""
+    """Redirects to a term in the list, or responds 404 if the term is unknown."""
     if slug not in TERMS:
         abort(404)
     return redirect(_address(slug), 301)
@@ -28,10 +28,10 @@ def entry(slug: str) -> Redirection:
 
 @bp.app_template_global()
 def term(slug: str, words: str = "") -> Markup:
-    """Return a term as a link to its entry, with its meaning for the page's script.
+    """Returns a link to a term's entry; the page's script shows the meaning.
 
     Raises:
-        KeyError: there is no such entry.
+        KeyError: There is no such entry.
     """
     entry = TERMS[slug]
     return Markup('<a class="term" href="{}" data-meaning="{}">{}</a>').format(

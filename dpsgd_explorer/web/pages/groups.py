@@ -1,4 +1,4 @@
-"""The page of a group of runs: all of them drawn live, one progress, one end."""
+"""The page of a group of runs: live charts of all runs and their joint progress."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ NOUNS = {SWEEP: "sweep", SEEDS: "seeds", TWIN: "twin"}
 
 @dataclass(frozen=True)
 class MemberRow:
-    """A run of the group as the table shows it.
+    """Table row of a run in the group.
 
     Attributes:
-        state: Its state in a word.
-        result: What it reached, "" if not known.
-        value: What distinguishes it: the value of the setting, or its role.
-        number: The same as a number, None where it is none.
+        state: State of the run in a word.
+        result: Result as text, "" if unknown.
+        value: Value of the setting that differs between the runs, or the run's role.
+        number: Value as a number; None if it is not numeric.
     """
 
     run: GroupMember
@@ -66,8 +66,9 @@ class TwinStart:
     """Learning rates that were tuned without noise, by model and data set.
 
     Attributes:
-        ordinary: Rate of the recorded run without privacy.
-        clipped: Rate of clipping alone over the private one, where both were tuned.
+        ordinary: Learning rate of the recorded run without privacy.
+        clipped: Ratio of the learning rates with clipping alone and with privacy, if
+            both were tuned.
     """
 
     ordinary: dict[str, dict[str, float]]
@@ -75,18 +76,18 @@ class TwinStart:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The kinds of training, in the order of a group's runs."""
+        """Kinds of training, in the order of the group's runs."""
         return ROLES
 
     @property
     def rates(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Both as the script reads them."""
+        """Learning rates and ratios as JSON for the script."""
         return {"ordinary": self.ordinary, "clipped": self.clipped}
 
 
 @bp.app_template_global()
 def twin_start() -> TwinStart:
-    """Return what the trainer suggests for a twin."""
+    """Returns the learning rates that the trainer suggests for a twin."""
     recorded = private_config()
     ratio = own_rate(CLIPPED) / own_rate(PRIVATE)
     clipped = {recorded.model: {recorded.dataset: ratio}}
@@ -95,13 +96,13 @@ def twin_start() -> TwinStart:
 
 @bp.app_template_global()
 def group_words(group_id: str) -> str:
-    """Return what a run's group is called in a link, "" if there is none."""
+    """Returns the name of a run's group for a link, "" if the run has no group."""
     if not group_id:
         return ""
     try:
         group = run_store().group(group_id)
     except RunNotFoundError:
-        return ""  # a name of the visitor's own
+        return ""  # group name that the visitor typed
     number = len(group.runs)
     return {
         SWEEP: f"Sweep, {number} runs",
@@ -112,7 +113,7 @@ def group_words(group_id: str) -> str:
 
 @bp.get("/<group_id>/")
 def show(group_id: str) -> str:
-    """Show a group, live while it goes on."""
+    """Shows a group of runs, with live updates until all runs end."""
     store, visitor = run_store(), current_visitor()
     group = visible_group(group_id)
     answer = GroupAnswer.of(
@@ -149,7 +150,7 @@ def _title(group: Group, field: FormField | None) -> str:
 
 
 def _setup(config: TrainingConfig) -> str:
-    """Return what all runs of a group share, in a few words."""
+    """Returns the settings that all runs of a group share, in a few words."""
     return (
         f"{config.data.label}, {MODELS[config.model].inline_label}, "
         f"{config.planned_steps:,} steps"
@@ -164,7 +165,7 @@ def _member(group: RunGroup, config: TrainingConfig, run: GroupMember) -> Member
 
 
 def _value(group: RunGroup, config: TrainingConfig) -> tuple[str, float | None]:
-    """Return what distinguishes a run, as text and as a number."""
+    """Returns the value that distinguishes a run, as text and as a number."""
     if group.purpose == TWIN:
         symbol = SETTINGS["learning_rate"].symbol
         return f"{role_of(config)}, {symbol} = {config.learning_rate:g}", None
@@ -181,7 +182,7 @@ def _page_data(
     field: FormField | None,
     config: TrainingConfig,
 ) -> dict[str, Any]:
-    """Return what the script needs."""
+    """Returns the data for the page's script."""
     floor, ceiling = accuracy_range(config.data)
     return {
         "group": group.model_dump(mode="json"),

@@ -1,4 +1,4 @@
-"""The landing page: a slider of noise, a question, a recorded run, and two doors."""
+"""The landing page: a noise slider, a recorded run, and links to hub and trainer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TWIN = "mnist-strict-twin"
 
 @bp.get("/")
 def index() -> Response:
-    """Show the landing page."""
+    """Shows the landing page."""
     return cached_page(_page)
 
 
@@ -54,8 +54,10 @@ def _page() -> str:
         accountant=LABELS[run.config.accountant],
         model=MODELS[run.config.model],
         behind_at_first=any(
-            other < own
-            for (_, other), (_, own) in zip(twin.curve(), run.curve(), strict=True)
+            without_privacy < private
+            for (_, without_privacy), (_, private) in zip(
+                twin.curve(), run.curve(), strict=True
+            )
         ),
         audited=proven(run.audit["epsilon_lower"]) if run.audit else "",
         chapters=CHAPTERS.values(),
@@ -67,7 +69,7 @@ def _page() -> str:
 
 
 def noise_slider() -> Markup:
-    """Return the slider with its drawing, data and script."""
+    """Returns the slider with its drawing, data and script."""
     page = render_template(
         noise.WIDGET.template,
         shown=noise.WIDGET,
@@ -83,13 +85,13 @@ def noise_slider() -> Markup:
 
 @cache
 def shown_accuracy() -> Picture:
-    """Return the picture of the recorded run."""
+    """Returns the picture of the recorded run."""
     return accuracy_picture(recorded(SHOWN_RUN), recorded(TWIN))
 
 
 def results(run: RecordedRun, twin: RecordedRun) -> list[tuple[str, ...]]:
-    """Return what the run came to: symbol, value, unit, meaning."""
-    accuracy, unprotected = (one.summary["test_accuracy"] for one in (run, twin))
+    """Returns the results of the run as rows of symbol, value, unit and meaning."""
+    accuracy, unprotected = (r.summary["test_accuracy"] for r in (run, twin))
     epsilon = run.summary["epsilon"]
     most = Limits.of(run.config.plan.phases, epsilon, run.config.delta).percents
     return [

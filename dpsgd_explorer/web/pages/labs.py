@@ -1,4 +1,4 @@
-"""The labs, and the page that lists them."""
+"""The list of labs and its page."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ for lab in LABS:
 
 @bp.get("/")
 def index() -> Response:
-    """List the labs that exist."""
+    """Shows the list of labs."""
     return cached_page(lambda: render_template("labs/index.html", labs=LABS))

@@ -1,4 +1,4 @@
-"""The Learning Hub: a list of chapters, and each chapter at its own address."""
+"""Pages of the Learning Hub: the list of chapters, and one page per chapter."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def chapter_link(slug: str, section: str = "", *, start: bool = False) -> Markup
         start: If True, the link starts a sentence.
 
     Raises:
-        KeyError: There is no such chapter.
+        KeyError: The chapter does not exist.
     """
     address = url_for("learn.chapter", slug=slug, _anchor=section or None)
     words = (

@@ -1,4 +1,4 @@
-"""The lab of private linear regression: its page, and its results as they change."""
+"""The page of the linear regression lab, and its results for the page's script."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from dpsgd_explorer.web.questions.regression_results import (
 from dpsgd_explorer.web.questions.rounding import limit
 
 SOLVED_DIGITS = 4
-WAIT = "wait"  # in an address: a long descent is to be computed now,
-REGIMES = "regimes"  # or, if it is this, that of the two regimes too
-WORSE = 1.1  # an error so much larger is called larger
+WAIT = "wait"  # query parameter that requests a long descent
+REGIMES = "regimes"  # value of WAIT that also requests both noise regimes
+WORSE = 1.1  # minimum ratio of two errors for the word "larger"
 
 
 @dataclass(frozen=True)
 class PresetLink:
-    """A set-up one click away.
+    """A link to preset settings.
 
     Attributes:
-        template: Its note; {steps} are those of the descent.
+        template: Note with ``{steps}`` for the number of steps of the descent.
         address: Query string of the settings that differ from the defaults.
     """
 
@@ -51,12 +51,12 @@ class PresetLink:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Texts of the form."""
+        """Form fields as text."""
         return dict(parse_qsl(self.address))
 
     @cached_property
     def note(self) -> str:
-        """What the set-up is, in a few words."""
+        """Description of the settings in a few words."""
         question = parse(RegressionQuestion, self.settings)
         return self.template.format(steps=question.planned_steps)
 
@@ -86,7 +86,7 @@ PRESETS = (
 
 
 def linear_regression() -> str:
-    """Show the lab with the settings of the address; wrong ones stand corrected."""
+    """Shows the lab with the settings of the address, and errors in them."""
     form = _form()
     return render_template(
         "labs/linear_regression.html",
@@ -102,23 +102,23 @@ def linear_regression() -> str:
 
 
 def linear_regression_results() -> str:
-    """Return the results alone, for the page's script."""
+    """Returns the results without the rest of the page, for the script."""
     return render_template("labs/_regression_results.html", **_results(_form()))
 
 
 def _form() -> Form[RegressionQuestion]:
-    """Return the form as it was sent, with the number that follows in its box."""
+    """Returns the submitted form, with the solved number filled in."""
     settings = _settings()
     solved = str(solved_for(settings))
     form = read_form(RegressionQuestion, settings, solved=solved)
-    texts = form.texts | {"solve": solved}  # an older address does not name it
+    texts = form.texts | {"solve": solved}  # older addresses lack "solve"
     if form.settings is not None:
         texts |= solved_texts(form.settings)
     return replace(form, texts=texts)
 
 
 def solved_texts(question: RegressionQuestion) -> dict[str, str]:
-    """Return the number that is solved for by its name, rounded to the safe side."""
+    """Returns {setting: solved number}, rounded conservatively."""
     noise, steps = question.schedule
     texts = {
         "steps": str(steps),
@@ -133,9 +133,10 @@ def _settings() -> dict[str, str]:
 
 
 def _results(form: Form[RegressionQuestion]) -> dict[str, Any]:
-    """Return what the results' template needs; nothing to draw while a setting is bad.
+    """Returns the variables of the template; without charts if a setting is invalid.
 
-    A long descent that cannot be computed now, since another one is, is told so.
+    If another long descent is running, the results contain a message instead of this
+    descent.
     """
     question = form.settings
     shared: dict[str, Any] = {
@@ -170,7 +171,7 @@ def _results(form: Form[RegressionQuestion]) -> dict[str, Any]:
 
 
 def _plan(question: RegressionQuestion) -> dict[str, Any]:
-    """Return what the panel that launches the descent says of it."""
+    """Returns the texts of the panel that launches the descent."""
     noise, steps = question.schedule
     return {
         "steps": steps,
@@ -180,7 +181,7 @@ def _plan(question: RegressionQuestion) -> dict[str, Any]:
 
 
 def key_numbers(view: View) -> list[tuple[str, str]]:
-    """Return the numbers above the charts."""
+    """Returns labels and values of the numbers above the charts."""
     table = view.question.prepared_housing.table
     rows, labels = table.shortened_rows, table.clipped_labels
     return [
@@ -192,7 +193,7 @@ def key_numbers(view: View) -> list[tuple[str, str]]:
 
 
 def _variant_rows(view: View) -> list[tuple[str, ...]]:
-    """Return both ways to spend one budget, side by side."""
+    """Returns the table rows that compare both methods of spending one budget."""
     rows: list[tuple[str, ...]] = []
     for name, sweeps in view.chosen.items():
         before, after = (
@@ -206,7 +207,7 @@ def _variant_rows(view: View) -> list[tuple[str, ...]]:
 
 
 def _change(before: RankedMethod, after: RankedMethod) -> str:
-    """Return the change of a median in percent, or that it may be chance."""
+    """Returns the change of a median in percent, or a note that it may be chance."""
     if before.range[0] <= after.range[1] and after.range[0] <= before.range[1]:
         return "within chance"
     change = 100 * (after.spread.median / before.spread.median - 1)
@@ -215,7 +216,7 @@ def _change(before: RankedMethod, after: RankedMethod) -> str:
 
 @cache
 def guesses() -> dict[str, Any]:
-    """Return what the two questions are answered with: computed, not remembered."""
+    """Returns the computed answers of the two prediction questions."""
     small = View(RegressionQuestion(epsilon=0.1, variant="notebook"))
     notebook = View(RegressionQuestion(noise_multiplier=500.0, rate="notebook"))
     usual, larger = notebook.followed[""].end, notebook.followed["× 10"].end

@@ -1,4 +1,4 @@
-"""Pages about runs that were launched: the visitor's list, and one run replayed."""
+"""Pages of launched runs: the visitor's list, and one page per run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from dpsgd_explorer.web.run_views.take_along import take_along
 bp = Blueprint("runs", __name__, url_prefix="/runs")
 
 SHOWN = 100
-MOST = 1000  # runs of a visitor that are named, searched and sorted
+MOST = 1000  # maximum number of a visitor's runs in search and sorting
 LATEST = 5
 EXPORTS = {
     "html": "Report, one HTML file",
@@ -51,19 +51,19 @@ EXPORTS = {
 
 @bp.app_template_filter("utc")
 def utc(seconds: float) -> str:
-    """Return a moment as ISO 8601; the page's script turns it into local time."""
+    """Returns a Unix time as ISO 8601 in UTC; the script converts it to local time."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
 
 
 @bp.app_template_filter("lower_first")
 def lower_first(text: str) -> str:
-    """Return a label as it stands within a sentence."""
+    """Returns a label with a lowercase first letter, for use within a sentence."""
     return text[:1].lower() + text[1:]
 
 
 @bp.app_template_filter("duration")
 def duration(seconds: float) -> str:
-    """Return a time a person can plan with: 4 s, 1 min 20 s."""
+    """Returns a rounded duration, such as "4 s" or "1 min 20 s"."""
     if seconds < 9.95:
         return f"{round(seconds, 1):g} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -72,13 +72,13 @@ def duration(seconds: float) -> str:
 
 @bp.get("/")
 def index() -> str:
-    """List the visitor's runs: all, or those that the address asks for."""
+    """Shows the visitor's runs, filtered by the query of the address."""
     return _index()
 
 
 @bp.post("/forget")
 def forget() -> str:
-    """Delete everything about the visitor and show what was done."""
+    """Deletes all data of the visitor and shows a summary of the deletion."""
     visitor = current_visitor()
     forgotten = run_store().forget_visitor(visitor) if visitor else Forgotten(0, 0)
     tables().delete_all()
@@ -88,7 +88,7 @@ def forget() -> str:
 
 @bp.get("/forget")
 def forgotten() -> WerkzeugResponse:
-    """Lead back to the list whoever asks for that address again."""
+    """Redirects a reload of the page after the deletion to the list."""
     return redirect(url_for("runs.index"))
 
 
@@ -97,31 +97,33 @@ ALL_STATES = {"running": "Running", **STATE_WORDS}
 
 def _index(forgotten: Forgotten | None = None) -> str:
     query, visitor = ListQuery.of(request.args), current_visitor()
-    known = run_store().runs_of(visitor, MOST) if visitor else []
+    all_runs = run_store().runs_of(visitor, MOST) if visitor else []
     wants_all = request.args.get("all") is not None
     if query.is_usual and not wants_all:
-        taken, shown = rows(SHOWN), SHOWN
+        selected, shown = rows(SHOWN), SHOWN
     else:
-        taken = query.apply(rows_of(known, visitor))
-        shown = len(taken) if wants_all else SHOWN
-    total = len(known) if query.is_usual else len(taken)
-    phases = run_store().phases_of([row.run.id for row in taken[:shown]])
-    shown_rows = marked(taken[:shown], phases)
+        selected = query.apply(rows_of(all_runs, visitor))
+        shown = len(selected) if wants_all else SHOWN
+    total = len(all_runs) if query.is_usual else len(selected)
+    phases = run_store().phases_of([row.run.id for row in selected[:shown]])
+    shown_rows = marked(selected[:shown], phases)
     return render_template(
         "runs/index.html",
-        known=known,
+        known=all_runs,
         rows=shown_rows,
         entries=folded(shown_rows, group_words),
         hidden=max(0, total - shown),
         query=query,
-        kinds={name: KINDS[name].title for name in sorted({run.kind for run in known})},
+        kinds={
+            name: KINDS[name].title for name in sorted({run.kind for run in all_runs})
+        },
         data_sets={
             str(run.config["dataset"]): label_of(run.config)
-            for run in known
+            for run in all_runs
             if run.config.get("dataset")
         },
         states={
-            name: ALL_STATES[name] for name in sorted({run.state for run in known})
+            name: ALL_STATES[name] for name in sorted({run.state for run in all_runs})
         },
         deleted=_deleted(),
         forgotten=forgotten,
@@ -134,13 +136,13 @@ def _index(forgotten: Forgotten | None = None) -> str:
 
 @bp.get("/latest/")
 def latest() -> str:
-    """Return the newest rows of the table alone, for the trainer to refresh."""
+    """Returns the newest table rows, with which the trainer refreshes its list."""
     return render_template("runs/_latest.html", rows=rows(LATEST))
 
 
 @bp.get("/<run_id>/")
 def show(run_id: str) -> str:
-    """Replay one run, or follow it while it trains."""
+    """Shows one run: its recorded log, or live updates while it trains."""
     run = run_store().get(run_id)
     config, view = parse(run.config), VIEWS[run.kind]
     row = row_of(run, None, current_visitor(), title=_title(run))
@@ -169,30 +171,30 @@ def show(run_id: str) -> str:
 
 
 def _logged(run_id: str, kind: str) -> list[dict[str, Any]]:
-    """Return the data of a run's events of one kind, in order."""
+    """Returns the data of a run's events of one kind, in order."""
     events = run_store().events(run_id, kind=kind)
     return [json.loads(event.data) for event in events]
 
 
 def _title(run: Run) -> str:
-    """Return what a run is called; without a stored title all its fellows decide."""
+    """Returns the title of a run; without a stored one it depends on the other runs."""
     if run.name or run.title:
         return name_of(run)
     return names_of(run_store().runs_of(run.visitor, MOST)).get(run.id, "")
 
 
 def rows(limit: int) -> list[RunRow]:
-    """Return the newest of this visitor's runs, each beside the last of its kind."""
+    """Returns the newest runs of the visitor, each compared with the previous one."""
     visitor, store = current_visitor(), run_store()
-    known = store.runs_of(visitor, limit) if visitor else []
-    if all(run.name or run.title for run in known):
-        return rows_of(known, visitor, store.previous)
+    latest_runs = store.runs_of(visitor, limit) if visitor else []
+    if all(run.name or run.title for run in latest_runs):
+        return rows_of(latest_runs, visitor, store.previous)
     return rows_of(store.runs_of(visitor, MOST), visitor)[:limit]
 
 
 @dataclass(frozen=True)
 class Deleted:
-    """A run that can still be restored, and for how many seconds."""
+    """A deleted run that can be restored within ``seconds``."""
 
     title: str
     restore: str

@@ -1,4 +1,4 @@
-"""For teachers: links with controls hidden, locked or set, and a plan per chapter."""
+"""Pages for teachers: the link builder, and a lesson plan per chapter."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ bp = Blueprint("teach", __name__, url_prefix="/teach")
 bp.add_app_template_global(gather)
 
 TRAINER = "trainer"
-SUBJECT, SETUP = "for", "setup"  # names in the builder's address
-START = "start-"  # begins the names of starting values there
+SUBJECT, SETUP = "for", "setup"  # query parameters of the builder
+START = "start-"  # prefix of query parameters with starting values
 SHOW = "show"
 WAYS = {SHOW: "shown", LOCK: "locked", HIDE: "hidden"}
-NOT_TAUGHT = ("check", "sources")  # sections that are no step of a lesson
-FRAME_HEIGHT = 760  # pixels, of the frame in an embed code
+NOT_TAUGHT = ("check", "sources")  # sections that are not part of a lesson
+FRAME_HEIGHT = 760  # px, height of the frame in an embed code
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a link leads to: the trainer or a widget.
+    """Target of a link: the trainer or a widget.
 
     Attributes:
         slug: Name in the builder's address.
-        title: Name in words.
+        title: Name on pages.
         controls: Label of each control, by name.
-        starts: What its controls can start at, by name; the trainer has set-ups.
-        endpoint: View of its page.
-        values: Variable parts of the view's address.
+        starts: Allowed starting values of the controls, by name; {} for the trainer,
+            whose settings are in the address.
+        endpoint: Flask endpoint of the page.
+        values: Arguments of the endpoint's URL.
     """
 
     slug: str
@@ -59,25 +60,25 @@ class Subject:
 
     @property
     def is_framed(self) -> bool:
-        """Whether other sites may show it in a frame."""
+        """If True, other sites may show the page in a frame."""
         return self.slug != TRAINER
 
     @property
     def words(self) -> str:
-        """Its name in messages."""
+        """Name in error messages."""
         return f"“{self.title}”"
 
     def address(
         self, limits: Limits, starts: Starts, settings: Mapping[str, str]
     ) -> str:
-        """Return its whole address on this site, with limits and settings."""
+        """Returns the absolute URL with limits, starting values and settings."""
         query = urlencode({**settings, **starts.query, **limits.query}, safe=",")
         path = url_for(self.endpoint, **self.values)
         return request.host_url.rstrip("/") + path + (f"?{query}" if query else "")
 
 
 def subjects() -> dict[str, Subject]:
-    """Return all that a link can lead to, by name."""
+    """Returns {slug: target} of all possible links."""
     framed = {
         slug: Subject(
             slug,
@@ -95,17 +96,17 @@ def subjects() -> dict[str, Subject]:
 
 @bp.get("/")
 def index() -> str:
-    """Show the builder of links, with what was built, and all lesson plans.
+    """Shows the link builder with the built link, and all lesson plans.
 
     Raises:
-        ConfigError: the address names a subject, control or value that there is not.
+        ConfigError: The address names an unknown subject, control or value.
     """
-    known = subjects()
-    subject = known[_chosen(known)]
+    targets = subjects()
+    subject = targets[_chosen(targets)]
     limits, starts, settings = _limits(subject), _starts(subject), _settings(subject)
     return render_template(
         "teach/index.html",
-        subjects=known.values(),
+        subjects=targets.values(),
         subject=subject,
         limits=limits,
         starts=starts,
@@ -119,7 +120,7 @@ def index() -> str:
 
 @bp.get("/<slug>/")
 def lesson(slug: str) -> Response:
-    """Show the lesson plan of a chapter; 404 if there is none of this name."""
+    """Shows the lesson plan of a chapter, or status 404 if the chapter is unknown."""
     wanted = CHAPTERS.get(slug)
     if wanted is None:
         abort(404)
@@ -127,7 +128,7 @@ def lesson(slug: str) -> Response:
 
 
 def widgets_of(chapter: Chapter) -> list[Widget]:
-    """Return the widgets that a chapter explains."""
+    """Returns the widgets of a chapter."""
     return [widget for widget in WIDGETS.values() if widget.chapter == chapter.slug]
 
 
@@ -137,16 +138,16 @@ def _lesson_page(chapter: Chapter) -> str:
         "teach/lesson.html",
         chapter=chapter,
         parts=reading.parts,
-        sections=[one for one in reading.sections if one[0] not in NOT_TAUGHT],
+        sections=[s for s in reading.sections if s[0] not in NOT_TAUGHT],
         widgets=widgets_of(chapter),
         tracks=TRACKS,
         unbroken=unbroken,
     )
 
 
-def _chosen(known: Mapping[str, Subject]) -> str:
-    slug = request.args.get(SUBJECT, next(iter(known)))
-    return one_of(SUBJECT, slug, known, _with_the_way_out)
+def _chosen(targets: Mapping[str, Subject]) -> str:
+    slug = request.args.get(SUBJECT, next(iter(targets)))
+    return one_of(SUBJECT, slug, targets, _with_the_way_out)
 
 
 def _with_the_way_out(name: str, message: str) -> ConfigError:
@@ -154,41 +155,41 @@ def _with_the_way_out(name: str, message: str) -> ConfigError:
 
 
 def _limits(subject: Subject) -> Limits:
-    """Return the limits that the builder's form asks for."""
-    asked = {
-        name: way
-        for name, way in request.args.items()
+    """Returns the limits selected in the builder's form."""
+    modes = {
+        name: mode
+        for name, mode in request.args.items()
         if name not in (SUBJECT, SETUP) and not name.startswith(START)
     }
-    for name, way in asked.items():
-        one_of(name, way, WAYS, _with_the_way_out)
-    stated = MultiDict([(way, name) for name, way in asked.items() if way != SHOW])
-    unknown = next((name for name in asked if name not in subject.controls), None)
+    for name, mode in modes.items():
+        one_of(name, mode, WAYS, _with_the_way_out)
+    selected = MultiDict([(mode, name) for name, mode in modes.items() if mode != SHOW])
+    unknown = next((name for name in modes if name not in subject.controls), None)
     if unknown is not None:
-        stated.add(HIDE, unknown)
-    return read_limits(stated, subject.controls, subject.words)
+        selected.add(HIDE, unknown)
+    return read_limits(selected, subject.controls, subject.words)
 
 
 def _starts(subject: Subject) -> Starts:
-    """Return the starting values that the builder's form asks for; empty boxes none."""
-    asked = {
+    """Returns the starting values in the builder's form, without empty fields."""
+    texts = {
         name.removeprefix(START): text.strip()
         for name, text in request.args.items()
         if name.startswith(START) and text.strip()
     }
-    return read_starts(asked, subject.starts, subject.words)
+    return read_starts(texts, subject.starts, subject.words)
 
 
 def _settings(subject: Subject) -> dict[str, str]:
-    """Return the trainer's settings of an address that was pasted, checked.
+    """Returns the validated settings of a pasted trainer address.
 
     Raises:
-        ConfigError: a setting is unknown or outside its domain.
+        ConfigError: A setting is unknown or outside its domain.
     """
     text = request.args.get(SETUP, "").strip()
     if not text or subject.is_framed:
         return {}
-    given = dict(parse_qsl(urlsplit(text).query))
-    settings = {name: given[name] for name in given if name not in (HIDE, LOCK)}
+    values = dict(parse_qsl(urlsplit(text).query))
+    settings = {name: values[name] for name in values if name not in (HIDE, LOCK)}
     TrainingConfig.from_query(settings)
     return settings

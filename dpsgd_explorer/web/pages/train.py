@@ -1,4 +1,4 @@
-"""The trainer: settings, what they will spend, and the run as it goes."""
+"""The trainer's page: settings, predicted ε, and live charts of the run."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ from dpsgd_explorer.web.recorded.files import FOLDER
 from dpsgd_explorer.web.recorded.runs import RecordedRun
 from dpsgd_explorer.web.run_views.listing import RunRow
 
-DRAWN_DIGITS = 4  # of an accuracy that is drawn and not printed
-EPSILON_DIGITS = 3  # of an ε along the way; it is printed with fewer
+DRAWN_DIGITS = 4  # digits of an accuracy in a chart; texts show fewer
+EPSILON_DIGITS = 3  # digits of the ε of an evaluation; texts show fewer
 
 bp = Blueprint("train", __name__, url_prefix="/train")
 
 
 @dataclass(frozen=True)
 class PresetLink:
-    """A set-up one click away.
+    """A link to the settings of a preset.
 
     Attributes:
-        query: Its settings, as the address carries them.
-        result: Summary of its recorded run, empty if there is none.
+        query: Settings in the form of a query string.
+        result: Summary of the recorded run, {} without one.
     """
 
     slug: str
@@ -80,49 +80,49 @@ class PresetLink:
 
     @property
     def address(self) -> str:
-        """The part of the address behind the question mark."""
+        """Query string of the address."""
         return urlencode(self.query)
 
 
 @bp.get("/")
 def index() -> str | Response:
-    """Show the trainer with the settings of the address; wrong ones stand corrected.
+    """Shows the trainer with the settings of the address, and errors in them.
 
     Raises:
-        ConfigError: the address hides or locks a setting that there is not.
+        ConfigError: The address hides or locks an unknown setting.
     """
     latest = rows(LATEST)
     limits = read_limits(request.args, trainer_controls(), "the trainer")
-    found = class_asked()
-    page = partial(_page, latest, limits, found)
+    school_class = class_asked()
+    page = partial(_page, latest, limits, school_class)
     if latest or own_tables() or CLASS in request.args:
         return page()
     return cached_page(page, state=tuple(data_to_do()))
 
 
-def _page(latest: list[RunRow], limits: Limits, found: Class | None) -> str:
+def _page(latest: list[RunRow], limits: Limits, school_class: Class | None) -> str:
     settings = request.args.to_dict()
     for name in (HIDE, LOCK, CLASS):
         settings.pop(name, None)
     absent = "" if settings else absent_default()
     if absent:
         settings = stand_in()
-    labels = {} if found is None else {CLASS: found.id}
+    labels = {} if school_class is None else {CLASS: school_class.id}
     form = read_form(TrainingConfig, settings)
     config, fields = form.settings, form_fields(TrainingConfig)
     plan = plan_of(config) if config else None
-    own = own_tables()
-    catalogue = catalogue_with(own, data_to_do())
+    visitor_tables = own_tables()
+    catalogue = catalogue_with(visitor_tables, data_to_do())
     data_sets = catalogue["data_sets"]
     return render_template(
         "train/index.html",
         form=form,
         limits=limits,
         absent=absent,
-        of_class=found,
-        class_is_wrong=found is None and CLASS in request.args,
+        of_class=school_class,
+        class_is_wrong=school_class is None and CLASS in request.args,
         fixed=_fixed(form, limits),
-        groups=_groups(own),
+        groups=_groups(visitor_tables),
         takes_own_data=environment().takes_own_data,
         switches={switch.name: switch for switch in form.switches},
         choice_notes=notes_of(form),
@@ -141,19 +141,19 @@ def _page(latest: list[RunRow], limits: Limits, found: Class | None) -> str:
         run_charts=RUN_CHARTS,
         standing=standing(config, plan, _recorded_lines(config)) if config else {},
         page_data=_page_data(form, plan)
-        | {"catalogue": catalogue, "fields": _script_fields(own)}
+        | {"catalogue": catalogue, "fields": _script_fields(visitor_tables)}
         | {"limits": urlencode(limits.query | labels, safe=","), "labels": labels},
     )
 
 
 def _names_of(tables: list[OwnTable]) -> dict[str, str]:
-    """Return labels of data sets beyond those of the catalogue, or other than there."""
-    own = {table.name: table.facts.label for table in tables}
-    return absent_labels() | own
+    """Returns {data set: label} for labels that differ from the catalogue."""
+    table_labels = {table.name: table.facts.label for table in tables}
+    return absent_labels() | table_labels
 
 
 def _groups(tables: list[OwnTable]) -> dict[str, list[FormField]]:
-    """Return the fields by heading; the data sets are also the visitor's tables."""
+    """Returns {heading: fields}; the data sets include the visitor's tables."""
     names = _names_of(tables)
     return {
         group: [
@@ -171,7 +171,7 @@ def _script_fields(tables: list[OwnTable]) -> list[dict[str, Any]]:
 
 
 def _fixed(form: Form[TrainingConfig], limits: Limits) -> list[str]:
-    """Return label and value of each setting that cannot be set."""
+    """Returns label and value of each locked or hidden setting."""
     fields = form_fields(TrainingConfig)
     names = [
         form.chosen.get(control, control)
@@ -186,31 +186,32 @@ def _fixed(form: Form[TrainingConfig], limits: Limits) -> list[str]:
 
 
 def notes_of(form: Form[TrainingConfig]) -> dict[str, str]:
-    """Return what is said about what is chosen, by setting."""
-    said = {
-        field: of.get(form.texts[field], "") for field, of in choice_notes().items()
+    """Returns {setting: note about the chosen value}."""
+    notes = {
+        field: by_choice.get(form.texts[field], "")
+        for field, by_choice in choice_notes().items()
     }
     if form.settings is not None and form.settings.table is not None:
-        return said | {"dataset": data_note(form.settings.data)}
+        return notes | {"dataset": data_note(form.settings.data)}
     dataset, model = DATA_SETS.get(form.texts["dataset"]), form.texts["model"]
-    said |= {"private": rate_note(model, form.texts["dataset"])}
+    notes |= {"private": rate_note(model, form.texts["dataset"])}
     if dataset is None or model not in fitting_models()[form.texts["dataset"]]:
-        return said
+        return notes
     to_do = data_to_do().get(form.texts["dataset"], "")
-    return said | {
+    return notes | {
         "dataset": f"{data_note(dataset)} {to_do}".strip(),
         "model": model_note(MODELS[model], form.texts["dataset"]),
     }
 
 
 def stand_in() -> dict[str, str]:
-    """Return the settings of the preset that starts where MNIST is not available."""
+    """Returns the settings of the default preset for sites without MNIST."""
     return next(link.query for link in preset_links() if link.slug == STAND_IN)
 
 
 @cache
 def preset_links() -> list[PresetLink]:
-    """Return the presets with what their recorded runs reached."""
+    """Returns the links to presets, with results of their recorded runs."""
     return [
         PresetLink(
             slug=preset.slug,
@@ -224,7 +225,7 @@ def preset_links() -> list[PresetLink]:
 
 
 def _placed(twin: RecordedRun, run: RecordedRun) -> list[dict[str, Any]]:
-    """Return a twin's evaluations, each at the ε that the run spent by that step."""
+    """Returns a twin's evaluations, each with the private run's ε at that step."""
     spent = {event["step"]: event["epsilon"] for event in run.data("evaluation")}
     return [
         event | {"drawn_at": spent.get(event["step"])}
@@ -233,7 +234,7 @@ def _placed(twin: RecordedRun, run: RecordedRun) -> list[dict[str, Any]]:
 
 
 def _recorded_lines(config: TrainingConfig) -> list[Line]:
-    """Return the recorded run of these settings and its twin, as far as there are."""
+    """Returns the lines of the recorded run and its twin, if these are recorded."""
     query = to_query(config)
     slug = next((p.slug for p in preset_links() if p.query == query), "")
     curves = recorded_curves().get(slug)
@@ -247,7 +248,7 @@ def _recorded_lines(config: TrainingConfig) -> list[Line]:
 
 
 def recorded_run(slug: str) -> RecordedRun | None:
-    """Return a preset's recorded run, None if none was made."""
+    """Returns a preset's recorded run, None without one."""
     if not (FOLDER / f"{slug}.json").is_file():
         return None
     return recorded.recorded(slug)
@@ -255,7 +256,7 @@ def recorded_run(slug: str) -> RecordedRun | None:
 
 @cache
 def recorded_curves() -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Return the evaluations of each preset's recorded run, and of its twin's."""
+    """Returns the evaluations of each preset's recorded run and its twin."""
     curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for preset in PRESETS:
         if run := recorded_run(preset.slug):
@@ -268,7 +269,7 @@ def recorded_curves() -> dict[str, dict[str, list[dict[str, Any]]]]:
 
 
 def _short(event: dict[str, Any]) -> dict[str, Any]:
-    """Return what is drawn of a recorded evaluation, shortened; ε is rounded up."""
+    """Returns the plotted values of a recorded evaluation, rounded; ε is rounded up."""
     drawn = {
         "step": event["step"],
         "seconds": float(nearest(event["seconds"], 1)),
@@ -283,7 +284,7 @@ def _short(event: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _drawn_curves() -> dict[str, dict[str, dict[str, list[Any]]]]:
-    """Return the recorded curves by columns, which are half as large as rows."""
+    """Returns the recorded curves as columns, whose JSON is half as large as rows."""
     return {
         slug: {name: _columns(map(_short, curve)) for name, curve in of.items()}
         for slug, of in recorded_curves().items()
@@ -301,7 +302,7 @@ def _columns(points: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
 def _page_data(
     form: Form[TrainingConfig], plan: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return what the script needs and the page does not say."""
+    """Returns the data that the script needs in addition to the page's markup."""
     return {
         "switches": {switch.name: list(switch.members) for switch in form.switches},
         "presets": {preset.slug: preset.query for preset in preset_links()},
