@@ -1,4 +1,4 @@
-/** The charts of a group as marks of ../lib/svg.js: views in, marks out. */
+/** Charts of a group of runs; pure functions from views to marks of ../lib/svg.js. */
 
 import {accuracyRange, height, heightOf, ticks as apartTicks} from "../charts/accuracy_axis.js";
 import {niceStep, niceTicks} from "../charts/base.js";
@@ -9,12 +9,12 @@ import {endOf} from "./group_log.js";
 /** @typedef {import("../lib/svg.js").Mark} Mark */
 /** @typedef {import("./group_log.js").Member & {log: import("../runs/log/run_log.js").RunLog}} Followed */
 
-const WIDE = 20; // percentage points: a wider axis has ticks by ratio of errors
-const APART = {few: 0.25, many: 0.08}; // of the axis: ticks closer than that touch
+const WIDE = 20; // percentage points; a wider axis is logarithmic in the error
+const APART = {few: 0.25, many: 0.08}; // smallest distance of two ticks, as a share of the axis
 const TWIN_COLOURS = ["private", "good", "twin"];
 const ROOM = 26; // px above a plot, for the unit
 
-/** Ticks of an accuracy axis, percent. @param {[number, number]} range */
+/** Ticks of an accuracy axis in percent. @param {[number, number]} range */
 export function accuracyTicks(range, few = false) {
   if (range[1] - range[0] > WIDE) return apartTicks(range, few ? APART.few : APART.many).filter((tick) => !few || tick > range[0]);
   const step = Math.max(1, niceStep(range[1] - range[0], 5));
@@ -23,19 +23,22 @@ export function accuracyTicks(range, few = false) {
   return ticks;
 }
 
-/** One axis for all runs of a group, on which every point lies. @param {Followed[]} members @returns {[number, number]} */
+/**
+ * Accuracy axis with the points of all runs of a group.
+ * @param {Followed[]} members @returns {[number, number]}
+ */
 export function commonRange(members, catalogue) {
   return accuracyRange(catalogue, members.flatMap(({log}) => log.evaluations));
 }
 
-/** An axis close to the ends of seeds that have all ended: there lies what luck does. */
+/** Narrow accuracy axis for seeds that have all ended, to show their differences. */
 export function closeUp(members, range) {
   const late = members.flatMap(({log, steps}) => log.evaluations.filter(({step}) => step >= steps / 4).map((point) => 100 * point.test_accuracy));
   if (late.length === 0 || members.some((member) => endOf(member) === null)) return range;
   return [Math.max(1, Math.floor(Math.min(...late)) - 1), Math.min(100, Math.ceil(Math.max(...late)))];
 }
 
-/** Lay a plot of accuracy over steps into a drawing: its scales and its axes. */
+/** Set the scales of a plot of accuracy by step, and return its axes. */
 function frame(chart, {range, steps, few = false, right = 12, left = 30}) {
   const [top, bottom] = [few ? 8 : ROOM, chart.height - (few ? 22 : 44)];
   const [low, high] = range.map((end) => height(end, range));
@@ -59,7 +62,7 @@ function frame(chart, {range, steps, few = false, right = 12, left = 30}) {
 const inside = ([left, top, right, bottom], marks) => clipped([left - 6, top - 6, right + 8, bottom], marks);
 
 /**
- * One run of a sweep, the others as ghosts behind it.
+ * Chart of one run of a sweep, with the other runs in grey.
  * @param {import("../lib/svg.js").Chart} chart @param {Followed} member @param {Followed[]} all @returns {Mark[]}
  */
 export function multiple(chart, member, all, {range, steps}) {
@@ -72,7 +75,10 @@ export function multiple(chart, member, all, {range, steps}) {
   return [...marks, ...inside(edges, lines)];
 }
 
-/** Values of a sweep along an axis: by ratio where they span one, by place where they are no numbers. */
+/**
+ * Positions of a sweep's values on its axis: logarithmic if the values span a large ratio, by index if they are not
+ * numbers.
+ */
 export function valueAxis(members) {
   const numbers = members.map(({number}) => number);
   if (numbers.some((number) => number === null)) return {places: members.map((_, i) => i + 1), log: false, range: [0.5, members.length + 0.5]};
@@ -82,7 +88,7 @@ export function valueAxis(members) {
   return {places: numbers, log, range: log ? [low / room, high * room] : [low - room, high + room]};
 }
 
-/** What all runs of a sweep reached against the value; `read` gives a height, or null. */
+/** Chart of a result against the value of each run; `read` returns a height, or null. */
 function against(chart, members, {range, ticks, read, words, symbol, unit}) {
   const {places, log, range: ends} = valueAxis(members);
   const [left, top, right, bottom] = [44, ROOM, chart.width - 12, chart.height - 44];
@@ -108,7 +114,7 @@ function against(chart, members, {range, ticks, read, words, symbol, unit}) {
   return marks;
 }
 
-/** Accuracy at the end against the value. @returns {Mark[]} */
+/** Final accuracy against the value. @returns {Mark[]} */
 export function endAccuracies(chart, members, {range, symbol}) {
   return against(chart, members, {
     range: range.map((end) => height(end, range)),
@@ -120,7 +126,7 @@ export function endAccuracies(chart, members, {range, symbol}) {
   });
 }
 
-/** ε at the end against the value; runs without a guarantee have none. @returns {Mark[]} */
+/** Final ε against the value; runs without a guarantee have no point. @returns {Mark[]} */
 export function endEpsilons(chart, members, {symbol}) {
   const spent = members.map(epsilonOf).filter((epsilon) => epsilon !== null);
   const top = 1.08 * Math.max(...spent, 0.01);
@@ -134,12 +140,12 @@ export function endEpsilons(chart, members, {symbol}) {
   });
 }
 
-/** ε at the end of a run, null where it has no guarantee or no end. */
+/** Final ε of a run, null without a guarantee or before its end. */
 export function epsilonOf({log}) {
   return log.end?.epsilon ?? null;
 }
 
-/** Mean, least and largest of the runs at each step that two of them have reached. */
+/** Mean, minimum and maximum at each step that at least two runs have reached. */
 export function band(members) {
   const bySteps = new Map();
   for (const {log} of members) {
@@ -151,7 +157,7 @@ export function band(members) {
     .map(([step, values]) => ({step, low: Math.min(...values), high: Math.max(...values), mean: values.reduce((sum, value) => sum + value, 0) / values.length}));
 }
 
-/** Seeds over each other, with their band. @returns {Mark[]} */
+/** Curves of all seeds with their band. @returns {Mark[]} */
 export function seeds(chart, members, {range: wide, steps}) {
   const range = closeUp(members, wide);
   const {marks, place, edges} = frame(chart, {range, steps, right: 16});
@@ -168,7 +174,7 @@ export function seeds(chart, members, {range: wide, steps}) {
   ];
 }
 
-/** Three kinds of training over each other; members are private, clipped only, ordinary. @returns {Mark[]} */
+/** Curves of three kinds of training; members are private, clipped only, ordinary. @returns {Mark[]} */
 export function twins(chart, members, {range, steps}) {
   const narrow = chart.width < 560;
   const {marks, place, edges} = frame(chart, {range, steps, right: narrow ? 12 : 234});
@@ -183,7 +189,10 @@ export function twins(chart, members, {range, steps}) {
   return [...marks, ...inside(edges, lines), ...reached.map(({end, i}) => disc([end[0], Math.min(end[1], edges[3])], 4.5, `f-${TWIN_COLOURS[i]}`)), ...labels];
 }
 
-/** Bars of what clipping and noise take. @param {{clipping: number, noise: number} | null} split in shares @returns {Mark[]} */
+/**
+ * Bars of the accuracy lost to clipping and to noise.
+ * @param {{clipping: number, noise: number} | null} split in shares @returns {Mark[]}
+ */
 export function splitBars(chart, split) {
   const rows = [["clipping", "good"], ["noise", "private"]];
   const values = split ? rows.map(([name]) => 100 * split[name]) : [0, 0];

@@ -1,15 +1,15 @@
-/** The logs of all runs of a group, fed from one list of events. */
+/** Logs of all runs of a group, filled from one stream of events. */
 
 import {RunLog} from "../runs/log/run_log.js";
 
 /**
  * @typedef {object} Member a run of the group
  * @property {string} id
- * @property {string} value what distinguishes it
- * @property {number | null} number the same as a number
- * @property {boolean} private whether it adds noise
- * @property {number} steps planned
- * @property {number} evaluations planned
+ * @property {string} value setting that differs from the other runs
+ * @property {number | null} number the value as a number
+ * @property {boolean} private if true, the run adds noise
+ * @property {number} steps planned number
+ * @property {number} evaluations planned number
  */
 
 export class GroupLog {
@@ -28,7 +28,7 @@ export class GroupLog {
   }
 }
 
-/** Accuracy at the end of a run that was finished, else null. */
+/** Final accuracy of a completed run, otherwise null. */
 export function endOf({log}) {
   return log.state === "done" ? log.accuracy : null;
 }

@@ -1,17 +1,17 @@
-/** What a group came to, as sentences. Accuracies only: every ε was printed by the server. */
+/** Conclusions about a group, as sentences. They contain accuracies only; the server prints all values of ε. */
 
 import {decimals, percent} from "../lib/format.js";
 import {endOf} from "./group_log.js";
 
-const CLIMB = 0.003; // of accuracy over its last third, from which a run counts as still climbing
+const CLIMB = 0.003; // smallest gain in accuracy over the last third at which a run counts as still improving
 
-/** Percentage points, as printed: 1.3. */
+/** Percentage points as text: 1.3. */
 const points = (share) => decimals(100 * share, 1);
 
-/** As printed, so that what is read and what is said agree. */
+/** Rounded as in the text, so that comparisons agree with the printed numbers. */
 const number = (share) => Number(points(share).replace("−", "-"));
 
-/** The heading over all charts. @param {string} purpose @param {import("./group_log.js").Member[]} members */
+/** Heading of all charts. @param {string} purpose @param {import("./group_log.js").Member[]} members */
 export function conclusion(purpose, members, setting) {
   const ends = members.map(endOf);
   if (ends.every((end) => end === null)) return members.every(({log}) => log.isFinal) ? "None of these runs reached its end" : "Accuracy while they train";
@@ -48,8 +48,8 @@ function twinWords(members, ends) {
 }
 
 /**
- * Why the three ends of a twin cannot be compared, as a heading; "" where they can. Privacy takes accuracy or nothing:
- * an ordinary run that ends lower was stopped too soon, or at a rate that does not suit it.
+ * Reason why the final accuracies of a twin cannot be compared, as a heading; "" if they can. Privacy never increases
+ * accuracy: if the ordinary run ends lower, it had too few steps or an unsuitable learning rate.
  * @param {import("./group_log.js").Member[]} members private, clipped only, ordinary
  * @param {(number | null)[]} ends
  */
@@ -63,7 +63,7 @@ export function notComparable(members, ends) {
   return `Not comparable: ${name} ended ${points(Math.max(priv, clipped) - unclipped)} points above ordinary, whose learning rate or length does not suit it`;
 }
 
-/** Whether the accuracy of a run rose by more than luck over its last third. */
+/** True if the accuracy rose by more than random variation over the last third of a run. */
 export function isClimbing({log}) {
   const points = log.evaluations;
   const end = points.at(-1);
@@ -72,7 +72,7 @@ export function isClimbing({log}) {
 }
 
 /**
- * What clipping and noise take, as shares; null until all three have ended.
+ * Accuracy lost to clipping and to noise, as shares; null until all three runs have ended.
  * @param {(number | null)[]} ends private, clipped only, ordinary
  */
 export function splitOf([priv, clipped, ordinary]) {
@@ -80,7 +80,7 @@ export function splitOf([priv, clipped, ordinary]) {
   return {clipping: ordinary - clipped, noise: clipped - priv, total: ordinary - priv};
 }
 
-/** Mean of the accuracies at the end with their range; "" below two. */
+/** Mean and range of the final accuracies; "" below two. */
 export function spread(ends) {
   const known = ends.filter((end) => end !== null);
   if (known.length < 2) return "";
@@ -88,12 +88,12 @@ export function spread(ends) {
   return `Mean ${percent(mean, 2)}, from ${percent(Math.min(...known), 2)} to ${percent(Math.max(...known), 2)}`;
 }
 
-/** Next to the bar. @param {{ended: number, total: number, has_ended: boolean}} group */
+/** Text next to the progress bar. @param {{ended: number, total: number, has_ended: boolean}} group */
 export function progressWords({ended, total, has_ended: over}) {
   return over ? `All ${total} runs have ended` : `${ended} of ${total} runs have ended`;
 }
 
-/** One run's line in the small multiples. */
+/** Status line of one run in the small multiples. */
 export function memberWords({log, steps}, epsilonText) {
   if (log.state === "queued" || log.state === "paused") return log.state;
   const reached = log.accuracy === null ? "" : percent(log.accuracy);

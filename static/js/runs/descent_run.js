@@ -1,4 +1,4 @@
-/** Launches a lab's descent as a run, and follows it where it was launched. */
+/** Launches a lab's gradient descent as a run, and follows it on the lab's page. */
 
 import {mse} from "../charts/descent.js";
 import {status} from "./panel/base_panel.js";
@@ -9,7 +9,10 @@ import {LiveRun} from "./log/live_run.js";
 const RUNS = "/api/v1/runs";
 
 export class DescentRun {
-  /** @param {HTMLElement} root holds [data-run], [data-run-stop], [data-run-open], [data-run-summary], [data-run-said], progress */
+  /**
+   * @param {HTMLElement} root contains [data-run], [data-run-stop], [data-run-open], [data-run-summary],
+   *   [data-run-said], progress
+   */
   constructor(root) {
     this.root = root;
     this.part = (name) => root.querySelector(`[data-run${name}]`);
@@ -23,9 +26,9 @@ export class DescentRun {
   }
 
   /**
-   * What would be run now.
+   * Set the settings of the next run.
    * @param {Record<string, any>} settings of a run of kind "regression"
-   * @param {{steps: number, noise_text: string, epsilon_text: string}} plan that follows from them
+   * @param {{steps: number, noise_text: string, epsilon_text: string}} plan of these settings
    */
   offer(settings, {steps, noise_text: noise, epsilon_text: epsilon}) {
     this.settings = settings;
@@ -55,7 +58,7 @@ export class DescentRun {
     this.live.resume();
   }
 
-  /** As a panel: what LiveRun has to tell. */
+  /** Panel interface, called by `LiveRun`. */
   show(content) {
     this.content = content;
     this.update({});

@@ -1,4 +1,4 @@
-/** A lab whose settings launch a run: form, buttons, faults, and the run that is followed. */
+/** Lab that launches runs from its settings: form, buttons, error messages, and the live run. */
 
 import {ApiError, Newest, postJson} from "../lib/api.js";
 import {toQuery} from "../forms/query.js";
@@ -12,8 +12,9 @@ export class RunLab {
    * @param {ReturnType<typeof import("../lib/page.js").openPage>} opened the lab's page
    * @param {object} lab
    * @param {string} lab.kind of its runs
-   * @param {{show: (content: object) => void, update: (change: object) => void}} [lab.panel] without one, the run's page opens
-   * @param {(answer: Record<string, any>) => object} [lab.content] what the panel shows of a run
+   * @param {{show: (content: object) => void, update: (change: object) => void}} [lab.panel] if missing, the run's
+   *   page opens
+   * @param {(answer: Record<string, any>) => object} [lab.content] returns the panel content of a run
    * @param {(live: LiveRun) => void} [lab.moved] called when a run's state changes
    */
   constructor({page, data, part}, {kind, panel, content, moved = () => {}}) {
@@ -31,7 +32,7 @@ export class RunLab {
     addEventListener("pageshow", (event) => event.persisted && (this.panel ? this.live?.resume() : this.busy(false)));
   }
 
-  /** Have the settings read as a fresh page would. Only what differs from the defaults stands in the address. */
+  /** Validate the settings as a new page load would. The address contains only settings that differ from the defaults. */
   async check(signal) {
     const address = toQuery(this.form.differing);
     history.replaceState(null, "", address ? `?${address}` : location.pathname);

@@ -1,4 +1,4 @@
-/** The page of one run of any kind: followed while it goes on, replayed once it has ended. */
+/** Page of one run of any kind: live while it runs, with a replay after its end. */
 
 import {ApiError, deleteJson, getJson, postJson} from "../lib/api.js";
 import {wireLabels} from "./list/label_bar.js";
@@ -13,8 +13,9 @@ const FETCH_MS = 2000;
 
 export class RunPage {
   /**
-   * @param {(root: HTMLElement, data: Record<string, any>) => {panel: object, content: object, atEnd?: (log: RunLog) => void} | null} make
-   *   makes what draws the run, says what it shows beside the log, and what follows its end; null: the server draws it, and the page is fetched until the run has ended
+   * @param {(root: HTMLElement, data: Record<string, any>) => {panel: object, content: object, atEnd?: (log: RunLog)
+   *   => void} | null} make creates the panel, its content, and a function for the end of the run; null if the server
+   *   draws the run: then the page is reloaded until the run ends
    */
   constructor(make) {
     this.page = document.querySelector("[data-run-page]");
@@ -52,7 +53,7 @@ export class RunPage {
     this.atEnd?.(log);
     if (log.latest.step === 0 || this.content.hasNoReplay) return;
     replay(this.part("replay"), log, (past) => this.panel.update({log: past}));
-    if (location.hash === "#replay") this.part("replay").querySelector('[data-part="play"]').click(); // a link that asks for it
+    if (location.hash === "#replay") this.part("replay").querySelector('[data-part="play"]').click(); // the link requests a replay
   }
 
   follow() {
@@ -75,7 +76,7 @@ export class RunPage {
     else setTimeout(() => this.fetchPage(), FETCH_MS);
   }
 
-  /** The line under the title says what the status bar says. */
+  /** Show the status bar's state under the title. */
   showState({log, activity}) {
     const {word, mark} = status(log, this.content.plan, activity);
     const mentioned = this.part("run-state").firstElementChild;
@@ -90,7 +91,10 @@ export class RunPage {
     this.refresh(["spent", "audit"]);
   }
 
-  /** Replace parts by the server's, such as what a run spent and what its audit proves. @returns the whole page, null if it did not come */
+  /**
+   * Replace elements with the server's current ones, such as the privacy spent and the audit's result.
+   * @returns the whole page, null if the request failed
+   */
   async refresh(names) {
     const response = await fetch(location.pathname).catch(() => null);
     if (!response?.ok) return null;

@@ -1,26 +1,26 @@
-/** A run that is done or was stopped goes on: steps more, what they cost before they are asked for, and the run that takes them. */
+/** Form that continues an ended run: number of further steps, their cost, and the launch. */
 
 import {ApiError, getJson, postJson} from "../../lib/api.js";
 import {COVERED} from "./mid_run.js";
 
-const PAUSE_MS = 250; // in the typing, before the price is asked for
+const PAUSE_MS = 250; // from the last key press to the request for the cost
 const CONTINUED = ["done", "cancelled"];
 const ASKING = "Computing the cost…";
 const NO_NUMBER = "Steps more must be a whole number, at least 1.";
 
-/** Pure: the number of steps typed; null: it is none. */
+/** Pure: parsed number of steps; null if invalid. */
 export function stepsIn(typed) {
   return /^\d{1,9}$/.test(typed.trim()) && Number(typed) > 0 ? Number(typed) : null;
 }
 
 export class Continuing {
-  /** @param {HTMLElement | null} form none: this run cannot be continued @param {Record<string, any>} run */
+  /** @param {HTMLElement | null} form null if this run cannot be continued @param {Record<string, any>} run */
   constructor(form, run) {
     this.form = form;
     this.run = run;
   }
 
-  /** The run has ended. @param {import("../log/run_log.js").RunLog} log */
+  /** Show the form after the end of the run. @param {import("../log/run_log.js").RunLog} log */
   offer(log) {
     if (!this.form || !CONTINUED.includes(log.state) || !this.form.hidden) return;
     this.form.hidden = false;
@@ -29,7 +29,7 @@ export class Continuing {
     this.choose(0);
   }
 
-  /** Take up what is typed; its price comes after a pause. */
+  /** Read the number of steps; request its cost after a pause. */
   choose(pause) {
     clearTimeout(this.timer);
     const steps = stepsIn(this.form.elements.further_steps.value);
@@ -51,7 +51,7 @@ export class Continuing {
     }
   }
 
-  /** The one state that is drawn: steps, what is said of them, and whether they have a price. */
+  /** Show a state: number of steps, message, and whether the cost is known. */
   show(state) {
     this.shown = state;
     this.form.querySelector("[data-continue-words]").textContent = state.words;

@@ -1,4 +1,4 @@
-/** Settings that change while a run goes on, and the list of those that did. */
+/** Changes of settings during a run, and the list of past changes. */
 
 import {ApiError, getJson, postJson} from "../../lib/api.js";
 import {integer, roundUp, significant} from "../../lib/format.js";
@@ -19,7 +19,7 @@ const FIXED =
 export const COVERED =
   "Chosen while looking: ε covers the choice if the accuracy, ε or the weights led to it, and does not cover it if the loss or the gradients' lengths did.";
 
-/** Pure: the settings that a run has now. */
+/** Pure: current settings of a run. */
 export function inForce(config, log) {
   const {noise_multiplier, expected_batch_size, steps} = log.phase ?? {};
   const counted = Object.fromEntries(Object.entries({noise_multiplier, expected_batch_size, steps}).filter(([, value]) => value !== undefined));
@@ -27,7 +27,7 @@ export function inForce(config, log) {
   return Object.assign({}, config, counted, ...free);
 }
 
-/** Pure: what was changed in mid-run, and why it ended there, in words; "" if there is nothing to say. */
+/** Pure: changes during a run and the reason for its end, as text; "" if there are none. */
 export function changesSaid(config, log) {
   const now = {...config};
   const begin = log.events.find(({kind}) => kind === "phase")?.data ?? {};
@@ -53,8 +53,9 @@ function text(name, value) {
 }
 
 /**
- * Pure: the note under a field whose value differs from the run's; null: there is nothing to offer.
- * @returns {{value: number, words: string, isAllowed: boolean, isPriced: boolean} | null} isPriced: the server says what it costs
+ * Pure: note under a field with a value other than the run's; null if no change is possible.
+ * @returns {{value: number, words: string, isAllowed: boolean, isPriced: boolean} | null} `isPriced`: if true, the
+ *   server computes the cost
  */
 export function offer(name, typed, config, log) {
   const value = typed.trim() === "" ? NaN : Number(typed);
@@ -69,13 +70,13 @@ export function offer(name, typed, config, log) {
   return {value, words: begin, isAllowed: true, isPriced: true};
 }
 
-/** Pure: the note once a change was ordered; a paused run waits with it. */
+/** Pure: note after a change was requested; a paused run applies it on resume. */
 function orderedWords(name, value, log) {
   const when = log.state === "paused" ? "Resume or take one step to apply it." : "";
   return `${CHANGEABLE[name][0].toUpperCase()}${CHANGEABLE[name].slice(1)} will change to ${text(name, value)} at the next step. ${when}`.trim();
 }
 
-/** Say it on the page. @param {HTMLElement | null} place none: this kind of run cannot be changed */
+/** Show the list of changes. @param {HTMLElement | null} place null if this kind of run cannot be changed */
 export function showChanges(place, config, log) {
   if (!place) return;
   const words = config ? changesSaid(config, log) : "";
@@ -83,16 +84,19 @@ export function showChanges(place, config, log) {
   place.hidden = words === "";
 }
 
-const PAUSE_MS = 250; // in the typing, before the price is asked for
+const PAUSE_MS = 250; // from the last key press to the request for the cost
 
 export class MidRun {
-  /** @param {HTMLFormElement} form @param {import("../log/live_run.js").LiveRun} run @param {AbortSignal} signal ends it */
+  /**
+   * @param {HTMLFormElement} form @param {import("../log/live_run.js").LiveRun} run @param {AbortSignal} signal
+   *   removes the notes when aborted
+   */
   constructor(form, run, signal) {
     this.form = form;
     this.run = run;
-    this.left = {}; // values that are for the next run only
-    this.ordered = {}; // {name: {value, changes}}: taken at the next step; changes: those that the log held then
-    this.prices = {}; // {name: what was asked and the answer}
+    this.left = {}; // values that only the next run will use
+    this.ordered = {}; // {name: {value, changes}}: requested changes, applied at the next step; `changes`: number of changes in the log at the request
+    this.prices = {}; // {name: price}: the last requested cost of each setting
     this.notes = Object.fromEntries(Object.keys(CHANGEABLE).filter((name) => form.elements[name]).map((name) => [name, this.note(name)]));
     form.addEventListener("input", () => this.update(), {signal});
     signal.addEventListener("abort", () => Object.values(this.notes).forEach(({box}) => box.remove()));
@@ -142,7 +146,7 @@ export class MidRun {
     return ordered?.value === value && ordered.changes === this.run.log.changes.length;
   }
 
-  /** What the server says of a change; its words are null until they come. */
+  /** Cost of a change from the server; `words` is null until the response. */
   price(name, value, changes) {
     const asked = `${value} ${changes}`;
     if (this.prices[name]?.asked === asked) return this.prices[name];
@@ -170,7 +174,7 @@ export class MidRun {
     this.update();
   }
 
-  /** The value in force, ordered, takes the change back; the field keeps what was typed. */
+  /** Cancel a requested change by requesting the current value; the field keeps the typed value. */
   async undo(name) {
     const {answer, log} = this.run;
     if (!(await this.order(name, inForce(answer.config, log)[name]))) return;
@@ -178,7 +182,7 @@ export class MidRun {
     this.update();
   }
 
-  /** Whether the server took the order; where it did not, the note says why. */
+  /** Resolves to true if the server accepted the change; otherwise the note shows the error. */
   async order(name, value) {
     try {
       await postJson(this.run.answer.links.change, {[name]: value});

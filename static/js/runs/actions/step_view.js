@@ -1,33 +1,33 @@
-/** One step of a run under the microscope: gradients in a plane, and the lengths of all as bars. */
+/** View of one step: gradients in a plane, and the norms of all gradients as bars. */
 
 import {integer, significant} from "../../lib/format.js";
 import {Chart, area, arrow, box, clipped, disc, line, rule, scale, showTable, text} from "../../lib/svg.js";
 
 /**
  * @typedef {object} ExaminedStep a `microscope` event
- * @property {number} step
- * @property {number} records drawn
- * @property {number} shown of these, in the plane
+ * @property {number} step number of the step
+ * @property {number} records size of the drawn batch
+ * @property {number} shown number of gradients in the plane
  * @property {number} parameters
- * @property {number | null} max_grad_norm null: nothing is clipped
- * @property {number} cut records whose gradient is longer than that
- * @property {number[]} lengths longest first, thinned
+ * @property {number | null} max_grad_norm null without clipping
+ * @property {number} cut number of clipped gradients
+ * @property {number[]} lengths gradient norms, in decreasing order, thinned
  * @property {number[][]} points gradients in the plane, before clipping
- * @property {number[]} factors that clipping multiplies these by
- * @property {Record<string, number[]>} arrows means in the plane: true, clipped, noisy
- * @property {number} noise_length of the mean, expected
+ * @property {number[]} factors clipping factors of these points
+ * @property {Record<string, number[]>} arrows mean gradients in the plane: true, clipped, noisy
+ * @property {number} noise_length expected norm of the noise in the mean
  * @property {number | null} noisy_length
  */
 
 const HEIGHT = 280;
-const WIDEST = 2.5; // half the height of the plane, in units of C
+const WIDEST = 2.5; // largest half height of the plane, in units of C
 const MEANS = {
   true: ["s-twin dotted", "f-twin", "mean"],
   clipped: ["s-private", "f-private", "mean, clipped"],
   noisy: ["s-ink", "f-ink", "with noise: the step"],
 };
 
-/** Pure: the heading and the line below it. @param {ExaminedStep} step */
+/** Pure: heading, and the line below it. @param {ExaminedStep} step */
 export function stepWords(step) {
   const of = `${integer(step.cut)} of ${integer(step.records)} gradients`;
   const clip = step.max_grad_norm === null ? `${integer(step.records)} gradients, none is clipped` : `${of} are cut to C = ${significant(step.max_grad_norm)}`;
@@ -40,13 +40,13 @@ export function stepWords(step) {
   ];
 }
 
-/** Pure: half the height of the plane: all of it is seen, unless a few are far longer than C. */
+/** Pure: half height of the plane, with all points unless some are much longer than C. */
 export function reach({points, arrows, max_grad_norm: bound}) {
   const far = Math.max(...[...points, ...Object.values(arrows)].map((point) => Math.hypot(...point)), 1e-12);
   return 1.1 * (bound === null ? far : Math.min(Math.max(far, bound), WIDEST * bound));
 }
 
-/** Pure: rows of the table. */
+/** Pure: table of the step. */
 export function stepTable(step) {
   const size = (name) => (step.arrows[name] ? significant(Math.hypot(...step.arrows[name])) : "–");
   return {
@@ -67,7 +67,7 @@ export function stepTable(step) {
   };
 }
 
-/** Pure: the marks of the plane. */
+/** Pure: marks of the plane. */
 export function planeMarks({width, height}, step) {
   const half = reach(step);
   const side = (half * width) / height;
@@ -91,7 +91,7 @@ export function planeMarks({width, height}, step) {
   ];
 }
 
-/** Pure: one bar per record, longest first; what clipping takes is pale. */
+/** Pure: one bar per record, in decreasing order; the part above C is pale. */
 export function lengthMarks({width, height}, {lengths, records, cut, max_grad_norm: bound}) {
   const [left, top, right, bottom] = [46, 24, width - 8, height - 26];
   if (lengths.length === 0) return [text([left, height / 2], "No record was drawn")];
@@ -113,11 +113,11 @@ export function lengthMarks({width, height}, {lengths, records, cut, max_grad_no
 }
 
 export class StepView {
-  /** @param {HTMLDetailsElement} root holds the figure, and folds it to a line */
+  /** @param {HTMLDetailsElement} root contains the figure, and can be collapsed */
   constructor(root) {
     this.root = root;
     this.step = null;
-    this.isHeld = null; // so that the first look folds or opens it
+    this.isHeld = null; // null, so that the first step opens or collapses it
     const chart = (name, label) => new Chart(root.querySelector(`[data-step-${name}]`), {height: HEIGHT, label, draw: () => this.draw()});
     this.plane = chart("plane", "Gradients of one step in a plane");
     this.bars = chart("lengths", "Lengths of the gradients of one step, longest first");
@@ -131,8 +131,8 @@ export class StepView {
   }
 
   /**
-   * @param {ExaminedStep | null} step null: none was looked at
-   * @param {boolean} isHeld whether the run waits at it; once the run goes on, the charts below matter more
+   * @param {ExaminedStep | null} step null before the first examined step
+   * @param {boolean} isHeld if true, the run is paused at this step; a running run collapses the view
    */
   show(step, isHeld = false) {
     if (isHeld !== this.isHeld) this.root.open = isHeld;

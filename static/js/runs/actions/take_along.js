@@ -1,4 +1,4 @@
-/** The texts of a run are copied, and its card is drawn as a PNG. */
+/** Copying of a run's texts, and its card as PNG. */
 
 import {rastered} from "../../lib/picture.js";
 import {follow} from "../../lib/svg.js";

@@ -1,10 +1,10 @@
-/** The logs of several runs, fetched, and asked for again while some of them go on. */
+/** Logs of several runs, polled while some of the runs are live. */
 
 import {getJson} from "../../lib/api.js";
 import {FINAL_STATES} from "../log/run_log.js";
 
 const PAGE = 5000;
-const LIVE_MS = 400; // a browser holds six connections to a host, so runs are polled and not streamed
+const LIVE_MS = 400; // ms between polls; a browser has at most six connections per host, so runs are polled, not streamed
 const WAITING_MS = 2000;
 const GONE = 404;
 const stateOf = ({state, begun, steps}) => `${state}, ${begun || steps.length > 0 ? "begun" : "waits"}`;
@@ -14,16 +14,17 @@ const KINDS = {evaluation: "evaluations", step: "steps"};
  * @typedef {object} ComparedRun
  * @property {string} letter
  * @property {string} state
- * @property {boolean} begun whether it had taken a step when the server sent it
- * @property {string} log address of its log
- * @property {object[]} evaluations data of the events so far
+ * @property {boolean} begun if true, the run had taken a step when the server sent it
+ * @property {string} log URL of its log
+ * @property {object[]} evaluations data of the events received so far
  * @property {object[]} steps
  */
 
 export class ComparedRuns {
   /**
-   * @param {object[]} runs as the server sent them
-   * @param {{onPoints: () => void, onState: () => void}} options onState: a run came to another state or took its first step
+   * @param {object[]} runs from the server
+   * @param {{onPoints: () => void, onState: () => void}} options `onState`: called when a run changes its state or
+   *   takes its first step
    */
   constructor(runs, {onPoints, onState}) {
     this.runs = runs.map((run) => ({...run, evaluations: [], steps: [], after: {evaluation: 0, step: 0}, complete: false}));
@@ -45,7 +46,7 @@ export class ComparedRuns {
     this.poll();
   }
 
-  /** Ask for what is new of every run that is not complete. */
+  /** Fetch new events of every incomplete run. */
   async poll() {
     const waiting = this.runs.filter(({complete}) => !complete);
     const before = waiting.map(stateOf);
@@ -58,13 +59,13 @@ export class ComparedRuns {
     }
   }
 
-  /** What was deleted meanwhile is not asked for again; anything else may come back. */
+  /** A deleted run is not polled again; other errors can be temporary. */
   miss(run, {status}) {
     run.complete = status === GONE;
     return false;
   }
 
-  /** Take over what is new of one run; true if there was something. */
+  /** Fetch new events of one run; resolves to true if there were any. */
   async fetch(run) {
     let count = 0;
     let full = false;
@@ -77,7 +78,7 @@ export class ComparedRuns {
       full ||= answer.events.length === PAGE;
       state = answer.state;
     }
-    // Complete if it had ended before this last look.
+    // A run is complete if it had ended before this request.
     run.complete = !full && FINAL_STATES.has(run.state) && FINAL_STATES.has(state);
     run.state = state;
     return count > 0;

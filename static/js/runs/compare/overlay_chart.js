@@ -1,4 +1,4 @@
-/** One chart of several runs, with its heading, its table and its file. */
+/** Chart of several runs, with its heading, table and saved files. */
 
 import {MARGIN, conclusion, marks, nearest, pointsOf, rows} from "../../charts/overlay.js";
 import {CHARTS, axesOf, nameOf} from "../../charts/overlay_axes.js";
@@ -44,7 +44,7 @@ export class OverlayChart {
     }
   }
 
-  /** A picture names the runs, for no page goes with it. @param {"svg" | "png"} format */
+  /** The title of a saved picture lists the runs. @param {"svg" | "png"} format */
   savePicture(format) {
     const {runs, axis} = this.view;
     const title = this.figure.querySelector("[data-conclusion]").textContent;
@@ -84,7 +84,7 @@ export class OverlayChart {
     onHover(nearest(this.lines, at, y, (value) => this.chart.y(this.axes.y.to(value))), at);
   }
 
-  /** Runs that the horizontal axis has no place for are named. */
+  /** List the runs that the horizontal axis cannot show. */
   sayAbsent() {
     const place = this.figure.querySelector("[data-absent]");
     if (!place) return;

@@ -1,4 +1,4 @@
-/** Other runs on the trainer's chart: recorded ones, and those that the visitor pinned. */
+/** Ghosts on the trainer's chart: recorded runs, and runs that the visitor pinned. */
 
 import {getJson} from "../../lib/api.js";
 import {FINAL_STATES} from "../log/run_log.js";
@@ -7,10 +7,10 @@ const KEY = "pinned-runs";
 const CHANGED = "pinnedchange";
 const ID = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Runs pinned at once: a chart with more lines is read by nobody. */
+/** Maximum number of pinned runs; more lines make the chart unreadable. */
 export const MOST = 4;
 
-/** Ids of the pinned runs, first pinned first; what is broken in storage is emptied. @returns {string[]} */
+/** Ids of the pinned runs, oldest pin first; invalid storage is cleared. @returns {string[]} */
 export function pinned() {
   const text = read();
   if (text === null) return [];
@@ -24,26 +24,26 @@ export function isPinned(id) {
   return pinned().includes(id);
 }
 
-/** Pin a run. @param {string} id @returns {boolean} false if MOST others are pinned, or storage is switched off */
+/** Pin a run. @param {string} id @returns {boolean} false if `MOST` other runs are pinned, or storage is blocked */
 export function pin(id) {
   const ids = pinned();
   if (ids.includes(id)) return true;
   return ID.test(id) && ids.length < MOST && change([...ids, id]);
 }
 
-/** Take a pinned run away; nothing happens if it is not pinned. @param {string} id */
+/** Unpin a run; no effect if it is not pinned. @param {string} id */
 export function unpin(id) {
   const ids = pinned();
   if (ids.includes(id)) change(ids.filter((one) => one !== id));
 }
 
-/** Call back with the pinned ids whenever they change, in this page or in another one. @param {(ids: string[]) => void} callback */
+/** Call back with the pinned ids whenever they change, in any tab. @param {(ids: string[]) => void} callback */
 export function onPinned(callback) {
   addEventListener(CHANGED, () => callback(pinned()));
   addEventListener("storage", ({key}) => (key === KEY || key === null) && callback(pinned()));
 }
 
-/** Distinct ids, or null where the text is not a short list of ids. */
+/** Distinct ids, or null if the text is not a valid list of ids. */
 function idsIn(text) {
   try {
     const ids = JSON.parse(text);
@@ -64,7 +64,7 @@ function read() {
   try {
     return localStorage.getItem(KEY);
   } catch {
-    return null; // storage is switched off
+    return null; // storage is blocked
   }
 }
 
@@ -74,15 +74,15 @@ function write(ids) {
     else localStorage.removeItem(KEY);
     return true;
   } catch {
-    return false; // storage is switched off or full
+    return false; // storage is blocked or full
   }
 }
 
 const PAGE = 5000;
 const GONE = 404;
-const finished = new Map(); // a run that has ended does not change
+const finished = new Map(); // evaluations of ended runs, which do not change
 
-/** Pure: evaluations that were sent by columns. @param {Record<string, any[]>} columns of one length */
+/** Pure: converts columns to evaluations. @param {Record<string, any[]>} columns of equal length */
 export function pointsOf(columns) {
   const names = Object.keys(columns);
   return (columns.step ?? []).map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
@@ -90,7 +90,8 @@ export function pointsOf(columns) {
 
 export class Ghosts {
   /**
-   * @param {Record<string, Record<"recorded" | "twin", Record<string, any[]>>>} recorded evaluations by columns, by preset
+   * @param {Record<string, Record<"recorded" | "twin", Record<string, any[]>>>} recorded columns of evaluations, by
+   *   preset
    * @param {() => void} onChange
    */
   constructor(recorded, onChange) {
@@ -100,10 +101,10 @@ export class Ghosts {
     this.onChange = onChange;
     /** @type {import("../../charts/ghosts.js").Ghost[]} */
     this.pins = [];
-    this.removed = new Set(); // recorded lines that the visitor took away
+    this.removed = new Set(); // ids of recorded lines that the visitor removed
   }
 
-  /** From now on pinned runs are drawn once the server has sent them. */
+  /** Start to fetch and draw the pinned runs. */
   readPins() {
     onPinned((ids) => this.showPins(ids));
     this.showPins(pinned());
@@ -115,7 +116,7 @@ export class Ghosts {
     this.onChange();
   }
 
-  /** @param {string | undefined} preset that the settings are @param {string | null} id of the run itself */
+  /** @param {string | undefined} preset with the current settings @param {string | null} id of the current run */
   beside(preset, id = null) {
     const {recorded, twin} = this.recorded[preset] ?? {};
     const lines = [];
@@ -124,7 +125,7 @@ export class Ghosts {
     return [...lines, ...this.pins].filter((ghost) => ghost.id !== id && !this.removed.has(ghost.id));
   }
 
-  /** Take a line away; a pinned run is pinned no longer. */
+  /** Remove a line; a pinned run is unpinned. */
   remove(id) {
     if (pinned().includes(id)) unpin(id);
     else this.removed.add(id);
@@ -142,14 +143,14 @@ async function ghostOf(id) {
   return ghost;
 }
 
-/** A run that was deleted is pinned no longer. */
+/** Unpin a deleted run. */
 function forget(id, error) {
   if (error.status === GONE) unpin(id);
   return null;
 }
 
 /**
- * @param {HTMLElement} root holds [data-pin] buttons, now or later
+ * @param {HTMLElement} root contains [data-pin] buttons, also later ones
  * @param {(words: string) => void} say
  */
 export function wirePins(root, say) {
@@ -161,7 +162,7 @@ export function wirePins(root, say) {
   });
 }
 
-/** Show on each button whether its run is pinned. */
+/** Set each button's pressed state. */
 export function showPins(root) {
   for (const button of root.querySelectorAll("[data-pin]")) {
     const pressed = isPinned(button.dataset.pin);

@@ -1,4 +1,4 @@
-/** Star, name, note and pin on the page of one run. */
+/** Star, name, note and pin on a run's page. */
 
 import {ApiError} from "../../lib/api.js";
 import {editLabels, toggleStar} from "./labels.js";

@@ -1,11 +1,11 @@
-/** What a visitor writes on a run: its star, its name and a note. */
+/** Visitor's labels of a run: star, name and note. */
 
 import {patchJson} from "../../lib/api.js";
 
 const LONGEST_NAME = 60;
 const LONGEST_NOTE = 500;
 
-/** Turn a star on or off. @param {HTMLElement} button holds the run's address */
+/** Turn a star on or off. @param {HTMLElement} button with the run's address */
 export async function toggleStar(button) {
   const starred = button.getAttribute("aria-pressed") !== "true";
   await patchJson(button.dataset.star, {starred});
@@ -13,10 +13,10 @@ export async function toggleStar(button) {
 }
 
 /**
- * A form for name and note, put after the button that opens it.
- * No form element: the list is one already, and forms do not nest.
- * @param {HTMLElement} button holds address, name, title and note of the run
- * @param {HTMLElement} place the form stands in
+ * Opens fields for name and note after the button. They are not in a form element: the list is a form, and forms
+ * cannot be nested.
+ * @param {HTMLElement} button with address, name, title and note of the run
+ * @param {HTMLElement} place parent of the fields
  * @param {() => void} onSaved
  */
 export function editLabels(button, place, onSaved) {

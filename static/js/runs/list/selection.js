@@ -1,11 +1,11 @@
-/** Runs that are ticked in the list, to be compared. */
+/** Selection of runs in the list, for a comparison. */
 
 import {plural} from "../../lib/format.js";
 
 const MOST = 8;
 
 export class Selection {
-  /** @param {HTMLElement} list is filled anew again and again; holds the form [data-selection] */
+  /** @param {HTMLElement} list contains the form [data-selection]; its content is replaced repeatedly */
   constructor(list) {
     this.list = list;
     /** @type {Set<string>} */
@@ -25,7 +25,7 @@ export class Selection {
     return this.list.querySelectorAll('input[name="ids"]');
   }
 
-  /** Tick what is chosen in a list that is new; what is no longer in it is forgotten. */
+  /** Restore the ticks in a new list; ids that are no longer in it are dropped. */
   restore() {
     const present = new Set([...this.boxes].map(({value}) => value));
     for (const id of this.ids) if (!present.has(id)) this.ids.delete(id);
@@ -45,7 +45,7 @@ export class Selection {
     bar.querySelector("[data-chosen]").textContent = size > MOST ? `At most ${MOST} runs: deselect ${size - MOST}` : size === 0 ? `Tick up to ${MOST} trainings` : `${size} chosen, up to ${MOST}`;
   }
 
-  /** The address names the runs once, parted by commas: it is the one to hand on. */
+  /** Open a comparison by an address with comma-separated ids, which is short enough to share. */
   go(event) {
     if (!event.target.matches("[data-selection]")) return;
     event.preventDefault();

@@ -1,4 +1,4 @@
-/** Runs that were just deleted: a line each, with the seconds in which it can be undone. */
+/** Recently deleted runs: one line each, with the seconds left to undo. */
 
 import {postJson} from "../../lib/api.js";
 
@@ -6,9 +6,9 @@ const TICK_MS = 250;
 
 export class UndoLines {
   /**
-   * @param {HTMLElement} place holds the lines, each a [data-undo] with its [data-seconds]
-   * @param {{onUndone: () => Promise<void>, onError: (error: Error) => void, onGone: () => void}} options
-   *   onGone: the last line has gone while the keyboard was in it
+   * @param {HTMLElement} place contains the lines, each a [data-undo] with its [data-seconds]
+   * @param {{onUndone: () => Promise<void>, onError: (error: Error) => void, onGone: () => void}} options `onGone`:
+   *   called when the last line is removed while it has the focus
    */
   constructor(place, {onUndone, onError, onGone}) {
     Object.assign(this, {place, onUndone, onError, onGone});
@@ -20,13 +20,13 @@ export class UndoLines {
     this.start();
   }
 
-  /** Take over the lines that the server made. @param {Node[]} lines */
+  /** Show the server's lines. @param {Node[]} lines */
   replace(lines) {
     this.place.replaceChildren(...lines);
     this.start();
   }
 
-  /** Put the keyboard where the last deletion is undone. */
+  /** Move the focus to the undo button of the last deletion. */
   focus() {
     this.place.querySelector("[data-restore]")?.focus();
   }

@@ -1,7 +1,7 @@
-/** Groups of runs that are unfolded in the list; the list is filled anew again and again. */
+/** Open groups of runs in the list, whose content is replaced repeatedly. */
 
 export class Unfolded {
-  /** @param {HTMLElement} list holds a [data-run-group] with a [data-unfold] for each group */
+  /** @param {HTMLElement} list contains a [data-run-group] with a [data-unfold] for each group */
   constructor(list) {
     this.list = list;
     /** @type {Set<string>} */
@@ -18,7 +18,7 @@ export class Unfolded {
     this.show();
   }
 
-  /** Unfold in the present list what was unfolded before. */
+  /** Open the same groups in the current list. */
   show() {
     for (const group of this.list.querySelectorAll("[data-run-group]")) {
       const isOpen = this.ids.has(group.dataset.runGroup);

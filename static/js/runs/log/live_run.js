@@ -1,16 +1,16 @@
-/** A run that goes on: followed, paused, resumed, stepped and stopped. */
+/** Live run: followed, paused, resumed, single-stepped and stopped. */
 
 import {ApiError, getJson, postJson} from "../../lib/api.js";
 import {MidRun} from "../actions/mid_run.js";
 import {RunFeed, RunLog} from "./run_log.js";
 
 const QUEUE_MS = 2000;
-const OUTAGE_MS = 5000; // a shorter loss of the connection is not mentioned
+const OUTAGE_MS = 5000; // ms; a shorter loss of the connection is not shown
 
 export class LiveRun {
   /**
-   * @param {Record<string, any>} answer the run as the API shows it
-   * @param {Record<string, any>} content what the panel shows of it beside its log
+   * @param {Record<string, any>} answer the run from the API
+   * @param {Record<string, any>} content of the panel, except for the log
    * @param {{show: (content: object) => void, update: (change: object) => void}} panel
    * @param {() => void} onState called when the state changes
    * @param {() => void} onEvent called after each event
@@ -55,7 +55,10 @@ export class LiveRun {
     clearTimeout(this.outageTimer);
   }
 
-  /** The stream was opened or lost. A loss that lasts is said; what failed meanwhile is forgotten once it ends. */
+  /**
+   * Handle an opened or lost stream. A loss is shown if it lasts, and a reconnect clears the messages of errors in
+   * between.
+   */
   connected(isOnline) {
     if (isOnline === (this.offlineSince === null)) return;
     this.offlineSince = isOnline ? null : new Date();
@@ -73,7 +76,7 @@ export class LiveRun {
     this.panel.update({activity: this.activity});
   }
 
-  /** Another run takes the panel. */
+  /** Detach from the panel before it shows another run. */
   release() {
     this.pause();
     this.actions.release();
@@ -91,7 +94,7 @@ export class LiveRun {
     this.onState();
   }
 
-  /** The place in the queue that the run was given with is shown; it is asked for again later. */
+  /** Poll the position in the queue while the run is queued. */
   watchQueue() {
     clearTimeout(this.queueTimer);
     if (this.log.state === "queued") this.queueTimer = setTimeout(() => this.askForPlace(), QUEUE_MS);
@@ -106,7 +109,7 @@ export class LiveRun {
     this.watchQueue();
   }
 
-  /** Ask the server to end the run; it does so within seconds. */
+  /** Request a stop; the run stops within seconds. */
   async stop() {
     this.stopping = true;
     this.actions.update();
@@ -121,7 +124,7 @@ export class LiveRun {
   }
 }
 
-/** Pure: which buttons there are. @param {import("./run_log.js").RunLog} log */
+/** Pure: visibility of the buttons. @param {import("./run_log.js").RunLog} log */
 export function offered(log, {mine, stopping}) {
   const isPaused = log.state === "paused";
   const isOn = mine && !log.isFinal && !stopping;
@@ -133,7 +136,10 @@ export function offered(log, {mine, stopping}) {
   };
 }
 
-/** One view of a step per panel; it is loaded when a run shows its first step. @type {WeakMap<HTMLElement, Promise<import("../actions/step_view.js").StepView>>} */
+/**
+ * One step view per panel, loaded when a run shows its first step.
+ * @type {WeakMap<HTMLElement, Promise<import("../actions/step_view.js").StepView>>}
+ */
 const views = new WeakMap();
 
 async function loadStepView(root) {
@@ -150,7 +156,7 @@ class RunActions {
     this.run = run;
     this.place = document.querySelector("[data-actions]");
     this.stepRoot = root.querySelector("[data-step-view]");
-    if (!this.stepRoot) this.place = null; // a page or a kind of run without them
+    if (!this.stepRoot) this.place = null; // the page or the kind of run has no step view
     if (!this.place) return;
     this.buttons = Object.fromEntries([...this.place.querySelectorAll("[data-action]")].map((button) => [button.dataset.action, button]));
     this.listening = new AbortController();
@@ -162,7 +168,7 @@ class RunActions {
     this.update();
   }
 
-  /** Let go of the page's buttons: another run takes them. */
+  /** Detach from the page's buttons before another run uses them. */
   release() {
     if (!this.place) return;
     this.listening.abort();
@@ -170,7 +176,7 @@ class RunActions {
     this.showStep(null);
   }
 
-  /** Show a step, null: none. If the connection is lost, the next update tries again. */
+  /** Show a step, or no step if null. After a failed load, the next update tries again. */
   async showStep(step, isPaused = false) {
     if (!step && !views.has(this.stepRoot)) return;
     if (!views.has(this.stepRoot)) views.set(this.stepRoot, loadStepView(this.stepRoot));

@@ -1,14 +1,14 @@
-/** Plays a finished run again, or stops at any step of it. */
+/** Replay of a finished run, with a slider over its steps. */
 
 import {integer} from "../../lib/format.js";
 import {player} from "../../lib/player.js";
 
-const PACE = {length: 7000, tick: 100}; // milliseconds: charts are drawn at each place
+const PACE = {length: 7000, tick: 100}; // milliseconds; the charts are drawn at each tick
 
 /**
- * @param {HTMLElement} root of the player, which it shows
+ * @param {HTMLElement} root of the player, shown by this function
  * @param {import("./run_log.js").RunLog} log of the whole run
- * @param {(past: import("./run_log.js").RunLog) => void} onMove
+ * @param {(past: import("./run_log.js").RunLog) => void} onMove called with the log up to the chosen step
  */
 export function replay(root, log, onMove) {
   const last = log.latest.step;

@@ -1,4 +1,4 @@
-/** The log of one run: the stream it comes by, and the arrays that a page keeps of it. */
+/** Log of one run: the stream of its events, and the arrays for the page. */
 
 import {getJson} from "../../lib/api.js";
 
@@ -11,8 +11,8 @@ export const FINAL_STATES = new Set(["done", "failed", "cancelled", "interrupted
 export class RunFeed {
   /**
    * @param {object} options
-   * @param {string} options.eventsUrl the stream
-   * @param {string} options.logUrl the same log as JSON
+   * @param {string} options.eventsUrl URL of the stream
+   * @param {string} options.logUrl URL of the same log as JSON
    * @param {(event: {seq: number, kind: string, data: object}) => void} options.onEvent
    * @param {(online: boolean) => void} [options.onConnection]
    */
@@ -28,7 +28,7 @@ export class RunFeed {
     this.closed = true;
   }
 
-  /** Follow from after entry `seq` of the log. */
+  /** Follow the log after entry `seq`. */
   open(seq = 0) {
     this.closed = false;
     this.seq = seq;
@@ -86,13 +86,13 @@ export class RunFeed {
 
 /**
  * @typedef {object} LogEvent
- * @property {number} seq place in the log, 1, 2, …
+ * @property {number} seq position in the log: 1, 2, …
  * @property {"state" | "phase" | "progress" | "step" | "evaluation" | "model" | "microscope" | "end"} kind
  * @property {Record<string, any>} data
  *
- * @typedef {object} Step  a `step` event with its diagnostics laid beside it
+ * @typedef {object} Step a `step` event together with its diagnostics
  * @property {number} step
- * @property {number | null} epsilon null: no guarantee
+ * @property {number | null} epsilon null without a guarantee
  * @property {number} seconds
  * @property {number | null} loss mean over the drawn batch
  * @property {number | null} clipped_fraction 0 to 1
@@ -108,7 +108,7 @@ export class RunFeed {
 
 export class RunLog {
   constructor() {
-    /** Every event, in order: what a replay is made from. @type {LogEvent[]} */
+    /** All events in order, for replays. @type {LogEvent[]} */
     this.events = [];
     this.seq = 0;
     this.state = "queued";
@@ -116,24 +116,27 @@ export class RunLog {
     this.error = null;
     /** @type {Record<string, any> | null} */
     this.phase = null;
-    /** What is computed before the next point, and how far; null while points come. */
+    /** Computation before the next point, and its progress; null while points arrive. */
     this.progress = null;
-    /** The last step that was looked at. @type {import("../actions/step_view.js").ExaminedStep | null} */
+    /** Last examined step. @type {import("../actions/step_view.js").ExaminedStep | null} */
     this.microscope = null;
     this.wasPaused = false;
-    /** Settings that were changed in mid-run, each with the steps before. @type {{step: number, changes: Record<string, number>}[]} */
+    /**
+     * Changes of settings during the run; `step`: steps before the change.
+     * @type {{step: number, changes: Record<string, number>}[]}
+     */
     this.changes = [];
     /** @type {Step[]} */
     this.steps = [];
     /** @type {Evaluation[]} */
     this.evaluations = [];
-    /** Of the start and of evaluations; see `experiments/events.py`. @type {Record<string, any>[]} */
+    /** Models at the start and at evaluations; see `experiments/events.py`. @type {Record<string, any>[]} */
     this.models = [];
     /** @type {Record<string, any> | null} */
     this.end = null;
   }
 
-  /** Take the next event; one that was seen before is passed over. @param {LogEvent} event */
+  /** Add the next event; known events are skipped. @param {LogEvent} event */
   add(event) {
     if (event.seq <= this.seq) return;
     this.seq = event.seq;
@@ -177,11 +180,11 @@ export class RunLog {
     return FINAL_STATES.has(this.state);
   }
 
-  /** The furthest point reached: step 0 before the first. */
+  /** Latest point; step 0 before the first. */
   get latest() {
     const point = this.latestPoint;
     if (this.microscope?.step > point.step) return this.microscope;
-    const budget = this.isFinal && point.step > 0 ? this.phase?.filter?.epsilon : undefined; // of a filter the whole is spent
+    const budget = this.isFinal && point.step > 0 ? this.phase?.filter?.epsilon : undefined; // a filter counts as fully spent
     return {...point, epsilon: this.end?.epsilon ?? budget ?? point.epsilon};
   }
 
@@ -198,7 +201,7 @@ export class RunLog {
     return this.evaluations.at(-1)?.test_accuracy ?? null;
   }
 
-  /** Seconds that the remaining steps will take at the pace of the last ones, or null. */
+  /** Estimated seconds of the remaining steps at the recent pace, or null. */
   secondsLeft(steps) {
     const last = this.steps.at(-1);
     const earlier = this.steps.at(-Math.min(30, this.steps.length));
@@ -207,7 +210,7 @@ export class RunLog {
     return pace * (steps - last.step);
   }
 
-  /** The log as it stood once a step and its evaluation were done. */
+  /** Log up to the end of a step and its evaluation. */
   until(step) {
     const past = new RunLog();
     for (const event of this.events) {
@@ -217,7 +220,7 @@ export class RunLog {
     return past;
   }
 
-  /** Length of the training so far, in seconds. */
+  /** Duration of the training so far, in seconds. */
   get seconds() {
     return this.end?.seconds ?? this.latest.seconds;
   }

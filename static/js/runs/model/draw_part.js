@@ -1,4 +1,4 @@
-/** A place to draw, and what the model and its twin answer, with their scores. */
+/** Drawing area with the answers and scores of the model and its twin. */
 
 import {element, rgb} from "../../lib/page.js";
 import {decimals} from "../../lib/format.js";
@@ -9,7 +9,7 @@ import {Part, bar, inked} from "./part.js";
 
 const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
 const scattered = (scattering) => (ink) => scattering.features(ink);
-/** What a model sees of a picture, by the model's name: those that can be asked here. */
+/** Functions from a picture to a model's features, by name of the model; other models are not supported here. */
 const FEATURES = {logistic: () => (ink) => ink, scattering_linear: (side) => scattered(new Scattering(side))};
 
 export class DrawPart extends Part {
@@ -21,7 +21,7 @@ export class DrawPart extends Part {
     this.side = this.pad.width;
     this.ink = blank(this.side);
     this.isTestPicture = false;
-    /** Where the keyboard's pen is, and whether it draws. */
+    /** Position and state of the keyboard's pen. */
     this.pen = {at: [this.side / 2, this.side / 2], isDown: false, isShown: false};
     this.shown = 0;
     this.wire();
@@ -123,17 +123,17 @@ export class DrawPart extends Part {
     this.ask();
   }
 
-  /** Another of the test pictures that the model is least sure of. */
+  /** Show the next of the test pictures with the least certain predictions. */
   next() {
     const found = pictures(this.pool.pictures);
     const picture = found[this.shown++ % found.length];
     this.ink = Float32Array.from(picture.ink);
-    this.isTestPicture = true; // it is asked about as it is
+    this.isTestPicture = true; // so that it is not rescaled
     this.said.textContent = `A test picture of class ${this.now.plan.labels[picture.label]}`;
     this.ask();
   }
 
-  /* Answering */
+  /* Predictions */
 
   ask() {
     if (this.asked) return;

@@ -1,15 +1,15 @@
-/** A picture drawn by hand, and the same as the data set would have it. Pure. */
+/** Hand-drawn picture, and its preparation in the style of the data set. Pure functions. */
 
-const BRUSH = 1.7; // pixels from its middle to where its ink ends
-const SOFT = 0.8; // pixels over which the ink fades
-const BOX = 20; // MNIST: a digit fills a box of 20 by 20
+const BRUSH = 1.7; // px, radius of the brush
+const SOFT = 0.8; // px over which the ink fades at the brush's edge
+const BOX = 20; // px, MNIST scales digits to a box of 20 × 20
 const MOST_GROWN = 3;
 const INKED = 0.1;
 
 /** An empty picture. @param {number} side @returns {Float32Array} */
 export const blank = (side) => new Float32Array(side * side);
 
-/** Add a stroke from one point to another, in pixels of the picture. @param {Float32Array} ink */
+/** Add a stroke between two points, in pixels of the picture. @param {Float32Array} ink */
 export function stroke(ink, side, [x0, y0], [x1, y1]) {
   const length = Math.hypot(x1 - x0, y1 - y0);
   const places = Math.max(1, Math.ceil(2 * length));
@@ -30,7 +30,7 @@ function stamp(ink, side, x, y) {
 }
 
 /**
- * The drawing as MNIST's digits were made: scaled to a box of 20 by 20, its ink centred.
+ * Drawing prepared like MNIST's digits: scaled to a box of 20 × 20 pixels, with its centre of mass in the middle.
  * @returns {Float32Array | null} null for an empty drawing
  */
 export function prepared(ink, side) {
@@ -51,7 +51,7 @@ function inkBox(ink, side) {
   return {left, top, width: Math.max(...columns) + 1 - left, height: Math.max(...rows) + 1 - top};
 }
 
-/** The middle of the ink: column and row. */
+/** Centre of mass of the ink: column and row. */
 function centre(ink, side) {
   let [mass, x, y] = [0, 0, 0];
   ink.forEach((amount, i) => {
@@ -62,9 +62,9 @@ function centre(ink, side) {
   return [x / mass, y / mass];
 }
 
-const SAMPLES = [-0.375, -0.125, 0.125, 0.375]; // within a pixel, along each axis
+const SAMPLES = [-0.375, -0.125, 0.125, 0.375]; // px, offsets of the samples within a pixel along each axis
 
-/** The picture with `from` moved to `to` and scaled around it. */
+/** Picture scaled around `from`, which moves to `to`. */
 function resampled(ink, side, scale, from, to) {
   return Float32Array.from(ink, (_, i) => {
     const x = (i % side) + 0.5 - to[0];
@@ -75,7 +75,7 @@ function resampled(ink, side, scale, from, to) {
   });
 }
 
-/** The ink at a place between four pixels. */
+/** Bilinear interpolation of the ink between four pixels. */
 function between(ink, side, x, y) {
   const [column, row] = [Math.floor(x), Math.floor(y)];
   const [u, v] = [x - column, y - row];
@@ -83,7 +83,10 @@ function between(ink, side, x, y) {
   return (1 - v) * ((1 - u) * at(row, column) + u * at(row, column + 1)) + v * ((1 - u) * at(row + 1, column) + u * at(row + 1, column + 1));
 }
 
-/** What the two models say, as a heading. @param {string} own what the shown model reads @param {string | null} twin */
+/**
+ * Heading with the predictions of both models.
+ * @param {string} own prediction of the shown model @param {string | null} twin
+ */
 export function answerConclusion(own, twin, noisy) {
   if (own === null) return "Draw one yourself, and see what the model reads";
   const name = noisy ? "the private model" : "the model";

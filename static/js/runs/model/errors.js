@@ -1,4 +1,4 @@
-/** Errors of a model: what it takes for what, and each class beside the twin. */
+/** Errors of a model: its confusion matrix, and its errors by class next to the twin's. */
 
 import {integer, percent} from "../../lib/format.js";
 import {element} from "../../lib/page.js";
@@ -7,12 +7,12 @@ import {isFair} from "./seen.js";
 
 const sum = (row) => row.reduce((total, count) => total + count, 0);
 
-/** A class in words: digits as they are, other names in quotes. */
+/** Class name as text: names of one or two characters as they are, others in quotes. */
 export function named(label) {
   return /^\w{1,2}$/.test(label) ? label : `“${label}”`;
 }
 
-/** The largest count beside the diagonal; null if all are right. @param {number[][]} counts */
+/** Largest off-diagonal entry of a confusion matrix; null without errors. @param {number[][]} counts */
 export function largestConfusion(counts) {
   let found = null;
   counts.forEach((row, is) => row.forEach((count, read) => {
@@ -29,7 +29,7 @@ export function confusionConclusion(counts, labels) {
   return `${integer(count)} of the ${integer(total)} test records that are ${named(labels[is])} are read as ${named(labels[read])}`;
 }
 
-/** How each cell looks: "hit", "worst", "miss" (two fifths of the worst and more), "few" or "zero". */
+/** Style of each cell: "hit", "worst", "miss" (at least two fifths of the largest error), "few" or "zero". */
 export function cellLooks(counts) {
   const worst = largestConfusion(counts);
   return counts.map((row, is) => row.map((count, read) => {
@@ -40,14 +40,14 @@ export function cellLooks(counts) {
   }));
 }
 
-const LONGEST = 3; // characters of a class name that is as narrow as a number
+const LONGEST = 3; // characters; longer class names need more room than numbers
 
-/** Whether classes have names that need room. Pure. @param {string[]} labels */
+/** Pure: true if some class names need more room than numbers. @param {string[]} labels */
 export function areWorded(labels) {
   return labels.some((label) => label.length > LONGEST);
 }
 
-const MANY = 4; // classes: narrow columns
+const MANY = 4; // classes, above which the columns are narrow
 
 export class ConfusionPart extends Part {
   constructor(root) {
@@ -68,21 +68,24 @@ export class ConfusionPart extends Part {
 
 /**
  * @typedef {object} ErrorRow
- * @property {string} part "all", "class" or the attribute of the group
+ * @property {string} part "all", "class" or the attribute of a group
  * @property {string} label
  * @property {number} records
- * @property {number} share misread, 0 to 1
- * @property {number | null} twin the same of the twin, null without one
+ * @property {number} share of misclassified records, 0 to 1
+ * @property {number | null} twin share of the twin, null without a twin
  */
 
-/** @param {Record<string, any>} model data of a `model` event @param {Record<string, any> | null} twin the same of a twin @returns {ErrorRow[]} */
+/**
+ * @param {Record<string, any>} model data of a `model` event @param {Record<string, any> | null} twin data of the
+ *   twin's event @returns {ErrorRow[]}
+ */
 export function errorRows(model, twin, labels) {
   const own = counted(model, labels);
   const other = twin ? counted(twin, labels) : null;
   return own.map((row, i) => ({part: row.part, label: row.label, records: row.records, share: shareOf(row), twin: other ? shareOf(other[i]) : null}));
 }
 
-/** Of nobody nobody is misread. */
+/** Share of errors; 0 for a group without records. */
 const shareOf = ({wrong, records}) => (records ? wrong / records : 0);
 
 function counted({confusion, groups}, labels) {
@@ -100,14 +103,14 @@ function counted({confusion, groups}, labels) {
   return [whole, ...classes, ...grouped];
 }
 
-/** The row that a heading is about: who pays most for privacy, or who is misread most. */
+/** Row for the heading: the largest increase of errors over the twin, or the largest share of errors. */
 export function hardest(rows) {
   const parts = rows.filter(({part}) => part === "class");
   const weight = rows.every(({twin}) => twin !== null) ? ({share, twin}) => share - twin : ({share}) => share;
   return parts.reduce((most, row) => (weight(row) > weight(most) ? row : most));
 }
 
-/** @param {ErrorRow[]} rows @param {boolean} fair whether the twin differs by privacy alone */
+/** @param {ErrorRow[]} rows @param {boolean} fair if true, the twin differs only in privacy */
 export function errorsConclusion(rows, fair = true) {
   const row = hardest(rows);
   const [whole] = rows;

@@ -1,4 +1,4 @@
-/** The features that a linear model reads, by weight. */
+/** Features of a linear model, by weight. */
 
 import {decimals} from "../../lib/format.js";
 import {element} from "../../lib/page.js";
@@ -7,13 +7,13 @@ import {Part, bar} from "./part.js";
 /**
  * @typedef {object} FeatureWeight
  * @property {string} name of the column
- * @property {number} change of its weight for a class, beside the other classes, since the start
- * @property {number} for the class it speaks for
+ * @property {number} change of its weight since the start, relative to the other classes
+ * @property {number} for index of the class that the feature favours
  */
 
 /**
- * Every column, the one that has moved most first. With two classes its change is that of the difference of
- * their weights, the second's less the first's; with more, that of the class that has moved most from their mean.
+ * All columns, largest change first. With two classes, the change is that of the second class's weight minus the
+ * first's; with more classes, it belongs to the class with the largest distance from the mean over classes.
  * @returns {FeatureWeight[]}
  */
 export function featureWeights(change, names, classes) {

@@ -1,11 +1,11 @@
-/** A part of the view of a model: its heading, its table, its bars and pictures. */
+/** Part of the model view: heading, table, bars and pictures. */
 
 import {box, make, rule, showTable} from "../../lib/svg.js";
 
-const HEADING_MS = 2500; // a heading that is read must not change under the eye
+const HEADING_MS = 2500; // ms, shortest time between two headings, so that they can be read
 
 export class Part {
-  /** @param {HTMLElement} root of the view @param {string} name of [data-model-part] */
+  /** @param {HTMLElement} root of the view @param {string} name in [data-model-part] */
   constructor(root, name) {
     this.root = root.querySelector(`[data-model-part="${name}"]`);
     this.heading = this.root.querySelector("[data-heading]");
@@ -26,7 +26,7 @@ export class Part {
    * @param {object} shown
    * @param {string} shown.conclusion
    * @param {string} [shown.sub]
-   * @param {boolean} shown.settled nothing more will come: the heading may change at once
+   * @param {boolean} shown.settled if true, this is the final state: the heading may change without delay
    * @param {() => import("../../lib/svg.js").Rows} [shown.table]
    */
   show({conclusion, sub, settled, table}) {
@@ -66,10 +66,10 @@ const HEIGHT = 22;
 
 /**
  * @param {object} drawn
- * @param {number} drawn.value 0 to 1, or from -1 if it is signed
- * @param {number | null} drawn.mark the twin's; null: none
+ * @param {number} drawn.value 0 to 1, or −1 to 1 if signed
+ * @param {number | null} drawn.mark value of the twin; null without a twin
  * @param {string} [drawn.css] class of the bar
- * @param {boolean} [drawn.signed] it goes to either side of the middle
+ * @param {boolean} [drawn.signed] if true, the bar starts in the middle
  */
 export function bar({value, mark, signed = false, css = value < 0 ? "f-ink" : "f-private"}) {
   const zero = signed ? WIDTH / 2 : 0;

@@ -1,25 +1,25 @@
 /**
- * The scattering features of a picture, as `training/datasets/scattering.py` defines them and a test compares:
- * S x = ( x ⋆ φ, |x ⋆ ψ| ⋆ φ, ||x ⋆ ψ| ⋆ ψ'| ⋆ φ ) every 4 pixels, J = 2 scales, L = 4 orientations, normalised in
- * five groups of channels. Source: Bruna and Mallat (2013), arXiv:1203.1513.
+ * Scattering features of a picture, equal to those of `training/datasets/scattering.py` (a test compares them): S x =
+ * ( x ⋆ φ, |x ⋆ ψ| ⋆ φ, ||x ⋆ ψ| ⋆ ψ'| ⋆ φ ) every 4 pixels, J = 2 scales, L = 4 orientations, normalised in five
+ * groups of channels. Source: Bruna and Mallat (2013), arXiv:1203.1513.
  */
 
 const STRIDE = 4;
 const FREQUENCY = (3 * Math.PI) / 4;
 const WIDTH = 0.8;
 const GROUPS = 5;
-const TINY = 1e-5; // added to a variance
+const TINY = 1e-5; // added to a variance, against division by zero
 
 /**
- * @typedef {object} Matrix what one axis is multiplied by
+ * @typedef {object} Matrix linear map along one axis
  * @property {number} rows
  * @property {number} columns
- * @property {Float64Array} values row by row
+ * @property {Float64Array} values in row-major order
  */
 
-/** Features of square pictures of one size. */
+/** Scattering features of square pictures of one size. */
 export class Scattering {
-  /** @param {number} size pixels along a side, a multiple of 4 */
+  /** @param {number} size pixels per side, a multiple of 4 */
   constructor(size) {
     const grid = size + 2 * STRIDE;
     this.size = size;
@@ -31,7 +31,7 @@ export class Scattering {
     this.blurs = [blur(grid, 0), blur(grid, 1)];
   }
 
-  /** @param {ArrayLike<number>} picture [size, size], row by row @returns {Float64Array} [25 side²] */
+  /** @param {ArrayLike<number>} picture [size, size], row-major @returns {Float64Array} [25 side²] */
   features(picture) {
     const padded = this.padded(picture);
     const fine = moduli(padded, this.grid, this.fine);
@@ -46,7 +46,7 @@ export class Scattering {
     return normalised(channels);
   }
 
-  /** The picture with its mirror image around it. */
+  /** Picture padded by reflection. */
   padded(picture) {
     const {size, grid} = this;
     const last = size - 1;
@@ -60,7 +60,7 @@ export class Scattering {
   }
 }
 
-/** The one-dimensional parts of the four wavelets of a scale. */
+/** One-dimensional factors of the four wavelets of a scale. */
 function bank(grid, scale) {
   const frequency = FREQUENCY / 2 ** scale;
   const sigma = WIDTH * 2 ** scale;
@@ -78,7 +78,7 @@ function bank(grid, scale) {
   };
 }
 
-/** |map ⋆ ψ| for waves along x, along a diagonal, along y, along the other diagonal. */
+/** |map ⋆ ψ| for waves along x, one diagonal, y, and the other diagonal. */
 function moduli(map, rows, {amount, mean, g, wave, slant}) {
   const x = (matrix) => across(map, rows, matrix);
   const [flat, cos, sin] = [x(g), x(slant[0]), x(slant[1])];
@@ -93,7 +93,7 @@ function moduli(map, rows, {amount, mean, g, wave, slant}) {
   ];
 }
 
-/** Every row of a map times a matrix. @param {Float64Array} map [rows, matrix.rows] */
+/** Product of every row of a map with a matrix. @param {Float64Array} map [rows, matrix.rows] */
 function across(map, rows, {rows: inner, columns, values}) {
   const out = new Float64Array(rows * columns);
   for (let r = 0; r < rows; r++) {
@@ -105,7 +105,7 @@ function across(map, rows, {rows: inner, columns, values}) {
   return out;
 }
 
-/** Every column of a map times a matrix. @param {Float64Array} map [matrix.rows, width] */
+/** Product of every column of a map with a matrix. @param {Float64Array} map [matrix.rows, width] */
 function down(map, width, {rows: inner, columns, values}) {
   const out = new Float64Array(columns * width);
   for (let i = 0; i < inner; i++) {
@@ -130,7 +130,7 @@ function periodic(grid, sigma, frequency) {
   return {real, imag};
 }
 
-/** ⋆ with a periodic function, read every `stride` places. @returns {Matrix} */
+/** Convolution with a periodic function, sampled every `stride` positions. @returns {Matrix} */
 function circulant(wave, stride) {
   const grid = wave.length;
   const columns = grid / stride;
@@ -141,7 +141,7 @@ function circulant(wave, stride) {
   return {rows: grid, columns, values};
 }
 
-/** ⋆ φ for maps of a scale, read every 4 pixels inside the padding. @returns {Matrix} */
+/** Convolution with φ for maps of a scale, sampled every 4 pixels inside the padding. @returns {Matrix} */
 function blur(grid, scale) {
   const sigma = 2 * WIDTH;
   const step = 2 ** scale;
@@ -154,7 +154,7 @@ function blur(grid, scale) {
   return {rows, columns, values};
 }
 
-/** Channels in five groups, each brought to mean 0 and variance 1. */
+/** Channels in five groups, each normalised to mean 0 and variance 1. */
 function normalised(channels) {
   const size = channels.length / GROUPS;
   return Float64Array.from(Array.from({length: GROUPS}, (_, k) => {

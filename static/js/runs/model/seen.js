@@ -1,4 +1,4 @@
-/** The model of a run as far as its log goes, and the run without privacy that it is shown beside. */
+/** Model of a run at a position of its log, and its twin: the comparable run without privacy. */
 
 import {FILTER} from "../../charts/plan.js";
 import {getJson} from "../../lib/api.js";
@@ -8,13 +8,13 @@ import {percent, roundUp, significant} from "../../lib/format.js";
  * @typedef {object} LinearLayer
  * @property {number} classes
  * @property {number} inputs
- * @property {Float32Array} matrix [classes, inputs], row by row
+ * @property {Float32Array} matrix [classes, inputs], row-major
  * @property {Float32Array} bias [classes]
  */
 
 const known = new WeakMap();
 
-/** The layer, or null if the model is another one. @returns {LinearLayer | null} */
+/** The layer, or null if the model is not linear. @returns {LinearLayer | null} */
 export function linearLayer(weights) {
   if (!weights) return null;
   if (!known.has(weights)) known.set(weights, read(weights));
@@ -31,8 +31,8 @@ function read(weights) {
 }
 
 /**
- * The filters of a first layer that is a convolution of grey pictures.
- * @returns {{count: number, side: number, values: Float32Array} | null} null if the model begins otherwise
+ * Filters of a first layer that is a convolution of grey pictures.
+ * @returns {{count: number, side: number, values: Float32Array} | null} null for other first layers
  */
 export function firstFilters(weights) {
   if (!weights) return null;
@@ -42,12 +42,12 @@ export function firstFilters(weights) {
   return {count, side: height, values: tensors({[name]: weights[name]})[name].values};
 }
 
-/** How far each weight has moved since the start: [classes, inputs]. */
+/** Change of each weight since the start: [classes, inputs]. */
 export function changeOf(layer, start) {
   return layer.matrix.map((weight, i) => weight - start.matrix[i]);
 }
 
-/** The score of each class. @param {LinearLayer} layer @param {ArrayLike<number>} features @returns {number[]} */
+/** Score of each class. @param {LinearLayer} layer @param {ArrayLike<number>} features @returns {number[]} */
 export function scores({classes, inputs, matrix, bias}, features) {
   return Array.from({length: classes}, (_, c) => {
     let sum = bias[c];
@@ -56,19 +56,19 @@ export function scores({classes, inputs, matrix, bias}, features) {
   });
 }
 
-/** The place of the largest value. */
+/** Index of the largest value. */
 export function largest(values) {
   return values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
 }
 
 /**
  * @typedef {object} SeenModel
- * @property {Record<string, any>} model data of the last `model` event with counts
- * @property {LinearLayer | null} layer null: not a linear model, or no weights
+ * @property {Record<string, any>} model data of the last `model` event with a confusion matrix
+ * @property {LinearLayer | null} layer null for non-linear models, or without weights
  * @property {Float32Array | null} change of the layer since the start
  * @property {{count: number, side: number, change: Float32Array, start: Float32Array} | null} filters of a first convolution
  * @property {string[] | null} features names of the columns
- * @property {number} weightsStep the step that the weights are of
+ * @property {number} weightsStep step of the weights
  * @property {string} title
  * @property {string} reached
  */
@@ -108,19 +108,22 @@ export function accuracyOf({confusion}) {
   return right / confusion.flat().reduce((sum, count) => sum + count, 0);
 }
 
-/** How quickly a run went on the machine that trained it; "" before there is anything to go by. */
+/** Training speed of a run on its machine; "" without enough steps. */
 export function speedText({steps}) {
   const [first, last] = [steps.at(0), steps.at(-1)];
   if (!last || last.step === first.step || last.seconds === first.seconds) return "";
   return `${significant((last.step - first.step) / (last.seconds - first.seconds), 2)} steps per second here, evaluations included`;
 }
 
-/** Whether two models differ by privacy alone: the same start and batches, equally many steps, and a tuned rate. */
+/**
+ * True if two models differ only in privacy: same initialization and batches, same number of steps, tuned learning
+ * rate.
+ */
 export function isFair(twin, step) {
   return twin.sharesBatches && twin.isTuned && twin.model.step === step;
 }
 
-/** Pure: the twins that can be chosen, as [id, words]; the recorded one, or none, has no id. */
+/** Pure: available twins as [id, text]; the recorded twin, or the entry without a twin, has the id "". */
 export function options({choices, source}) {
   if (choices.length === 0) return [];
   const own = choices.map(({id, name, learning_rate: rate}) => [id, `your run “${name}”, learning rate ${rate}`]);
@@ -138,7 +141,7 @@ export class Twin {
     this.options = [];
   }
 
-  /** The twin of the run whose twin is at this address; null while it is not known, or if there is none. */
+  /** Twin of the run by the twin's URL; null before it is loaded, or without a twin. */
   of(url) {
     if (url !== this.url) {
       Object.assign(this, {url, own: "", found: null, options: []});
@@ -147,7 +150,7 @@ export class Twin {
     return this.found;
   }
 
-  /** Show another one: a run of the visitor's by its id, "" for the recorded one. */
+  /** Choose another twin: the id of a visitor's run, or "" for the recorded one. */
   choose(own) {
     Object.assign(this, {own, found: null});
     this.ask(this.url);
@@ -168,16 +171,16 @@ export class Twin {
 }
 
 /**
- * What a `model` event packs into base64; see `training/model_snapshots.py`.
+ * Decoders of base64 data in `model` events; see `training/model_snapshots.py`.
  *
  * @typedef {object} Tensor
  * @property {number[]} shape
- * @property {Float32Array} values in the order of the shape, the last axis first
+ * @property {Float32Array} values in row-major order
  *
  * @typedef {object} Picture
- * @property {number} index among the test records
+ * @property {number} index in the test set
  * @property {number} label
- * @property {Float32Array} ink 0 to 1, row by row
+ * @property {Float32Array} ink 0 to 1, row-major
  */
 
 const SKIP = 15;
@@ -187,7 +190,7 @@ export function bytes(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Each parameter by its name. @returns {Record<string, Tensor>} */
+/** Parameters by name. @returns {Record<string, Tensor>} */
 export function tensors(weights) {
   return Object.fromEntries(Object.entries(weights).map(([name, entry]) => [name, tensor(entry)]));
 }
@@ -197,7 +200,7 @@ function tensor({shape, scale, values}) {
   return {shape, values: Float32Array.from(levels, (level) => level * scale)};
 }
 
-/** Which test record is misread as what. @param {string} text @returns {Map<number, number>} */
+/** Predicted class of each misclassified test record, by index. @param {string} text @returns {Map<number, number>} */
 export function misreadRecords(text) {
   const found = new Map();
   let place = 0;

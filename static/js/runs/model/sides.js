@@ -1,24 +1,24 @@
-/** Test pictures that only one of two models reads rightly. */
+/** Test pictures that only one of two models classifies correctly. */
 
 import {integer} from "../../lib/format.js";
 import {element, rgb} from "../../lib/page.js";
 import {Part, inked} from "./part.js";
 import {isFair, misreadRecords, pictures} from "./seen.js";
 
-const SHOWN = 12; // of either side
+const SHOWN = 12; // maximum number of pictures per model
 
 /**
  * @typedef {object} Sides
- * @property {number} lost records that only the twin reads rightly
- * @property {number} won records that only the private model reads rightly
- * @property {{picture: Picture, read: number}[]} lostPictures what the private model reads
- * @property {{picture: Picture, read: number}[]} wonPictures what the twin reads
+ * @property {number} lost records that only the twin classifies correctly
+ * @property {number} won records that only the private model classifies correctly
+ * @property {{picture: Picture, read: number}[]} lostPictures `read`: prediction of the private model
+ * @property {{picture: Picture, read: number}[]} wonPictures `read`: prediction of the twin
  */
 
 /**
- * @param {Map<number, number>} own misread records of the private model
- * @param {Map<number, number>} twin the same of its twin
- * @param {Picture[]} pool of pictures that can be shown
+ * @param {Map<number, number>} own misclassified records of the private model
+ * @param {Map<number, number>} twin misclassified records of the twin
+ * @param {Picture[]} pool available pictures
  * @returns {Sides}
  */
 export function sides(own, twin, pool) {
@@ -30,7 +30,7 @@ export function sides(own, twin, pool) {
   };
 }
 
-/** Pictures that `wrong` misreads and `right` does not, from as many classes as there are. */
+/** Pictures that are in `wrong` and not in `right`, from as many classes as possible. */
 function shown(pool, wrong, right) {
   const rounds = new Map();
   const unique = new Map(pool.map((picture) => [picture.index, picture]));
@@ -44,7 +44,10 @@ function shown(pool, wrong, right) {
   return chosen.sort((a, b) => a.picture.label - b.picture.label || a.picture.index - b.picture.index);
 }
 
-/** @param {Sides} found @param {number} records in the test set @param {boolean} fair whether the twin differs by privacy alone */
+/**
+ * @param {Sides} found @param {number} records in the test set
+ * @param {boolean} fair if true, the twin differs only in privacy
+ */
 export function sidesConclusion({lost, won}, records, fair = true) {
   if (lost + won === 0) return `Both models are right on the same pictures, of ${integer(records)} test pictures`;
   if (!fair) return `Only the twin is right on ${integer(lost)} of ${integer(records)} test pictures, only this model on ${integer(won)}`;
@@ -75,7 +78,7 @@ export class SidesPart extends Part {
   }
 }
 
-/** Pictures that can be shown: those the twin and the whole run are least sure of at their ends. */
+/** Available pictures: those with the least certain final predictions of the twin and of the run. */
 function poolOf(twin, whole) {
   const own = whole.models.findLast((model) => model.pictures);
   return [own, twin].filter((model) => model?.pictures).flatMap((model) => pictures(model.pictures));

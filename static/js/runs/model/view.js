@@ -1,4 +1,4 @@
-/** The model of a run at the place its log has reached: weights, confusions, errors, pictures. */
+/** View of a run's model at the current position of its log: weights, confusions, errors, pictures. */
 
 import {integer} from "../../lib/format.js";
 import {onLookChange} from "../../lib/page.js";
@@ -27,11 +27,11 @@ export class ModelView {
 
   /**
    * @param {object} view
-   * @param {import("../log/run_log.js").RunLog} view.log up to the place that is shown
-   * @param {import("../log/run_log.js").RunLog} view.whole all of it, as far as it is known
+   * @param {import("../log/run_log.js").RunLog} view.log up to the shown position
+   * @param {import("../log/run_log.js").RunLog} view.whole the whole log, as far as it is known
    * @param {import("../../charts/plan.js").Plan} view.plan
    * @param {string} view.model name of the model in the catalogue
-   * @param {string | null} view.twin address of its twin; null: it has none
+   * @param {string | null} view.twin address of its twin; null without a twin
    */
   update(view) {
     const isSame = this.view?.twin === view.twin && this.view.log.models.length === view.log.models.length && this.view.log.isFinal === view.log.isFinal;
@@ -56,7 +56,7 @@ export class ModelView {
     for (const part of this.parts) part.update(seen, {plan, model, twin, whole, settled: whole.isFinal});
   }
 
-  /** The twin with its learning rate, and the others that may be chosen. */
+  /** Show the twin with its learning rate, and the choice of other twins. */
   nameTwin(twin) {
     const {twin: place, "twin-note": note, "twin-page": page, "twin-choice": choice} = this.named;
     const {options, own} = this.twin;

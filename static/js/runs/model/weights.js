@@ -1,21 +1,21 @@
-/** Pictures of weights, redrawn at each evaluation, above those of the twin. */
+/** Pictures of weights, redrawn at each evaluation, above the twin's pictures. */
 
 import {integer, percent} from "../../lib/format.js";
 import {element, rgb} from "../../lib/page.js";
 import {Part} from "./part.js";
 
-const RIM = 2; // pixels at each side where no picture has ink
-const SHARE = 0.995; // of the weights are within the scale; those beyond look like its end
+const RIM = 2; // px at each side where no picture has ink
+const SHARE = 0.995; // quantile of the changes that gets full colour; larger changes look equal
 const DROWNED = 0.8;
 const FAINT = 0.05;
 
-/** The change that is drawn in full colour. @param {Float32Array} change */
+/** Change that gets full colour. @param {Float32Array} change */
 export function fullColour(change) {
   const sizes = Float32Array.from(change, Math.abs).sort();
   return sizes[Math.floor(SHARE * (sizes.length - 1))] || sizes.at(-1) || 1;
 }
 
-/** How strong the rim of all pictures is beside what it encloses, 0 to 1 and beyond; null if nothing has changed. */
+/** Mean change at the rim divided by the mean change inside it; null without any change. */
 export function rimStrength(change, side) {
   const sums = {rim: 0, middle: 0};
   const counts = {rim: 0, middle: 0};
@@ -31,11 +31,11 @@ export function rimStrength(change, side) {
 }
 
 /**
- * Pixels for a canvas: the colour says for or against, its opacity how much.
+ * Pixels of a canvas: the colour is the sign of a change, the opacity its size.
  * @param {Float32Array} change of one class
- * @param {number} full the change in full colour
- * @param {number[]} speaks red, green and blue of what speaks for the class
- * @param {number[]} against of what speaks against it
+ * @param {number} full change that gets full colour
+ * @param {number[]} speaks red, green and blue for positive changes
+ * @param {number[]} against red, green and blue for negative changes
  */
 export function pixels(change, full, speaks, against) {
   const data = new Uint8ClampedArray(4 * change.length);
@@ -46,7 +46,7 @@ export function pixels(change, full, speaks, against) {
   return data;
 }
 
-/** @param {number | null} strength of the rim @param {boolean} noisy whether noise is added */
+/** @param {number | null} strength return value of `rimStrength` @param {boolean} noisy if true, training adds noise */
 export function weightsConclusion(strength, noisy) {
   if (strength === null) return "No weight has moved yet";
   const share = percent(strength, 0);
@@ -55,7 +55,7 @@ export function weightsConclusion(strength, noisy) {
   return `The pictures show through the noise: the rim, where hardly one has ink, has moved ${share} as far as the middle`;
 }
 
-/** @param {Float32Array} change of a layer's filters @param {Float32Array} start what they were */
+/** @param {Float32Array} change of a layer's filters @param {Float32Array} start initial filters */
 export function filtersConclusion(change, start) {
   const size = (values) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
   const moved = size(change) / size(start);
@@ -63,7 +63,7 @@ export function filtersConclusion(change, start) {
   return `The filters of the first layer have moved ${moved.toFixed(1)} times as far as they were from zero`;
 }
 
-/** One row a class: where ink speaks most for it and most against it. */
+/** One row per class: the pixels with the largest positive and negative change. */
 export function weightRows(change, side, labels) {
   const size = side * side;
   return labels.map((label, c) => {
@@ -108,7 +108,7 @@ export class WeightsPart extends Part {
     });
   }
 
-  /** Rows and canvases are made once for a number of rows; afterwards only words and pixels change. */
+  /** Create rows and canvases for a number of rows; later calls only change texts and pixels. */
   build(rows, labels, side) {
     const shape = `${rows.length} ${labels.length} ${side}`;
     if (this.shape !== shape) {
@@ -138,7 +138,10 @@ export class WeightsPart extends Part {
 
 const capital = (word) => word[0].toUpperCase() + word.slice(1);
 
-/** The pictures that a model's weights are: one a class, or one a filter of the first layer; null if they are none. */
+/**
+ * Pictures of a model's weights: one per class, or one per filter of the first layer; null if weights are not
+ * pictures.
+ */
 function imagesOf(seen, plan) {
   const side = pictureSide(seen, plan);
   if (side !== null) return {side, change: seen.change, labels: plan.labels, what: "class", conclusion: weightsConclusion(rimStrength(seen.change, side), plan.private)};
@@ -148,7 +151,7 @@ function imagesOf(seen, plan) {
   return {side: seen.filters.side, change, labels, what: "filter", conclusion: filtersConclusion(change, start)};
 }
 
-/** The side of square pictures whose pixels the weights are of, else null. */
+/** Side of the square pictures whose pixels are the model's inputs, otherwise null. */
 function pictureSide({change, layer}, plan) {
   const [channels, height, width] = plan.input_shape ?? [];
   if (!change || channels !== 1 || height !== width || layer.inputs !== height * width) return null;
@@ -166,12 +169,12 @@ function row(labels, side) {
   return {name, words, canvases, box: element("div", {class: "weight-row"}, element("div", {class: "row-name"}, name, words), element("div", {class: imagesClass(labels)}, ...canvases))};
 }
 
-/** Many pictures are drawn smaller. */
+/** More than ten pictures are drawn smaller. */
 function imagesClass(labels) {
   return labels.length > 10 ? "images many" : "images";
 }
 
-/** What the two swatches of the legend look like, as red, green and blue. */
+/** Colours of the legend's two swatches, as red, green and blue. */
 function colours(root) {
   return ["for", "against"].map((side) => rgb(getComputedStyle(root.querySelector(`[data-swatch="${side}"]`)).backgroundColor));
 }

@@ -1,4 +1,4 @@
-/** The panel of a run of any kind: its state in words, its status bar, its charts, and when they are drawn. */
+/** Base class of the panels of all kinds of runs: state as text, status bar, charts, and their scheduling. */
 
 import {Chart} from "../../charts/chart.js";
 import {FILTER} from "../../charts/plan.js";
@@ -16,7 +16,7 @@ export const WORDS = {
   interrupted: "Interrupted",
 };
 
-/** The mark before the word: a ring waits, a disc runs, a square is done, a diamond stopped. */
+/** Mark before the state's name: ring (waiting), disc (running), square (done), diamond (stopped). */
 export const MARKS = {ready: "queued", queued: "queued", paused: "queued", done: "done", failed: "stopped", cancelled: "stopped", interrupted: "stopped"};
 
 /**
@@ -41,7 +41,7 @@ export function status(log, plan, activity = {}) {
   };
 }
 
-/** Pure: what its own audit proves, once it has ended. */
+/** Pure: lower bound from the run's own audit, once it has ended. */
 export function audited(audit) {
   return audit ? `Its own audit proves ε ≥ ${roundDown(audit.epsilon_lower)} of ${roundUp(audit.epsilon_promised)} promised` : "";
 }
@@ -67,7 +67,7 @@ function detail(log, plan, {queuePosition, queuePaused, replaying}) {
   return left === null ? steps : `${steps}, ${duration(left)} left`;
 }
 
-/** What the server says that a silent run waits for. */
+/** Reasons why a run without new events waits, by the server's names. */
 const WAITS = {
   features: ({done, total}) => `features: ${integer(done)} of ${integer(total)}`,
   torch: ({seconds}) => `loading torch${seconds === null ? "" : `, about ${duration(Math.ceil(seconds))}`}`,
@@ -89,7 +89,7 @@ function spent({epsilon, step}, plan, isFinal) {
   if (!plan.private) return {epsilon: "∞", budget: "no guarantee", left: "–", leftSteps: ""};
   const value = epsilon ?? 0;
   const shown = Math.min(Number(decimalsUp(value, plan.digits)), Number(plan.budget_text));
-  const left = Number(plan.budget_text) - shown; // so that the status bar adds up
+  const left = Number(plan.budget_text) - shown; // so that the numbers of the status bar add up
   return {
     epsilon: decimalsUp(value, plan.digits),
     budget: `${plan.accountant === FILTER && step > 0 && !isFinal ? "counted " : ""}of ${plan.budget_text}`,
@@ -104,13 +104,13 @@ function clipped(log, plan) {
   return share === undefined ? "–" : percent(share, 0);
 }
 
-/** Pure: what is said while no event can come; "" while they can. @param {{offlineSince?: Date | null}} activity */
+/** Pure: message during a lost connection, otherwise "". @param {{offlineSince?: Date | null}} activity */
 function outage({offlineSince} = {}) {
   if (!offlineSince) return "";
   return `No connection to the server since ${offlineSince.toLocaleTimeString()}. The run continues without this page, which reconnects automatically.`;
 }
 
-/** What a screen reader hears, seldom. @returns {string} */
+/** Occasional message for screen readers. @returns {string} */
 export function announcement(log, plan, activity = {}) {
   const now = status(log, plan, activity);
   if (log?.error) return `${now.word}. ${log.error.message}`;
@@ -121,14 +121,14 @@ export function announcement(log, plan, activity = {}) {
   return `${now.word}, step ${integer(now.step)} of ${integer(now.steps)}${budget}${reached}.`;
 }
 
-const OWN = new Set(["title", "delta", "state"]); // cells that are no plain text of the status
+const OWN = new Set(["title", "delta", "state"]); // cells that are not plain text of the status
 const SPOKEN_EVERY_MS = 12_000;
 
 class StatusBar {
   /**
-   * @param {HTMLElement} root holds [data-status], [data-progress], [data-announce], [data-failure]
-   * @param {(log: import("../log/run_log.js").RunLog | null) => Record<string, string>} more
-   *   texts of the cells that only this kind of run has
+   * @param {HTMLElement} root contains [data-status], [data-progress], [data-announce], [data-failure]
+   * @param {(log: import("../log/run_log.js").RunLog | null) => Record<string, string>} more texts of cells that only
+   *   this kind of run has
    */
   constructor(root, more = () => ({})) {
     this.more = more;
@@ -175,7 +175,7 @@ class StatusBar {
   }
 }
 
-/** Messages begin with their subject in small letters; on a page they stand alone. */
+/** Messages begin in lower case; on a page they are sentences of their own. */
 function sentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
@@ -186,9 +186,9 @@ function setText(element, text) {
 
 export class BasePanel {
   /**
-   * @param {HTMLElement} root holds the status bar and a [data-chart] for each chart
-   * @param {(log: import("../log/run_log.js").RunLog | null) => Record<string, string>} [reached]
-   *   cells of the status bar that only this kind of run has
+   * @param {HTMLElement} root contains the status bar and a [data-chart] for each chart
+   * @param {(log: import("../log/run_log.js").RunLog | null) => Record<string, string>} [reached] texts of cells of
+   *   the status bar that only this kind of run has
    */
   constructor(root, reached) {
     this.root = root;
@@ -203,19 +203,19 @@ export class BasePanel {
     onLookChange(plots, () => this.request({now: true}));
   }
 
-  /** Show another run, or the set-up that could become one. */
+  /** Show another run, or the settings of a future run. */
   show(content) {
     this.content = content;
     this.request({now: true});
   }
 
-  /** Take over what has changed about the same run. */
+  /** Apply changes of the current run. */
   update(change = {}) {
     Object.assign(this.content, change);
     this.request();
   }
 
-  /** Draw soon, or now: a kind with parts of its own says which. */
+  /** Schedule the drawing; subclasses add their own parts. */
   request(options) {
     if (!this.content) return;
     this.statusBar.update(this.content);

@@ -1,4 +1,4 @@
-/** The budget of a run: its fuel gauge, its ε as another accountant counts it, and what its panel shows of both. */
+/** Budget of a run: its gauge, its ε by another accountant, and the panel content of both. */
 
 import {FILTER, chartPlan} from "../../charts/plan.js";
 import {accountantName, terms} from "../../forms/plan_panel.js";
@@ -10,7 +10,7 @@ import {RunLog} from "../log/run_log.js";
  * @typedef {object} GaugeView
  * @property {import("../../charts/plan.js").Plan} plan
  * @property {number | null} epsilon spent so far
- * @property {number | null} next epsilon once another epoch is done; null: none will be
+ * @property {number | null} next ε after one more epoch; null if there is none
  * @property {number} width of the drawing, px
  * @property {{l: number, r: number}} margin of the chart above
  */
@@ -26,7 +26,7 @@ const SHORT_CAPTION = "Right at most, by ε alone";
 export const HEIGHT = 84;
 
 /**
- * Pure: a view in, shapes and words out, in drawing order.
+ * Pure: shapes and texts of a view, in drawing order.
  * @param {GaugeView} view
  * @returns {{tag: string, attributes: Record<string, string | number>, text?: string}[]}
  */
@@ -48,7 +48,7 @@ export function drawing({plan, epsilon, next, width, margin}) {
   ];
 }
 
-/** What the percents below the ticks are, and the limit of the planned run. */
+/** Caption of the percentages below the ticks, with the limit of the planned run. */
 function caption({run_odds: odds}, width) {
   const words = width < CAPTION_FITS ? SHORT_CAPTION : CAPTION;
   return odds ? `${words}; this run: ${odds} %` : words;
@@ -58,7 +58,7 @@ function rect(name, from, to) {
   return {tag: "rect", attributes: {class: name, x: from, y: 0, width: Math.max(0, to - from), height: BAR}};
 }
 
-/** What the next epoch will cost. */
+/** Hatching over the cost of the next epoch. */
 function hatched(from, to) {
   const lines = [];
   for (let at = from + 4; at + 4 < to; at += 5) {
@@ -81,13 +81,13 @@ function word(x, y, text, name = "", anchor = "middle") {
   return {tag: "text", attributes: {x, y, class: name, "text-anchor": anchor}, text};
 }
 
-/** What the gauge says, for those who do not see it. */
+/** Text alternative of the gauge. */
 export function sentence({plan, epsilon}) {
   if (!plan.private) return "There is no privacy budget: the run has no guarantee.";
   return `ε spent: ${decimalsUp(epsilon ?? 0, plan.digits)} of ${plan.budget_text}.`;
 }
 
-/** Owns one svg element. */
+/** Gauge in an svg element. */
 export class Gauge {
   /** @param {SVGSVGElement} element */
   constructor(element) {
@@ -112,14 +112,14 @@ function node({tag, attributes, text}) {
 }
 
 /**
- * @typedef {object} Recountable what can be counted anew
- * @property {string} url of the run's epsilon
- * @property {Record<string, any>} plan as the server answered
+ * @typedef {object} Recountable a run whose ε another accountant can compute
+ * @property {string} url of the run's ε
+ * @property {Record<string, any>} plan from the server
  * @property {Record<string, any>} config
  * @property {Record<string, any>} catalogue
  */
 
-/** How a log and its plan look when somebody else counts. */
+/** Log and plan of a run with the ε of another accountant. */
 export class Lens {
   /** @param {Recountable} run @param {Record<string, any>} answer of `run.url` */
   constructor({plan, config, catalogue}, answer) {
@@ -133,12 +133,12 @@ export class Lens {
     this.seen = new WeakMap();
   }
 
-  /** Pure: a heading whose ε this accountant counted, with its name. */
+  /** Pure: a heading with the name of the accountant that computed its ε. */
   named(heading) {
     return `${heading} (ε counted by: ${this.accountant})`;
   }
 
-  /** The same log with every epsilon replaced. @param {RunLog} log */
+  /** Copy of a log with the accountant's values of ε. @param {RunLog} log */
   of(log) {
     if (!this.seen.has(log)) this.seen.set(log, this.counted(log));
     return this.seen.get(log);
@@ -155,9 +155,9 @@ export class Lens {
   }
 }
 
-/** The control that chooses who counts. */
+/** Control that selects the accountant. */
 export class Recount {
-  /** @param {HTMLElement} root holds [data-recount] @param {(lens: Lens | null) => void} onLens */
+  /** @param {HTMLElement} root contains [data-recount] @param {(lens: Lens | null) => void} onLens */
   constructor(root, onLens) {
     this.box = root.querySelector("[data-recount]");
     this.select = root.querySelector("[data-recount-by]");
@@ -168,7 +168,7 @@ export class Recount {
     this.select.addEventListener("change", () => this.count());
   }
 
-  /** Offer another count of this run, or of none. @param {Recountable | null} run */
+  /** Offer other accountants for a run; null hides the control. @param {Recountable | null} run */
   offer(run) {
     this.box.hidden = run === null;
     if (run === this.run) return;
@@ -186,7 +186,7 @@ export class Recount {
     const own = accountant === run.plan.accountant;
     try {
       const lens = own ? null : new Lens(run, await getJson(`${run.url}?accountant=${encodeURIComponent(accountant)}`));
-      if (run !== this.run || accountant !== this.select.value) return; // another was chosen meanwhile
+      if (run !== this.run || accountant !== this.select.value) return; // the selection changed during the request
       this.note.textContent = own ? "" : `Counted again from the log, not trained again; the run was planned with ${run.catalogue.accountants[run.plan.accountant]}.`;
       this.onLens(lens);
     } catch (error) {
@@ -198,7 +198,7 @@ export class Recount {
 }
 
 /**
- * @param {Record<string, any>} run as the API shows it, with its config
+ * @param {Record<string, any>} run from the API, with its config
  * @param {Record<string, any>} plan
  * @param {Record<string, any>} catalogue
  */

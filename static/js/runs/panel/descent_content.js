@@ -1,4 +1,4 @@
-/** What is shown of a noisy gradient descent, beside its log. */
+/** Panel content of a noisy gradient descent, except for its log. */
 
 import {decimalsOf} from "../../charts/plan.js";
 import {exponential, startOf} from "../../lib/format.js";
@@ -6,15 +6,15 @@ import {exponential, startOf} from "../../lib/format.js";
 /**
  * @typedef {object} DescentPlan
  * @property {number} steps
- * @property {number} epsilon what all steps spend
- * @property {string} budget_text the same, rounded up
+ * @property {number} epsilon after all steps
+ * @property {string} budget_text `epsilon` rounded up, as text
  * @property {number} repetitions
  * @property {number} nonprivate_mse
  * @property {number} trivial_mse
  */
 
 /**
- * @param {Record<string, any>} run as the API shows it
+ * @param {Record<string, any>} run from the API
  * @param {Record<string, any>} plan sent with the page
  */
 export function descentContent(run, plan) {

@@ -1,4 +1,4 @@
-/** The status bar and the chart of one noisy gradient descent, live or replayed. */
+/** Status bar and chart of one noisy gradient descent, live or replayed. */
 
 import {roundUp} from "../../lib/format.js";
 import {RunLog} from "../log/run_log.js";
@@ -32,7 +32,7 @@ export class DescentPanel extends BasePanel {
   }
 }
 
-/** What the status bar says beside step and ε. */
+/** Cells of the status bar in addition to step and ε. */
 function reached(log) {
   const last = log?.evaluations.at(-1);
   const diverged = log?.steps.at(-1)?.diverged;

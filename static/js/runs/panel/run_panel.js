@@ -1,4 +1,4 @@
-/** The status bar and the charts of one run, live or replayed. */
+/** Status bar and charts of one run, live or replayed. */
 
 import {showTruth} from "../../forms/plan_panel.js";
 import {Gauge, Recount} from "./budget.js";
@@ -14,21 +14,21 @@ import {RunLog} from "../log/run_log.js";
 import {BasePanel} from "./base_panel.js";
 
 const EMPTY = new RunLog();
-const ANSWERS = new Set(["recorded", "twin"]); // lines that tell a predicting visitor how it ends
+const ANSWERS = new Set(["recorded", "twin"]); // ghosts that reveal the result of a prediction
 
 /**
- * @typedef {object} PanelContent what the panel shows
+ * @typedef {object} PanelContent content of a panel
  * @property {RunLog | null} log null before a run
  * @property {import("../../charts/plan.js").Plan} plan
  * @property {string} title of the run
  * @property {string} file name of saved files
- * @property {string} terms what every epsilon here is to be read with
- * @property {import("../../charts/ghosts.js").Ghost[]} [ghosts] other runs, drawn thin behind this one
- * @property {RunLog} [whole] the log that a replay shows a part of
+ * @property {string} terms conditions that apply to every shown ε
+ * @property {import("../../charts/ghosts.js").Ghost[]} [ghosts] other runs, drawn as thin lines
+ * @property {RunLog} [whole] the complete log during a replay
  * @property {Record<string, any>} [config] of the run
- * @property {string} [model] of the run, as the catalogue names it
- * @property {string | null} [twin] address of the run without privacy to show it beside
- * @property {import("./budget.js").Recountable} [recount] how its ε can be counted anew
+ * @property {string} [model] name of its model in the catalogue
+ * @property {string | null} [twin] address of the comparable run without privacy
+ * @property {import("./budget.js").Recountable} [recount] source of its ε by other accountants
  * @property {{queuePosition?: number | null, stopping?: boolean}} activity
  */
 
@@ -41,7 +41,7 @@ export class RunPanel extends BasePanel {
     this.ghostList = new GhostList(root.querySelector("[data-ghosts]"), (id) => (id === PREDICTION ? this.prediction.clear() : removeGhost(id)));
     this.gauge = new Gauge(root.querySelector("[data-gauge]"));
     this.axisInputs = [...root.querySelectorAll('input[name="axis"]')];
-    /** @type {import("./budget.js").Lens | null} somebody else's count */
+    /** @type {import("./budget.js").Lens | null} another accountant's view of the run */
     this.lens = null;
     this.recount = new Recount(root, (lens) => this.lookThrough(lens));
     this.chosenAxis = "epsilon";
@@ -67,13 +67,13 @@ export class RunPanel extends BasePanel {
     }
   }
 
-  /** The height of a click is what the visitor expects, once that is asked. */
+  /** A click on the chart sets the prediction to its height while a prediction is open. */
   predictAt({clientY, currentTarget}) {
     if (!this.prediction?.takesClicks) return;
     this.prediction.take(accuracyAt(this.view, clientY - currentTarget.getBoundingClientRect().top));
   }
 
-  /** Show another run, or the set-up that could become one. @param {PanelContent} content */
+  /** Show another run, or the settings of a future run. @param {PanelContent} content */
   show(content) {
     this.lens = null;
     showTruth(this.root, content.plan);
@@ -82,14 +82,14 @@ export class RunPanel extends BasePanel {
     super.show(content);
   }
 
-  /** Show the same run as another accountant counts it; null: as its own did. */
+  /** Show the ε of another accountant; null: of the run's own accountant. */
   lookThrough(lens) {
     this.lens = lens;
     showTruth(this.root, this.plan);
     this.request({now: true});
   }
 
-  /** The settings are not in order: what stands here is not what they would do. */
+  /** Mark the charts as outdated while the settings are invalid. */
   notReady() {
     this.statusBar.cells.state.textContent = "Not ready";
   }
@@ -115,7 +115,7 @@ export class RunPanel extends BasePanel {
     return this.lens ? this.lens.of(log) : log;
   }
 
-  /** What the axes are made for: in a replay all of the run, not the part that is shown. */
+  /** Log that sets the axes: in a replay the complete log, not the part shown. */
   get whole() {
     return this.seen(this.content.whole ?? this.content.log ?? EMPTY);
   }
@@ -124,7 +124,10 @@ export class RunPanel extends BasePanel {
     return this.chosenAxis === "epsilon" && !this.content.plan.private ? "step" : this.chosenAxis;
   }
 
-  /** @param {string} name of the chart @param {Pick<import("../../charts/chart.js").Drawing, "figure" | "conclusion" | "table" | "print">} drawing */
+  /**
+   * @param {string} name of the chart
+   * @param {Pick<import("../../charts/chart.js").Drawing, "figure" | "conclusion" | "table" | "print">} drawing
+   */
   draw(name, drawing) {
     const {terms, file, log} = this.content;
     const settled = !log || log.isFinal;
@@ -173,7 +176,7 @@ export class RunPanel extends BasePanel {
     this.root.querySelector("[data-axis-name]").textContent = axisWords(this.axis, this.plan);
   }
 
-  /** Evaluations of the recorded run of these settings, if there is one. */
+  /** Evaluations of the recorded run with the current settings, if there is one. */
   get recorded() {
     return this.content.ghosts?.find(({look}) => look === "recorded")?.points;
   }
@@ -208,14 +211,14 @@ export class RunPanel extends BasePanel {
     this.draw("norms", {figure: (color) => normsFigure(view, color), conclusion: normsConclusion(log, plan), table: () => normsTable(log)});
   }
 
-  /** A chart of values along the steps. @param {import("../../charts/chart.js").Chart} chart */
+  /** Draw a chart of values by step. @param {import("../../charts/chart.js").Chart} chart */
   paintSeries({name, described, size}) {
     const {log, plan} = this;
     const view = {described, log, plan, top: topOf(described, this.content.plan.axes[name], this.whole), size};
     this.draw(name, {figure: (color) => seriesFigure(view, color), conclusion: seriesConclusion(name, described, log), table: () => seriesTable(described, log)});
   }
 
-  /** The view; null where the connection is lost: the next painting tries again. */
+  /** Resolves to the model view, or to null after a failed load; the next painting tries again. */
   async loadModelView() {
     try {
       const {ModelView} = await import("../model/view.js");
@@ -227,7 +230,7 @@ export class RunPanel extends BasePanel {
     }
   }
 
-  /** The view of the model is loaded once a log holds one. */
+  /** Load the model view once a log contains a model. */
   async paintModel() {
     if (this.log.models.length === 0 && !this.modelView) return;
     this.modelView ??= this.loadModelView();
