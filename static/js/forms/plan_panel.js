@@ -1,4 +1,4 @@
-/** The plan of a set-up: what it will spend, its layers, and the picture of its model. */
+/** Plan of the current settings: privacy spent, layers, and the diagram of the model. */
 
 import {exponential, integer, plural, roundUp, significant} from "../lib/format.js";
 import {element} from "../lib/page.js";
@@ -6,7 +6,7 @@ import {area, make} from "../lib/svg.js";
 
 const NONE = "–";
 
-/** How each value of the plan is printed; noise rounded up: what is typed in spends no more. */
+/** Text of each value of the plan. Noise is rounded up, so that typing the printed value spends no more privacy. */
 export const TEXTS = {
   epsilon: (plan) => plan.epsilon_text,
   delta: (plan) => exponential(plan.delta),
@@ -18,19 +18,19 @@ export const TEXTS = {
 
 const RELATIONS = {add_or_remove_one: "add or remove one record"};
 
-/** σ, of the first and the last step where they differ. */
+/** σ, or its range if it changes between the first and the last step. */
 function noiseText({noise_multiplier: first, last_noise_multiplier: last = first}) {
   return first === last ? roundUp(first, 3) : `${roundUp(first, 3)} to ${roundUp(last, 3)}`;
 }
 
 export class PlanPanel {
-  /** @param {HTMLElement} root holds [data-plan], [data-truth], [data-when], [data-note] */
+  /** @param {HTMLElement} root contains [data-plan], [data-truth], [data-when], [data-note] */
   constructor(root, catalogue) {
     this.root = root;
     this.catalogue = catalogue;
   }
 
-  /** @param {Record<string, any> | null} plan null: the settings are not in order */
+  /** @param {Record<string, any> | null} plan null if the settings are invalid */
   show(plan) {
     for (const cell of this.root.querySelectorAll("[data-plan]")) {
       const write = TEXTS[cell.dataset.plan];
@@ -44,7 +44,7 @@ export class PlanPanel {
   }
 }
 
-/** Say what kind of truth the epsilons in `root` are. */
+/** Show whether the values of ε in `root` are exact, bounds or approximations. */
 export function showTruth(root, plan) {
   for (const badge of root.querySelectorAll("[data-truth]")) {
     badge.hidden = plan === null;
@@ -56,7 +56,7 @@ export function showTruth(root, plan) {
   }
 }
 
-/** What kind of truth an ε is, in words. */
+/** Status of an ε as text. */
 function claim({accountant, status}) {
   return accountant === "filter" ? `${status} (filter)` : status;
 }
@@ -66,7 +66,7 @@ function whenOf(plan) {
   return plan.private ? "private" : "open";
 }
 
-/** What an epsilon of this plan is to be read with. */
+/** Conditions that apply to every ε of a plan. */
 export function terms(plan, catalogue) {
   if (!plan.private) return "No noise: there is no guarantee.";
   const relation = RELATIONS[plan.neighboring_relation];
@@ -75,7 +75,7 @@ export function terms(plan, catalogue) {
   return `ε at δ = ${exponential(plan.delta)}, ${relation}, Poisson sampling; accountant: ${label}${claim}`;
 }
 
-/** An accountant and what its numbers are, said once where its name says it. */
+/** Name of an accountant with its status, unless the name includes the status. */
 export function accountantName(name, {accountants, claims}) {
   const label = accountants[name];
   return sameWord(label, claims[name]) ? label : `${label}: ${claims[name]}`;
@@ -87,7 +87,7 @@ function sameWord(a, b) {
 
 /**
  * @typedef {object} Layer
- * @property {string} name "" if it is the whole model
+ * @property {string} name "" for the model as a whole
  * @property {string} kind
  * @property {number[]} output_shape
  * @property {number} parameters
@@ -97,7 +97,7 @@ function sameWord(a, b) {
 export class LayerTable {
   /**
    * @param {HTMLElement} root
-   * @param {(heads: string) => void} onHeads names of the layers that begin a group
+   * @param {(heads: string) => void} onHeads receives the names of the layers that begin a group
    */
   constructor(root, onHeads) {
     this.root = root;
@@ -108,7 +108,7 @@ export class LayerTable {
     return [...this.root.querySelectorAll("[data-head]")].filter((box) => box.checked).map((box) => box.dataset.head).join(", ");
   }
 
-  /** @param {{layers: Layer[], parameters: number} | null} plan null: the settings are not in order */
+  /** @param {{layers: Layer[], parameters: number} | null} plan null if the settings are invalid */
   show(plan) {
     this.root.querySelector("[data-layer-total]").textContent = plan ? integer(plan.parameters) : "–";
     if (!plan) return;
@@ -122,7 +122,7 @@ export class LayerTable {
   }
 }
 
-/** Whether the boxes are those of these layers: then the focus stays where it is. */
+/** True if the boxes already belong to these layers; keeping them keeps the focus. */
 function sameLayers(boxes, layers) {
   return boxes.length === layers.length && boxes.every((box, i) => box.dataset.head === layers[i].name);
 }
@@ -141,7 +141,7 @@ function rowOf({name, begins_group}, place) {
   box.autocomplete = "off";
   box.dataset.head = name;
   box.checked = begins_group;
-  box.disabled = place === 0; // every layer is in a group
+  box.disabled = place === 0; // the first layer always begins a group
   box.setAttribute("aria-label", `A clipping group begins at layer ${name || "whole"}`);
   const cells = ["", "n", "n", "private-only needs-script"].map((side) => {
     const cell = document.createElement("td");
@@ -159,7 +159,7 @@ const NARROWEST = 0.16;
 const METHODS = {ghost: "norm without gradients (ghost)", instantiate: "norm of its gradients (instantiated)"};
 
 /**
- * @typedef {object} Stage a step of a record's way through the model
+ * @typedef {object} Stage a stage of the model
  * @property {string} name
  * @property {string} detail
  * @property {"record" | "fixed" | "learned"} kind
@@ -168,9 +168,10 @@ const METHODS = {ghost: "norm without gradients (ghost)", instantiate: "norm of 
  */
 
 /**
- * Pure: from the record to the scores. A width is the logarithm of how many values there are.
+ * Pure: stages from the record to the scores. Widths are the logarithms of the numbers of values.
  * @param {Layer[]} layers with their `norm_method`
- * @param {{input_shape: number[], fixed: number[] | null, isPrivate: boolean}} about the data set, fixed features, the run
+ * @param {{input_shape: number[], fixed: number[] | null, isPrivate: boolean}} about data set, shape of fixed
+ *   features, and run
  * @returns {Stage[]}
  */
 export function stages(layers, {input_shape, fixed, isPrivate}) {
@@ -210,7 +211,7 @@ export class ModelCard {
     this.catalogue = catalogue;
   }
 
-  /** @param {Record<string, any> | null} plan null: the settings are not in order @param {Record<string, any>} config */
+  /** @param {Record<string, any> | null} plan null if the settings are invalid @param {Record<string, any>} config */
   show(plan, config) {
     const data = this.catalogue.data_sets[config?.dataset];
     this.root.hidden = !plan || !data;

@@ -1,4 +1,4 @@
-/** Settings as texts: as JSON values, as an address, as places on a slider, and as the presets and sweeps that start from them. */
+/** Settings as text: conversions to JSON, addresses and slider positions, and the presets and sweeps of a form. */
 
 import {markCurrent} from "../lib/page.js";
 
@@ -7,16 +7,15 @@ import {markCurrent} from "../lib/page.js";
  * @property {string} name
  * @property {string} label
  * @property {"integer" | "number" | "boolean" | "choice" | "string"} kind
- * @property {number[]} marks of its slider, [] if it has none
+ * @property {number[]} marks of its slider, [] without a slider
  * @property {number | null} step
- * @property {string} switch name of the switch it hangs on, "" if none
- * @property {boolean} optional its box may be empty
+ * @property {string} switch name of its switch, "" without one
+ * @property {boolean} optional if true, its box may be empty
  * @property {string} default
  */
 
 /**
- * What counts of what was typed: of two settings that exclude each other the chosen one,
- * and an empty box only where there must be something in it.
+ * Settings to send: the chosen one of two that exclude each other, and no empty boxes of optional settings.
  * @param {Field[]} fields
  * @param {Record<string, string>} texts
  * @param {Record<string, string>} chosen member of each switch
@@ -29,22 +28,22 @@ export function given(fields, texts, chosen) {
   return Object.fromEntries(counts.map(({name}) => [name, texts[name]]));
 }
 
-/** The settings whose box is empty and must not be. @param {Record<string, string>} texts as `given` returns them */
+/** Names of required settings with an empty box. @param {Record<string, string>} texts return value of `given` */
 export function missing(texts) {
   return Object.keys(texts).filter((name) => texts[name] === "");
 }
 
 /**
- * JSON values; text that is no number stays text, so that the server can say so.
+ * JSON values of settings; invalid numbers stay text, so that the server reports them.
  * @param {Field[]} fields
- * @param {Record<string, string>} texts as `given` returns them
+ * @param {Record<string, string>} texts return value of `given`
  */
 export function toJson(fields, texts) {
   const kinds = Object.fromEntries(fields.map(({name, kind}) => [name, kind]));
   return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonValue(kinds[name], text)]));
 }
 
-/** What a text of a setting of this kind means; one that is no number stays text. */
+/** JSON value of a setting's text; an invalid number stays text. */
 export function jsonValue(kind, text) {
   if (kind === "boolean") return text === "true";
   if (kind === "choice" || kind === "string") return text;
@@ -57,7 +56,7 @@ export function toQuery(texts) {
   return new URLSearchParams(texts).toString();
 }
 
-/** Whether two sets of texts mean the same: "3" is "3.0". */
+/** True if two sets of texts are equal as settings: "3" equals "3.0". */
 export function sameSettings(a, b) {
   const names = new Set([...Object.keys(a), ...Object.keys(b)]);
   return [...names].every((name) => same(a[name], b[name]));
@@ -68,18 +67,18 @@ function same(a, b) {
   return a !== undefined && b !== undefined && a !== "" && b !== "" && Number(a) === Number(b);
 }
 
-/** The settings of a run, as the API shows them, as the address carries them @param {Record<string, any>} config */
+/** Settings of a run from the API as texts for an address. @param {Record<string, any>} config */
 export function asTexts({kind, table, ...config}) {
   return Object.fromEntries(Object.entries(config).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]])));
 }
 
-/** @param {number[]} marks ascending */
+/** @param {number[]} marks in ascending order */
 export function isLinear(marks) {
   const gaps = marks.slice(1).map((mark, i) => mark - marks[i]);
   return gaps.every((gap) => Math.abs(gap - gaps[0]) < 1e-9 * Math.abs(gaps[0]));
 }
 
-/** The value at a position in [0, marks.length - 1], rounded to what a person would type. */
+/** Value at a slider position in [0, marks.length − 1], rounded to few digits. */
 export function valueAt(marks, position, {step = null, whole = false} = {}) {
   const near = Math.round(position);
   if (Math.abs(position - near) < 0.015) return marks[near];
@@ -90,7 +89,7 @@ export function valueAt(marks, position, {step = null, whole = false} = {}) {
   return round(a * (b / a) ** part, whole);
 }
 
-/** Where a value stands on the slider; beyond the last mark it stands at the end. */
+/** Slider position of a value; values beyond the last mark are at the end. */
 export function positionOf(marks, value) {
   const last = marks.length - 1;
   if (value <= marks[0]) return 0;
@@ -113,10 +112,10 @@ const FACTORS = [0.25, 0.5, 1, 2, 4];
 const SEEDS = 5;
 
 /**
- * Learning rates of a three-way twin, private, clipped only and ordinary, as texts, and where they come from. A rate
- * that was tuned for another model or data set suits nobody, so a box stays empty where none is known.
+ * Learning rates of a three-way twin (private, clipped only, ordinary) as texts, with their sources. A rate without
+ * tuning for this model and data set stays empty, because rates tuned for others are unsuitable.
  * @param {{ordinary: Record<string, Record<string, number>>, clipped: Record<string, Record<string, number>>}} tuned
- * @param {{model: string, dataset: string, learning_rate: string}} now the form
+ * @param {{model: string, dataset: string, learning_rate: string}} now current settings
  */
 export function twinRates(tuned, {model, dataset, learning_rate: typed}) {
   const own = Number(typed);
@@ -139,11 +138,11 @@ export function twinRates(tuned, {model, dataset, learning_rate: typed}) {
 }
 
 /**
- * Values around the present one: the marks of a setting whose marks are equally far
- * apart, else doublings within them; the choices of a setting that has some.
+ * Suggested values around the current one: slider marks if they are evenly spaced, otherwise repeated doublings
+ * within their range; for a choice, its options.
  * @param {Field & {choices: Record<string, string>}} field
- * @param {string} text the present value
- * @param {string[] | null} offered of the choices, null: all
+ * @param {string} text current value
+ * @param {string[] | null} offered available options, null: all
  * @returns {string[]}
  */
 export function suggestions({kind, marks, choices}, text, offered = null) {
@@ -157,21 +156,21 @@ export function suggestions({kind, marks, choices}, text, offered = null) {
   return sorted(around.map((other) => (kind === "integer" ? Math.max(1, Math.round(other)) : Number(other.toPrecision(2)))).concat(value));
 }
 
-/** Five seeds from the present one on. */
+/** Five seeds, starting with the current one. */
 export function nextSeeds(text) {
   const first = Number.isInteger(Number(text)) && text !== "" ? Number(text) : 1;
   return Array.from({length: SEEDS}, (_, i) => String(first + i));
 }
 
 /**
- * The typed values, parted by spaces, semicolons, or commas with a space behind them.
- * A comma within a value stays, so that the server can refuse it in words.
+ * Typed values, separated by spaces, semicolons, or commas with a space after them. A comma inside a value stays, so
+ * that the server can report it.
  */
 export function typedValues(text) {
   return text.split(/[\s;]+|,\s+/).filter((value) => value !== "");
 }
 
-/** One variation for each typed value. @param {Field} field */
+/** One variation per typed value. @param {Field} field */
 export function variations({name, kind}, text) {
   return typedValues(text).map((value) => ({[name]: jsonValue(kind, value)}));
 }
@@ -186,7 +185,7 @@ function typed(number) {
 
 export class Presets {
   /**
-   * @param {HTMLElement} root holds the [data-preset] links
+   * @param {HTMLElement} root contains the [data-preset] links
    * @param {Record<string, Record<string, string>>} settings of each preset
    * @param {(texts: Record<string, string>) => void} choose
    */
@@ -201,7 +200,7 @@ export class Presets {
     }
   }
 
-  /** The preset that these settings are, if they are one. @param {Record<string, string>} texts */
+  /** Preset with these settings, if there is one. @param {Record<string, string>} texts */
   slugOf(texts) {
     return Object.keys(this.settings).find((slug) => sameSettings(this.settings[slug], texts));
   }
@@ -210,6 +209,6 @@ export class Presets {
     markCurrent(this.links, (link) => link.dataset.preset === slug);
     const link = this.links.find((one) => one.dataset.preset === slug);
     const row = link?.closest("ul");
-    if (row) row.scrollLeft = link.offsetLeft - (row.clientWidth - link.offsetWidth) / 2; // sideways alone
+    if (row) row.scrollLeft = link.offsetLeft - (row.clientWidth - link.offsetWidth) / 2; // scrolls only horizontally
   }
 }

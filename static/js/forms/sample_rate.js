@@ -1,10 +1,10 @@
-/** A sample rate said as so many records in a batch of so many. */
+/** Sampling rate from a batch size and a number of records. */
 
 const MOST_RECORDS = 1e9;
 
 /**
  * @param {string} batch as typed @param {string} records as typed
- * @returns {{rate: number | null, message: string}} a message where they make no rate
+ * @returns {{rate: number | null, message: string}} `message`: error, "" if valid
  */
 export function rateOf(batch, records) {
   const message = fault("Batch", batch) || fault("Records", records) || tooMany(Number(batch), Number(records));

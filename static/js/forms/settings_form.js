@@ -1,4 +1,4 @@
-/** The settings form: sliders beside boxes, switches, groups that open, errors at their fields. */
+/** Settings form: sliders next to boxes, switches, collapsible groups, and errors at their fields. */
 
 import {ApiError} from "../lib/api.js";
 import {given, missing, positionOf, toJson, valueAt} from "./query.js";
@@ -7,7 +7,8 @@ export class SettingsForm {
   /**
    * @param {HTMLFormElement} form
    * @param {{fields: import("./query.js").Field[], switches: Record<string, string[]>}} about
-   * @param {(input?: HTMLElement, about?: {typing: boolean}) => void} onChange typing: more keys may come
+   * @param {(input?: HTMLElement, about?: {typing: boolean}) => void} onChange `typing`: if true, more key presses
+   *   may follow
    */
   constructor(form, {fields, switches}, onChange) {
     this.form = form;
@@ -28,12 +29,12 @@ export class SettingsForm {
     if (input.dataset.slider) this.slid(input.dataset.slider);
     else if (this.sliders[input.name]) this.moveSlider(input.name);
     const field = this.byName[input.dataset.slider ?? input.name];
-    if (field) this.showError(field, ""); // it was about what stood there before
+    if (field) this.showError(field, ""); // the error described the previous value
     this.typed = isBox(input);
     this.onChange(input, {typing: this.typed});
   }
 
-  /** A box that is left, or in which Enter was pressed, says all it has to say. */
+  /** A box that loses the focus, or gets Enter, has its final value. */
   left(input) {
     if (this.typed && isBox(input)) this.onChange(input, {typing: false});
     this.typed = false;
@@ -58,44 +59,44 @@ export class SettingsForm {
     this.sliders[name].setAttribute("aria-valuetext", this.form.elements[name].value || "not set");
   }
 
-  /** The chosen member of each switch. */
+  /** Chosen member of each switch. */
   get chosen() {
     return Object.fromEntries(Object.keys(this.switches).map((name) => [name, this.form.elements[name].value]));
   }
 
-  /** Every box as it stands. @returns {Record<string, string>} */
+  /** Text of every box. @returns {Record<string, string>} */
   get texts() {
     return Object.fromEntries(this.fields.map(({name}) => [name, this.form.elements[name].value.trim()]));
   }
 
-  /** What counts, as text. */
+  /** Settings to send, as text. */
   get given() {
     return given(this.fields, this.texts, this.chosen);
   }
 
-  /** The given settings that are not the defaults. */
+  /** Given settings that differ from the defaults. */
   get differing() {
     const usual = Object.fromEntries(this.fields.map(({name, default: text}) => [name, text]));
     return Object.fromEntries(Object.entries(this.given).filter(([name, text]) => text !== usual[name]));
   }
 
-  /** Every setting as not given; a boolean always is. */
+  /** Null for every setting; booleans always have a value. */
   get blanks() {
     return Object.fromEntries(this.fields.filter(({kind}) => kind !== "boolean").map(({name}) => [name, null]));
   }
 
-  /** What counts, as JSON values. */
+  /** Settings to send, as JSON values. */
   get json() {
     return toJson(this.fields, this.given);
   }
 
-  /** @throws {ApiError} if a box is empty that must not be */
+  /** @throws {ApiError} if a required box is empty */
   requireFilled() {
     const fields = Object.fromEntries(missing(this.given).filter((name) => !this.form.elements[name].readOnly).map((name) => [name, `${name} must be given.`]));
     if (Object.keys(fields).length > 0) throw new ApiError(422, {fields});
   }
 
-  /** Take over a whole set-up. @param {Record<string, string>} texts */
+  /** Fill the form with settings. @param {Record<string, string>} texts */
   fill(texts) {
     if (texts.model !== undefined) this.offer("model", [texts.model]);
     if (texts.accountant !== undefined) this.offer("accountant", null);
@@ -110,7 +111,7 @@ export class SettingsForm {
     this.onChange();
   }
 
-  /** Put a value into one box. */
+  /** Set the value of one box. */
   set(name, value, {quietly = false} = {}) {
     this.form.elements[name].value = asTyped(value);
     if (this.sliders[name]) this.moveSlider(name);
@@ -118,7 +119,7 @@ export class SettingsForm {
   }
 
   /**
-   * Offer these values of a choice only, null: all; what was chosen stays if it is among them.
+   * Limit a choice to these options, null: all; the chosen option stays if it is available.
    * @param {string} name of the setting
    * @param {string[] | null} values
    */
@@ -131,7 +132,7 @@ export class SettingsForm {
     if (offered.includes(before)) select.value = before;
   }
 
-  /** Show these errors and take every other away. @param {Record<string, string>} errors by field */
+  /** Show these errors and clear all others. @param {Record<string, string>} errors by field */
   showErrors(errors) {
     for (const field of this.fields) this.showError(field, errors[field.name] ?? "");
     const wrong = this.fields.filter(({name}) => errors[name]);
@@ -140,14 +141,14 @@ export class SettingsForm {
     if (first) this.form.querySelector(`[data-field="${first.name}"]`).closest("details")?.setAttribute("open", "");
   }
 
-  /** Name the fields that are wrong where the answer would stand, each a link to its box. */
+  /** List the invalid fields in place of the answer, with a link to each box. */
   listErrors(wrong) {
     const links = wrong.flatMap(({name, label}, i) => {
       const link = document.createElement("a");
       link.href = `#${name}`;
       link.textContent = label;
       link.addEventListener("click", (event) => {
-        event.preventDefault(); // the part of the address behind # names the run
+        event.preventDefault(); // the fragment of the address identifies the run
         document.getElementById(name).focus();
       });
       return i === 0 ? [link] : [", ", link];
@@ -167,18 +168,18 @@ export class SettingsForm {
     }
   }
 
-  /** Move to the first field that is wrong. */
+  /** Focus the first invalid field. */
   focusError() {
     this.form.querySelector(".invalid [aria-invalid]")?.focus();
   }
 }
 
-/** Whether an input is typed into. */
+/** True for inputs that the visitor types into. */
 function isBox(input) {
   return input.matches("input:not([type])");
 }
 
-/** 0.1 as "0.1", 1e-5 as "1e-5". */
+/** Number as text: 0.1 as "0.1", 1e-5 as "1e-5". */
 export function asTyped(value) {
   return typeof value === "number" && value !== 0 && Math.abs(value) < 1e-3
     ? value.toExponential().replace("e+", "e")
@@ -197,12 +198,15 @@ export class SettingGroups {
     for (const group of this.groups) group.button.addEventListener("click", () => open(group, !isOpen(group)));
   }
 
-  /** Say what is set. @param {Record<string, string>} texts of every box @param {Record<string, string>} chosen member of each switch */
+  /**
+   * Summarize each group. @param {Record<string, string>} texts of every box @param {Record<string, string>} chosen
+   * member of each switch
+   */
   update(texts, chosen) {
     for (const {says, fields} of this.groups) says.textContent = inShort(fields, texts, chosen);
   }
 
-  /** Open the groups of these settings. @param {string[]} names */
+  /** Open the groups that contain these settings. @param {string[]} names */
   show(names) {
     for (const group of this.groups) {
       if (group.fields.some(({name}) => names.includes(name))) open(group, true);
@@ -219,7 +223,7 @@ function open({element, button}, wanted) {
   button.setAttribute("aria-expanded", String(wanted));
 }
 
-/** Pure: in a line what those of the fields are set to that count and show; the server says the same at first. */
+/** Pure: one-line summary of the relevant and visible fields; equal to the server's initial one. */
 function inShort(fields, texts, chosen) {
   const isOpenRun = texts.private === "false";
   const shown = fields.filter((field) => !field.folded && field.kind !== "boolean" && !(isOpenRun && field.private_only) && texts[field.name] !== "" &&

@@ -99,8 +99,7 @@ export function make({name, attributes, content = ""}) {
 /** Drawing inside an element; `draw` is called for the first width and whenever the width changes. */
 export class Chart {
   /**
-   * @param {Element} place parent of the drawing @param {{height: number | ((width: number) => number), label:
-   *   string, role?: string, draw: () => void}} options
+   * @param {Element} place parent of the drawing @param {{height: number | ((width: number) => number), label: string, role?: string, draw: () => void}} options
    */
   constructor(place, {height, label, role = "img", draw}) {
     this.height = typeof height === "number" ? height : 0;

@@ -1,4 +1,4 @@
-/** Up to eight trainings on linked charts: one run is lit everywhere, one cursor is read everywhere. */
+/** Comparison of up to eight trainings on linked charts, with a shared selection and a shared cursor. */
 
 import {pointAt, pointsOf} from "../charts/overlay.js";
 import {decimalsUp, percent, significant} from "../lib/format.js";
@@ -55,7 +55,7 @@ function hover(letter, x) {
   paintSoon();
 }
 
-/** The lit run: under the hand, else chosen, else the most accurate that the axis has a place for. */
+/** Highlighted run: the hovered one, else the chosen one, else the most accurate one on the axis. */
 function litRun() {
   if (view.hovered ?? view.chosen) return view.hovered ?? view.chosen;
   const last = (run) => pointsOf(run, "accuracy", view.axis).at(-1)?.y ?? -1;
@@ -76,7 +76,7 @@ function paint() {
   fillLive();
 }
 
-/** Where the cursor stands, in units of the axis; null at the very end. */
+/** Cursor position in units of the axis; null at the end of the axis. */
 function cursorAt() {
   if (view.hoverX !== null) return view.hoverX;
   if (view.share >= 1) return null;
@@ -107,7 +107,7 @@ const WRITTEN = {
   seconds: (x) => `${x.toFixed(1)} s`,
 };
 
-/** What a run that goes on has come to so far. */
+/** Fill in the current results of live runs. */
 function fillLive() {
   for (const run of runs.runs) {
     if (FINAL_STATES.has(run.state) || !run.steps.length) continue;
@@ -118,7 +118,7 @@ function fillLive() {
   }
 }
 
-/** The server says anew what differs and what came out. */
+/** Update the server's table of differences and results. */
 async function refresh() {
   const response = await fetch(location.href).catch(() => null);
   if (!response?.ok) return;

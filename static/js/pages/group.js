@@ -1,4 +1,4 @@
-/** A group of runs: every run drawn while it goes on, one progress, one end. */
+/** Page of a group of runs: a chart of every run, shared progress, and conclusions. */
 
 import {GroupLog, endOf} from "../groups/group_log.js";
 import {commonRange, endAccuracies, endEpsilons, multiple, seeds, splitBars, twins} from "../groups/drawings.js";
@@ -10,9 +10,9 @@ import {savePicture} from "../lib/picture.js";
 import {Chart} from "../lib/svg.js";
 import {MARKS, WORDS} from "../runs/panel/base_panel.js";
 
-const SOON_MS = 300; // while a run goes on
-const LATER_MS = 1500; // while all wait
-const GROUP_MS = 1000; // between two looks at the progress
+const SOON_MS = 300; // between two requests while a run is running
+const LATER_MS = 1500; // between two requests while all runs wait
+const GROUP_MS = 1000; // between two requests for the progress
 const HEIGHTS = {multiple: 132, curves: 340, split: 150, against: 260};
 
 const {page, data, part} = openPage("group");
@@ -20,7 +20,7 @@ const {purpose} = data.group;
 const log = new GroupLog(data.members);
 const symbol = data.setting ? data.setting.symbol || data.setting.label : "";
 
-/** What the page knows besides the logs. */
+/** State of the page in addition to the logs. */
 const store = {group: data.group, lookedAt: performance.now(), timer: 0, closed: false, said: ""};
 /** @type {{chart: Chart, draw: (chart: Chart) => import("../lib/svg.js").Mark[], title?: () => string}[]} */
 const charts = [];
@@ -44,7 +44,7 @@ function view() {
   return {range: commonRange(log.members, {accuracy_floor, accuracy_ceiling}), steps: Math.max(...log.members.map(({steps}) => steps)), symbol};
 }
 
-/* Charts ---------------------------------------------------------------------------- */
+/* Charts */
 
 function addFigure(name, height, label, draw, title = null) {
   const figure = page.querySelector(`[data-figure="${name}"]`);
@@ -72,7 +72,7 @@ function makeSweep() {
   addFigure("epsilon", HEIGHTS.against, `ε at the end against ${symbol}`, (chart) => endEpsilons(chart, log.members, view()));
 }
 
-/** Points that clipping and noise take; null while that is not known, and where the three cannot be compared. */
+/** Accuracy lost to clipping and noise; null if unknown or not comparable. */
 function split() {
   const ends = log.members.map(endOf);
   const found = splitOf(ends);
@@ -90,7 +90,7 @@ function paint(entry) {
   if (entry.title) entry.heading.textContent = entry.title();
 }
 
-/* What comes ------------------------------------------------------------------------ */
+/* Events */
 
 async function follow() {
   clearTimeout(store.timer);
@@ -104,7 +104,7 @@ async function follow() {
     if (store.group.has_ended && events.length === 0) return;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (error.status === 404) return showError(error); // it was deleted in another tab
+    if (error.status === 404) return showError(error); // the group was deleted in another tab
   }
   const goes = log.members.some((member) => member.log.state === "running");
   store.timer = setTimeout(follow, goes ? SOON_MS : LATER_MS);
@@ -135,7 +135,7 @@ function show() {
 
 function showRun(run) {
   const member = log.byId.get(run.id);
-  if (!member) return; // restored after this page was made
+  if (!member) return; // restored after this page was loaded
   const epsilon = run.privacy?.epsilon_text ?? "–";
   if (member.line) member.line.textContent = memberWords(member, epsilon);
   const row = page.querySelector(`[data-member="${CSS.escape(run.id)}"]`);
@@ -148,7 +148,7 @@ function showRun(run) {
   state.textContent = WORDS[run.state];
 }
 
-/* What is done ---------------------------------------------------------------------- */
+/* Actions */
 
 async function cancel() {
   showError(null);

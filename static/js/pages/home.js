@@ -1,13 +1,13 @@
-/** The landing page: a guided first visit, shown once in this browser. */
+/** Landing page: a guided first visit, shown once per browser. */
 
 const KEY = "first-visit";
 const DONE = "done";
 const OPENING = "New here? Three steps, 60 seconds.";
 
-/** Pure: whether a first visit is due, by what is stored; what is broken or older counts as a visit. */
+/** Pure: true before the first visit; invalid or older stored values count as a visit. */
 export const isDue = (stored) => stored === null;
 
-/** Pure: what is said at a step, and the words of its button; null where the visitor has to do something. */
+/** Pure: text and button of a step; null while the visitor has to act. */
 export function said(step, level = null) {
   return [
     [OPENING, "Start"],
@@ -23,14 +23,14 @@ const store = {
     try {
       return localStorage.getItem(KEY);
     } catch {
-      return DONE; // storage is switched off: it could not be shown only once
+      return DONE; // storage is blocked, so the tour could not be limited to one visit
     }
   },
   finish() {
     try {
       localStorage.setItem(KEY, DONE);
     } catch {
-      // storage is switched off: nothing to remember
+      // storage is blocked
     }
   },
 };

@@ -1,15 +1,15 @@
 /**
- * Chapters and their list: what was read, where the reader is, small conveniences.
- * Everything here is an extra; the pages are complete without it. What was read stays in this browser.
+ * Chapters and their list: read marks, current section, and small conveniences.
+ * The pages are complete without this script. Read marks stay in this browser.
  */
 
 import {wireTerms} from "../lib/terms.js";
 
 const KEY = "chapters-read";
 const TRACK = "track"; // see track.js
-const WIDE = "(min-width: 68.01rem)"; // where the rail has a column of its own
+const WIDE = "(min-width: 68.01rem)"; // layout with the navigation in a column of its own
 
-/** Pure: stored text in, slugs out. What is broken counts as nothing, and chapters that are no more are dropped. */
+/** Pure: slugs from stored text. Invalid text is empty, and slugs of removed chapters are dropped. */
 export function parseRead(text, known) {
   try {
     const slugs = JSON.parse(text ?? "[]");
@@ -19,18 +19,18 @@ export function parseRead(text, known) {
   }
 }
 
-/** Pure: the same slugs with one added or taken out. */
+/** Pure: slugs with one added or removed. */
 export function toggled(slugs, slug) {
   return slugs.includes(slug) ? slugs.filter((other) => other !== slug) : [...slugs, slug];
 }
 
-/** Pure: the section that is being read: the last one whose heading has passed the line. */
+/** Pure: index of the current section: the last one whose heading is above the line. */
 export function currentSection(tops, line) {
   const passed = tops.findLastIndex((top) => top <= line);
   return Math.max(passed, 0);
 }
 
-/** Where the marks are kept; a browser without storage forgets them with the page. */
+/** Stored read marks; without storage they last as long as the page. */
 const store = {
   known: [],
   read() {
@@ -45,7 +45,7 @@ const store = {
     try {
       localStorage.removeItem(TRACK);
     } catch {
-      // storage is switched off: nothing is remembered
+      // storage is blocked
     }
   },
   write(slugs) {
@@ -53,12 +53,12 @@ const store = {
       if (slugs.length) localStorage.setItem(KEY, JSON.stringify(slugs));
       else localStorage.removeItem(KEY);
     } catch {
-      // storage is switched off: nothing to remember
+      // storage is blocked
     }
   },
 };
 
-/** Words that are read out and not shown. */
+/** Text for screen readers only. */
 function unseen(words) {
   const span = document.createElement("span");
   span.className = "visually-hidden";
@@ -115,7 +115,7 @@ function wireRail(rail) {
   let waiting = false;
   const show = () => {
     waiting = false;
-    const isShown = headings.map((heading) => heading.getClientRects().length > 0); // the track may leave it out
+    const isShown = headings.map((heading) => heading.getClientRects().length > 0); // the track can hide sections
     links.forEach((link, i) => {
       link.parentElement.hidden = !isShown[i];
     });
@@ -135,7 +135,7 @@ function wireRail(rail) {
   show();
 }
 
-/** Reasons of a quiz are shown by the style sheet; here they are also spoken. */
+/** The style sheet shows the explanations of a quiz; this announces them to screen readers. */
 function wireQuiz(quiz) {
   const status = document.createElement("p");
   status.className = "visually-hidden";

@@ -1,7 +1,6 @@
 /**
- * The lab of private linear regression: settings go to the server, which computes and
- * draws; what comes back takes the place of the old results. Everything also works
- * without this script, a page at a time.
+ * Lab of private linear regression: the server computes and draws results, which this script inserts into the page.
+ * Without it, each change loads a new page.
  */
 
 import {DescentRun} from "../runs/descent_run.js";
@@ -18,7 +17,7 @@ const column = part("results-column");
 const announce = part("announce");
 const form = new SettingsForm(part("settings"), {fields: data.fields, switches: {}}, changed);
 const newest = new Newest(page);
-/** @type {DescentRun | null} made when there is first something to run */
+/** @type {DescentRun | null} created for the first descent */
 let launcher = null;
 
 for (const link of parts("preset")) link.addEventListener("click", choosePreset);
@@ -39,7 +38,7 @@ function changed(input, options = {}) {
   newest.ask(show, options);
 }
 
-/** What differs from the defaults; the number that follows is no setting. */
+/** Settings that differ from the defaults, without the solved one. */
 function settings() {
   const {[solved()]: _follows, ...query} = form.differing;
   return query;
@@ -49,7 +48,7 @@ function solved() {
   return form.form.elements.solve.value;
 }
 
-/** The box of the number that follows cannot be typed into. */
+/** The box of the solved number is read-only. */
 function lock() {
   for (const name of SOLVABLE) {
     const follows = name === solved();
@@ -59,14 +58,14 @@ function lock() {
   }
 }
 
-/** Ask for the results of the settings. */
+/** Fetch and show the results of the settings. */
 async function show(signal) {
   const query = settings();
   const address = toQuery(query);
   history.replaceState(null, "", address ? `?${address}` : location.pathname);
   markPreset(query);
   await take(query, signal);
-  waitIfLong(signal); // the other results can be read meanwhile
+  waitIfLong(signal); // the other results are visible meanwhile
 }
 
 async function take(query, signal) {
@@ -87,7 +86,7 @@ async function fetchResults(query, signal) {
   }
 }
 
-/** Replace the results; tables that were open stay open, and the focus where it was. */
+/** Replace the results; open tables stay open, and the focus is kept. */
 function put(fresh) {
   const old = results();
   for (const table of old.querySelectorAll(".chart details[open]")) {
@@ -102,7 +101,7 @@ function put(fresh) {
   announce.textContent = results().querySelector("h3")?.textContent ?? "Correct the marked setting.";
 }
 
-/** Replace the results around the panel, which a run may be going on in and a hand be on: it never leaves the page. */
+/** Replace the results around the run panel: it stays in the page, because it may show a live run or have the focus. */
 function replaceAround(panel, old, fresh) {
   const place = fresh.querySelector("[data-descent-run]");
   if (!place || !old.contains(panel)) {
@@ -117,14 +116,14 @@ function replaceAround(panel, old, fresh) {
   Object.assign(old.dataset, fresh.dataset);
 }
 
-/** A descent too long for an instant answer is asked for on its own. */
+/** Long descents need a request of their own. */
 async function waitIfLong(signal) {
   if (signal.aborted || !isLong()) return;
   await take({...settings(), wait: "1"}, signal);
   if (isLong()) setTimeout(() => waitIfLong(signal), RETRY_MS); // the server was busy
 }
 
-/** The two regimes take longer still; they are computed when asked for. */
+/** Fetch the comparison of two regimes, which takes longest, when it is requested. */
 async function compareRegimes(signal) {
   await take({...settings(), wait: "regimes"}, signal);
 }
@@ -133,7 +132,7 @@ function isLong() {
   return results().querySelector('[data-wait="descent"]') !== null;
 }
 
-/** Tell the panel that launches the descent what is shown. */
+/** Pass the shown settings to the panel that launches the descent. */
 function offerRun(shown) {
   const panel = shown.querySelector("[data-descent-run]");
   if (!panel) return;
@@ -146,7 +145,7 @@ function showFaults() {
   part("to-correct").hidden = results().dataset.errors === "{}";
 }
 
-/** Put the number that follows into its box, as the server rounded it. */
+/** Show the solved number in its box, as rounded by the server. */
 function showSolved() {
   const texts = JSON.parse(results().dataset.solved ?? "{}");
   for (const [name, text] of Object.entries(texts)) if (name === solved()) form.set(name, text, {quietly: true});

@@ -1,4 +1,4 @@
-/** The fronts: arrow keys go from dot to dot along ε, Enter follows the link of one. */
+/** Pareto fronts: arrow keys move from dot to dot along ε, Enter follows a dot's link. */
 
 import {savePicture} from "../lib/picture.js";
 
@@ -29,7 +29,7 @@ function wire(figure) {
   }
 }
 
-/** Save the drawing for wide windows, also from a narrow one: its words have room. */
+/** Save the drawing for wide windows, which has room for its labels. */
 function save(figure, format) {
   const svg = figure.querySelector(".only-wide [data-dots]");
   const words = (name) => figure.querySelector(name).textContent.trim();
@@ -39,7 +39,7 @@ function save(figure, format) {
   savePicture(svg, {title: `${front}: ${words("[data-title]")}`, note}, file, format);
 }
 
-/** Which dot a key leads to; null if it leads to none. */
+/** Index of the dot that a key moves to; null for other keys. */
 function target(key, dots, from) {
   if (from < 0) return null;
   if (key === "Home") return 0;

@@ -1,4 +1,4 @@
-/** One noisy gradient descent: followed while it goes on, replayed once it has ended. */
+/** Page of one noisy gradient descent, live or replayed. */
 
 import {DescentPanel} from "../runs/panel/descent_panel.js";
 import {RunPage} from "../runs/run_page.js";

@@ -1,4 +1,4 @@
-/** One training: followed while it goes on, replayed once it has ended. */
+/** Page of one training run, live or replayed. */
 
 import {Continuing} from "../runs/actions/continuing.js";
 import {RunPanel} from "../runs/panel/run_panel.js";

@@ -1,4 +1,4 @@
-/** The visitor's runs: searched and sorted in place, labelled, pinned, deleted with ten seconds to undo it. */
+/** List of the visitor's runs: search, sort, labels, pins, and deletion with ten seconds to undo. */
 
 import {ApiError, deleteJson} from "../lib/api.js";
 import {showTimes} from "../lib/format.js";
@@ -44,7 +44,7 @@ tools?.addEventListener("submit", (event) => {
   event.preventDefault();
   find();
 });
-addEventListener("pageshow", (event) => event.persisted && reload()); // the back button shows an older list
+addEventListener("pageshow", (event) => event.persisted && reload()); // after a return by the back button, the list is outdated
 setTimeout(refresh, REFRESH_MS);
 
 const ACTS = {
@@ -66,7 +66,7 @@ async function remove(button) {
   undo.focus();
 }
 
-/** Show what the tools ask for, and have the address say it. */
+/** Show the runs that match the controls, and update the address. */
 async function find() {
   const query = new URLSearchParams([...new FormData(tools)].filter(([, value]) => value));
   if (query.get("sort") === "date" && query.get("order") === "desc") {
@@ -91,14 +91,14 @@ function toHeading() {
   page.querySelector("h1").focus();
 }
 
-/** Nothing is replaced under the visitor's hand: not while a part of the list is open or focused. */
+/** Refresh the list unless a part of it is open or focused. */
 async function refresh() {
   const busy = document.hidden || list.querySelector("details[open]") || list.contains(document.activeElement);
   if (!busy && list.querySelector("[data-active]")) await reload();
   setTimeout(refresh, REFRESH_MS);
 }
 
-/** The newest answer counts: an older one that comes late is dropped. */
+/** Load the list; only the response to the latest request is used. */
 async function reload() {
   asked += 1;
   const mine = asked;

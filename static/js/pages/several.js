@@ -1,11 +1,11 @@
-/** The trainer's dialog for several runs at once; it reads the form and starts a group. */
+/** Dialog of the trainer that launches several runs as a group. */
 
 import {given, nextSeeds, suggestions, toJson, twinRates, typedValues, variations} from "../forms/query.js";
 import {ApiError, postJson} from "../lib/api.js";
 
 const TITLES = {sweep: "Sweep a setting", seeds: "The same settings, other seeds", twin: "Three-way twin: what clipping takes, what noise takes"};
 const FIRST = "learning_rate";
-const APART = new Set(["private", "seed"]); // these have groups of their own
+const APART = new Set(["private", "seed"]); // settings with kinds of groups of their own
 const HINT = "Press to try several values";
 
 const data = JSON.parse(document.getElementById("page-data").textContent);
@@ -28,7 +28,7 @@ function start() {
     label.classList.add("vary");
     label.title = HINT;
     label.addEventListener("click", (event) => {
-      event.preventDefault(); // it would put the cursor into the box
+      event.preventDefault(); // a click on the label would move the focus into the box
       open("sweep", name, settings.elements[name]);
     });
   }
@@ -45,7 +45,7 @@ function start() {
   dialog.addEventListener("close", () => opener?.focus());
 }
 
-/** The names of settings that can be swept, as labels of the form. */
+/** Labels of the settings that can be swept. */
 function labels() {
   return sweepable().flatMap((name) => {
     const label = settings.querySelector(`label[for="${name}"]`);
@@ -105,7 +105,7 @@ function count() {
   part("several-start").textContent = number > 0 ? `Start ${number} run${number === 1 ? "" : "s"}` : "Start";
 }
 
-/** The settings as they stand, as text. */
+/** Current settings, as text. */
 function current() {
   return Object.fromEntries(data.fields.map(({name}) => [name, settings.elements[name].value.trim()]));
 }
@@ -123,7 +123,7 @@ function asked() {
 }
 
 async function launch() {
-  if (starting) return; // a second press while the first is on its way
+  if (starting) return; // a second press while the first request is running
   starting = true;
   showError("");
   try {
@@ -140,7 +140,7 @@ async function launch() {
   }
 }
 
-/** A message with labels for the names of settings. */
+/** A message with labels in place of names of settings. */
 function inWords(message) {
   const named = data.fields.filter(({name}) => name.includes("_") || name === form.elements.setting.value);
   const text = named.reduce((words, {name, label}) => words.replaceAll(new RegExp(`\\b${name}\\b`, "g"), label.toLowerCase()), message);

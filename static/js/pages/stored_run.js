@@ -1,4 +1,4 @@
-/** One run whose page the server draws: its labels and its times. */
+/** Page of a run that the server draws: its labels and times. */
 
 import {RunPage} from "../runs/run_page.js";
 

@@ -1,4 +1,4 @@
-/** The trainer: settings in the address, what they will spend, and the run as it goes. */
+/** Trainer: settings in the address, their privacy cost, and the live run. */
 
 import {Ghosts} from "../runs/ghosts/ghosts.js";
 import {RunPanel} from "../runs/panel/run_panel.js";
@@ -26,13 +26,13 @@ const presets = new Presets(page, data.presets, choosePreset);
 const groups = new SettingGroups(part("settings"), data.fields);
 const newest = new Newest(page);
 
-/** What the page knows; everything on it is drawn from here. */
+/** State of the page; everything on it is drawn from here. */
 const store = {
-  plan: data.plan, // the answer for the settings as they stand, or null
-  exact: {query: toQuery(form.given), plan: data.plan}, // the last exact answer, and the settings that it is for
+  plan: data.plan, // answer for the current settings, or null
+  exact: {query: toQuery(form.given), plan: data.plan}, // last exact answer, and the settings that it belongs to
   /** @type {LiveRun | null} */
   run: null,
-  launching: false, // true while a launch is on its way
+  launching: false, // true during a launch
 };
 
 start();
@@ -55,19 +55,19 @@ function start() {
   attachFromAddress();
 }
 
-/** The settings as they stand, with what a teacher's link hides or locks, as the address carries them. */
+/** Query of the current settings, with the limits of a teacher's link. */
 function setUp() {
   return [toQuery(form.given), data.limits].filter(Boolean).join("&");
 }
 
-/* Settings ------------------------------------------------------------------------ */
+/* Settings */
 
-/** Put an address into the entry of the history that is current, with the settings that the form holds. */
+/** Replace the current history entry's address, and store the settings in it. */
 function remember(address) {
   history.replaceState({texts: form.given}, "", address);
 }
 
-/** A preset replaces the whole form: *Back* leads to what was filled in before. */
+/** A preset replaces the whole form; *Back* restores the previous settings. */
 function choosePreset(texts) {
   remember(location.href);
   history.pushState(null, "", location.href);
@@ -85,7 +85,7 @@ function settingsChanged(input = null, options = {}) {
   newest.ask(ask, options);
 }
 
-/** Two ways to say the same keep the set-up. */
+/** When a switch changes between equivalent settings, carry the value over. */
 function carryOver(member) {
   if (!store.plan) return;
   const {noise_multiplier, epsilon_text, steps, epochs} = store.plan;
@@ -111,12 +111,12 @@ function describeChoices() {
   presets.mark(currentPreset());
 }
 
-/** The preset that the settings are, if they are one. */
+/** Preset with the current settings, if there is one. */
 function currentPreset() {
   return presets.slugOf(form.given);
 }
 
-/** Ask what the settings will spend. */
+/** Request the privacy cost of the settings. */
 async function ask(signal) {
   const query = toQuery(form.given);
   remember(`?${setUp()}${location.hash}`);
@@ -167,7 +167,7 @@ function copyLink() {
   return copyText(`${location.origin}${location.pathname}?${setUp()}`, part("copied"));
 }
 
-/* The run --------------------------------------------------------------------------- */
+/* Run */
 
 function showSetUp() {
   panel.show({
@@ -197,7 +197,7 @@ async function launch() {
     const answer = await postJson("/api/v1/runs", {...form.json, ...data.labels});
     remember(`?${setUp()}#run=${answer.id}`);
     bringIntoView(part("status-bar"), page.querySelector(".accuracy-box"));
-    const isKnown = store.exact.plan && store.exact.query === query; // the plan on the page is that of the run
+    const isKnown = store.exact.plan && store.exact.query === query; // the page already has the plan of this run
     attach(answer, isKnown ? store.exact.plan : await planOf(answer.config));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -213,7 +213,7 @@ async function attachFromAddress() {
   if (!id || id === store.run?.answer.id) return;
   try {
     const answer = await getJson(`/api/v1/runs/${encodeURIComponent(id)}`);
-    if (!answer.links.trainer) location.replace(answer.links.page); // another kind has its own page
+    if (!answer.links.trainer) location.replace(answer.links.page); // other kinds of runs have pages of their own
     else attach(answer, await planOf(answer.config));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -238,14 +238,14 @@ function runMoved() {
   const {run} = store;
   const going = run !== null && !run.log.isFinal;
   const focused = document.activeElement === part("run") || document.activeElement === part("stop");
-  part("run").hidden = going && run.answer.mine; // never disabled: that would lose the focus
+  part("run").hidden = going && run.answer.mine; // hidden, not disabled: disabling would lose the focus
   part("stop").hidden = !(going && run.answer.mine);
   part("next").hidden = !going;
   if (focused) (part("run").hidden ? part("stop") : part("run")).focus();
   refreshLatest();
 }
 
-/** The table of the latest runs; the server makes it, with the differences between runs. */
+/** Table of the latest runs, drawn by the server with the differences between runs. */
 async function refreshLatest() {
   const box = part("latest-runs");
   const response = await fetch(box.dataset.latestRuns).catch(() => null);

@@ -13,8 +13,7 @@ const FETCH_MS = 2000;
 
 export class RunPage {
   /**
-   * @param {(root: HTMLElement, data: Record<string, any>) => {panel: object, content: object, atEnd?: (log: RunLog)
-   *   => void} | null} make creates the panel, its content, and a function for the end of the run; null if the server
+   * @param {(root: HTMLElement, data: Record<string, any>) => {panel: object, content: object, atEnd?: (log: RunLog) => void} | null} make creates the panel, its content, and a function for the end of the run; null if the server
    *   draws the run: then the page is reloaded until the run ends
    */
   constructor(make) {

@@ -1,15 +1,15 @@
-/** The ink disc of a chart: drag it, or focus it and press arrow keys. */
+/** Draggable handle of a chart, also moved by arrow keys. */
 
 import {make} from "../../lib/svg.js";
 
 const DIRECTIONS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1]};
 
-/** Pure: the direction of a key, x to the right and y up; null for other keys. */
+/** Pure: direction of a key, x to the right and y up; null for other keys. */
 export function direction(key) {
   return DIRECTIONS[key] ?? null;
 }
 
-/** Pure: "hidden", "locked" or "free", of a control by the lists that a widget's address set. */
+/** Pure: "hidden", "locked" or "free" for a control, from the lists in the page's address. */
 export function stateOf(control, {hidden = "", locked = ""}) {
   const names = (list) => list.split(" ");
   if (names(hidden).includes(control)) return "hidden";
@@ -17,11 +17,11 @@ export function stateOf(control, {hidden = "", locked = ""}) {
 }
 
 /**
+ * Create a handle.
  * @param {import("../../lib/svg.js").Chart} chart
- * @param {{label: string, control: string, range: [number, number], move: (to: [number, number]) => void,
- *   step: (direction: [number, number], big: boolean) => void, role?: string}} options
- *   `move` gets data units, `step` a direction per key press; Shift makes it big. `range` are the ends of the value.
- *   A `control` that the page's address hides or locks cannot be moved; its "start" event moves it all the same.
+ * @param {{label: string, control: string, range: [number, number], move: (to: [number, number]) => void, step: (direction: [number, number], big: boolean) => void, role?: string}} options
+ * `move` receives data units, `step` a direction per key press, `big` with Shift. `range`: ends of the value.
+ * A `control` that the page's address hides or locks cannot be moved; a "start" event moves it anyway.
  */
 export function grip(chart, {label, control, range, move, step, role = ""}) {
   const state = stateOf(control, chart.svg.closest("[data-widget]").dataset);
@@ -40,13 +40,13 @@ export function grip(chart, {label, control, range, move, step, role = ""}) {
   });
   chart.grips.append(element);
   let isShown = true;
-  let hasValue = false; // before it is first drawn it has no place and says no value
+  let hasValue = false; // hidden until it has a position and a value
   const settle = () => element.setAttribute("visibility", isShown && hasValue && state !== "hidden" ? "visible" : "hidden");
   settle();
   element.addEventListener("start", ({detail}) => move(detail));
   if (isFree) follow(element, (event) => move(chart.point(event)), step);
   return {
-    /** Put it at a pixel; its value and the value in words. */
+    /** Set its position in pixels, its value, and the value as text. */
     at([x, y], value, words) {
       element.setAttribute("transform", `translate(${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10})`);
       element.setAttribute("aria-valuenow", String(value));
@@ -61,7 +61,7 @@ export function grip(chart, {label, control, range, move, step, role = ""}) {
   };
 }
 
-/** Move with the pointer that holds the element, and with arrow keys. */
+/** Connect the pointer and the arrow keys. */
 function follow(element, move, step) {
   let held = false;
   element.addEventListener("pointerdown", (event) => {

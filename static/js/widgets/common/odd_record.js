@@ -1,13 +1,13 @@
-/** The odd one of the 24 records: its point on a chart, moved by pointer or arrow keys. */
+/** Handle of the odd one of the 24 records, moved by pointer or arrow keys. */
 
 import {grip} from "./drag.js";
 import {decimals} from "../../lib/format.js";
 import {clamp, text} from "../../lib/svg.js";
 
-const EDGE = 0.05; // of the x range, kept free at each end
-const STEPS = {small: [0.05, 0.1], big: [0.25, 0.5]}; // of a key, in x and y
+const EDGE = 0.05; // margin inside the x range, in data units
+const STEPS = {small: [0.05, 0.1], big: [0.25, 0.5]}; // distance per key press, in x and y
 
-/** Pure: the nearest point where the record may lie. */
+/** Pure: nearest allowed position. */
 export function within([x, y], {x_range: [low, high], y_range: ends}) {
   return [clamp(x, low + EDGE, high - EDGE), clamp(y, ...ends)];
 }
@@ -16,7 +16,7 @@ export function within([x, y], {x_range: [low, high], y_range: ends}) {
  * @param {import("../../lib/svg.js").Chart} chart
  * @param {{x_range: [number, number], y_range: [number, number]}} data
  * @param {{control: string, place: () => [number, number], move: (to: [number, number]) => void}} options
- *   `place` returns where it lies, `move` gets where it shall lie.
+ * `place` returns its position, `move` receives the requested one.
  */
 export function oddRecord(chart, data, {control, place, move}) {
   const handle = grip(chart, {
@@ -29,7 +29,7 @@ export function oddRecord(chart, data, {control, place, move}) {
     },
   });
   return {
-    /** Put it where it lies; `consequence` is what follows from that, in words. */
+    /** Update its position; `consequence` describes the effect, for screen readers. */
     show(consequence) {
       const [x, y] = place();
       handle.at([chart.x(x), chart.y(y)], decimals(y, 1).replace("−", "-"), `x ${decimals(x)}, y ${decimals(y)}; ${consequence}`);
@@ -37,7 +37,10 @@ export function oddRecord(chart, data, {control, place, move}) {
   };
 }
 
-/** The invitation beside a point, unless the page's address locks it. @returns {import("../../lib/svg.js").Mark[]} */
+/**
+ * Label that invites to drag a point, unless the page's address locks it. @returns
+ * {import("../../lib/svg.js").Mark[]}
+ */
 export function invitation({width, height, grips}, [x, y]) {
   if (grips.querySelector(".locked")) return [];
   const isRight = x > width / 2;

@@ -1,30 +1,33 @@
 /**
- * Two guesses before a picture. Until then the picture is hidden; afterwards each answer stands under its guess,
- * and guesses with a place on the drawing are marked there. A widget in the picture gets a "guessed" event.
+ * Two predictions before a picture: the picture is hidden until both are made, then answers appear under them.
+ * Predictions with a position in the drawing are marked there. Widgets in the picture receive a "guessed" event.
  */
 
 import {diamond, make, scale, text} from "../../lib/svg.js";
 
-/** Pure: the scale that a drawing says of itself, "low high start end" with or without "log"; null without one. */
+/** Pure: scale from a drawing's attribute, "low high start end" with optional "log"; null if missing. */
 export function readScale(words) {
   const [low, high, start, end] = (words ?? "").split(" ").map(Number);
   if (![low, high, start, end].every(Number.isFinite)) return null;
   return scale([low, high], [start, end], {log: words.endsWith(" log")});
 }
 
-/** Pure: the pixel of a guess, given at = {x} or {y}, the other value being the guess; null beyond the paper. */
+/**
+ * Pure: pixel of a prediction; `at` is {x} or {y}, and the value is the other coordinate; null outside of the
+ * drawing.
+ */
 export function pixelOf({value, at}, x, y) {
   if (!at || !x || !y || value === null) return null;
   const point = "x" in at ? [x(at.x), y(value)] : [x(value), y(at.y)];
   return point.every(Number.isFinite) ? point : null;
 }
 
-/** Pure: what stands under a guess once the picture is there. */
+/** Pure: text under a prediction once the picture is visible. */
 export function outcome(said, answer) {
   return said === null ? `It is ${answer}.` : `You said ${said}; it is ${answer}.`;
 }
 
-/** Pure: the name that an address ends in; "" for none and for what is no text. */
+/** Pure: decoded fragment of an address; "" if missing or invalid. */
 export function fragment(hash) {
   try {
     return decodeURIComponent(hash.slice(1));
@@ -33,7 +36,7 @@ export function fragment(hash) {
   }
 }
 
-/** What a visitor has set: in words, and as a value of the drawing; null where nothing is chosen. */
+/** Prediction of a field: as text, and as a value of the drawing; null without a choice. */
 function answerOf(field) {
   const slider = field.querySelector('[type="range"]');
   if (!slider) {
@@ -44,7 +47,7 @@ function answerOf(field) {
   return {words: slider.value + field.dataset.unit, value: Number(slider.value) * Number(field.dataset.factor), at};
 }
 
-/** Put a diamond on both drawings of a picture; a widget has its own axes and marks itself. */
+/** Mark a prediction on both drawings of a picture; widgets have axes of their own and mark it themselves. */
 function markOn(picture, guess) {
   for (const svg of picture.querySelectorAll("svg[data-x]")) {
     if (svg.closest("[data-widget]")) continue;
@@ -73,7 +76,7 @@ function reveal(question, picture, isSkipped) {
   picture.hidden = false;
   guesses.forEach((guess) => markOn(picture, guess));
   for (const widget of picture.querySelectorAll("[data-widget]")) {
-    widget.dataset.guesses = JSON.stringify(guesses); // for a script that is still to come
+    widget.dataset.guesses = JSON.stringify(guesses); // for a script that loads later
     widget.dispatchEvent(new CustomEvent("guessed", {detail: guesses}));
   }
   picture.tabIndex = -1;
@@ -96,7 +99,7 @@ function wire(question) {
     removeEventListener("hashchange", follow);
     reveal(question, picture, isSkipped);
   };
-  /** A link to something in the picture shows it. */
+  /** Show the picture if the address links to an element in it. */
   const follow = () => {
     const named = document.getElementById(fragment(location.hash));
     if (picture.contains(named)) show(true);

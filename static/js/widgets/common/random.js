@@ -1,12 +1,12 @@
 /**
- * A seeded generator for illustrations: the same seed gives the same numbers everywhere.
- * Not for privacy: the noise of a real run is drawn on the server.
+ * Seeded pseudorandom generator for illustrations: equal seeds give equal numbers in every browser.
+ * Not for privacy: the server draws the noise of real runs.
  */
 
 const STRIDE = 0x9e3779b9;
 const WHOLE = 4294967296;
 
-/** Pure: the finalizer of MurmurHash3 (Appleby), which spreads 32 bits over 32 bits. */
+/** Pure: finalizer of MurmurHash3 (Appleby), a bijection of 32-bit integers. */
 export function mix(bits) {
   let z = bits | 0;
   z = Math.imul(z ^ (z >>> 16), 0x85ebca6b);
@@ -14,25 +14,25 @@ export function mix(bits) {
   return (z ^ (z >>> 16)) >>> 0;
 }
 
-/** Splitmix with 32 bits: a counter in large strides, each value mixed. */
+/** SplitMix with 32 bits: mixes a counter with a large increment. */
 export class Generator {
   /** @param {number} seed */
   constructor(seed) {
     this.state = mix(seed);
   }
 
-  /** 32 random bits, 0 to 2^32 - 1. */
+  /** 32 random bits: 0 to 2^32 − 1. */
   bits() {
     this.state = (this.state + STRIDE) | 0;
     return mix(this.state);
   }
 
-  /** Uniform in (0, 1), neither end included. */
+  /** Uniform in (0, 1), without the ends. */
   uniform() {
     return (this.bits() + 0.5) / WHOLE;
   }
 
-  /** Fill an array of even length with standard normal numbers (Box and Muller 1958). */
+  /** Fill an array of even length with standard normal values (Box and Muller 1958). */
   normals(into) {
     for (let i = 0; i < into.length; i += 2) {
       const radius = Math.sqrt(-2 * Math.log(this.uniform()));

@@ -1,8 +1,8 @@
-/** Shares and their intervals; smooth densities. Nothing here computes a privacy value. */
+/** Shares with confidence intervals, and density estimates. This module computes no privacy values. */
 
-const Z = 1.959964; // 95 % of a normal law lie within
+const Z = 1.959964; // 97.5% quantile of the standard normal distribution
 
-/** The 95 % interval of a share (Wilson 1927). @returns {[number, number]} */
+/** 95% confidence interval of a share (Wilson 1927). @returns {[number, number]} */
 export function interval(hits, count) {
   const share = hits / count;
   const weight = 1 + Z ** 2 / count;
@@ -11,14 +11,14 @@ export function interval(hits, count) {
   return [hits === 0 ? 0 : middle - half, hits === count ? 1 : middle + half];
 }
 
-/** Mean of two shares of `count` each with its 95 % interval: [share, low, high]. */
+/** Mean of two shares of `count` samples each, with its 95% interval: [share, low, high]. */
 export function meanOfShares(first, second, count) {
   const share = (first + second) / 2;
   const half = (Z / 2) * Math.sqrt((first * (1 - first) + second * (1 - second)) / count);
   return [share, share - half, share + half];
 }
 
-/** A smooth density at places, from values: normal kernels with Silverman's width. */
+/** Kernel density estimate at the given positions: normal kernels, Silverman's bandwidth. */
 export function density(values, places) {
   const count = values.length;
   const mean = values.reduce((sum, value) => sum + value, 0) / count;

@@ -1,9 +1,9 @@
 /**
- * The line through 24 points, as `figures/toy_problem.py` has it: y = a x + b, θ = (a, b), a record is (x, y),
- * its loss half its squared residual r = a x + b - y, its gradient (r x, r).
+ * Line through 24 points, as in `figures/toy_problem.py`: y = a x + b with θ = (a, b). The loss of a record (x, y) is
+ * half its squared residual r = a x + b − y, and its gradient is (r x, r).
  */
 
-/** A record's gradient at θ. */
+/** Gradient of a record at θ. */
 export function gradient([a, b], [x, y]) {
   const residual = a * x + b - y;
   return [residual * x, residual];
@@ -11,10 +11,10 @@ export function gradient([a, b], [x, y]) {
 
 export const length = ([a, b]) => Math.hypot(a, b);
 
-/** The records with the odd one at another place. */
+/** Records with the odd one moved. */
 export const moved = ({records, odd}, place) => records.map((record, i) => (i === odd ? place : record));
 
-/** θ of the least squares line; all points at one x have none: the flat line through their mean then. */
+/** θ of the least-squares line; if all points have one x, the horizontal line through their mean. */
 export function fit(points) {
   const count = points.length;
   const sum = (value) => points.reduce((total, point) => total + value(point), 0);

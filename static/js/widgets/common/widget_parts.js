@@ -1,20 +1,20 @@
-/** What the script of a widget asks of its page. */
+/** Helpers for the scripts of widgets. */
 
-/** The element that a template marks as data-part="name"; a missing one is an error of the template. */
+/** Element with data-part="name"; raises an error if the template has no such part. */
 export function part(element, name) {
   const found = element.querySelector(`[data-part="${name}"]`);
   if (!found) throw new Error(`the widget ${element.id} has no part ${name}`);
   return found;
 }
 
-/** Write into a part. */
+/** Set the text of a part. */
 export function write(element, name, words) {
   part(element, name).textContent = words;
 }
 
 const STILL_MS = 700;
 
-/** A function that says words to a screen reader once the hand rests; the first state is not announced. */
+/** Returns a function that announces text to screen readers after a pause; the initial state is not announced. */
 export function speaker(element) {
   const place = part(element, "spoken");
   let waiting = 0;
@@ -29,7 +29,7 @@ export function speaker(element) {
   };
 }
 
-/** A function that has `draw` run in the next frame, however often it is called before. */
+/** Returns a function that calls `draw` in the next frame, once for all calls before it. */
 export function oncePerFrame(draw) {
   let asked = false;
   return () => {

@@ -1,6 +1,4 @@
-/**
- * Starts the widgets of a page. One that fails, at its start or later, gives its drawing back and says so in one line.
- */
+/** Starts the widgets of a page. After an error, a widget shows its static drawing again, with a one-line message. */
 
 const FAILED = "The moving version does not work in this browser; the picture and its table show the same numbers.";
 
@@ -39,8 +37,9 @@ export async function start(element, load = (address) => import(address)) {
 }
 
 /**
- * Put controls where the page's address starts them; the script of the widget hears of it as if a hand had done it.
- * @param {HTMLElement} element @param {Record<string, number[]>} positions of the inputs or the grip, by control
+ * Set controls to the positions in the page's address; the widget's script receives the same events as from a
+ * visitor.
+ * @param {HTMLElement} element @param {Record<string, number[]>} positions of the inputs or the handle, by control
  */
 export function begin(element, positions) {
   for (const [control, position] of Object.entries(positions)) {
@@ -56,7 +55,7 @@ export function begin(element, positions) {
   }
 }
 
-/** Pure: whether an error was thrown below a script, by the addresses that its stack lists. */
+/** Pure: true if a script is in the stack of an error. */
 export function comesFrom(address, error) {
   return String(error?.stack).includes(`${address}:`);
 }
