@@ -1,4 +1,4 @@
-/** The logs of all runs of a class, built from one list of events. */
+/** Logs of all runs of a class, filled from one stream of events. */
 
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
 
@@ -26,7 +26,7 @@ export class ClassLog {
     this.of(event.run_id).add(event);
   }
 
-  /** The log of a run. The roster may not contain the run yet. @returns {RunLog} */
+  /** Log of a run, which may not be on the roster yet. @returns {RunLog} */
   of(id) {
     if (!this.logs.has(id)) this.logs.set(id, new RunLog());
     return this.logs.get(id);
@@ -37,7 +37,7 @@ export class ClassLog {
     return this.runs.some(({id}) => !this.of(id).isFinal);
   }
 
-  /** The training runs on one data set, in the form that the charts draw. */
+  /** Training runs on one data set, in the form that the charts use. */
   lines(dataset) {
     return this.runs.filter((run) => run.drawn && run.dataset === dataset).map((run) => ({...run, letter: run.id, evaluations: this.of(run.id).evaluations, steps: []}));
   }

@@ -1,6 +1,8 @@
 /**
- * The chart of the runs of a class: pure functions from lines to marks. Lines are thin and have one colour; the selected line is highlighted and named.
- * @typedef {import("../../../static/js/charts/overlay.js").Line & {id: string, student: string}} ClassLine `letter` is its id, for `nearest`
+ * Chart of the runs of a class; pure functions from lines to marks. Lines are thin and have one colour; the selected
+ * line is highlighted and named.
+ * @typedef {import("../../../static/js/charts/overlay.js").Line & {id: string, student: string}} ClassLine `letter`
+ *   is the id, for `nearest`
  */
 
 import {MARGIN} from "../../../static/js/charts/overlay.js";
@@ -11,9 +13,10 @@ const NAME_WIDTH = 110; // px
 const MAX_NAME_LENGTH = 24; // characters
 
 /**
- * Pure: the marks of the chart.
- * @param {{lines: ClassLine[], axis: string, lit: string | null}} view
- * @param {{x: (v: number) => number, y: (v: number) => number, axes: object, width: number, height: number}} frame scales in pixels
+ * Pure: marks of the chart.
+ * @param {{lines: ClassLine[], axis: string, lit: string | null}} view `lit`: id of the selected run
+ * @param {{x: (v: number) => number, y: (v: number) => number, axes: object, width: number, height: number}} frame
+ *   scales in pixels
  */
 export function classMarks({lines, axis, lit}, {x, y, axes, width, height}) {
   const right = width - MARGIN.right;
@@ -47,7 +50,7 @@ function short(name) {
   return name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH - 1)}…` : name;
 }
 
-/** The heading of the chart: the range of the last accuracies. @param {ClassLine[]} lines */
+/** Heading: range of the latest accuracies. @param {ClassLine[]} lines */
 export function classConclusion(lines) {
   const ends = lines.filter(({points}) => points.length > 0).map(({student, points}) => ({student, y: points.at(-1).y}));
   if (ends.length === 0) return lines.length ? "Curves will appear here" : "No training yet";

@@ -1,4 +1,4 @@
-/** The form that creates a class, and the form that joins one. */
+/** Forms that create a class and join a class. */
 
 import {ApiError, postJson} from "../../../static/js/lib/api.js";
 import {showTimes} from "../../../static/js/lib/format.js";
@@ -34,7 +34,7 @@ function join() {
   return postJson("/api/v1/classes/join", {code, nickname: boxes.nickname?.value ?? ""});
 }
 
-/** Show one message per field and focus the first wrong field. */
+/** Show one message per field, and focus the first invalid field. */
 function showErrors(messages) {
   for (const line of form.querySelectorAll("[data-error]")) {
     const name = line.dataset.error;

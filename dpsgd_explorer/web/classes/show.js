@@ -1,4 +1,4 @@
-/** The page of a class: a chart of its runs during training, the roster, and the teacher's actions. */
+/** Page of a class: a live chart of its runs, the roster, and the teacher's actions. */
 
 import {ClassLog} from "./class_log.js";
 import {classConclusion, classMarks} from "./class_runs.js";
@@ -11,7 +11,7 @@ import {savePicture} from "../../../static/js/lib/picture.js";
 import {Chart} from "../../../static/js/lib/svg.js";
 
 const TRAINING_MS = 1000; // between two requests for events while a run trains
-const IDLE_MS = 3000; // and while no run trains
+const IDLE_MS = 3000; // between two requests for events while no run trains
 const ROSTER_MS = 2000; // at least, between two requests for the roster
 const HEIGHT = 380;
 const GONE = 404;
@@ -27,7 +27,7 @@ takeRoster();
 wire();
 follow();
 
-/* Actions ---------------------------------------------------------------------------- */
+/* Actions */
 
 function wire() {
   for (const input of page.querySelectorAll('input[name="axis"]')) input.addEventListener("change", () => change({axis: input.value}));
@@ -71,7 +71,7 @@ async function removed() {
   document.querySelector("h1").focus();
 }
 
-/** Copy a link; if the browser rejects that, leave it selected. */
+/** Copy a link; if the browser denies access, the link stays selected. */
 async function copyLink(box) {
   box.select();
   const isCopied = await navigator.clipboard?.writeText(box.value).then(() => true, () => false);
@@ -83,7 +83,7 @@ function showFault(words) {
   part("fault").hidden = words === "";
 }
 
-/* Events and roster ------------------------------------------------------------------ */
+/* Events and roster */
 
 async function follow() {
   clearTimeout(state.timer);
@@ -127,7 +127,7 @@ async function loadRoster() {
   change({});
 }
 
-/** A selector that finds the focused element in the next roster. */
+/** Selector of the focused element, to find it in the next roster. */
 function selectorOf({dataset, tagName, href}) {
   const [name] = Object.keys(dataset);
   if (name) return `[data-${name}="${CSS.escape(dataset[name])}"]`;
@@ -144,14 +144,14 @@ function takeRoster() {
   showTimes(part("roster"));
 }
 
-/** The data set of most drawn runs. */
+/** Data set with the most drawn runs. */
 function mostUsed(runs) {
   const counts = new Map();
   for (const {drawn, dataset} of runs) if (drawn) counts.set(dataset, (counts.get(dataset) ?? 0) + 1);
   return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0];
 }
 
-/* Chart ------------------------------------------------------------------------------ */
+/* Chart */
 
 function change(news) {
   Object.assign(view, news);

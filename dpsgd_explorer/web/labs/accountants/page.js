@@ -1,4 +1,4 @@
-/** The accountant race: a run in the address, every accountant's ε along it, Go. */
+/** Accountant race: a run in the address, and the ε of every accountant by step. */
 
 import {Figure} from "../../../../static/js/charts/figure.js";
 import {against, conclusion, epsilonText, heightOf, marks, nearestStep, ranking, runners, table} from "../../../../static/js/charts/race.js";
@@ -22,15 +22,15 @@ const painter = new Painter();
 const painted = {paint};
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** What the page knows; everything on it is drawn from here. */
+/** State of the page; everything on it is drawn from here. */
 const store = {
-  /** @type {Record<string, any> | null} every accountant's curve */
+  /** @type {Record<string, any> | null} curves of all accountants */
   answer: data.answer,
-  /** index of the last step that has been run */
+  /** index of the last drawn step */
   reached: 0,
-  /** index of the step that is read */
+  /** index of the step at the cursor */
   cursor: 0,
-  /** whether the pointer is on the chart */
+  /** true while the pointer is on the chart */
   isPointed: false,
 };
 
@@ -54,7 +54,7 @@ function start() {
   else accept(data.answer);
 }
 
-/* Settings ------------------------------------------------------------------------ */
+/* Settings */
 
 function changed(input = null, options = {}) {
   if (input === part("batch") || input === part("records")) return;
@@ -62,7 +62,7 @@ function changed(input = null, options = {}) {
   newest.ask(ask, options);
 }
 
-/** The rate as records in a batch: the same setting, said otherwise. */
+/** Show the sampling rate as a batch size for a number of records. */
 function showBatch() {
   const size = Number(form.texts.sample_rate) * Number(part("records").value);
   if (!(size > 0 && Number.isFinite(size))) return;
@@ -96,7 +96,7 @@ function markPreset() {
   markCurrent(parts("preset"), (link) => sameSettings(data.surprises[link.dataset.preset], form.given));
 }
 
-/** Ask how everyone counts the run. */
+/** Request the curves of all accountants for the run. */
 async function ask(signal) {
   const settings = form.given;
   const wonders = WHAT_IF.filter((name) => part(name).checked).map((name) => [name, "true"]);
@@ -130,7 +130,7 @@ function refuse(error) {
   if (Object.keys(error.fields ?? {}).length === 0) part("to-correct").textContent = error.message;
 }
 
-/** What forgetting the sampling makes of the same run, by the tightest accountant. */
+/** Compare with the same run without amplification by sampling, for the tightest accountant. */
 async function compare(settings, answer, signal) {
   const last = ranking({curves: answer.curves, cursor: answer.steps.length - 1});
   const best = last.find(({status}) => status === "exact") ?? last.find(({status}) => status === "bound");
@@ -144,7 +144,7 @@ async function compare(settings, answer, signal) {
   part("forgotten").textContent = `ε = ${epsilonText(forgotten)} instead of ${epsilonText(counted)}${factor.endsWith("×") ? `, ${factor} as much` : ""}. Still a valid bound, and a useless one.`;
 }
 
-/* The race ------------------------------------------------------------------------ */
+/* Race */
 
 function race() {
   if (!store.answer) return;
@@ -166,7 +166,7 @@ function stop() {
   if (store.answer) store.reached = store.answer.steps.length - 1;
 }
 
-/** Read every accountant at one step. */
+/** Show the values of all accountants at one step. */
 function read(cursor) {
   const {answer} = store;
   store.cursor = Math.min(cursor, answer.steps.length - 1);
@@ -192,7 +192,7 @@ function showStandings() {
   part("announce").textContent = running ? "" : words();
 }
 
-/** Racers that have values, with their looks. */
+/** Accountants with values, and their styles. */
 function drawn() {
   return runners(store.answer.curves, data.looks, !part("shuffle").checked);
 }
@@ -217,7 +217,7 @@ function paint() {
   });
 }
 
-/** Read the step that the pointer is on. */
+/** Move the cursor to the step under the pointer. */
 function point(event) {
   const {chart} = figure;
   if (running !== null || !store.answer || !chart.x) return;

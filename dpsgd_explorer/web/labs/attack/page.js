@@ -1,4 +1,4 @@
-/** Attacks on membership: the lab, with a recorded attack and one's own, and the page of one that was run. */
+/** Lab of membership attacks, with a recorded attack and a form for new ones, and the page of one attack. */
 
 import {attackContent, AttackPanel} from "./panel.js";
 import {openPage} from "../../../../static/js/lib/page.js";

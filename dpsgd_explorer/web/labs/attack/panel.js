@@ -1,4 +1,4 @@
-/** The status bar of one attack, and its results, which the server draws. */
+/** Status bar of one attack, and its results, which the server draws. */
 
 import {percent, startOf} from "../../../../static/js/lib/format.js";
 import {BasePanel} from "../../../../static/js/runs/panel/base_panel.js";
@@ -10,10 +10,10 @@ export class AttackPanel extends BasePanel {
   /** @param {HTMLElement} root */
   constructor(root) {
     super(root, reached);
-    this.wanted = ""; // address of the run whose results are asked for or shown
+    this.wanted = ""; // address of the run whose results are loading or shown
   }
 
-  /** Show a run; figures of another one do not stand beside it. @param {Record<string, any>} content `address` is the run's own page */
+  /** Show a run; clears the figures of another run. @param {Record<string, any>} content `address`: the run's page */
   show(content) {
     if (!content.isShown) this.say(BEFORE);
     super.show(content);
@@ -31,10 +31,10 @@ export class AttackPanel extends BasePanel {
     return this.root.querySelector("[data-results]");
   }
 
-  /** Put the results of a run that has ended in place of what stands there. */
+  /** Load the results of an ended run and show them. */
   async put(address) {
     const response = await fetch(address).catch(() => null);
-    if (this.wanted !== address) return; // another run was started meanwhile
+    if (this.wanted !== address) return; // another run was started during the request
     if (!response?.ok) {
       this.say(FAILED);
       return;
@@ -50,19 +50,22 @@ export class AttackPanel extends BasePanel {
   }
 }
 
-/** @param {Record<string, any>} run as the API shows it @param {Record<string, any>} plan @param {boolean} isShown whether the page has its results */
+/**
+ * @param {Record<string, any>} run from the API @param {Record<string, any>} plan @param {boolean} isShown if true,
+ *   the page already has its results
+ */
 export function attackContent(run, plan, isShown) {
   return {
     plan: {...plan, steps: run.steps, last_step: run.steps},
     title: `Attack of ${startOf(run.created_at)}`,
     file: `attack-${run.id.slice(0, 6)}`,
     address: run.links.page,
-    hasNoReplay: true, // nothing can be seen before the last model
+    hasNoReplay: true, // there are no results before the last model
     isShown,
   };
 }
 
-/** What the status bar says beside the state. */
+/** Cells of the status bar in addition to the state. */
 function reached(log) {
   const last = log?.steps.at(-1);
   if (!last) return {model: "–", accuracy: "–"};

@@ -1,4 +1,4 @@
-/** Engines: the lab, whose form launches a comparison, and the page of one. */
+/** Lab of engines: a form that launches a comparison, and the page of one comparison. */
 
 import {openPage} from "../../../../static/js/lib/page.js";
 import {RunLab} from "../../../../static/js/runs/run_lab.js";

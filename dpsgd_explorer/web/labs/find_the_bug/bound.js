@@ -1,4 +1,4 @@
-/** Pure: the audit of a loop as a drawing, as a table and in words. Every number of ε was sent by the server. */
+/** Audit of a loop as a chart, a table and text. Pure functions; the server computed all values of ε. */
 
 import {roundDown, roundUp} from "../../../../static/js/lib/format.js";
 import {disc, line, rule, text} from "../../../../static/js/lib/svg.js";
@@ -9,23 +9,23 @@ import {disc, line, rule, text} from "../../../../static/js/lib/svg.js";
  * @property {number} epsilon_lower
  * @property {number} epsilon_promised
  *
- * @typedef {object} Audited what is known of a loop so far
+ * @typedef {object} Audited current state of an audit
  * @property {Point[]} points in order
- * @property {string} refused by PrivacyEngine; "" if not
- * @property {string} error that stopped the loop; "" if none did
- * @property {string} seen_by "" as long as the loop runs
+ * @property {string} refused error message of PrivacyEngine; "" without one
+ * @property {string} error message that stopped the loop; "" without one
+ * @property {string} seen_by the check that detected the bug; "" while the loop runs
  */
 
 const EDGES = {left: 34, right: 12, top: 30, bottom: 40};
-const SPARE = 1.15; // of the height above the highest point
+const SPARE = 1.15; // end of the axis, relative to the highest point
 const TICKS = 4;
 
-/** The highest value that the axis has to hold. */
+/** End of the ε axis. */
 export function top({points}, promise) {
   return SPARE * Math.max(promise.epsilon, ...points.map(({epsilon_lower}) => epsilon_lower));
 }
 
-/** About four round values from 0 on. */
+/** About four round values, starting with 0. */
 export function ticks(high) {
   const rough = high / TICKS;
   const size = 10 ** Math.floor(Math.log10(rough));
@@ -33,7 +33,7 @@ export function ticks(high) {
   return Array.from({length: Math.floor(high / gap) + 1}, (_, i) => Number((i * gap).toPrecision(6)));
 }
 
-/** The marks of the chart. @param {import("../../../../static/js/lib/svg.js").Chart} chart @param {Audited} audited */
+/** Marks of the chart. @param {import("../../../../static/js/lib/svg.js").Chart} chart @param {Audited} audited */
 export function marks(chart, audited, {promise, steps}) {
   const {points} = audited;
   const high = top(audited, promise);
@@ -61,7 +61,7 @@ export function marks(chart, audited, {promise, steps}) {
   ];
 }
 
-/** The heading: what saw the bug, with its number. @param {Audited} audited */
+/** Heading: the check that detected the bug, with its number. @param {Audited} audited */
 export function conclusion({points, refused, error, seen_by}, {promise}) {
   const last = points.at(-1);
   if (!seen_by) return last ? `After ${last.step} steps ε ≥ ${roundDown(last.epsilon_lower)} is proven` : "The loop runs";
@@ -72,14 +72,14 @@ export function conclusion({points, refused, error, seen_by}, {promise}) {
   return seen_by === "audit" ? `Caught: ${both}` : `Nothing shows: ${both}`;
 }
 
-/** Who refused or stopped the loop, and how it was said; null if nobody did. */
+/** Message that rejected or stopped the loop, and its source; null without one. */
 export function said({refused, error}) {
   if (refused) return {speaker: "PrivacyEngine, attached to this loop:", words: refused};
   if (error) return {speaker: "PyTorch, at the first step:", words: error};
   return null;
 }
 
-/** The numbers as a table. @param {Audited} audited */
+/** Table of the audit. @param {Audited} audited */
 export function table({points}) {
   return {
     caption: "Bound on ε and promise",
@@ -88,12 +88,15 @@ export function table({points}) {
   };
 }
 
-/** What a log says so far. @param {import("../../../../static/js/runs/log/run_log.js").RunLog} log @returns {Audited} */
+/**
+ * State of an audit from a log. @param {import("../../../../static/js/runs/log/run_log.js").RunLog} log @returns
+ * {Audited}
+ */
 export function audited({phase, evaluations, end}) {
   return {points: evaluations, refused: phase?.refused ?? "", error: end?.error ?? "", seen_by: end?.seen_by ?? ""};
 }
 
-/** What a recording shows after so many of its points: all at the end. @param {Audited} recorded */
+/** Recorded audit after its first `count` points. @param {Audited} recorded */
 export function until(recorded, count) {
   const isWhole = count >= recorded.points.length;
   return isWhole ? recorded : {...recorded, points: recorded.points.slice(0, count), error: "", seen_by: ""};

@@ -1,24 +1,24 @@
 /**
- * Lines of code of which one can be picked: by a click, or by arrow keys and Enter.
- * One line takes the focus at a time, the way a list box does.
+ * Selectable lines of code: by click, or by arrow keys and Enter.
+ * One line can be focused at a time, as in a list box.
  */
 
 const MOVES = {ArrowDown: (i) => i + 1, ArrowUp: (i) => i - 1, Home: () => 0, End: (_, last) => last};
 
-/** Pure: the place that a key leads to; null where it leads nowhere. */
+/** Pure: index that a key moves to; null for other keys. */
 export function moved(key, place, count) {
   const move = MOVES[key];
   return move ? Math.min(count - 1, Math.max(0, move(place, count - 1))) : null;
 }
 
 export class Lines {
-  /** @param {HTMLElement} code holds one element a line @param {(text: string) => void} picked */
+  /** @param {HTMLElement} code contains one element per line @param {(text: string) => void} picked */
   constructor(code, picked) {
     this.code = code;
     this.picked = picked;
     this.lines = [...code.children].filter((line) => line.textContent.trim());
     this.isOpen = true;
-    for (const line of code.children) line.setAttribute("role", "none"); // empty ones stay so
+    for (const line of code.children) line.setAttribute("role", "none"); // the role of empty lines
     code.setAttribute("role", "listbox");
     code.setAttribute("aria-label", "Lines of code; press Enter to pick the faulty line");
     for (const [i, line] of this.lines.entries()) {
@@ -51,12 +51,12 @@ export class Lines {
     this.picked(this.lines[place].textContent.trim());
   }
 
-  /** Whether the line that is picked is the one at fault; false where none is. */
+  /** True if the selected line is the faulty one; false without a selection. */
   get isRight() {
     return this.lines.some((line) => line.ariaSelected === "true" && "atFault" in line.dataset);
   }
 
-  /** Nothing can be picked any more; what was stays marked. */
+  /** Disable further selections; the current one stays marked. */
   close() {
     this.isOpen = false;
   }

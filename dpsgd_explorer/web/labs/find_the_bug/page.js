@@ -1,4 +1,4 @@
-/** The lab of planted bugs: a guess, the line at fault, the recorded audit, and one of one's own. */
+/** Lab of planted bugs: a guess, the faulty line, the recorded audit, and new audits. */
 
 import {ApiError, postJson} from "../../../../static/js/lib/api.js";
 import {openPage} from "../../../../static/js/lib/page.js";
@@ -9,7 +9,7 @@ import {BoundPanel} from "./panel.js";
 import {ANOTHER_LINE, Guesses, mark, words} from "./score.js";
 
 const RUNS = "/api/v1/runs";
-const POINT_MS = 350; // from one recorded point to the next
+const POINT_MS = 350; // between two recorded points
 const LARGEST_SEED = 2 ** 31 - 1;
 
 const {page, data, part, parts} = openPage("bug-lab");
@@ -53,7 +53,7 @@ function decide(said) {
   part("outcome").focus();
 }
 
-/** Show the bug; what was said is marked. */
+/** Show the bug and mark the visitor's guess. */
 function reveal(said) {
   page.classList.add("revealed");
   for (const radio of part("guess").querySelectorAll("input")) {
@@ -78,7 +78,7 @@ function showScore() {
   part("forget").hidden = Object.keys(guesses.said).length === 0;
 }
 
-/** Play the recorded audit from its start. */
+/** Play the recorded audit from the start. */
 function play() {
   release();
   part("plate").hidden = false;
@@ -120,7 +120,7 @@ function moved() {
   part("stop").hidden = true;
 }
 
-/** Stop drawing what went before; a run on the server goes on. */
+/** Stop drawing the previous audit; a run on the server continues. */
 function release() {
   clearTimeout(player);
   live?.release();

@@ -1,4 +1,4 @@
-/** The plate of one audited loop; everything on it is drawn from one state. */
+/** Panel of one audited loop; everything in it is drawn from one state. */
 
 import {Chart, showTable} from "../../../../static/js/lib/svg.js";
 import {audited, conclusion, marks, said, table} from "./bound.js";
@@ -15,7 +15,7 @@ const WORDS = {
 };
 
 export class BoundPanel {
-  /** @param {HTMLElement} root holds runs/_planted_bug.html */
+  /** @param {HTMLElement} root contains runs/_planted_bug.html */
   constructor(root) {
     this.root = root;
     /** @type {{audited: import("./bound.js").Audited, plan: Record<string, any>, state: string} | null} */
@@ -42,7 +42,7 @@ export class BoundPanel {
     this.paint(audited(log), plan, words, log.isFinal);
   }
 
-  /** @param {import("./bound.js").Audited} result @param {string} state in words @param {boolean} isFinal */
+  /** @param {import("./bound.js").Audited} result @param {string} state as text @param {boolean} isFinal */
   paint(result, plan, state, isFinal) {
     this.shown = {audited: result, plan, isFinal};
     this.root.querySelector("[data-conclusion]").textContent = conclusion(result, plan);

@@ -1,4 +1,4 @@
-/** The page of one audited loop: followed while it goes on, replayed once it has ended. */
+/** Page of one audited loop, live or replayed. */
 
 import {RunPage} from "../../../../static/js/runs/run_page.js";
 import {BoundPanel} from "./panel.js";

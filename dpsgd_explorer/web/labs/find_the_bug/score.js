@@ -1,9 +1,9 @@
-/** The guesses of this browser: {loop: what was said}; "" where the bug was shown without a guess. */
+/** Guesses of this browser: {loop: guess}; "" if the bug was shown without a guess. */
 
-export const ANOTHER_LINE = "another line"; // said of a loop by a line that is not at fault
+export const ANOTHER_LINE = "another line"; // guess by a line that is not faulty
 const KEY = "find-the-bug";
 
-/** Pure: the stored text, of loops and answers that there are. @param {string | null} text @param {string[]} names */
+/** Pure: guesses from stored text, limited to existing loops. @param {string | null} text @param {string[]} names */
 export function parse(text, names) {
   let stored = null;
   try {
@@ -16,7 +16,7 @@ export function parse(text, names) {
   return Object.fromEntries(Object.entries(stored).filter(isKnown));
 }
 
-/** Pure: the score in words. @param {Record<string, string>} guesses @param {string[]} names @param {string} honest */
+/** Pure: score as text. @param {Record<string, string>} guesses @param {string[]} names @param {string} honest */
 export function words(guesses, names, honest) {
   const bugs = names.filter((name) => name !== honest);
   const found = bugs.filter((name) => guesses[name] === name).length;
@@ -26,7 +26,7 @@ export function words(guesses, names, honest) {
   return `${found} of ${bugs.length} bugs found${alarm}; ${tried} of ${names.length} loops done.`;
 }
 
-/** Pure: the mark of a loop. */
+/** Pure: mark of a loop. */
 export function mark(guesses, name) {
   if (!(name in guesses)) return "";
   return guesses[name] === name ? "✓" : "✗";
@@ -39,7 +39,7 @@ export class Guesses {
     this.said = parse(read(), names);
   }
 
-  /** Keep a guess: the first one counts. */
+  /** Store a guess; the first guess of a loop counts. */
   keep(name, said) {
     this.said = {...parse(read(), this.names), [name]: parse(read(), this.names)[name] ?? said};
     write(JSON.stringify(this.said));
@@ -55,7 +55,7 @@ function read() {
   try {
     return localStorage.getItem(KEY);
   } catch {
-    return null; // storage is switched off: the score lasts as long as the page
+    return null; // storage is blocked: the score lasts as long as the page
   }
 }
 
@@ -64,6 +64,6 @@ function write(text) {
     if (text === null) localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, text);
   } catch {
-    // as above
+    // storage is blocked
   }
 }

@@ -1,16 +1,16 @@
 /**
- * Lines of equal epsilon over epochs and noise, and where the budget stands on them. `figure.py` draws the same for
- * pages without script.
+ * Map of contours of equal ε over epochs and noise, with the planned run. `figure.py` draws the same map for pages
+ * without scripts.
  *
  * @typedef {object} Contour
  * @property {number} epsilon
  * @property {number[]} epochs
  * @property {number[]} noise_multiplier
  *
- * @typedef {object} MapView as /api/v1/privacy/budget_map sends it, with the numbers on the axes and the point
- * @property {[number, number]} epochs ends of the map
+ * @typedef {object} MapView response of /api/v1/privacy/budget_map, with ticks and the planned run
+ * @property {[number, number]} epochs range of the map
  * @property {[number, number]} noise_multiplier
- * @property {Contour} budget the line to walk along
+ * @property {Contour} budget contour of the budget, along which the point moves
  * @property {Contour[]} contours
  * @property {{epochs: number[], noise_multiplier: number[]}} ticks
  * @property {{epochs: number, noise_multiplier: number, epsilon_text: string} | null} point
@@ -21,15 +21,16 @@ import {clamp, disc, line, rule, text} from "../../../../static/js/lib/svg.js";
 
 const MARGIN = {left: 44, right: 64, top: 28, bottom: 44};
 const NARROW = 560; // px
-const NEAR = 0.12; // powers of ten between two ε whose labels would overlap
-const REACH = 24; // px between the pointer and the line that it reads
+const NEAR = 0.12; // powers of ten; smaller distances of two ε would overlap their labels
+const REACH = 24; // px, largest distance between the pointer and a highlighted contour
 
-/** @returns {number} px, for a chart's width */
+/** @returns {number} height in px for a chart's width */
 export const heightOf = (width) => (width < NARROW ? 330 : 400);
 
 /**
- * The drawing; `pointer` is a place in pixels whose line is named.
- * @param {import("../../../../static/js/lib/svg.js").Chart} chart @param {MapView} view @param {[number, number] | null} [pointer]
+ * Marks of the map; the contour at `pointer` gets a label.
+ * @param {import("../../../../static/js/lib/svg.js").Chart} chart @param {MapView} view @param
+ *   {[number, number] | null} [pointer] in pixels
  */
 export function marks(chart, view, pointer = null) {
   const {budget, point, ticks} = view;
@@ -58,13 +59,16 @@ export function marks(chart, view, pointer = null) {
   return all;
 }
 
-/** The lines that are drawn: the budget's last, and none that is too near it. */
+/** Drawn contours: the budget last, without contours that are too close to it. */
 export function drawnLines({budget, contours}) {
   const apart = contours.filter(({epsilon}) => Math.abs(Math.log10(epsilon / budget.epsilon)) > NEAR);
   return [...apart.map((each) => ({...each, colour: "private"})), {...budget, colour: "budget"}];
 }
 
-/** The part of a line between two noise multipliers, cut at them. @returns {[number, number][]} epochs and noise */
+/**
+ * Part of a contour between two noise multipliers, with interpolated ends. @returns {[number, number][]} epochs and
+ * noise
+ */
 export function within({epochs, noise_multiplier: noise}, ends) {
   const kept = [];
   for (const [i, x] of epochs.entries()) {
@@ -80,7 +84,7 @@ export function within({epochs, noise_multiplier: noise}, ends) {
 
 const isInside = (value, [low, high]) => value >= low && value <= high;
 
-/** The line that a pointer is on or near, if there is one. */
+/** Contour at the pointer, null if none is near. */
 function nearestLine(lines, [left, top], x, y) {
   const distances = lines.map(({points}) => {
     const after = points.findIndex(([epochs]) => x(epochs) >= left);
@@ -92,7 +96,7 @@ function nearestLine(lines, [left, top], x, y) {
   return least <= REACH ? lines[distances.indexOf(least)] : null;
 }
 
-/** The plan at a pixel of the drawing, kept on the map. @param {import("../../../../static/js/lib/svg.js").Chart} chart */
+/** Plan at a pixel of the drawing, limited to the map. @param {import("../../../../static/js/lib/svg.js").Chart} chart */
 export function under(chart, view, [left, top]) {
   const kept = (value, [low, high]) => Number(clamp(value, low, high).toPrecision(3));
   return {
@@ -101,14 +105,14 @@ export function under(chart, view, [left, top]) {
   };
 }
 
-/** What the map says, as a sentence with its numbers. */
+/** Heading with the numbers of the planned run. */
 export function conclusion({point, budget}) {
   if (!point) return "Where the same ε is spent";
   const noise = roundUp(point.noise_multiplier, 3);
   return `${significant(point.epochs)} epochs at σ = ${noise} spend ε = ${point.epsilon_text}${Number(point.epsilon_text) <= budget.epsilon ? "" : `, more than ${significant(budget.epsilon)}`}`;
 }
 
-/** The noise of each line at each of the map's epochs. */
+/** Noise of each contour at each of the map's numbers of epochs. */
 export function table({budget, contours}) {
   const lines = [...contours.filter(({epsilon}) => epsilon !== budget.epsilon), budget].sort((a, b) => a.epsilon - b.epsilon);
   const epochs = [...new Set(lines.flatMap((line) => line.epochs))].sort((a, b) => a - b);
@@ -123,8 +127,8 @@ export function table({budget, contours}) {
 }
 
 /**
- * What a larger batch changes at one ε and equally many epochs. Over the run noise counts like that of an update
- * over the root of their number.
+ * Effect of a larger batch at equal ε and epochs. The noise of the run is the noise of an update divided by the root
+ * of the number of updates.
  * @param {{expected_batch_size: number, steps: number, noise_per_update: number}[]} rows smallest batch first
  */
 export function batchesConclusion(rows) {

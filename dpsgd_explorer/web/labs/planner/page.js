@@ -1,4 +1,4 @@
-/** The budget planner: four numbers are locked, the server solves for the fifth. */
+/** Budget planner: four numbers are fixed, the server solves for the fifth. */
 
 import {batchesConclusion, conclusion, heightOf, marks, table, under} from "./budget_map.js";
 import {Figure} from "../../../../static/js/charts/figure.js";
@@ -8,7 +8,7 @@ import {Painter, openPage, tableRow} from "../../../../static/js/lib/page.js";
 import {toQuery} from "../../../../static/js/forms/query.js";
 import {SettingsForm, asTyped} from "../../../../static/js/forms/settings_form.js";
 
-const REST_MS = 250; // before what takes longer is asked for
+const REST_MS = 250; // pause before slower requests
 const API = "/api/v1/privacy";
 
 const {page, data, part} = openPage("planner");
@@ -18,15 +18,15 @@ const newest = new Newest(page);
 const painter = new Painter();
 const painted = {paint};
 
-/** What the page knows; everything on it is drawn from here. */
+/** State of the page; everything on it is drawn from here. */
 const store = {
-  /** @type {Record<string, any> | null} the budget as it was solved */
+  /** @type {Record<string, any> | null} solved budget */
   answer: data.answer,
-  /** @type {Record<string, any> | null} the map around it */
+  /** @type {Record<string, any> | null} map around it */
   map: data.map,
 };
 
-/** What the planner prints of an answer. */
+/** Printed results of an answer. */
 const RESULTS = {
   epsilon: ({epsilon_text}) => epsilon_text,
   odds: ({odds}) => `${odds} %`,
@@ -37,7 +37,7 @@ const RESULTS = {
   delta: ({delta}) => asTyped(Number(delta.toPrecision(4))),
 };
 
-/** The number that follows, as its box shows it. */
+/** Text of the solved number in its box. */
 const SOLVED = {
   epsilon: ({budget}) => roundUp(budget, 4),
   delta: ({delta}) => asTyped(Number(delta.toPrecision(4))),
@@ -48,7 +48,7 @@ const SOLVED = {
 
 let rest = null;
 let resting = null;
-/** @type {[number, number] | null} place of the pointer on the map, in pixels */
+/** @type {[number, number] | null} position of the pointer on the map, in pixels */
 let pointer = null;
 
 start();
@@ -69,7 +69,7 @@ function solved() {
   return form.form.elements.solve.value || "noise_multiplier";
 }
 
-/** The box that follows cannot be typed into; the other four say that they are locked. */
+/** The box of the solved number is read-only; the other four are shown as fixed. */
 function lock() {
   for (const box of page.querySelectorAll("[data-lockable]")) {
     const name = box.dataset.lockable;
@@ -89,7 +89,7 @@ function query() {
   return toQuery({solve: solved(), ...form.given});
 }
 
-/** Solve for the number that is not locked. */
+/** Solve for the number that is not fixed. */
 async function ask(signal) {
   try {
     form.requireFilled();
@@ -105,7 +105,7 @@ async function ask(signal) {
   }
 }
 
-/** The map and the table of batch sizes take longer; they wait until one stops moving. */
+/** Request the map and the table of batch sizes, which take longer, after a pause. */
 async function askRest({isFirst = false} = {}) {
   resting?.abort();
   resting = new AbortController();
@@ -154,7 +154,7 @@ function showBatches(rows) {
   part("batches").replaceChildren(...lines);
 }
 
-/* The map --------------------------------------------------------------------------- */
+/* Map */
 
 function view() {
   const {answer, map} = store;
@@ -172,13 +172,13 @@ function paint() {
   });
 }
 
-/** Name the line that the pointer is on. */
+/** Label the contour at the pointer. */
 function point(place) {
   pointer = place;
   painter.request(painted, {now: true});
 }
 
-/** Walk by pressing and dragging: along the line where one of the axes follows. */
+/** Drag the planned run; if epochs or noise are solved for, it moves along the budget's contour. */
 function walkStart(event) {
   if (!store.map || event.button !== 0) return;
   const go = (moved) => {

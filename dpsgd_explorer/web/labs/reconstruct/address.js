@@ -1,12 +1,13 @@
-/** The settings of the lab of reconstruction in its address, so that a link shows them. */
+/** Settings of the reconstruction lab in its address, so that links can share them. */
 
 const MODELS = ["linear", "hidden"];
 const LARGEST_SEED = 2 ** 31 - 1;
 
 /**
- * Pure: what an address asks for; what it leaves out or has wrong is left as it stands.
- * @param {string} search @param {Record<string, number[]>} values by list @param {Record<string, string>} lists by setting
- * @returns {{places: Record<string, number>, model: string | null, seed: number}} places in the lists
+ * Pure: settings from an address; missing or invalid values are left out.
+ * @param {string} search @param {Record<string, number[]>} values by list @param {Record<string, string>} lists by
+ *   setting
+ * @returns {{places: Record<string, number>, model: string | null, seed: number}} `places`: indices in the lists
  */
 export function ofAddress(search, values, lists) {
   const asked = new URLSearchParams(search);
@@ -22,7 +23,7 @@ export function ofAddress(search, values, lists) {
   };
 }
 
-/** Pure: the address of settings. @param {{batch: number, bound: number, noise: number, model: string, seed: number}} now */
+/** Pure: address of settings. @param {{batch: number, bound: number, noise: number, model: string, seed: number}} now */
 export function toAddress({batch, bound, noise, model, seed}) {
   return `?${new URLSearchParams({model, batch: String(batch), bound: String(bound), noise: String(noise), seed: String(seed)})}`;
 }

@@ -1,13 +1,13 @@
 /**
- * One noisy gradient of a first layer, and the pictures that fall out of it. No DOM.
+ * Noisy gradient of a first layer, and the reconstruction of pictures from it. No DOM.
  *
- * A unit's weight gradient is the sum over records of δ x, its bias gradient that of δ:
- * of one record their quotient is x (Geiping et al. 2020, arXiv:2003.14053).
+ * A unit's weight gradient is the sum of δ x over records, and its bias gradient is the sum of δ. With one record,
+ * their quotient is x (Geiping et al. 2020, arXiv:2003.14053).
  *
  * @typedef {object} Model
- * @property {number} units of the first layer
+ * @property {number} units number of units of the first layer
  * @property {(picture: Float64Array, label: number) => {deltas: Float64Array, norm: number}} gradient
- *   δ of each unit, and the length of the whole gradient of one record
+ * δ of each unit, and the norm of the whole gradient of one record
  */
 
 import {Generator} from "../../../../static/js/widgets/common/random.js";
@@ -16,7 +16,7 @@ export const SIDE = 28;
 export const PIXELS = SIDE * SIDE;
 const CLASSES = 10;
 
-/** Both models and the pictures of a recording. @param {Record<string, any>} recorded */
+/** Models and pictures of a recording. @param {Record<string, any>} recorded */
 export function decode({pictures, labels, width, weights}) {
   const bytes = Uint8Array.from(atob(pictures), (one) => one.charCodeAt(0));
   const [first, firstBias, second, secondBias] = ["0.weight", "0.bias", "2.weight", "2.bias"].map((name) => scaled(weights[name]));
@@ -31,7 +31,7 @@ function scaled({scale, values}) {
   return Float64Array.from(atob(values), (one) => scale * ((one.charCodeAt(0) << 24) >> 24)); // signed bytes
 }
 
-/** All weights zero: every label is as likely. @returns {Model} */
+/** Linear model with zero weights: all labels have equal probability. @returns {Model} */
 function linear() {
   return {
     units: CLASSES,
@@ -42,7 +42,7 @@ function linear() {
   };
 }
 
-/** @returns {Model} one hidden layer of ReLUs */
+/** One hidden layer of ReLUs. @returns {Model} */
 function hidden(width, first, firstBias, second, secondBias) {
   return {
     units: width,
@@ -56,7 +56,7 @@ function hidden(width, first, firstBias, second, secondBias) {
   };
 }
 
-/** Softmax minus the label: the gradient of cross-entropy by the scores. */
+/** Gradient of the cross-entropy by the scores: softmax minus the one-hot label. */
 function errors(scores, label) {
   const top = Math.max(...scores);
   const powers = scores.map((score) => Math.exp(score - top));
@@ -65,8 +65,8 @@ function errors(scores, label) {
 }
 
 /**
- * The clipped sum of the first records' gradients in the first layer, before noise.
- * @returns {Float64Array} for each unit its weights, then its bias
+ * Clipped sum of the first layer's gradients over the first `batch` records, without noise.
+ * @returns {Float64Array} weights of each unit, followed by its bias
  */
 export function clippedSum({models, pictures, labels}, {model, batch, bound}) {
   const {units, gradient} = models[model];
@@ -84,30 +84,33 @@ export function clippedSum({models, pictures, labels}, {model, batch, bound}) {
   return sum;
 }
 
-/** Standard normal noise for a sum; the same seed gives the same. @param {number} length even */
+/** Standard normal noise for a sum; equal seeds give equal noise. @param {number} length even */
 export function noiseOf(length, seed) {
   return new Generator(seed).normals(new Float64Array(length));
 }
 
-/** Of each unit the released weights over the released bias. @param {Float64Array} sum @param {Float64Array} noise @param {number} spread σC */
+/**
+ * Released weight gradients divided by the released bias gradient, per unit.
+ * @param {Float64Array} sum @param {Float64Array} noise @param {number} spread σC
+ */
 export function quotients(sum, noise, spread) {
   const rows = [];
   for (let at = 0; at < sum.length; at += PIXELS + 1) {
     const bias = sum[at + PIXELS] + spread * noise[at + PIXELS];
-    if (bias === 0) continue; // a unit that no record reaches gives nothing away
+    if (bias === 0) continue; // no record activates the unit, so it reveals nothing
     rows.push(Float64Array.from({length: PIXELS}, (_, p) => (sum[at + p] + spread * noise[at + p]) / bias));
   }
   return rows;
 }
 
-/** The row most like a picture, and its correlation with it. @param {Float64Array[]} rows */
+/** Row with the highest correlation with a picture, and the correlation. @param {Float64Array[]} rows */
 export function bestRow(rows, picture) {
   const found = rows.map((row) => correlation(row, picture));
   const best = found.reduce((place, value, i) => (value > found[place] ? i : place), 0);
   return {row: rows[best], correlation: found[best]};
 }
 
-/** Pearson's; 0 where one is constant. */
+/** Pearson correlation; 0 if one vector is constant. */
 export function correlation(a, b) {
   const [meanA, meanB] = [mean(a), mean(b)];
   let [ab, aa, bb] = [0, 0, 0];
@@ -121,10 +124,10 @@ export function correlation(a, b) {
 }
 
 /**
- * All that the page shows, from one state.
+ * Results for the page, from its state.
  * @param {ReturnType<typeof decode>} recording
  * @param {{model: string, batch: number, bound: number, noise: number, seed: number}} state
- * @param {number[]} multipliers the σ of the table
+ * @param {number[]} multipliers values of σ in the table
  */
 export function release(recording, state, multipliers) {
   const sum = clippedSum(recording, state);

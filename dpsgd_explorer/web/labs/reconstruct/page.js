@@ -1,4 +1,4 @@
-/** The lab of reconstruction: sliders make one state, and all on the page follows from it. */
+/** Reconstruction lab: sliders set the state, and everything on the page is computed from it. */
 
 import {decimals} from "../../../../static/js/lib/format.js";
 import {openPage} from "../../../../static/js/lib/page.js";
@@ -6,7 +6,7 @@ import {decode, PIXELS, release, SIDE} from "./gradient.js";
 import {ofAddress, toAddress} from "./address.js";
 
 const LISTS = {batch: "batches", bound: "bounds", noise: "noise"};
-const CLEAR = 0.95; // correlation from which one would recognise every stroke
+const CLEAR = 0.95; // correlation above which a picture is recognisable in every stroke
 const GONE = 0.3;
 
 const {data, part} = openPage("lab");
@@ -18,22 +18,22 @@ let {seed} = first;
 for (const [name, place] of Object.entries(first.places)) elements[name].value = String(place);
 if (first.model) elements.model.value = first.model;
 part("settings").addEventListener("input", show);
-part("settings").addEventListener("change", link); // once a slider is let go: browsers limit how often
+part("settings").addEventListener("change", link); // on release of a slider, because browsers limit the rate of address changes
 part("settings").addEventListener("submit", (event) => event.preventDefault());
 part("again").addEventListener("click", () => {
   seed += 1;
   show();
   link();
 });
-addEventListener("pageshow", show); // also with what the browser has put back into the form
+addEventListener("pageshow", show); // also after the browser restores the form
 
-/** What the controls say. */
+/** State of the controls. */
 function state() {
   const values = Object.entries(LISTS).map(([name, list]) => [name, data[list][Number(elements[name].value)]]);
   return {...Object.fromEntries(values), model: elements.model.value, seed};
 }
 
-/** Have the address say the settings. */
+/** Update the address. */
 function link() {
   history.replaceState(null, "", toAddress(state()));
 }
@@ -82,7 +82,7 @@ function pair({row, correlation}, i) {
   return figure;
 }
 
-/** A drawing whose darkest pixel is black and whose lightest is white. */
+/** Picture with its darkest pixel black and its lightest white. */
 function picture(values, label) {
   const canvas = Object.assign(document.createElement("canvas"), {width: SIDE, height: SIDE});
   canvas.setAttribute("role", "img");

@@ -1,4 +1,4 @@
-/** The accountant race: ε along one run as every accountant counts it, played or read at a step. */
+/** Accountant race: ε by step for every accountant, played or read at a step. */
 
 import {conclusion, heightOf, marks, runners} from "../../../../../static/js/charts/race.js";
 import {integer, roundUp} from "../../../../../static/js/lib/format.js";
@@ -6,9 +6,9 @@ import {player} from "../../../../../static/js/lib/player.js";
 import {Chart, showTable} from "../../../../../static/js/lib/svg.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const LARGE = 100; // an ε beyond it is printed whole
+const LARGE = 100; // larger values of ε are printed without decimals
 
-/** Pure: an ε as it is printed, rounded up. */
+/** Pure: ε as text, rounded up. */
 export const printed = (epsilon) => (epsilon < LARGE ? roundUp(epsilon) : integer(Number(roundUp(epsilon, 0))));
 
 export function mount(element, data) {

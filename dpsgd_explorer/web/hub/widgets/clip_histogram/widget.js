@@ -1,4 +1,7 @@
-/** Lengths of a recorded run's gradients: drag C, and see how many it cuts, how far their mean turns, and the noise. */
+/**
+ * Histogram of a recorded run's gradient norms: drag C to see the share of clipped gradients, the bias of their mean,
+ * and the noise.
+ */
 
 import {grip} from "../../../../../static/js/widgets/common/drag.js";
 import {decimals, percent, significant} from "../../../../../static/js/lib/format.js";
@@ -7,16 +10,19 @@ import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widge
 
 const HEIGHT = 484;
 const [LEFT, RIGHT] = [44, 8];
-const PANELS = {lengths: [186, 36], angles: [300, 232], ratios: [HEIGHT - 44, 352]}; // bottom and top, in pixels
-const DECADE = 6; // places of C per power of ten
+const PANELS = {lengths: [186, 36], angles: [300, 232], ratios: [HEIGHT - 44, 352]}; // px, bottom and top of each panel
+const DECADE = 6; // recorded values of C per power of ten
 
-/** Pure: the place of the measured C that is nearest on a log axis. */
+/** Pure: index of the recorded C nearest to a value, on a log scale. */
 export function nearest(bounds, value) {
   const distances = bounds.map((bound) => Math.abs(Math.log(bound / value)));
   return distances.indexOf(Math.min(...distances));
 }
 
-/** Pure: what one C does to the gradients of one step. A bin holds its upper edge, so a length of C is not cut. */
+/**
+ * Pure: effect of one C on the gradients of a step. A bin includes its upper edge, so a norm equal to C is not
+ * clipped.
+ */
 export function outcome({bounds, edges, noise}, step, place) {
   const cut = step.counts.slice(edges.indexOf(bounds[place])).reduce((sum, count) => sum + count, 0);
   return {
@@ -25,13 +31,13 @@ export function outcome({bounds, edges, noise}, step, place) {
   };
 }
 
-/** Pure: the heading. */
+/** Pure: heading. */
 export function conclusion({bound, share, degrees}, step) {
   const turn = degrees < 0.5 ? "keeps its direction" : `turns by ${decimals(degrees, 0)}°`;
   return `At C = ${significant(bound, 2)}, ${percent(share, 0)} of the gradients of step ${step} are clipped, and their mean ${turn}`;
 }
 
-/** Pure: the two sentences beside the chart. */
+/** Pure: two sentences next to the chart. */
 export function sentences({cut, count, degrees, ratio}, parameters) {
   const which = cut === 0 ? "None is cut: no bias." : cut === count ? "All are cut: each record pulls equally hard." : `${cut} of ${count} are cut; ${count - cut === 1 ? "1 stays as it is" : `${count - cut} stay as they are`}.`;
   const uphill = degrees > 90 ? " Beyond 90° the clipped mean leads uphill for this batch." : "";
@@ -85,7 +91,10 @@ export function mount(element, data) {
   const redraw = oncePerFrame(draw);
 }
 
-/** Three panels over one axis of lengths: bars, angle, noise over mean; C goes through all of them. */
+/**
+ * Three panels over one axis of norms (bars, angle, noise relative to the mean), with C as a line through all of
+ * them.
+ */
 function marks(chart, data, step, now, guess) {
   const right = chart.width - RIGHT;
   const shares = step.counts.map((count) => (100 * count) / step.batch_size);

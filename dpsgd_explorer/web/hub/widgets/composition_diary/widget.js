@@ -1,11 +1,11 @@
-/** A diary of releases under one budget, kept in three ways. */
+/** Diary of releases under one budget, with three modes. */
 
 import {tableRow} from "../../../../../static/js/lib/page.js";
 import {Chart, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {conclusion, enter, history, promise, refusal} from "./diary.js";
 
-const LEAST = 6; // releases on the axis
+const LEAST = 6; // smallest number of releases on the axis
 
 export function mount(element, data) {
   const speak = speaker(element);

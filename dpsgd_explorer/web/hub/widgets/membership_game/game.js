@@ -1,13 +1,13 @@
 /**
- * A game about membership as one plain state. No DOM.
+ * Membership game as an immutable state, without DOM.
  *
  * @typedef {object} Game
- * @property {number[]} order places of its records, one a round
- * @property {boolean[]} said the visitor's answers so far
- * @property {boolean} revealed whether the last answer is being looked at
+ * @property {number[]} order indices of its records, one per round
+ * @property {boolean[]} said the visitor's answers
+ * @property {boolean} revealed if true, the current round shows its solution
  */
 
-/** Pure but for the generator: so many of a list, in a random order. */
+/** Random sample of `count` elements in random order; pure except for the generator. */
 function drawn(generator, list, count) {
   const order = [...list];
   for (let i = 0; i < count; i++) {
@@ -17,35 +17,35 @@ function drawn(generator, list, count) {
   return order.slice(0, count);
 }
 
-/** Pure but for the generator: a game on different records, half of which were in. @returns {Game} */
+/** New game with distinct records, half of them training records; pure except for the generator. @returns {Game} */
 export function begin(generator, joined, rounds) {
   const places = [true, false].map((isIn) => [...joined.keys()].filter((place) => joined[place] === isIn));
   const dealt = places.flatMap((list) => drawn(generator, list, rounds / 2));
   return {order: drawn(generator, dealt, rounds), said: [], revealed: false};
 }
 
-/** Pure: the game after an answer; while the last one is looked at there is none to give. @param {Game} game */
+/** Pure: the game after an answer; no change while the solution is shown. @param {Game} game */
 export function answer(game, saysIn) {
   return game.revealed || isOver(game) ? game : {...game, said: [...game.said, saysIn], revealed: true};
 }
 
-/** Pure: the game at the next record; the last one stays in view. @param {Game} game */
+/** Pure: the game at the next record; no change after the last one. @param {Game} game */
 export function next(game) {
   return isOver(game) ? game : {...game, revealed: false};
 }
 
-/** Pure. @param {Game} game */
+/** Pure: true after the last answer. @param {Game} game */
 export const isOver = ({order, said}) => said.length === order.length;
 
-/** Pure: the record that is in view. @param {Game} game */
+/** Pure: index of the current record. @param {Game} game */
 export const inView = ({order, said, revealed}) => order[said.length - (revealed ? 1 : 0)];
 
-/** Pure: what came of each round: the record, both guesses, the truth. @param {Game} game */
+/** Pure: record, both guesses and solution of each round. @param {Game} game */
 export function rounds({order, said}, joined, {says_in}) {
   return said.map((you, i) => ({record: order[i], you, attacker: says_in[order[i]], truth: joined[order[i]]}));
 }
 
-/** Pure: right guesses of both. */
+/** Pure: number of correct guesses of the visitor and of the attacker. */
 export function score(played) {
   const right = (who) => played.filter((round) => round[who] === round.truth).length;
   return {you: right("you"), attacker: right("attacker")};
@@ -53,7 +53,7 @@ export function score(played) {
 
 const word = (isIn) => (isIn ? "in" : "not in");
 
-/** Pure: what is asked of a record, or said of it once it was answered. */
+/** Pure: question about the current record, or its solution. */
 export function words(game, data, model) {
   const record = inView(game);
   const label = `${data.labels[record]}`;
@@ -63,14 +63,14 @@ export function words(game, data, model) {
   return `${verdict}: it was ${word(truth)}. The attacker says ${word(attacker)}: its own models trained on the record give “${label}” ${model.had_it[record]}\u00a0%, its models trained without it ${model.had_it_not[record]}\u00a0%; this model ${model.sure[record]}\u00a0%.`;
 }
 
-/** Pure: the standing, in words. */
+/** Pure: score as text. */
 export function standing(played, count) {
   if (!played.length) return `Round 1 of ${count}`;
   const {you, attacker} = score(played);
   return `${played.length === count ? "After all" : "After"} ${played.length} ${played.length === 1 ? "round" : "rounds"}: you ${you}, the attacker ${attacker}`;
 }
 
-/** Pure: the limits of any attack, the price of the protection, and the scores of chance. */
+/** Pure: limits of any attack, accuracy of the model, and the score of random guesses. */
 export function limits(played, data, model) {
   const rule = model.epsilon
     ? `Limits of any attack, on average over games: ${model.limits}. The model itself is right on ${model.accuracy} % of unseen records, without privacy on ${data.models[0].accuracy} %.`
@@ -83,7 +83,7 @@ export function limits(played, data, model) {
 
 const side = (isIn) => (isIn ? "in" : "out");
 
-/** Pure: the rounds as a table. */
+/** Pure: table of the rounds. */
 export function table(played, data, model) {
   return {
     caption: "Rounds of this game",

@@ -1,4 +1,4 @@
-/** Ten records, one at a time: the visitor and an attacker say who was in, below the limit of epsilon. */
+/** Membership game: the visitor and an attacker guess for ten records whether each was in the training set. */
 
 import {Chart, box, line, rule, showTable, text} from "../../../../../static/js/lib/svg.js";
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
@@ -6,7 +6,7 @@ import {part, speaker, write} from "../../../../../static/js/widgets/common/widg
 import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, words} from "./game.js";
 
 const SIDE = 28;
-const WHITE = 15; // a pixel is one hexadecimal digit
+const WHITE = 15; // largest hexadecimal digit; each pixel is one digit
 
 export function mount(element, data) {
   const speak = speaker(element);
@@ -31,7 +31,7 @@ export function mount(element, data) {
     speak(`${words(game, data, model)} ${standing(played, data.rounds)}.`);
   }
 
-  /** Go on with another game in the place of the one shown; the keyboard stays where the next button is. */
+  /** Show the next state of the game, and focus the next button. */
   function goOn(game, focused) {
     state.games[state.place] = game;
     draw();
@@ -64,7 +64,7 @@ function showPicture(place, shades, label) {
   place.replaceChildren(canvas);
 }
 
-/** Two bars over the rounds, a coin’s score and the limit of those played. */
+/** Two bars by rounds, with the expected score of a coin and the limit of any attack. */
 function drawn(chart, {rounds: count}, {epsilon, most}, played) {
   const [left, right, bottom] = [84, chart.width - 34, chart.height - 38];
   const {x} = chart.frame([0, count], [0, 1], [left, 10, right, bottom]);

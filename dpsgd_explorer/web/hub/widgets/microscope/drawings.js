@@ -1,17 +1,17 @@
-/** The three drawings of a step: the batch, the sums, and all records. */
+/** Drawings of one step: the batch, the sums, and all records. */
 
 import {decimals} from "../../../../../static/js/lib/format.js";
 import {area, arrow, box, circles, clamp, clipped, disc, fanned, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
 import {plus, scaled} from "./step.js";
 
-const PLANE = 2.9; // half the height of the plane of gradients
-const SUMS = {reach: 5, centre: [0.8, 3], spread: 2.5}; // half the height at this much noise; it doubles with the noise
+const PLANE = 2.9; // half height of the plane of gradients, in data units
+const SUMS = {reach: 5, centre: [0.8, 3], spread: 2.5}; // `reach`: half height at the noise level `spread`; it doubles with the noise
 const RECORDS = [[-1.2, 1.2], [-2.6, 2.6]];
 
 const across = ([a, b], x, y) => [-1.15, 1.15].map((at) => [x(at), y(a * at + b)]);
 
-/** Before there are gradients: the records, drawn or not. Also returns where each can be pressed. */
+/** Records before the gradients are computed, drawn or not. Also returns the positions that can be selected. */
 export function sample(chart, data, state) {
   const {width, height} = chart;
   const {x, y} = chart.frame(...RECORDS, [8, 8, width - 8, height - 8]);
@@ -29,7 +29,10 @@ export function sample(chart, data, state) {
   return {marks, places: state.drawn.map((i) => [place(i), place(i)])};
 }
 
-/** Gradients as arrows from one point, and the circle of radius C; `shown` is how far clipping has come. */
+/**
+ * Gradients as arrows from the origin, with the circle of radius C; `shown` is the progress of the clipping
+ * animation, 0 to 1.
+ */
 export function gradients(chart, data, state, step, isClipped) {
   const {width, height} = chart;
   const side = (PLANE * width) / height;
@@ -63,7 +66,7 @@ export function gradients(chart, data, state, step, isClipped) {
   return {marks, places};
 }
 
-/** True, clipped and noisy sum as arrows, with other draws of the noise; from "divide" on the unit is the mean's. */
+/** True, clipped and noisy sums as arrows, with further noise samples; from "divide" on, in units of the mean. */
 export function sums(chart, data, state, step, at, {isSummed, isNoisy, isDivided, hasTrail, guess}) {
   const {width, height} = chart;
   const zoom = 2 ** Math.max(0, Math.ceil(Math.log2(step.spread / SUMS.spread)));
@@ -107,13 +110,13 @@ export function sums(chart, data, state, step, at, {isSummed, isNoisy, isDivided
   ];
 }
 
-/** The true sum turned by so many degrees to the side where the clipped one lies, a little longer. */
+/** The true sum rotated by an angle towards the clipped sum, slightly longer. */
 function turnedTowards([a, b], [c, d], degrees) {
   const way = (Math.sign(a * d - b * c) || 1) * (degrees * Math.PI) / 180;
   return scaled([a * Math.cos(way) - b * Math.sin(way), a * Math.sin(way) + b * Math.cos(way)], 1.25);
 }
 
-/** All records with the line before the step, and after it once it has moved. */
+/** All records with the line before the step, and the line after it if it has moved. */
 export function records(chart, data, state, moved) {
   const {width, height} = chart;
   const {x, y} = chart.frame(...RECORDS, [2, 4, width - 2, height - 4]);
@@ -131,7 +134,7 @@ export function records(chart, data, state, moved) {
   return {marks, places: indices.map((i) => [place(i), place(i)])};
 }
 
-/** Pure: which of some segments a point is near to, by index; null where none is within 26 pixels. */
+/** Pure: index of the segment nearest to a point, null if none is within 26 pixels. */
 export function nearest([px, py], places) {
   let best = null;
   let least = 26;

@@ -1,8 +1,8 @@
-/** A step of a real network, in lengths: what its arrows are cannot be drawn in a plane. */
+/** One step of a real network, as norms: its gradients have too many dimensions for a plane. */
 
 const degrees = (cosine) => (Math.acos(Math.min(1, Math.max(-1, cosine))) * 180) / Math.PI;
 
-/** Pure: a recorded value at any C between the recorded ones, on logarithmic scales. */
+/** Pure: log-log interpolation of a recorded value between the recorded values of C. */
 function between(bounds, values, bound) {
   const last = bounds.length - 1;
   const at = bounds.findIndex((value) => value >= bound);
@@ -12,8 +12,8 @@ function between(bounds, values, bound) {
 }
 
 /**
- * Pure: what the step would be with this C. The noise in d directions is σC√d long, and nearly at right angles
- * to every direction that is fixed beforehand.
+ * Pure: norms and angles of the step with this C. Noise in d dimensions has the norm σC√d, and is almost orthogonal
+ * to every fixed direction.
  */
 export function lengthsAt({parameters, lengths, true: sum, bounds, clipped, degrees: turned, noise_multiplier: sigma}, bound) {
   const kept = between(bounds, clipped, bound);

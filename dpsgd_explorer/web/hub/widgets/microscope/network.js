@@ -1,4 +1,4 @@
-/** The second view of the microscope: one recorded step of a real network, its lengths as bars. */
+/** Second view of the microscope: one recorded step of a real network, with its norms as bars. */
 
 import {grip} from "../../../../../static/js/widgets/common/drag.js";
 import {integer, significant} from "../../../../../static/js/lib/format.js";
@@ -6,10 +6,10 @@ import {Chart, area, clamp, line, rule, scale, text} from "../../../../../static
 import {oncePerFrame, part, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {lengthsAt} from "./lengths.js";
 
-const DECADES = [0.001, 0.01, 0.1, 1, 10]; // marks of the axis of lengths
+const DECADES = [0.001, 0.01, 0.1, 1, 10]; // ticks of the norm axis
 const FLOOR = 0.0002;
 
-/** Pure: the heading and the sentence of what C does. */
+/** Pure: heading, and a sentence about the effect of C. */
 export function networkWords(found, {lengths, parameters, bound}) {
   const {cut, spread, sums} = found;
   const times = significant(sums.noise / sums.clipped, 2);
@@ -22,13 +22,13 @@ export function networkWords(found, {lengths, parameters, bound}) {
   ];
 }
 
-/** Pure: how far the bar of the true sum would go beyond the others'; nothing where it does not. */
+/** Pure: label of a true sum whose bar does not fit; "" if it fits. */
 export function beyond(sums) {
   const times = sums.true / sums.noisy;
   return times > 1 ? `${significant(times, 2)} times this` : "";
 }
 
-/** Returns a function that draws the view and writes its heading. */
+/** Returns a function that draws the view and sets its heading. */
 export function mountNetwork(element, data, speak) {
   let bound = data.bound;
   const ends = [data.bounds[0], data.bounds.at(-1)];
@@ -70,7 +70,7 @@ export function mountNetwork(element, data, speak) {
   return draw;
 }
 
-/** One bar per record on an axis of lengths; what clipping takes is pale. */
+/** One bar per record on an axis of norms; the part above C is pale. */
 function bars(chart, {lengths}, {bound, cut}) {
   const inner = [46, 24, chart.width - 40, chart.height - 26];
   const {x} = chart.frame([0, lengths.length], [0, 1], inner);

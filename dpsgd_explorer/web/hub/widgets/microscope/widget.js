@@ -1,4 +1,4 @@
-/** One DP-SGD step under the microscope, in a plane of two parameters: slope and intercept of a line. */
+/** Microscope: one DP-SGD step in a plane of two parameters, the slope and intercept of a line. */
 
 import {grip} from "../../../../../static/js/widgets/common/drag.js";
 import {decimals} from "../../../../../static/js/lib/format.js";
@@ -11,10 +11,10 @@ import {mountNetwork} from "./network.js";
 import {angle, compute} from "./step.js";
 import {which, words} from "./words.js";
 
-const ENDS = [0.25, 4]; // of C and σ
+const ENDS = [0.25, 4]; // range of C and σ, relative to their initial values
 const SEED = 365;
-const SHRINK_MS = 720; // arrows shrink to the circle; at once where motion is unwanted
-const BARS = [4, 8, 16, 32, 64, 128]; // length of a full bar, doublings
+const SHRINK_MS = 720; // duration of the clipping animation; 0 with reduced motion
+const BARS = [4, 8, 16, 32, 64, 128]; // possible norms of a full bar
 
 export function mount(element, data) {
   const names = data.steps.map(([name]) => name);
@@ -109,11 +109,11 @@ export function mount(element, data) {
     });
     for (const term of formula.querySelectorAll("[data-term]")) term.classList.toggle("on", term.dataset.term === names[state.step]);
     const [frame, lit] = [formula, formula.querySelector(".on")].map((shown) => shown.getBoundingClientRect());
-    formula.scrollLeft += Math.max(0, lit.right - frame.right) + Math.min(0, lit.left - frame.left); // on narrow pages
+    formula.scrollLeft += Math.max(0, lit.right - frame.right) + Math.min(0, lit.left - frame.left); // scrolls to the highlighted term on narrow pages
   }
   const redraw = oncePerFrame(draw);
 
-  /** Go to a sub-step; only clipping is a motion that means something. */
+  /** Go to a sub-step; only clipping is animated. */
   function go(step) {
     const isClipping = step === order("clip") && state.step < step && !still.matches;
     state.step = step;

@@ -1,10 +1,10 @@
-/** The heading and the sentence of each sub-step. */
+/** Heading and sentence of each sub-step. */
 
 import {decimals, plural} from "../../../../../static/js/lib/format.js";
 import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
 import {angle} from "./step.js";
 
-/** Pure: [heading, sentence] of a sub-step, from its name. */
+/** Pure: [heading, sentence] of a sub-step. */
 export function words(name, step, {drawn, records, expected, bound, learning_rate: rate, sample_rate: sampling, at, ghosts}) {
   const count = drawn.length;
   const longest = Math.max(0, ...step.pulls.map(length));
@@ -44,7 +44,7 @@ export function words(name, step, {drawn, records, expected, bound, learning_rat
   }[name];
 }
 
-/** Pure: whose arrow is it, and what clipping leaves of it. */
+/** Pure: record of a selected arrow, and the effect of clipping on it. */
 export function which(chosen, step, {drawn, records, odd, bound}) {
   const [x, y] = records[chosen];
   const name = chosen === odd ? "the odd one" : `x = ${decimals(x)}, y = ${decimals(y)}`;

@@ -1,14 +1,14 @@
-/** One slider: noise merges the two worlds, and what it costs was measured. */
+/** Slider over noise levels: the two worlds become indistinguishable, with the measured cost in accuracy. */
 
 import {Chart, area, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const MERGED = 55; // percent: where an attacker is hardly better than a coin
+const MERGED = 55; // percent of correct guesses, hardly better than a coin
 
-/** Pure: whether the limit of any attack is close to a coin's. */
+/** Pure: true if the limit of any attack is close to random guessing. */
 export const isMerged = ({limit}) => Number(limit) <= MERGED;
 
-/** Pure: what a level shows, as a sentence. */
+/** Pure: conclusion about a level, as a sentence. */
 export function conclusion({noise, limit, accuracy}) {
   return `At σ = ${noise} the model is right on ${accuracy} of 100 unseen records. An attacker who guesses whether one record was in this run is right at most ${limit} times in 100`;
 }
@@ -37,7 +37,7 @@ export function mount(element, data) {
   }));
 }
 
-/** Both densities; the world without the record is dashed and stands still. */
+/** Densities of both worlds; the dashed density without the record does not move. */
 function worlds(chart, data, level) {
   const ends = [data.places[0], data.places.at(-1)];
   const top = Math.max(...data.without);

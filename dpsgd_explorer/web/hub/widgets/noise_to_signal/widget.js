@@ -1,4 +1,4 @@
-/** The batch size at the same ε and epochs: noise per update falls all the way, noise over the run hardly beyond some size. */
+/** Batch size at fixed ε and epochs: noise per update always falls, noise over the run hardly falls beyond some size. */
 
 import {integer, percent} from "../../../../../static/js/lib/format.js";
 import {Chart, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
@@ -7,19 +7,22 @@ import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widge
 const LABELS = ["per update", "over the run"];
 const STYLES = ["private", "good"];
 
-/** Pure: how much of the noise over the run the next doubling takes away, or all records where there is none. */
+/**
+ * Pure: share of the noise over the run that the next doubling of the batch removes; the last doubling ends at all
+ * records.
+ */
 export function gain({points, doubling}, place) {
   const next = points[Math.min(place + doubling, points.length - 1)];
   return 1 - next.shares[1] / points[place].shares[1];
 }
 
-/** Pure: the heading. */
+/** Pure: heading. */
 export function conclusion({points}, place) {
   const {batch, shares} = points[place];
   return `A batch of ${integer(batch)} leaves ${percent(shares[0], 0)} of the noise per update of a batch of ${points[0].batch}, and ${percent(shares[1], 0)} of the noise over the run`;
 }
 
-/** Pure: what a larger batch would bring. */
+/** Pure: effect of a larger batch. */
 export function sentence(data, place) {
   const last = data.points.length - 1;
   if (place === last) return "These are all records in every step: no larger batch is left.";

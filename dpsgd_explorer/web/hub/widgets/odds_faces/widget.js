@@ -1,4 +1,4 @@
-/** A hundred faces for odds: how many of an attacker's statements can be right at each epsilon. */
+/** Odds as a hundred faces: largest number of an attacker's statements that are correct at each ε. */
 
 import {Chart, circles, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
@@ -7,24 +7,24 @@ const COLUMNS = 10;
 const WHO = "For an attacker who knows all the others and sees everything that is released (δ = 0). A run’s own limit can be far lower";
 const MOUTHS = {given: 0, gained: -3.5, none: 3.5};
 
-/** Pure: "given", "gained" or "none" of each face, from left to right and top to bottom. */
+/** Pure: "given", "gained" or "none" for each face, from left to right and top to bottom. */
 export function kinds(before, right) {
   return Array.from({length: 100}, (_, i) => (i < before ? "given" : i < right ? "gained" : "none"));
 }
 
-/** Pure: what the faces show. */
+/** Pure: heading. */
 export function conclusion(named, epsilon, before, {right}) {
   return `At ε = ${epsilon}, ${named} allows at most ${right} right guesses of 100; without the release, ${before} ${before === 1 ? "is" : "are"} right`;
 }
 
-/** Pure: the same in natural frequencies. */
+/** Pure: the heading's numbers as natural frequencies. */
 export function frequencies(factor, before, {right, percent}) {
   const start = `An attacker says “took part” of 100 people, one by one. Before the release ${before} of these statements ${before === 1 ? "is" : "are"} right, so the odds are ${before} to ${100 - before}.`;
   if (right === before) return `${start} They stay so: the release says nothing about anybody.`;
   return `${start} The odds grow by a factor of at most ${factor}: ε alone allows ${percent} %, or ${right} faces, rounded up.`;
 }
 
-/** Pure: guesses with their place on the slider; those at no epsilon of it are left out. */
+/** Pure: predictions with their positions on the slider; predictions for other values of ε are left out. */
 export function placed(guesses, epsilons) {
   return guesses
     .filter(({at, value}) => value !== null && at && epsilons.includes(at.x))
@@ -67,7 +67,7 @@ export function mount(element, data) {
   });
 }
 
-/** Ten rows of ten faces; one path for each part of all faces of a kind. */
+/** Ten rows of ten faces; one path per facial feature and kind. */
 function faces({width, height}, kindOf) {
   const [gap, size] = [height / COLUMNS, 11.5];
   const left = Math.max(gap / 2, width / 2 - 4.5 * Math.min(gap * 1.35, width / COLUMNS));

@@ -1,4 +1,4 @@
-/** One odd record: drag one of 24 points, and the fitted line and all gradients follow. */
+/** One odd record: drag one of 24 points, and see the effect on the fitted line and on all gradients. */
 
 import {decimals} from "../../../../../static/js/lib/format.js";
 import {invitation, oddRecord} from "../../../../../static/js/widgets/common/odd_record.js";
@@ -6,10 +6,10 @@ import {Chart, arrow, circles, clamp, clipped, disc, fanned, line, rule, text} f
 import {fit, gradient, length} from "../../../../../static/js/widgets/common/toy_problem.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const SPANS = [0.5, 1, 2, 4, 8]; // half the height of the gradients' plane; it zooms in doublings only
-const X_LABEL = 1.2; // lines end here, with their names
+const SPANS = [0.5, 1, 2, 4, 8]; // half heights of the gradients' plane; the zoom changes by factors of two
+const X_LABEL = 1.2; // x of the lines' ends and labels
 
-/** Pure: both lines, and the gradients of all records at the line without the odd one. */
+/** Pure: lines with and without the odd record, and all gradients at the line without it. */
 export function study(records, odd) {
   const others = records.filter((_, i) => i !== odd);
   const without = fit(others);
@@ -18,7 +18,7 @@ export function study(records, odd) {
   return {without, with: fit(records), pulls, longest, odd: length(pulls[odd])};
 }
 
-/** Pure: what the picture shows, as a sentence. */
+/** Pure: heading. */
 export function conclusion(found) {
   const [before, after] = [found.without[0], found.with[0]].map((slope) => decimals(slope));
   return before === after
@@ -26,14 +26,14 @@ export function conclusion(found) {
     : `One record moves the slope from ${before} to ${after}`;
 }
 
-/** Pure: the record's gradient beside those of the others. */
+/** Pure: the odd record's gradient compared with the other gradients. */
 export function comparison(found) {
   const times = found.odd / found.longest;
   if (times < 1) return `Its gradient is ${decimals(found.odd)} long, shorter than the longest of the others, ${decimals(found.longest)}. Here it looks like any other record.`;
   return `Its gradient is ${decimals(found.odd)} long, ${decimals(times, 1)} times the longest of the others. In a step that sums gradients, it has that much more influence.`;
 }
 
-/** Pure: the line of a slope through the middle of all points, where every best line passes. */
+/** Pure: line with a given slope through the mean of all points, which every least-squares line contains. */
 export function through(records, slope) {
   const [x, y] = [0, 1].map((i) => records.reduce((sum, record) => sum + record[i], 0) / records.length);
   return [slope, y - slope * x];

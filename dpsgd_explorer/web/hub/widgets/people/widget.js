@@ -1,4 +1,4 @@
-/** A person with several records: the bound on ε for all of them, by the unit that is sampled and clipped. */
+/** Person with several records: bound on ε for all of them, by the unit of sampling and clipping. */
 
 import {Chart, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
@@ -7,10 +7,10 @@ const [BY_RECORD, BY_PERSON] = [0, 1];
 const LINES = [["record", "budget"], ["person", "good"]];
 const LEVELS = [0.5, 1, 2, 5, 10, 20, 50];
 
-/** Pure: what holds for the person: the point of one record where the person is the unit. */
+/** Pure: values for the person; with the person as the unit, the number of records does not matter. */
 export const held = ({points}, place, unit) => points[unit === BY_PERSON ? 0 : place];
 
-/** Pure: the heading. */
+/** Pure: heading. */
 export function conclusion(data, place, unit) {
   const {records} = data.points[place];
   const {epsilon} = held(data, place, unit);
@@ -19,7 +19,7 @@ export function conclusion(data, place, unit) {
   return `A promise of ε = ${data.target} per record bounds ${person} by ${epsilon}${records > 1 ? " only" : ""}`;
 }
 
-/** Pure: the same as an attacker's limit. */
+/** Pure: the heading's ε as an attacker's limit. */
 export function sentence(data, place, unit) {
   const {limits} = held(data, place, unit);
   if (limits === null) return "Alone, this is almost no limit on how often an attacker is right about whether this person took part.";
@@ -67,7 +67,7 @@ function marks({width, height}, points, place, {unit, guesses}) {
   const level = (point, i) => [x(point.records), y((i === BY_PERSON ? points[0] : point).value)];
   const at = level(points[place], unit);
   const {epsilon} = unit === BY_PERSON ? points[0] : points[place];
-  const isFirst = place === 0; // its line leaves upwards, all others come from below
+  const isFirst = place === 0; // above its line, which rises from here; all later labels are below
   return [
     ...LEVELS.flatMap((value) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], String(value), "", "end")]),
     text([0, 12], "ε for all records of the person, log scale"),

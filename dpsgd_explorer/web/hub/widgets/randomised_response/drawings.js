@@ -1,12 +1,12 @@
-/** The drawings of the survey: coins and sheet, an onlooker's bars, and many crowds. */
+/** Drawings of the survey: coins and sheet, an onlooker's bars, and many crowds. */
 
 import {percent} from "../../../../../static/js/lib/format.js";
 import {box, circles, clamp, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
 
-const SHARES = [-0.05, 0.65]; // of both rows of crowds
+const SHARES = [-0.05, 0.65]; // range of shares on both axes of crowds
 const word = (isYes) => (isYes ? "yes" : "no");
 
-/** Two coins and a sheet; the way that was not taken is dotted. */
+/** Two coins and a sheet; the path not taken is dotted. */
 export function coins({width}, tossed) {
   const [first, second, sheet] = [[0.14 * width, 46], [0.48 * width, 128], [0.84 * width, 46]];
   const way = (points, isTaken) => line(points, isTaken ? "s-private" : "thin s-faint dotted");
@@ -31,7 +31,7 @@ function coin(at, words, isUnused = false) {
   ];
 }
 
-/** How likely the sheet is under either truth. */
+/** Probability of the sheet's answer if the truth equals it, and if not. */
 export function onlooker({width}, p, says) {
   const end = width - 52;
   const rows = [[says, p, "f-attack"], [!says, 1 - p, "f-twin"]];
@@ -45,7 +45,7 @@ export function onlooker({width}, p, says) {
   });
 }
 
-/** Shares on the sheets and estimates, of many crowds; the last one is dark. */
+/** Shares of "yes" on the sheets and estimates for many crowds; the newest ones are dark. */
 export function crowds(chart, data, survey, shares, estimates) {
   const rows = [54, 118];
   const names = ["on the sheets", "estimate"];

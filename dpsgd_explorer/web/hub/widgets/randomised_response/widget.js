@@ -1,4 +1,4 @@
-/** Randomised response on oneself: a private answer, two coins, a sheet, and crowds of such sheets. */
+/** Randomised response for the visitor: a private answer, two coins, a sheet, and crowds of sheets. */
 
 import {integer, percent} from "../../../../../static/js/lib/format.js";
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
@@ -62,7 +62,7 @@ export function mount(element, data) {
   for (const radio of element.querySelectorAll("[data-own]")) {
     radio.addEventListener("change", () => forget({truth: radio.value === "yes"}));
   }
-  /** The sheet of other coins, or of another answer, is not written yet. */
+  /** Clear the sheet after a change of the answer or of the coins. */
   function forget(changes) {
     Object.assign(own, changes, {last: null});
     write(element, "title", UNTOSSED);

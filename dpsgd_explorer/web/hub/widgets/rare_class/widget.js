@@ -1,14 +1,14 @@
-/** Recorded accuracy of each digit at one level of privacy, one digit rare: its gap to the average. */
+/** Recorded accuracy of each digit at one level of privacy, with one rare digit: its gap to the average. */
 
 import {Chart, circles, diamond, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const ROW = 26; // px
-const TOP = 24; // px, for the name of the average
+const TOP = 24; // px, for the label of the average
 const FOOT = 44; // px, for the axis
 const TICK = 10; // percent
 
-/** Pure: what stands in each row: the digits, then the rare one as it is when frequent. */
+/** Pure: rows of the chart: all digits, then the rare digit when it is frequent. */
 export function rows({rare}, {digits, frequent}) {
   return [
     ...digits.map((reading, digit) => ({...reading, name: digit === rare ? `${digit}, rare` : String(digit), colour: digit === rare ? "attack" : "twin"})),
@@ -16,14 +16,14 @@ export function rows({rare}, {digits, frequent}) {
   ];
 }
 
-/** Pure: guesses of the rare digit and of the same when frequent, at their rows; those that were not made are left out. */
+/** Pure: predictions for the rare digit, rare and frequent, at their rows; missing ones are left out. */
 export function placed(guesses, rare, last) {
   return guesses.map(({value, words}, i) => ({row: i === 0 ? rare : last, value, words})).filter(({value}) => value !== null);
 }
 
 export function mount(element, data) {
   const speak = speaker(element);
-  const count = data.levels[0].digits.length + 2; // and one for the words above the last row
+  const count = data.levels[0].digits.length + 2; // one additional row for the labels above the last row
   let level = data.levels[data.first];
   let guesses = [];
   const chart = new Chart(part(element, "digits"), {
@@ -50,7 +50,7 @@ export function mount(element, data) {
   });
 }
 
-/** A row per digit: its mean, its seeds, the number; the average as a line through all of them. */
+/** One row per digit: mean, seeds and number; the average is a line through all rows. */
 function dots(chart, data, level, guesses) {
   const [left, right, bottom] = [64, chart.width - 50, chart.height - FOOT];
   const {x} = chart.frame(data.axis, [0, 1], [left, TOP, right, bottom]);

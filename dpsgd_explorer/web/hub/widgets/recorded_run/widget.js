@@ -1,4 +1,4 @@
-/** A recorded run played again: accuracy against the ε spent so far, to be stopped at any evaluation. */
+/** Replay of a recorded run: accuracy against ε, with a slider over the evaluations. */
 
 import {integer} from "../../../../../static/js/lib/format.js";
 import {player} from "../../../../../static/js/lib/player.js";
@@ -6,15 +6,15 @@ import {Chart, clipped, disc, line, rule, text} from "../../../../../static/js/l
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const NARROW = 500; // px
-const ROOM = 1.08; // of the ε axis, beyond the budget
+const ROOM = 1.08; // end of the ε axis, in budgets
 
-/** Pure: what the run has come to at an evaluation, as a sentence. */
+/** Pure: heading at an evaluation. */
 export function conclusion({steps, last, spent_words: spent, budget, accuracy, twin}, place) {
   const beside = twin ? `; without privacy, ${twin[place].toFixed(2)}` : "";
   return `After ${integer(steps[place])} of ${integer(last)} steps: ε = ${spent[place]} of ${budget} spent, ${accuracy[place].toFixed(2)} of 100 unseen records right${beside}`;
 }
 
-/** Pure: round values from low to high, at most `most` steps apart: 1, 2 or 5 times a power of ten. */
+/** Pure: round values from low to high, in at most `most` steps of 1, 2 or 5 times a power of ten. */
 export function ticks(low, high, most) {
   const rough = (high - low) / most;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -53,7 +53,7 @@ export function mount(element, data) {
   choose(run);
 }
 
-/** What was spent and reached up to a place; what lies below the axis is cut. */
+/** Curves up to an evaluation; values below the axis are cut off. */
 function curves(chart, {spent, accuracy, twin, floor, budget}, place) {
   const isNarrow = chart.width < NARROW;
   const end = spent.at(-1);
@@ -73,7 +73,7 @@ function curves(chart, {spent, accuracy, twin, floor, budget}, place) {
     ...(twin ? [line(upTo(twin), "s-twin thin dashed")] : []),
     line(upTo(accuracy), "s-private"),
   ]), line([[x(end), top], [x(end), bottom]], "s-budget"));
-  const isLate = spent[place] > 0.8 * end; // where the curve is flat its name has room below it, else beside it
+  const isLate = spent[place] > 0.8 * end; // the label is below the curve where it is flat, otherwise next to it
   const name = isLate ? [tip[0] - 12, tip[1] + 26] : [tip[0] + 12, tip[1] + 16];
   marks.push(text([x(end) - 8, bottom - 12], `budget ε = ${budget}`, "budget halo", "end"));
   if (tip[1] < bottom) marks.push(disc(tip, 5, "f-private"), text(name, "private", "private halo", isLate ? "end" : "start"));

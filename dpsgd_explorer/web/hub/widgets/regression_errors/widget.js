@@ -1,24 +1,24 @@
-/** Errors of private linear regression: all methods against ε, read at one budget. */
+/** Errors of private linear regression: all methods against ε, with the values at one budget. */
 
 import {Chart, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const NAMED_AT = {adassp: [20, 22], ssp: [2, -14], large_noise: [17, 2], small_noise: [9, -8]}; // share of the line's points, pixels below
+const NAMED_AT = {adassp: [20, 22], ssp: [2, -14], large_noise: [17, 2], small_noise: [9, -8]}; // label position: number of points divided by the index of its point, px below the line
 
-/** Pure: the methods that have an error at a place, the least median first. */
+/** Pure: methods with an error at an ε, smallest median first. */
 export function ranked({methods}, place) {
   return methods
     .filter(({texts}) => texts[place] !== "–")
     .sort((one, other) => (one.medians[place] ?? Infinity) - (other.medians[place] ?? Infinity));
 }
 
-/** Pure: the heading. */
+/** Pure: heading. */
 export function conclusion(data, place) {
   const told = ranked(data, place).map(({name, texts}) => `${name} ${texts[place]}`);
   return `Median errors at ε = ${data.epsilons[place]}: ${told.join(", ")}`;
 }
 
-/** Pure: who does worse than an answer that looks at nothing. */
+/** Pure: methods that are worse than always predicting the mean. */
 export function sentence(data, place) {
   const worse = ranked(data, place).filter(({medians}) => medians[place] === null || medians[place] > data.mean);
   const rest = `Always answering the mean has ${data.baselines.mean}, and least squares without privacy ${data.baselines.least}.`;
@@ -85,7 +85,7 @@ function marks({width, height}, data, place, guesses) {
   ];
 }
 
-/** An error that no ε changes: a line at its height, with its name where the methods' lines are not. */
+/** Line of an error that does not depend on ε, with its label away from the methods' lines. */
 function baseline({error, words, colour, is_at_end: isAbove}, [left, right], y) {
   return [
     rule([left, y(error)], [right, y(error)], `line thin s-${colour} dashed`),

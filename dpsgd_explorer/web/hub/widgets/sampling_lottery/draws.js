@@ -1,8 +1,8 @@
-/** Three ways to draw batches, pure: for each step how many records it uses, and whether record 0 is one. */
+/** Three sampling schemes: size of each step's batch, and whether it contains record 0. Pure functions. */
 
 /** @typedef {{size: number, isYours: boolean}} Step */
 
-/** The first `count` of the numbers from 0, in random order (Fisher and Yates). */
+/** The first `count` elements of a random permutation of 0 … `from` − 1 (Fisher and Yates). */
 export function dealt(generator, from, count) {
   const deck = Array.from({length: from}, (_, i) => i);
   for (let i = 0; i < count; i++) {
@@ -29,10 +29,10 @@ export const EPOCH = {
   },
 };
 
-/** Numbers, from 1, of the steps that use your record. */
+/** Numbers of the steps that use the visitor's record, starting with 1. */
 export const usedIn = (steps) => steps.flatMap(({isYours}, i) => (isYours ? [i + 1] : []));
 
-/** Which steps used your record, and how large batches were. */
+/** Steps that used the visitor's record, and the range of batch sizes. */
 export function story(steps) {
   const used = usedIn(steps);
   const sizes = steps.map(({size}) => size);
@@ -41,14 +41,14 @@ export function story(steps) {
   return `Your record: ${when}. Sizes: ${least === most ? `all ${least}` : `${least} to ${most}`}.`;
 }
 
-/** What may be promised, by scheme; all numbers are the server's. */
+/** Guarantee of each scheme; the server computed all numbers. */
 export const PROMISE = {
   poisson: ({poisson}) => `ε = ${poisson}, exact, for one record added or removed.`,
   fixed: ({fixed, replaced}) => `ε = ${fixed}, a bound, for one record replaced; Poisson sampling has ${replaced} there, exact. For one added or removed: not computed here.`,
   shuffled: ({shuffled, replaced}) => `ε = ${shuffled}, a bound, for one record replaced: each epoch uses your record once, and is at most one Gaussian release. Poisson sampling has ${replaced} there. The exact ε of a shuffled deck is not known; it is at most this.`,
 };
 
-/** What the three rows show together. */
+/** Heading of the three rows. */
 export function conclusion(rows) {
   const [poisson, fixed, shuffled] = rows.map((steps) => usedIn(steps).length);
   return `In ${rows[0].length} steps your record was used ${poisson}, ${fixed} and ${shuffled} times; here only Poisson sampling has an exact ε`;

@@ -1,4 +1,4 @@
-/** A lottery of batches: three ways to draw the same expected size, and what each may promise. */
+/** Sampling lottery: three schemes with the same expected batch size, and the guarantee of each. */
 
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
 import {Chart, box, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
@@ -16,7 +16,7 @@ export function mount(element, data) {
     height: 104, label: "A bar for the size of each batch; a disc on those that use your record", draw: redraw,
   }));
 
-  /** Draw all epochs ahead; they are shown one by one. */
+  /** Draw all epochs in advance; they are shown one by one. */
   const deal = () => {
     const generator = new Generator(state.seed);
     state.rows = SCHEMES.map((name) => Array.from({length: data.epochs}, () => EPOCH[name](generator, data.records, data.batch_size)).flat());
@@ -48,7 +48,7 @@ export function mount(element, data) {
   deal();
 }
 
-/** One scheme: bars of the steps so far, epochs parted by hairlines. */
+/** Bars of the steps of one scheme, with thin lines between epochs. */
 function strip(chart, steps, data) {
   const perEpoch = data.records / data.batch_size;
   const all = data.epochs * perEpoch;

@@ -1,12 +1,15 @@
-/** Three-way twin: recorded curves of three kinds of training, and what clipping and noise take at a choice of rates. */
+/**
+ * Three-way twin: recorded curves of three kinds of training, and the accuracy lost to clipping and noise for the
+ * selected learning rates.
+ */
 
 import {Chart, area, box, clipped, disc, fanned, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const NARROW = 500; // px
-const ROW = 64; // px of the split, for each of its bars
+const ROW = 64; // px, height of each bar of the split
 
-/** Pure: the ends of an axis for the parts: zero, all seeds, and room. */
+/** Pure: ends of the axis of the split, including zero and all seeds, with a margin. */
 export function reach(parts) {
   const values = parts.flatMap(({each}) => each);
   const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
@@ -14,7 +17,7 @@ export function reach(parts) {
   return [low - (low < 0 ? room : 0), high + room];
 }
 
-/** Pure: the ends of all kinds as a sentence. */
+/** Pure: final accuracies of all kinds as a sentence. */
 export function endings(kinds, {ends, rates}) {
   return `At the end: ${kinds.map(({name, words}) => `${words} ${ends[name]} % (rate ${rates[name]})`).join("; ")}.`;
 }
@@ -42,7 +45,7 @@ export function mount(element, data) {
   }
 }
 
-/** Mean curves on bands from the least seed to the largest; what lies below the axis is cut. */
+/** Mean curves on bands from minimum to maximum over seeds; values below the axis are cut off. */
 function accuracies(chart, {steps, kinds, curves}, {rates, floor}) {
   const isNarrow = chart.width < NARROW;
   const [left, top, right, bottom] = [34, 26, chart.width - (isNarrow ? 10 : 170), chart.height - 44];
@@ -67,7 +70,7 @@ function accuracies(chart, {steps, kinds, curves}, {rates, floor}) {
   return [...marks, ...kinds.map(({words, colour}, i) => text([at, heights[i] + 4.5], words, `${colour} halo`, anchor))];
 }
 
-/** One bar from zero for each part, its seeds as dots on it. */
+/** One bar from zero per part, with its seeds as dots. */
 function bars(chart, parts) {
   const {x} = chart.frame(reach(parts), [0, 1], [2, 0, chart.width - 6, chart.height]);
   return parts.flatMap(({name, colour, mean, each, words}, i) => {

@@ -1,4 +1,4 @@
-/** The six drawings: marks from what was trained. Worlds differ by shape and dash, calls by colour. */
+/** Six drawings of the trainings' results. Worlds have different shapes and dashes, calls have different colours. */
 
 import {decimals, integer} from "../../../../../static/js/lib/format.js";
 import {invitation} from "../../../../../static/js/widgets/common/odd_record.js";
@@ -8,8 +8,8 @@ import {moved} from "../../../../../static/js/widgets/common/toy_problem.js";
 import {mostHits} from "./limit.js";
 import {percent, rightCalls} from "./words.js";
 
-const SPANS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2]; // of the cloud's window, doublings
-export const REACH = 5; // of the score axis, standard deviations
+const SPANS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2]; // possible half heights of the cloud's window
+export const REACH = 5; // half range of the score axis, in standard deviations
 const SHARES = Array.from({length: 81}, (_, i) => (i / 80) ** 2);
 const TALLER = [1, 2, 5, 10, 20, 50, 100, 200, 500];
 
@@ -29,7 +29,7 @@ export function records(chart, data, {axis}, {record}) {
   ];
 }
 
-/** One dot per training, with the threshold as a line across the plane. */
+/** One dot per training, and the threshold as a line across the plane. */
 export function cloud(chart, {axis, ends}, {cut, count}, pilots) {
   const inner = [44, 18, chart.width - 4, chart.height - 28];
   const wide = (inner[2] - inner[0]) / (inner[3] - inner[1]);
@@ -57,7 +57,7 @@ export function cloud(chart, {axis, ends}, {cut, count}, pilots) {
   ];
 }
 
-/** Both densities; what lies beyond the threshold is called. */
+/** Densities of both worlds; the areas beyond the threshold are shaded. */
 export function densities(chart, {scores}, {cut}, {hits, alarms}) {
   const places = Array.from({length: 101}, (_, i) => -REACH + (2 * REACH * i) / 100);
   const curves = scores.map((values) => density(values, places));
@@ -78,7 +78,7 @@ export function densities(chart, {scores}, {cut}, {hits, alarms}) {
   ];
 }
 
-/** Hits against false alarms at every threshold, the limit, and what ε alone allows. */
+/** Hits against false alarms at every threshold, the limit of any attack, and the limit from ε alone. */
 export function thresholds(chart, {scores}, {count}, {hits, alarms}, lines) {
   const {x, y} = chart.frame([0, 1], [0, 1], [44, 28, chart.width - 14, chart.height - 28]);
   const limit = SHARES.map((share) => [x(share), y(mostHits(lines, share))]);
@@ -110,7 +110,7 @@ export function thresholds(chart, {scores}, {count}, {hits, alarms}, lines) {
   ];
 }
 
-/** Right calls at every σ of the lattice, the limit, and the visitor's guesses. */
+/** Correct calls at every σ, the limit of any attack, and the visitor's predictions. */
 export function levels(chart, data, state, tally, {sweep, guesses}) {
   const last = data.noise.length - 1;
   const points = data.rates[state.rate].points;
@@ -134,7 +134,7 @@ export function levels(chart, data, state, tally, {sweep, guesses}) {
   ];
 }
 
-/** The law of the privacy loss in both worlds, the band of ±ε, and δ drawn taller to be seen. */
+/** Distributions of the privacy loss in both worlds, the band ±ε, and δ magnified to be visible. */
 export function losses(chart, data, {epsilon, largest, with: with_, without, beyond}) {
   const {x, y} = chart.frame([-data.reach, data.reach], [0, 1.2], [4, 20, chart.width - 4, chart.height - 40]);
   const width = (2 * data.reach) / with_.length;

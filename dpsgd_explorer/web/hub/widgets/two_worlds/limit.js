@@ -1,6 +1,7 @@
 /**
- * The limit of any attack on this run, from lines [e^ε', δ(ε')] that the server computed and rounded up: with false alarms f
- * each allows at most e^ε' f + δ' hits, and in the other order 1 - e^-ε' (1 - δ' - f). The least is a bound.
+ * Largest hit rate of any attack on this run at a given rate of false alarms f. The server computed the lines [e^ε',
+ * δ(ε')] and rounded them up: each bounds the hit rate by e^ε' f + δ' and, with the worlds exchanged, by 1 − e^−ε' (1
+ * − δ' − f). The smallest bound counts.
  */
 export function mostHits(lines, falseAlarms) {
   let most = 1;

@@ -1,22 +1,22 @@
 /**
- * DP-SGD on the line through 24 points, as `figures/toy_training.py` has it: Poisson batches, clipped gradients,
- * Gaussian noise on their sum, the expected batch size as divisor. Chance is seeded and drawn once, so that
- * a slider moves the same trainings. Illustration: the noise of a real run is drawn on the server.
+ * DP-SGD on the line through 24 points, as in `figures/toy_training.py`: Poisson sampling, clipped gradients,
+ * Gaussian noise on their sum, division by the expected batch size. Random numbers are seeded and drawn once, so that
+ * a slider changes the same trainings. Illustration only: the server draws the noise of real runs.
  */
 
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
 import {moved} from "../../../../../static/js/widgets/common/toy_problem.js";
 
-const EVERYONE = 0xffffff; // a bit per record
+const EVERYONE = 0xffffff; // one bit per record
 
-/** Which records a step draws, from two random words: all, a half or a quarter of them. */
+/** Functions from two random words to a step's records: all, a half or a quarter of them. */
 export const MASKS = new Map([
   [1, () => EVERYONE],
   [0.5, (first) => first],
   [0.25, (first, second) => first & second],
 ]);
 
-/** Random words and normal numbers of all trainings of one world. */
+/** Random words and normal values for all trainings of one world. */
 export function drawChance(seed, {steps, pilots, counts}) {
   const source = new Generator(seed);
   const size = 2 * (pilots + Math.max(...counts)) * steps;
@@ -26,8 +26,8 @@ export function drawChance(seed, {steps, pilots, counts}) {
 }
 
 /**
- * θ at the end of `count` trainings, as a, b, a, b, …
- * A gradient is r·(x, 1) with residual r, so clipping it to C is clipping r to C/‖(x, 1)‖.
+ * Final θ of `count` trainings, as a, b, a, b, …
+ * A gradient is r·(x, 1) with residual r, so clipping it to C equals clipping r to C/‖(x, 1)‖.
  */
 export function train(records, chance, {steps, sampleRate, noise, bound, learningRate, expected, count}) {
   const [x, y] = [0, 1].map((i) => Float64Array.from(records, (record) => record[i]));
@@ -76,7 +76,7 @@ function moments(ends, count) {
   return [a, b, aa, ab, bb];
 }
 
-/** The axis along which the pilots of two worlds part best (Fisher), in standard deviations. */
+/** Fisher's linear discriminant of the pilot trainings of two worlds, scaled to unit standard deviation. */
 export function bestAxis(worlds, pilots) {
   const [first, second] = worlds.map((ends) => moments(ends, pilots));
   const [aa, ab, bb] = [2, 3, 4].map((i) => (first[i] + second[i]) / (2 * pilots - 2));
@@ -89,7 +89,7 @@ export function bestAxis(worlds, pilots) {
   return {direction, step, middle: [(first[0] + second[0]) / 2, (first[1] + second[1]) / 2], means: [first.slice(0, 2), second.slice(0, 2)]};
 }
 
-/** Scores of the trainings after the pilots, in standard deviations from the middle of both worlds. */
+/** Scores of the trainings after the pilots, in standard deviations from the midpoint of both worlds. */
 export function scores({direction, middle}, ends, pilots) {
   const count = ends.length / 2 - pilots;
   return Float64Array.from({length: count}, (_, i) => {
@@ -98,10 +98,10 @@ export function scores({direction, middle}, ends, pilots) {
   });
 }
 
-/** How many scores lie beyond a threshold. */
+/** Number of scores above a threshold. */
 export const beyond = (values, cut) => values.reduce((sum, value) => sum + (value > cut), 0);
 
-/** Both worlds trained and seen along the best axis; `state` is that of the widget. */
+/** Trainings of both worlds with their scores along the best axis; `state` is the widget's state. */
 export function attack(data, chances, state, noise = data.noise[state.noise], count = state.count) {
   const {sample_rate: sampleRate} = data.rates[state.rate];
   const records = moved(data, state.record);

@@ -1,4 +1,4 @@
-/** Two worlds: private trainings with one odd record and without it, and a threshold to drag. */
+/** Two worlds: private trainings with and without one odd record, and a threshold to drag. */
 
 import {grip} from "../../../../../static/js/widgets/common/drag.js";
 import {decimals, integer} from "../../../../../static/js/lib/format.js";
@@ -10,7 +10,7 @@ import {mostHits} from "./limit.js";
 import {attack, beyond, drawChance} from "./training.js";
 import {chance, conclusion, odds, percentUp, rightCalls, row, setting} from "./words.js";
 
-const REST_MS = 200; // until the hand counts as still, and all noise levels are measured
+const REST_MS = 200; // pause after the last change before all noise levels are measured
 const SEED = 7;
 const HEIGHT = {records: 240, others: 290};
 const MOVABLE = ["records", "scores"];
@@ -91,7 +91,7 @@ export function mount(element, data) {
     move: ([x]) => moveCut(x), step: ([dx, dy], big) => moveCut(state.cut + (dx + dy) * (big ? 0.5 : 0.1)),
   });
 
-  /** Train anew; the other noise levels follow once the hand rests, one per task. */
+  /** Train again; the other noise levels follow after a pause, one per task. */
   const change = (changes) => {
     Object.assign(state, changes);
     found = null;

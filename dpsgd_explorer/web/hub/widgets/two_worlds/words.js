@@ -1,18 +1,21 @@
-/** What the picture shows, in sentences. */
+/** Headings and sentences of the widget. */
 
 import {decimals, decimalsUp, integer, plural} from "../../../../../static/js/lib/format.js";
 import {interval, meanOfShares} from "../../../../../static/js/widgets/common/statistics.js";
 import {mostHits} from "./limit.js";
 
-/** A share in whole percent, to nearest. */
+/** Share as a percentage, rounded to the nearest integer. */
 export const percent = (share) => `${Math.round(100 * share)} %`;
-/** A limit in percent, rounded up. */
+/** Limit as a percentage, rounded up. */
 export const percentUp = (share, digits = 0) => `${decimalsUp(100 * share, digits)} %`;
 
-/** Right calls of both worlds at even odds: [share, low, high]. */
+/** Share of correct calls with equal odds of both worlds: [share, low, high]. */
 export const rightCalls = ({hits, alarms, count}) => meanOfShares(hits / count, 1 - alarms / count, count);
 
-/** @param {string[]} names of both limits, the run's first @param {{most: string[]}} point with both in percent */
+/**
+ * @param {string[]} names of both limits, the run's limit first @param {{most: string[]}} point both limits in
+ *   percent
+ */
 export function conclusion(tally, names, {most}) {
   const [share] = rightCalls(tally);
   const limits = names.map((name, i) => `${name}: ${most[i]} %`).join("; ");
@@ -20,13 +23,13 @@ export function conclusion(tally, names, {most}) {
   return `The attacker is right ${percent(share)} of the time${beyond}; at most (${limits})`;
 }
 
-/** What was trained. */
+/** Settings of the trainings. */
 export function setting(data, {rate, noise}) {
   return `DP-SGD on a line through ${data.records.length} points: ${data.steps} steps, ` +
     `q\u00a0=\u00a0${data.rates[rate].sample_rate}, σ\u00a0=\u00a0${decimals(data.noise[noise])}`;
 }
 
-/** What a call “it was there” is worth, beside what the promise allows. */
+/** Meaning of the call “it was there”, compared with the guarantee. */
 export function odds({hits, alarms, count}, lines) {
   if (hits === 0) return "With this threshold it never says “it was there”. Drag it to the left.";
   if (alarms === 0) {
@@ -39,7 +42,7 @@ export function odds({hits, alarms, count}, lines) {
     `${plural(hits, "hit")} against ${plural(alarms, "false alarm")}. With this share of false alarms, any attack on this run reaches at most ${most} to 1.`;
 }
 
-/** Crossing the limit, explained; nothing to say while the dot lies below it. */
+/** Explanation of a dot above the limit, which is due to chance; "" if it is below. */
 export function chance({hits, alarms, count}, lines) {
   const most = mostHits(lines, alarms / count);
   if (hits / count <= most) return "";
@@ -48,7 +51,7 @@ export function chance({hits, alarms, count}, lines) {
   return `The dot is beyond the limit by chance: shares of ${integer(count)} trainings scatter by some ${plural(Math.max(1, wide), "point")} either way. More trainings narrow that.`;
 }
 
-/** A count as share and interval, for the table. */
+/** Count with its share and confidence interval, for the table. */
 export function row(hits, count) {
   const [low, high] = interval(hits, count);
   return [`${integer(hits)} of ${integer(count)}`, percent(hits / count), `${Math.round(100 * low)} to ${Math.round(100 * high)} %`];

@@ -1,27 +1,30 @@
-/** A convolution, unfolded: a column of the matrix times the kernel is an output, a row times g an entry of the gradient. */
+/**
+ * Convolution as a matrix product: the kernel times a column of the unfolded image is an output, a row times g is an
+ * entry of the gradient.
+ */
 
 import {Chart, area, box, text} from "../../../../../static/js/lib/svg.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const LARGEST = 34; // px, of a cell
+const LARGEST = 34; // px, largest size of a cell
 const GAP = 24; // px, between image, kernel and output
-const NEAR = 8; // px, between the matrix and what stands beside it
-const TOP = 26; // px, for the words above
+const NEAR = 8; // px, between the matrix and the vectors next to it
+const TOP = 26; // px, for the labels above
 const WORDS = {
   output: {sub: "y = w U: the kernel w times each column", place: "Position of the kernel", blocks: ["image", "kernel w", "output y"], matrix: "U: a column for each position"},
   gradient: {sub: "U g: each row times the output’s gradient g", place: "Entry of the kernel", blocks: ["image", "g", "U g"], matrix: "U: a row for each entry of w"},
 };
 
-/** Pure: a number as it is printed. */
+/** Pure: number as text. */
 const printed = (value) => String(value).replace("-", "−");
 
-/** Pure: the product of a line of the matrix, number by number. */
+/** Pure: terms of one row or column's product, as text. */
 export function product({lines, by, makes}, place) {
   const terms = lines[place].map((pixel, i) => `${by[i] < 0 ? `(${printed(by[i])})` : by[i]} × ${printed(pixel)}`);
   return `${terms.join(" + ")} = ${printed(makes[place])}`;
 }
 
-/** Pure: the heading. */
+/** Pure: heading. */
 export function conclusion({name, makes}, place) {
   const [number, made] = [place + 1, printed(makes[place])];
   return name === "output"
@@ -29,7 +32,7 @@ export function conclusion({name, makes}, place) {
     : `Entry ${number} of the kernel was multiplied by the pixels of row ${number}, and its gradient for this record is ${made}`;
 }
 
-/** Pure: row and column of an entry that is counted row by row. */
+/** Pure: row and column of an entry in row-major order. */
 export const corner = (place, side) => [Math.floor(place / side), place % side];
 
 export function mount(element, data) {
@@ -60,7 +63,7 @@ export function mount(element, data) {
   for (const radio of [...ways, ...places]) radio.addEventListener("change", draw);
 }
 
-/** A table of numbers; `lit` is [row, column, rows, columns] of the cells that are lit up. */
+/** Table of numbers; `lit` is [row, column, rows, columns] of the highlighted cells. */
 function cells([x, y], size, rows, {lit = [0, 0, 0, 0], css = "f-surface"} = {}) {
   const [top, left, high, wide] = lit;
   const isLit = (i, j) => i >= top && i < top + high && j >= left && j < left + wide;
@@ -73,10 +76,10 @@ function cells([x, y], size, rows, {lit = [0, 0, 0, 0], css = "f-surface"} = {})
   ];
 }
 
-/** Entries as the square that they were read from. */
+/** Row-major entries as a square. */
 const square = (entries, side) => Array.from({length: side}, (_, i) => entries.slice(side * i, side * (i + 1)));
 
-/** The image, what its lit pixels are multiplied by, and what comes of it. */
+/** The image, the factors of its highlighted pixels, and the result. */
 function blocks(width, {image, side}, {name, by, makes}, place) {
   const size = Math.min(LARGEST, Math.floor((width - 2 * GAP - 2) / (3 + 2 * side)));
   const at = corner(place, side);
@@ -91,7 +94,10 @@ function blocks(width, {image, side}, {name, by, makes}, place) {
   ];
 }
 
-/** The matrix; for the output the kernel at its left and y below, for the gradient g above and U g at its right. */
+/**
+ * The unfolded matrix; for the output with the kernel at its left and y below, for the gradient with g above and U g
+ * at its right.
+ */
 function unfolded(width, {columns}, {name, by, makes}, place) {
   const count = columns.length;
   const size = Math.min(LARGEST, Math.floor((width - 2 * NEAR - 32) / (count + 2)));
