@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpsgd_explorer.experiments.kinds import DEFAULT_KIND, KINDS
+from dpsgd_explorer.experiments.kinds import KINDS
 from dpsgd_explorer.runs.classes.records import RosterRow
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.classes.setup import start_of
@@ -85,7 +85,7 @@ def entries_of(rows: Sequence[RosterRow], setup: str) -> list[Entry]:
 
 
 def _name_of(run: Run, start: dict[str, Any] | None) -> str:
-    if run.name or start is None or run.kind != DEFAULT_KIND:
+    if run.name or start is None or run.kind != start["kind"]:
         return name_of(run)
     return default_name(VIEWS[run.kind], run.config, [start])
 

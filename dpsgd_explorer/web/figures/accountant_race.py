@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from markupsafe import Markup
@@ -16,6 +15,7 @@ from markupsafe import Markup
 from dpsgd_explorer.web.figures.svg import Picture, Plot, fanned, small
 from dpsgd_explorer.web.questions.accountant_race import SILENT
 from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
+from dpsgd_explorer.web.questions.rounding import epsilon_limit
 
 WIDE, NARROW = (774, 440), (358, 380)  # px, of the lab's drawings
 NARROW_BELOW = 560  # px; a narrower drawing has short names and no values
@@ -23,7 +23,6 @@ LEFT, TOP, BOTTOM = 58, 26, 44  # px, for the labels of the axes
 SHORT_NAMES = 96  # px for short names beside the lines
 VALUE, LETTER = 76, 9  # px for a value, and for each letter of a whole name
 LABEL_GAP = 17  # px from one label to the next
-DIGITS = 4  # of an ε; rounded up
 NOTICEABLE = 1e-4  # an ε that is relatively smaller by this is below the truth
 NAMES = {  # beside a line there may be room for one word only
     "exact": "exact",
@@ -62,24 +61,10 @@ def looks() -> dict[str, Any]:
     }
 
 
-def epsilon_text(epsilon: float | None) -> str:
-    """Returns ε with four significant digits, not below its value."""
-    if epsilon is None:
-        return "∞"
-    if epsilon == 0:
-        return "0"
-    context = Context(prec=DIGITS, rounding=ROUND_CEILING)
-    value = context.create_decimal(Decimal(f"{epsilon:.9g}")).normalize()
-    if 1e-3 <= value < 1e6:
-        return f"{value:,f}"
-    mantissa, _, power = f"{value:E}".partition("E")
-    return f"{mantissa}e{int(power)}"
-
-
 def conclusion(
     steps: int,
     ends: Sequence[tuple[str, float | None]],
-    write: Callable[[float | None], str] = epsilon_text,
+    write: Callable[[float | None], str] = epsilon_limit,
 ) -> str:
     """Returns what the accountants say after a number of steps, in one sentence.
 
@@ -122,7 +107,7 @@ def picture(answer: CurvesAnswer) -> Picture:
         wide=draw(WIDE, answer.steps, racers, has_values=True),
         narrow=draw(NARROW, answer.steps, racers),
         head=("Accountant", "ε"),
-        rows=tuple((racer.label, epsilon_text(racer.epsilon[-1])) for racer in racers),
+        rows=tuple((racer.label, epsilon_limit(racer.epsilon[-1])) for racer in racers),
         kind="computed",
     )
 
@@ -200,7 +185,7 @@ def _write_ends(
         plot.text(at, name, f"{colour} halo", "start", (12, shift))
         if has_values:
             right = plot.width - plot.x(last) - 4
-            plot.text(at, epsilon_text(value), "ink", "end", (right, shift))
+            plot.text(at, epsilon_limit(value), "ink", "end", (right, shift))
 
 
 def _room(racers: Sequence[Racer]) -> int:

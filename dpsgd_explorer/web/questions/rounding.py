@@ -45,9 +45,22 @@ def significant(value: float, digits: int = 2) -> str:
     return nearest(value, max(0, digits - 1 - math.floor(math.log10(abs(value)))))
 
 
-def significant_limit(value: float, digits: int) -> str:
+def significant_limit(value: float | Decimal, digits: int) -> str:
     """Return an upper limit to ``digits`` significant digits, rounded up."""
     return str(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(value))
+
+
+def epsilon_limit(epsilon: float | None) -> str:
+    """Return an ε of any size to four significant digits, rounded up; None is "∞"."""
+    if epsilon is None:
+        return "∞"
+    if epsilon == 0:
+        return "0"
+    value = Decimal(significant_limit(Decimal(f"{epsilon:.9g}"), 4)).normalize()
+    if 1e-3 <= value < 1e6:
+        return f"{value:,f}"
+    mantissa, _, power = f"{value:E}".partition("E")
+    return f"{mantissa}e{int(power)}"
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsgd_explorer.web.figures import accountant_race as figure
+from dpsgd_explorer.web.questions import rounding
 from dpsgd_explorer.web.questions.accountant_race import race
 from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
 
@@ -66,7 +67,7 @@ def scripted(answers):
 
 
 def test_an_epsilon_is_printed_alike_and_never_below_its_value(scripted):
-    assert [figure.epsilon_text(number) for number in NUMBERS] == scripted["numbers"]
+    assert [rounding.epsilon_limit(number) for number in NUMBERS] == scripted["numbers"]
     for number, text in zip(NUMBERS[2:], scripted["numbers"][2:], strict=True):
         assert number * (1 - 1e-9) <= float(text.replace(",", "")) <= number * 1.001
 

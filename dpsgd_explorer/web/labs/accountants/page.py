@@ -14,7 +14,7 @@ from dpsgd_explorer.accounting import ACCOUNTANTS, Phase
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.web.api.answer_cache import cached_page
-from dpsgd_explorer.web.figures.accountant_race import epsilon_text, looks, picture
+from dpsgd_explorer.web.figures.accountant_race import looks, picture
 from dpsgd_explorer.web.forms.fields import form_fields, script_fields
 from dpsgd_explorer.web.forms.form import parse_texts, read_form
 from dpsgd_explorer.web.labs.base import Lab
@@ -22,6 +22,7 @@ from dpsgd_explorer.web.questions.accountant_race import race
 from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
 from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
 from dpsgd_explorer.web.questions.question import Question
+from dpsgd_explorer.web.questions.rounding import epsilon_limit
 
 POINTS = 31
 WHAT_IF = ("forget", "shuffle")
@@ -83,7 +84,7 @@ class Surprise:
     def note(self) -> str:
         """What the two accountants say at the end of the race."""
         return "; ".join(
-            f"{LABELS[name]}: {epsilon_text(_spent(self.address, name))}"
+            f"{LABELS[name]}: {epsilon_limit(_spent(self.address, name))}"
             for name in self.shown
         )
 
@@ -158,7 +159,7 @@ def ranking(answer: CurvesAnswer) -> list[dict[str, Any]]:
             "label": racer.label,
             "status": racer.status,
             "note": _why_not(racer, answer) if racer.reason else racer.note,
-            "epsilon": epsilon_text(racer.epsilon[-1]) if racer.epsilon else "–",
+            "epsilon": epsilon_limit(racer.epsilon[-1]) if racer.epsilon else "–",
         }
         for racer in answer.curves
     ]
