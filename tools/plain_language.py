@@ -110,7 +110,7 @@ FAMILIES = {
     ),
     "messages of the library": Family(1.0, r"dpsgd_explorer/.*\.py", prose.literals),
     "scripts' messages": Family(1.0, SCRIPTS, prose.script_literals),
-    "scripts' comments": Family(19.0, SCRIPTS, prose.script_comments),
+    "scripts' comments": Family(1.0, SCRIPTS, prose.script_comments),
     "source: accounting": Family(
         1.0, r"dpsgd_explorer/accounting/.*\.py", prose.comments
     ),

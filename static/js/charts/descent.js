@@ -1,6 +1,6 @@
 /**
  * Chart of the mean squared error of noisy gradient descent against ε spent; not private. The server sends axes,
- * baselines, colours and labels with the plan, the same as in its own drawings.
+ * baselines, colours and labels with the plan, and uses them in its drawings.
  *
  * @typedef {object} Point an evaluation of the log; a null error is infinite
  * @property {number} step

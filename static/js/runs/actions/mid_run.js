@@ -27,7 +27,7 @@ export function inForce(config, log) {
   return Object.assign({}, config, counted, ...free);
 }
 
-/** Pure: changes during a run and the reason for its end, as text; "" if there are none. */
+/** Pure: changes during a run and the reason for its end, as text; "" without changes. */
 export function changesSaid(config, log) {
   const now = {...config};
   const begin = log.events.find(({kind}) => kind === "phase")?.data ?? {};

@@ -12,8 +12,9 @@ import {Part, bar} from "./part.js";
  */
 
 /**
- * All columns, largest change first. With two classes, the change is that of the second class's weight minus the
- * first's; with more classes, it belongs to the class with the largest distance from the mean over classes.
+ * All columns, largest change first. With two classes, the change is the difference of the two classes' weights,
+ * second minus first; with more classes, it belongs to the class with the largest distance from the mean over
+ * classes.
  * @returns {FeatureWeight[]}
  */
 export function featureWeights(change, names, classes) {

@@ -1,5 +1,5 @@
 /**
- * Scattering features of a picture, equal to those of `training/datasets/scattering.py` (a test compares them): S x =
+ * Scattering features of a picture, with the definition of `training/datasets/scattering.py` (a test compares them): S x =
  * ( x ⋆ φ, |x ⋆ ψ| ⋆ φ, ||x ⋆ ψ| ⋆ ψ'| ⋆ φ ) every 4 pixels, J = 2 scales, L = 4 orientations, normalised in five
  * groups of channels. Source: Bruna and Mallat (2013), arXiv:1203.1513.
  */

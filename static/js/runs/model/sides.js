@@ -16,8 +16,8 @@ const SHOWN = 12; // maximum number of pictures per model
  */
 
 /**
- * @param {Map<number, number>} own misclassified records of the private model
- * @param {Map<number, number>} twin misclassified records of the twin
+ * @param {Map<number, number>} own misclassified records of the private model, with predictions
+ * @param {Map<number, number>} twin misclassified records of the twin, with predictions
  * @param {Picture[]} pool available pictures
  * @returns {Sides}
  */
@@ -30,7 +30,7 @@ export function sides(own, twin, pool) {
   };
 }
 
-/** Pictures that are in `wrong` and not in `right`, from as many classes as possible. */
+/** Pictures that are in `wrong` and not in `right`; the first ones are from different classes. */
 function shown(pool, wrong, right) {
   const rounds = new Map();
   const unique = new Map(pool.map((picture) => [picture.index, picture]));

@@ -10,7 +10,7 @@ import {RunLog} from "../log/run_log.js";
  * @typedef {object} GaugeView
  * @property {import("../../charts/plan.js").Plan} plan
  * @property {number | null} epsilon spent so far
- * @property {number | null} next ε after one more epoch; null if there is none
+ * @property {number | null} next ε after one more epoch; null at the end
  * @property {number} width of the drawing, px
  * @property {{l: number, r: number}} margin of the chart above
  */

@@ -3,7 +3,7 @@
  *
  * @typedef {object} Game
  * @property {number[]} order indices of its records, one per round
- * @property {boolean[]} said the visitor's answers
+ * @property {boolean[]} said answers of the visitor
  * @property {boolean} revealed if true, the current round shows its solution
  */
 

@@ -6,7 +6,7 @@ export function toss(generator, truth) {
   return {first, second, says: first ? truth : second};
 }
 
-/** Share of sheets with "yes", for people of whom a share of `trueShare` would truly say yes. */
+/** Share of sheets with "yes", if a share `trueShare` of the people would truly say yes. */
 export function ask(generator, people, trueShare) {
   let yes = 0;
   for (let i = 0; i < people; i++) yes += toss(generator, generator.uniform() < trueShare).says;
