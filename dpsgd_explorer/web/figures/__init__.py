@@ -1,4 +1,4 @@
-"""The pictures of the landing page and the chapters, one a file.
+"""Figures of the landing page, chapters, labs and runs.
 
-Each function returns a ``Picture``; its numbers are computed when it is drawn.
+Each function computes its numbers and returns a ``Picture``.
 """

@@ -1,7 +1,7 @@
-"""The accountant race: its drawing and its conclusion, for the lab and for the widget.
+"""Chart and conclusion of the accountant race, for the lab and the widget.
 
-``static/js/charts/race.js`` draws the same while somebody watches: it receives names,
-colours and dashes from here, and follows the same rules for axes, ticks and labels.
+``static/js/charts/race.js`` draws the same chart step by step.  It receives names,
+colours and dashes from here and uses the same rules for axes, ticks and labels.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dpsgd_explorer.web.questions.accountant_race import SILENT
 from dpsgd_explorer.web.questions.privacy import CurvesAnswer, Racer
 from dpsgd_explorer.web.questions.rounding import epsilon_limit
 
-WIDE, NARROW = (774, 440), (358, 380)  # px, of the lab's drawings
-NARROW_BELOW = 560  # px; a narrower drawing has short names and no values
+WIDE, NARROW = (774, 440), (358, 380)  # px, sizes of the lab's charts
+NARROW_BELOW = 560  # px; a narrower chart has short names and no values
 LEFT, TOP, BOTTOM = 58, 26, 44  # px, for the labels of the axes
-SHORT_NAMES = 96  # px for short names beside the lines
+SHORT_NAMES = 96  # px for short names at the ends of the lines
 VALUE, LETTER = 76, 9  # px for a value, and for each letter of a whole name
 LABEL_GAP = 17  # px from one label to the next
-NOTICEABLE = 1e-4  # an ε that is relatively smaller by this is below the truth
-NAMES = {  # beside a line there may be room for one word only
+NOTICEABLE = 1e-4  # minimum relative error for the note "below the exact ε"
+NAMES = {  # short names for narrow charts
     "exact": "exact",
     "rdp": "Rényi",
     "moments": "moments",
@@ -66,26 +66,27 @@ def conclusion(
     ends: Sequence[tuple[str, float | None]],
     write: Callable[[float | None], str] = epsilon_limit,
 ) -> str:
-    """Returns what the accountants say after a number of steps, in one sentence.
+    """Returns the answers of the accountants after a number of steps, as a sentence.
 
     Args:
         steps: Number of steps.
-        ends: Status and ε of each accountant that applies; None: beyond all floats.
-        write: Prints an ε.
+        ends: Status and ε of each accountant that applies; None for an ε too large
+            for a float.
+        write: Formats an ε.
     """
     count = "1 step" if steps == 1 else f"{steps:,} steps"
     truth = next((value for status, value in ends if status == "exact"), None)
-    said = [f"exactly ε = {write(truth)}"] if truth is not None else []
+    answers = [f"exactly ε = {write(truth)}"] if truth is not None else []
     if bounds := [value for status, value in ends if status == "bound"]:
         largest = None if None in bounds else max(v for v in bounds if v is not None)
-        said.append(f"by bounds up to {write(largest)}")
+        answers.append(f"by bounds up to {write(largest)}")
     for status, value in ends:
         if status != "approximation" or value is None:
             continue
         is_below = truth is not None and value < truth * (1 - NOTICEABLE)
         below = ", below the truth" if is_below else ""
-        said.append(f"by an approximation {write(value)}{below}")
-    return f"After {count}: {', '.join(said) or 'no accountant has an answer'}"
+        answers.append(f"by an approximation {write(value)}{below}")
+    return f"After {count}: {', '.join(answers) or 'no accountant has an answer'}"
 
 
 def runners(answer: CurvesAnswer) -> list[Racer]:
@@ -98,7 +99,7 @@ def runners(answer: CurvesAnswer) -> list[Racer]:
 
 
 def picture(answer: CurvesAnswer) -> Picture:
-    """Returns the finished race of the lab."""
+    """Returns the chart of the lab after the last step."""
     racers = runners(answer)
     ends = [(racer.status, racer.epsilon[-1]) for racer in racers]
     return Picture(
@@ -119,13 +120,13 @@ def draw(
     *,
     has_values: bool = False,
 ) -> Markup:
-    """Returns the lines of all accountants, with their names at the ends.
+    """Returns the lines of all accountants, with a name at the end of each line.
 
     Args:
         size: Width and height.
         steps: Steps at which ε was computed.
         racers: Accountants with at least one value.
-        has_values: If True, a wide drawing has whole names with values.
+        has_values: If True, a wide chart has full names with values.
     """
     is_narrow = size[0] < NARROW_BELOW
     has_values = has_values and not is_narrow
@@ -161,7 +162,7 @@ def draw(
 
 
 def decades(racers: Sequence[Racer]) -> tuple[int, int]:
-    """Returns the powers of ten around all values."""
+    """Returns the exponents of the powers of ten below and above all values."""
     values = [value for racer in racers for value in racer.epsilon if value]
     if not values:
         return -2, 2
@@ -177,15 +178,15 @@ def _write_ends(
     heights = [plot.y(value) for _, value in finite]
     places = fanned(heights, LABEL_GAP, top=plot.y.end, bottom=plot.y.start)
     for (racer, value), height, place in zip(finite, heights, places, strict=True):
-        at = (last, value)
+        point = (last, value)
         colour = COLOURS[racer.status]
-        plot.speck(at, f"f-{colour}", 3)
+        plot.speck(point, f"f-{colour}", 3)
         name = racer.label if has_values else NAMES[racer.accountant]
         shift = place - height + 4.5
-        plot.text(at, name, f"{colour} halo", "start", (12, shift))
+        plot.text(point, name, f"{colour} halo", "start", (12, shift))
         if has_values:
             right = plot.width - plot.x(last) - 4
-            plot.text(at, epsilon_limit(value), "ink", "end", (right, shift))
+            plot.text(point, epsilon_limit(value), "ink", "end", (right, shift))
 
 
 def _room(racers: Sequence[Racer]) -> int:

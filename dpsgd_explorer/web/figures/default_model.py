@@ -1,6 +1,7 @@
-"""The default model on one digit: recorded by ``tools/record/default_model.py``.
+"""Figure of the default model on one digit, from a recording.
 
-Scattering: Bruna and Mallat (2013), arXiv:1203.1513; before a private linear layer:
+``tools/record/default_model.py`` writes the recording.  Source of scattering: Bruna and
+Mallat (2013), arXiv:1203.1513.  Source of scattering before a private linear layer:
 Tramèr and Boneh (2021), arXiv:2011.11660.
 """
 
@@ -19,13 +20,13 @@ from dpsgd_explorer.web.recorded.files import recording
 from dpsgd_explorer.web.recorded.runs import recorded
 
 stored = partial(recording, "choices/default_model")
-GREYS = 8  # levels of ink
+GREYS = 8  # number of grey levels
 Grid = Sequence[Sequence[float]]
 
 
 @cache
 def default_model_picture() -> Picture:
-    """Return the digit, some of its channels, and the ten scores."""
+    """Returns the figure of a digit, some of its channels, and the ten scores."""
     digit, scores = stored()["digit"], stored()["scores"]
     best, second = sorted(scores, reverse=True)[:2]
     model = MODELS[recorded(stored()["preset"]).config.model]
@@ -60,13 +61,13 @@ def default_model_picture() -> Picture:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts stand, in pixels.
+    """Positions of the parts, in px.
 
     Attributes:
-        digit: Left, top and size of a pixel.
-        channels: Left, top and size of a cell of the first channel.
-        apart: From one channel to the next, to the right and down.
-        words: Left and top of what names the rows of channels.
+        digit: Left, top, and size of one pixel of the digit.
+        channels: Left, top, and size of one cell of the first channel.
+        apart: Horizontal and vertical distance from one channel to the next.
+        words: Left and top of the labels of the rows of channels.
         scores: Left, right and top of the bars.
     """
 
@@ -79,7 +80,7 @@ class Layout:
 
 WIDE = Layout((0, 44, 6), (250, 44, 7), (62, 62), True, (690, 1040, 44))
 NARROW = Layout((0, 30, 4), (150, 30, 4), (46, 38), False, (24, 300, 190))
-ROW = 19  # pixels between two bars
+ROW = 19  # px between two bars
 BAR = 11
 
 
@@ -108,7 +109,7 @@ def _draw(size: tuple[int, int], layout: Layout) -> Markup:
 
 
 def _heads(plot: Plot, layout: Layout) -> None:
-    """Name the three parts; without room the rows of channels go unnamed."""
+    """Draws the headings of the three parts, and labels of the channels if they fit."""
     for (left, top), words in (
         (layout.digit[:2], "the record"),
         (layout.channels[:2], "fixed: averages, waves"),
@@ -119,18 +120,18 @@ def _heads(plot: Plot, layout: Layout) -> None:
         return
     right = layout.channels[0] + stored()["orientations"] * layout.apart[0]
     middle = layout.channels[1] + 3.5 * layout.channels[2] + 4
-    for down, words in enumerate(("average", "fine waves", "coarse waves")):
-        at = (right if down else layout.channels[0] + layout.apart[0], middle)
-        plot.text((at[0], at[1] + down * layout.apart[1]), words)
+    for row, words in enumerate(("average", "fine waves", "coarse waves")):
+        point = (right if row else layout.channels[0] + layout.apart[0], middle)
+        plot.text((point[0], point[1] + row * layout.apart[1]), words)
 
 
 def _grid(
-    plot: Plot, grid: Grid, at: tuple[float, float], size: float, most: float
+    plot: Plot, grid: Grid, corner: tuple[float, float], size: float, most: float
 ) -> None:
-    """Draw a grid of values from 0 to ``most`` as squares of more or less ink."""
+    """Draws a grid of values from 0 to ``most`` as grey squares, down from ``corner``."""
     rows, columns = len(grid), len(grid[0])
     plot.marks.append(
-        f'<path class="f-sunken" d="M{at[0]:g} {at[1]:g}h{size * columns:g}'
+        f'<path class="f-sunken" d="M{corner[0]:g} {corner[1]:g}h{size * columns:g}'
         f'v{size * rows:g}h{-size * columns:g}z"/>'
     )
     levels: dict[int, list[str]] = {}
@@ -138,9 +139,9 @@ def _grid(
         for j, value in enumerate(line):
             level = round(GREYS * value / most)
             if level > 0:
-                place = f"M{at[0] + j * size:g} {at[1] + i * size:g}"
+                start = f"M{corner[0] + j * size:g} {corner[1] + i * size:g}"
                 levels.setdefault(level, []).append(
-                    f"{place}h{size:g}v{size:g}h{-size:g}z"
+                    f"{start}h{size:g}v{size:g}h{-size:g}z"
                 )
     for level, squares in sorted(levels.items()):
         plot.marks.append(
@@ -150,7 +151,7 @@ def _grid(
 
 
 def _scores(plot: Plot, layout: Layout) -> None:
-    """Draw a bar to the left or right of zero for each digit."""
+    """Draws a bar to the left or right of zero for each digit."""
     left, right, top = layout.scores
     scores = stored()["scores"]
     low, high = min(0.0, *scores), max(0.0, *scores)

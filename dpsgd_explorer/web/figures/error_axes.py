@@ -1,7 +1,6 @@
-"""One description of a chart of errors against ε: axes, baselines, colours and words.
+"""Description of a chart of errors against ε: axes, baselines, colours and labels.
 
-The server's drawings, the report's plotly figures and the script of a run's page all
-follow it.
+The server's charts, the report's plotly figures and the script of a run's page use it.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Any
 from dpsgd_explorer.experiments.california_housing.descents import PreparedHousing
 from dpsgd_explorer.web.figures.svg import round_ticks
 
-HEADROOM = 1.12  # the axis of errors ends so far above the largest baseline
-FOOTROOM = 0.06  # and begins so much of its length below the least
+HEADROOM = 1.12  # ratio of the upper end of the error axis to the largest baseline
+FOOTROOM = 0.06  # share of the axis below the smallest baseline
 TICKS = 6
 ERROR_NAME = "mean squared error"
-# method to colour: the last part of the tokens --series-…, --text-… and --wash-…
+# {method: last part of the CSS tokens --series-…, --text-… and --wash-…}
 COLOURS = {
     "adassp": "private",
     "ssp": "attack",
@@ -29,7 +28,7 @@ DASHES = {"large_noise": " dashed", "small_noise": " dotted"}
 
 @dataclass(frozen=True)
 class Baseline:
-    """An error that no ε changes, as a horizontal line with its name."""
+    """A horizontal line for an error that does not depend on ε."""
 
     error: float
     words: str
@@ -42,10 +41,10 @@ class ErrorAxes:
     """Axes of a chart of errors against ε.
 
     Attributes:
-        epsilon: Where the axis of ε ends; it begins at 0.
-        error: Where the axis of errors begins and ends.
-        ticks: Value and text of its ticks.
-        baselines: Errors of no privacy and of no model.
+        epsilon: Upper end of the ε axis, which starts at 0.
+        error: Ends of the error axis.
+        ticks: Value and text of each tick on the error axis.
+        baselines: Errors without privacy and without a model.
     """
 
     epsilon: float
@@ -55,7 +54,7 @@ class ErrorAxes:
 
     @classmethod
     def of(cls, prepared: PreparedHousing, epsilon: float) -> ErrorAxes:
-        """Return the axes for releases from housing data within bounds."""
+        """Returns the axes for releases from housing data with bounded records."""
         fit = prepared.evaluation_set.mse
         mean = prepared.evaluation_set.trivial_mse
         bounded = float(prepared.evaluation_set.mse_of(prepared.statistics.theta))
@@ -70,5 +69,5 @@ class ErrorAxes:
         return cls(epsilon, error, round_ticks(error, TICKS), baselines)
 
     def for_script(self) -> dict[str, Any]:
-        """Return the description for the page of a descent."""
+        """Returns the description as JSON for the script of a descent's page."""
         return asdict(self) | {"name": ERROR_NAME, "colour": COLOURS["noisy_gd"]}

@@ -1,4 +1,4 @@
-"""The curve of an attacker's best odds against ε."""
+"""Chart of an attacker's maximum accuracy against ε."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TICKS = {False: (0.1, 0.2, 0.5, 1, 2, 5, 10), True: (0.1, 1, 10)}
 
 @cache
 def odds_picture(size: Literal["page", "column"] = "column") -> Picture:
-    """Return the curve of attacker_accuracy with four readings on it."""
+    """Returns the curve of ``attacker_accuracy`` with four labelled points."""
     wide = (1152, 300) if size == "page" else (904, 300)
     low, high = CERTAINTY.values
     return Picture(
@@ -64,13 +64,15 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.x_axis([(x, f"{x:g}") for x in TICKS[narrow]], "ε, log scale")
     plot.line(values, "s-attack")
     for epsilon, words in WORDS.items():
-        at = (epsilon, 100 * attacker_accuracy(epsilon))
-        plot.dot(at, "f-attack")
-        plot.text(at, f"{percent_at_most(epsilon)} %", "attack halo", "end", (-8, -10))
+        point = (epsilon, 100 * attacker_accuracy(epsilon))
+        plot.dot(point, "f-attack")
+        plot.text(
+            point, f"{percent_at_most(epsilon)} %", "attack halo", "end", (-8, -10)
+        )
         if not narrow:
             below = epsilon > 0.5
             side: Anchor = "end" if epsilon > 5 else "start"
-            plot.text(at, words, "halo", side, (10, 22 if below else -26))
+            plot.text(point, words, "halo", side, (10, 22 if below else -26))
     return plot.svg(
         f"Curve rising from 50 percent at small epsilon over {percent_at_most(1)} "
         f"percent at 1 to {percent_at_most(8)} percent at 8."

@@ -1,4 +1,4 @@
-"""Accuracy against ε of many runs, the front drawn; each dot is a link to its run."""
+"""Chart of accuracy against ε for many runs; each dot links to its run."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from dpsgd_explorer.web.figures.svg import Anchor, Plot, round_ticks
 from dpsgd_explorer.web.questions.rounding import percent
 
 WIDE, NARROW = (790, 430), (342, 300)
-WHOLE = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)  # ticks where accuracies lie far apart
-CLOSE = 0.2  # accuracies within it get round ticks of percent
+WHOLE = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)  # ticks for a wide range of accuracies
+CLOSE = 0.2  # range of accuracies below which ticks are round percentages
 LEAST_ERROR = 1e-4
-LEAST_HEIGHT = 0.02  # of the accuracy axis
-ROOM = 1.35  # beyond the first and last ε
-HIT = 12  # pixels around a dot that take a pointer
+LEAST_HEIGHT = 0.02  # minimum range of the accuracy axis
+ROOM = 1.35  # ratio of the ends of the axis to the first and last ε
+HIT = 12  # px, radius of the area around a dot that reacts to the pointer
 HEAD = ("Run", "ε", "Accuracy, %", "State")
 Place = Literal["on-front", "beaten", "ended"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """One run as it is drawn.
+    """One run as a dot.
 
     Attributes:
-        place: On the front, beaten, or ended before its last step.
-        link: Where it leads to.
-        words: The run in words.
-        spent: ε as it is printed.
+        place: "front", "beaten", or "ended" before its last step.
+        link: Address of the run.
+        words: Description of the run.
+        spent: ε as text.
     """
 
     epsilon: float
@@ -43,11 +43,11 @@ class Dot:
 
 
 def pareto_drawings(label: str, dots: Sequence[Dot]) -> tuple[Markup, Markup]:
-    """Return the drawing for wide pages and that for narrow ones.
+    """Returns the charts for wide and for narrow pages.
 
     Args:
         label: Name of the data set.
-        dots: At least one, by ε.
+        dots: At least one dot, in order of ε.
     """
     wide = _draw(label, dots, WIDE, narrow=False)
     return wide, _draw(label, dots, NARROW, narrow=True)
@@ -82,7 +82,7 @@ def _draw(
 
 
 def _draw_front(plot: Plot, best: Sequence[Dot]) -> None:
-    """Draw what is reached with at most each ε, as steps, and fill below it."""
+    """Draws the best accuracy with at most each ε as a staircase, and fill below it."""
     steps: list[tuple[float, float]] = []
     for dot in best:
         if steps:
@@ -118,7 +118,7 @@ def _error(dot: Dot) -> float:
 
 
 def _error_ends(errors: Sequence[float]) -> tuple[float, float]:
-    """Return the errors at the bottom and at the top of the drawing."""
+    """Returns the errors at the bottom and at the top of the chart."""
     least, most = min(errors), max(errors)
     margin = (most / least) ** 0.08 * 1.01
     most, least = most * margin, least / margin
@@ -136,7 +136,7 @@ def _accuracy_ticks(bounds: tuple[float, float]) -> list[tuple[float, str]]:
 
 
 def _epsilon_ticks(bounds: tuple[float, float], most: int) -> list[tuple[float, str]]:
-    """Return round numbers between the bounds, the closest of which there is room."""
+    """Returns at most ``most`` round ticks between the bounds, as close as possible."""
     powers = range(math.floor(math.log10(bounds[0])), math.ceil(math.log10(bounds[1])))
     for factors in (range(1, 10), (1, 2, 5), (1, 3), (1,)):
         ticks = [f * 10.0**p for p in powers for f in factors]

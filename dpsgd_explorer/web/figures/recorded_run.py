@@ -1,4 +1,4 @@
-"""A recorded run: accuracy against ε, beside the same batches without privacy."""
+"""Chart of a recorded run: accuracy against ε, with a twin without privacy."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ ROWS = 10
 def accuracy_picture(
     run: RecordedRun, twin: RecordedRun, size: tuple[int, int] = (848, 380)
 ) -> Picture:
-    """Return accuracy against ε, with the same batches without privacy behind it.
+    """Returns accuracy against ε, with the run on the same batches without privacy.
 
-    The twin has spent nothing it could be drawn against; it stands at the ε that the
-    private run has spent at the same step.
+    The twin has no ε; it is drawn at the ε of the private run at the same step.
     """
     curve = spent_and_accuracy(run, run)
     beside = spent_and_accuracy(twin, run)
@@ -50,26 +49,26 @@ def accuracy_picture(
 
 
 def _status(plan: Plan) -> Status:
-    """Return what kind of answer the ε of the whole run is."""
+    """Returns the status of the ε of the whole run."""
     phase = Phase(plan.sample_rate, plan.noise_multiplier, plan.steps)
     return epsilon_interval([phase], plan.delta, plan.accountant).status
 
 
 def spent_and_accuracy(run: RecordedRun, spender: RecordedRun) -> list[Point]:
-    """Return ε spent by ``spender`` and accuracy of ``run``, for each evaluation."""
+    """Returns ε spent by ``spender`` and accuracy of ``run``, for each evaluation."""
     steps = [step for step, _ in run.curve()]
     spent = spender.config.plan.epsilons(steps)
     return [(e, a) for e, (_, a) in zip(spent, run.curve(), strict=True)]
 
 
 def _thinned(rows: list[Any]) -> list[Any]:
-    """Return about ten of the rows, the last one among them."""
+    """Returns about ten of the rows, including the last."""
     stride = max(1, math.ceil(len(rows) / ROWS))
     return rows[::-1][::stride][::-1]
 
 
 def _draw(
-    size: tuple[int, int], curve: list[Point], beside: list[Point], *, narrow: bool
+    size: tuple[int, int], curve: list[Point], twin_curve: list[Point], *, narrow: bool
 ) -> Markup:
     wall = curve[-1][0]
     floor = accuracy_floor(curve)
@@ -81,16 +80,16 @@ def _draw(
     marks = [stride * i for i in range(math.floor(1.001 * wall / stride) + 1)]
     plot.x_axis([(mark, f"{mark:g}") for mark in marks], "ε spent (δ = 1e-5)")
     plot.bar((wall, plot.x.high), (floor, 100), "f-wash-budget")
-    for points, css in ((beside, "s-twin thin dashed"), (curve, "s-private")):
+    for points, css in ((twin_curve, "s-twin thin dashed"), (curve, "s-private")):
         plot.line(_above(points, floor), css)
     plot.path([(wall, floor), (wall, 100)], "line s-budget")
     end = (wall, 100 * curve[-1][1])
     plot.dot(end, "f-private")
     private = f"private, {percent(curve[-1][1], 2)} %"
     plot.text(end, private, "private halo", "end", (-12, 30))
-    unprotected = f"same batches without privacy, {percent(beside[-1][1], 2)} %"
+    unprotected = f"same batches without privacy, {percent(twin_curve[-1][1], 2)} %"
     words = unprotected.replace("same batches ", "") if narrow else unprotected
-    middle = (0.62 * wall, 100 * beside[-1][1])
+    middle = (0.62 * wall, 100 * twin_curve[-1][1])
     plot.text(middle, words, "twin halo", "middle", (0, -10))
     budget = f"budget ε = {limit(wall)}"
     plot.text((wall, floor), budget, "budget halo", "end", (-8, -12))
@@ -98,23 +97,23 @@ def _draw(
         f"Test accuracy against epsilon: it ends at {percent(curve[-1][1], 2)} percent "
         "with epsilon "
         f"{limit(wall)}; the run without privacy ends at "
-        f"{percent(beside[-1][1], 2)} percent."
+        f"{percent(twin_curve[-1][1], 2)} percent."
     )
 
 
 def accuracy_floor(curve: list[Point]) -> float:
-    """Return where the accuracy axis begins: the tens below a fifth of the way."""
+    """Returns the start of the accuracy axis in percent: a multiple of 10, at most 90."""
     early = 100 * curve[len(curve) // 8][1]
     return min(90.0, 10 * math.floor(early / 10))
 
 
 def _above(points: list[Point], floor: float) -> list[Point]:
-    """Return the points after the last one below the floor, in percent."""
+    """Returns the points after the last point below the floor, in percent."""
     below = [i for i, (_, a) in enumerate(points) if 100 * a < floor]
     return [(e, 100 * a) for e, a in points[below[-1] + 1 if below else 0 :]]
 
 
 def _tick(rough: float) -> float:
-    """Return the round number next above: 1, 2 or 5 times a power of ten."""
+    """Returns ``rough`` rounded up to 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next(f * power for f in (1, 2, 5, 10) if f * power >= rough * 0.999)

@@ -1,8 +1,7 @@
-"""A chart as an accessible inline SVG: scales, axes, marks and words.
+"""Charts as accessible inline SVG: scales, axes, marks and texts.
 
-Pure: numbers in, text out.  Colours come from CSS classes (``.plot`` in base.css),
-so that one drawing serves light, dark and print.  A picture is drawn twice, for a
-wide and for a narrow page, and always comes with its table.
+Colours come from CSS classes (``.plot`` in base.css), so one SVG works in both themes
+and in print.  A picture contains a wide and a narrow chart, and a table.
 
 Coordinates are pixels of the view box; x grows to the right, y downwards.
 """
@@ -29,22 +28,22 @@ Status = Literal["exact", "bound", "approximation", ""]
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """What a template shows as one figure.
+    """A figure of a page: two charts, texts and a table.
 
     Attributes:
-        title: The conclusion, a whole sentence with its number.
-        sub: What is plotted: quantity, unit, data.
-        wide: The drawing for wide pages.
-        narrow: The drawing for narrow pages.
-        head: Column heads of the table.
-        rows: Its rows, as printed.
-        kind: Source of the marks: a recorded run, a visitor's own run, draws made for
-            the picture on real data, or arithmetic.
-        status: What kind of truth the privacy numbers are; "" if there are none.
-        note: One or two sentences that stand under the drawing.
-        is_private: False if what is drawn is outside the guarantee.
-        comparisons: Those that its title makes; each one's ``held`` stands in the
-            title, under it or in the note.
+        title: Conclusion, a full sentence with its number.
+        sub: Plotted quantity, unit and data.
+        wide: Chart for wide pages.
+        narrow: Chart for narrow pages.
+        head: Headings of the table's columns.
+        rows: Rows of the table as text.
+        kind: Source of the data: a recorded run, a visitor's run, draws from real data
+            for this figure, or arithmetic.
+        status: Status of the privacy numbers; "" without privacy numbers.
+        note: One or two sentences below the chart.
+        is_private: False if the plotted data are outside the guarantee.
+        comparisons: Comparisons in the title; the figure states ``held`` of each in the
+            title, the subtitle or the note.
     """
 
     title: str
@@ -62,7 +61,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps a value to a pixel, linearly or by its logarithm."""
+    """A linear or logarithmic map from values to pixels."""
 
     low: float
     high: float
@@ -77,7 +76,7 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def __str__(self) -> str:
-        """Return the ends in data units and in pixels, for scripts."""
+        """Returns the ends in data units and in pixels, for scripts."""
         ends = f"{self.low:g} {self.high:g} {_px(self.start)} {_px(self.end)}"
         return f"{ends} log" if self.log else ends
 
@@ -85,7 +84,7 @@ class Scale:
         return math.log(value) if self.log else value
 
     def spread(self, count: int) -> list[float]:
-        """Return ``count`` values from low to high, evenly spaced on the paper."""
+        """Returns ``count`` values from low to high, evenly spaced in pixels."""
         low, high = self._bend(self.low), self._bend(self.high)
         values = [low + (high - low) * i / (count - 1) for i in range(count)]
         return [math.exp(v) for v in values] if self.log else values
@@ -93,11 +92,11 @@ class Scale:
 
 @dataclass
 class Plot:
-    """One drawing in the making: marks are added in painting order.
+    """A chart under construction; its marks are drawn in the order of the list.
 
     Attributes:
-        width: Of the view box.
-        height: Of the view box.
+        width: Width of the view box.
+        height: Height of the view box.
         x: Scale of the horizontal axis, in data units.
         y: Scale of the vertical axis, in data units.
     """
@@ -122,7 +121,7 @@ class Plot:
         log_x: bool = False,
         log_y: bool = False,
     ) -> Plot:
-        """Return an empty plot with room for axes around the data."""
+        """Returns an empty plot with margins for the axes."""
         width, height = size
         return cls(
             width,
@@ -132,44 +131,44 @@ class Plot:
         )
 
     def path(self, points: Iterable[Point], css: str, close: bool = False) -> None:
-        """Join points given in data units."""
+        """Draws a line through points in data units."""
         steps = [f"{_px(self.x(x))} {_px(self.y(y))}" for x, y in points]
         if steps:
             end = "Z" if close else ""
             self.marks.append(f'<path class="{css}" d="M{"L".join(steps)}{end}"/>')
 
     def line(self, points: Iterable[Point], css: str) -> None:
-        """Draw a data line; ``css`` says whose it is, as in ``s-private``."""
+        """Draws a data line in the colour of a series, such as ``s-private``."""
         self.path(points, f"line {css}")
 
     def area(self, points: Sequence[Point], css: str, base: float) -> None:
-        """Fill between a line and a level."""
+        """Fills the area between a line and the level ``base``."""
         first, last = points[0][0], points[-1][0]
         self.path([(first, base), *points, (last, base)], css, close=True)
 
     def curve(
         self, function: Callable[[float], float], css: str, count: int = 90
     ) -> list[Point]:
-        """Draw a function over the whole x range and return its points."""
+        """Draws a function over the whole x range and return its points."""
         points = [(x, function(x)) for x in self.x.spread(count)]
         self.line(points, css)
         return points
 
-    def dot(self, at: Point, css: str, radius: float = 5) -> None:
-        """Mark one point, set off from the lines around it."""
-        x, y = _px(self.x(at[0])), _px(self.y(at[1]))
+    def dot(self, point: Point, css: str, radius: float = 5) -> None:
+        """Draws a dot with an outline that separates it from lines."""
+        x, y = _px(self.x(point[0])), _px(self.y(point[1]))
         self.marks.append(
             f'<circle class="f-surface" cx="{x}" cy="{y}" r="{radius + 2}"/>'
         )
         self.marks.append(f'<circle class="{css}" cx="{x}" cy="{y}" r="{radius}"/>')
 
-    def speck(self, at: Point, css: str, radius: float = 2) -> None:
-        """Mark one point among many."""
-        x, y = _px(self.x(at[0])), _px(self.y(at[1]))
+    def speck(self, point: Point, css: str, radius: float = 2) -> None:
+        """Draws a small dot without an outline."""
+        x, y = _px(self.x(point[0])), _px(self.y(point[1]))
         self.marks.append(f'<circle class="{css}" cx="{x}" cy="{y}" r="{radius}"/>')
 
     def bar(self, x: tuple[float, float], y: tuple[float, float], css: str) -> None:
-        """Fill a rectangle given by two values on each axis."""
+        """Fills a rectangle given by two values on each axis."""
         left, right = sorted((self.x(x[0]), self.x(x[1])))
         top, bottom = sorted((self.y(y[0]), self.y(y[1])))
         self.marks.append(
@@ -179,18 +178,18 @@ class Plot:
 
     def text(
         self,
-        at: Point,
+        point: Point,
         words: str,
         css: str = "",
         anchor: Anchor = "start",
         shift: Point = (0, 0),
     ) -> None:
-        """Write at a point in data units, shifted by pixels; ``^`` raises a letter."""
-        x, y = _px(self.x(at[0]) + shift[0]), _px(self.y(at[1]) + shift[1])
+        """Writes a text at a point, shifted by px; ``^`` marks a superscript letter."""
+        x, y = _px(self.x(point[0]) + shift[0]), _px(self.y(point[1]) + shift[1])
         self._write(x, y, words, css, anchor)
 
     def arrow(self, tail: Point, head: Point, css: str, fill: str) -> None:
-        """Draw an arrow between two points in data units; ``fill`` is its head's."""
+        """Draws an arrow; ``css`` is the class of its shaft, ``fill`` of its head."""
         x0, y0, x1, y1 = *self._place(tail), *self._place(head)
         length = math.hypot(x1 - x0, y1 - y0)
         if length < 4:
@@ -205,7 +204,7 @@ class Plot:
         )
 
     def y_axis(self, ticks: Sequence[tuple[float, str]], name: str) -> None:
-        """Draw hairlines with their values, and the unit at the top."""
+        """Draws grid lines with their values, and the name above them."""
         left, right = self.x.start, self.x.end
         for value, label in ticks:
             y = self.y(value)
@@ -218,7 +217,7 @@ class Plot:
             self._write(_px(x), _px(self.y.end - 12), name, "", anchor)
 
     def x_axis(self, ticks: Sequence[tuple[float, str]], name: str) -> None:
-        """Draw the bottom line with ticks, and the axis's name at its right end."""
+        """Draws the axis with ticks, and its name at the right end."""
         y = self.y.start
         self.marks.append(
             f'<path class="axis" d="M{_px(self.x.start)} {_px(y)}H{_px(self.x.end)}"/>'
@@ -232,7 +231,7 @@ class Plot:
         self._write(_px(self.x.end), _px(y + 37), name, "", "end")
 
     def svg(self, label: str, css: str = "") -> Markup:
-        """Return the drawing; ``label`` says its message to who cannot see it."""
+        """Returns the SVG; ``label`` is its text alternative."""
         return Markup(
             f'<svg class="plot {css}" viewBox="0 0 {self.width} {self.height}" '
             f'width="{self.width}" height="{self.height}" '
@@ -240,8 +239,8 @@ class Plot:
             f'aria-label="{escape(label)}">{"".join(self.marks)}</svg>'
         )
 
-    def _place(self, at: Point) -> Point:
-        return self.x(at[0]), self.y(at[1])
+    def _place(self, point: Point) -> Point:
+        return self.x(point[0]), self.y(point[1])
 
     def _write(self, x: str, y: str, words: str, css: str, anchor: str) -> None:
         kind = f' class="{css}"' if css else ""
@@ -251,12 +250,12 @@ class Plot:
 
 
 def small(value: float) -> str:
-    """Return a small number such as 1e-5, without the zero in its exponent."""
+    """Returns a small number such as 1e-5, without a leading zero in the exponent."""
     return f"{value:g}".replace("e-0", "e-")
 
 
 def round_ticks(bounds: tuple[float, float], most: int) -> list[tuple[float, str]]:
-    """Return round values between the bounds, at most ``most``."""
+    """Returns round values between the bounds, at most ``most``."""
     low, high = bounds
     step = 10 ** math.floor(math.log10((high - low) / most))
     while (high - low) / step > most:
@@ -273,10 +272,10 @@ def fanned(
     top: float = -math.inf,
     bottom: float = math.inf,
 ) -> list[float]:
-    """Return heights for labels that would overlap.
+    """Returns y coordinates of labels, moved so that they do not overlap.
 
-    They keep their order, are at least ``gap`` pixels apart and below ``top``; if they
-    have room, none is below ``bottom``.
+    The labels keep their order, have a distance of at least ``gap`` px, and are below
+    ``top``.  If they fit, all are above ``bottom``.
     """
     placed, last = list(heights), top - gap
     order = sorted(range(len(placed)), key=placed.__getitem__)
@@ -290,5 +289,5 @@ def fanned(
 
 
 def _px(value: float) -> str:
-    """Return a pixel to a tenth, without a trailing zero."""
+    """Returns a coordinate with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")

@@ -1,1 +1,1 @@
-"""Drawings that leave the site: the charts of a report, the share card."""
+"""SVG files for use outside the site: report charts, share card, site preview."""

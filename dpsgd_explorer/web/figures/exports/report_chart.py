@@ -1,7 +1,7 @@
-"""A report's figure as an SVG of the house: lines, a band, bars, walls and baselines.
+"""SVG charts of a report: lines, bands, bars, budget walls and baselines.
 
-The figure is one of plotly's, which a report can hold instead: one description, two
-drawings.  What is not finite, and what lies below the axis, is not drawn.
+Each chart is drawn from the plotly figure that a report can embed instead.  Values that
+are infinite, NaN or below the axis are not drawn.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from markupsafe import Markup
 from dpsgd_explorer.web.figures.svg import Plot, Point, round_ticks
 
 WIDE, NARROW = (904, 340), (342, 280)
-ROOM = 1.04  # of the axes beyond the data
-ROW = 34  # pixels of a bar
+ROOM = 1.04  # ratio of the end of an axis to the largest value
+ROW = 34  # px, height of a bar's row
 
 
 def drawn(figure: dict[str, Any], label: str, size: tuple[int, int] = WIDE) -> Markup:
-    """Return the drawing; ``label`` says its message to who cannot see it."""
+    """Returns the SVG; ``label`` is its text alternative."""
     traces = figure["data"]
     if traces and traces[0]["type"] == "bar":
         return _bars(traces[0], figure["layout"], label, size)
@@ -61,12 +61,12 @@ def _lines(
 
 
 def _wall(plot: Plot, shape: dict[str, Any]) -> None:
-    """Draw what may be spent, and the ground behind it."""
-    at = shape["x0"]
-    plot.bar((at, plot.x.high), (plot.y.low, plot.y.high), "f-wash-budget")
-    plot.line([(at, plot.y.low), (at, plot.y.high)], "s-budget")
+    """Draws the budget as a vertical line, and shades the area behind it."""
+    budget = shape["x0"]
+    plot.bar((budget, plot.x.high), (plot.y.low, plot.y.high), "f-wash-budget")
+    plot.line([(budget, plot.y.low), (budget, plot.y.high)], "s-budget")
     words = shape["label"]["text"]
-    plot.text((at, plot.y.low), words, "budget halo", "end", (-8, -10))
+    plot.text((budget, plot.y.low), words, "budget halo", "end", (-8, -10))
 
 
 def _bars(
@@ -95,7 +95,7 @@ def _finite(points: Iterable[tuple[Any, Any]]) -> list[Point]:
 
 
 def _ends(values: list[float]) -> tuple[float, float]:
-    """Return an axis around the later three quarters: the start may lie below it."""
+    """Returns the ends of an axis that fits all but the first quarter of the values."""
     late = values[len(values) // 4 :] or [0.0]
     low, high = min(late), max(values, default=1.0)
     room = 0.08 * (high - low) or 0.05 * abs(high) or 1.0

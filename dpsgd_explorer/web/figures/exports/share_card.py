@@ -1,6 +1,6 @@
-"""The share card: one picture of a run with its ε in odds, 1200 by 630.
+"""The share card: an SVG of a run with its ε in odds, 1200 by 630 px.
 
-A picture by itself: its colours are written out, for no style sheet goes with it.
+The file has no style sheet, so it contains literal colours.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ PLOT = (668, 190, 1136, 492)  # left, top, right, bottom
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What a card says.
+    """Contents of a card.
 
     Attributes:
-        title: What was trained on what.
-        accuracy: As printed, "" if unknown.
-        epsilon: As printed, rounded up; "∞" without a guarantee.
-        spent: The same as a number; None without a guarantee.
-        status: What kind of answer it is.
+        title: Model and data set.
+        accuracy: Test accuracy as text, "" if unknown.
+        epsilon: ε as text, rounded up; "∞" without a guarantee.
+        spent: ε as a number; None without a guarantee.
+        status: Status of ε, such as "exact" or "bound".
         points: ε spent, or steps without a guarantee, and test accuracy (0 to 1).
-        budget: ε that may be spent, None without one.
-        is_own: Whether the test records are a visitor's own.
-        axis: What the points have for ε.
-        choice: What its ε says of a choice, "" if there was none.
-        audit: What its own audit proves, "" if nothing.
-        limits: How often a guess whether one record was used is right at most, each
-            limit with its name; "" where only that of ε alone is known.
+        budget: Maximum ε, None without a budget.
+        is_own: If True, the test records come from a visitor's table.
+        axis: Label of the horizontal axis.
+        choice: Sentence on a choice that ε covers, "" without one.
+        audit: Sentence on the ε that the run's audit proves, "" without one.
+        limits: Maximum share of right guesses about the use of one record, each with
+            its name; "" if only the limit of ε alone is known.
     """
 
     title: str
@@ -58,7 +58,7 @@ class Card:
 
 
 def share_card(card: Card) -> Markup:
-    """Return the picture as SVG."""
+    """Returns the card as SVG."""
     label = f"{card.title}: {card.accuracy} at ε = {card.epsilon}"
     parts = [
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{PAPER}"/>',
@@ -98,7 +98,7 @@ def _terms(card: Card) -> str:
 
 
 def _odds(card: Card) -> list[str]:
-    """Return the ε as the best guess of an attacker, in lines."""
+    """Returns lines of text on the best guess of an attacker at this ε."""
     if card.spent is None:
         return ["Nothing bounds what an attacker", "can learn about a record."]
     alone = f"{EPSILON_ALONE}: {percent_at_most(card.spent, card.delta)} %"
@@ -110,7 +110,7 @@ def _odds(card: Card) -> list[str]:
 
 
 def _curve(card: Card) -> list[str]:
-    """Draw accuracy against what was spent, up to the budget."""
+    """Returns the SVG elements of accuracy against spent ε, up to the budget."""
     left, top, right, bottom = PLOT
     axis = card.axis if card.spent is not None else "step"
     marks = [
@@ -124,11 +124,11 @@ def _curve(card: Card) -> list[str]:
     x = Scale(0, 1.08 * end or 1.0, left, right)
     y = Scale(*_range([value for _, value in card.points]), bottom, top)
     if card.budget is not None:
-        at = x(card.budget)
+        wall = x(card.budget)
         marks += [
-            f'<rect x="{at:.1f}" y="{top}" width="{right - at:.1f}" '
+            f'<rect x="{wall:.1f}" y="{top}" width="{right - wall:.1f}" '
             f'height="{bottom - top}" fill="{WASH}"/>',
-            f'<path d="M{at:.1f} {top}V{bottom}" stroke="{WALL}" stroke-width="4"/>',
+            f'<path d="M{wall:.1f} {top}V{bottom}" stroke="{WALL}" stroke-width="4"/>',
         ]
     shown = [point for point in card.points if point[1] >= y.low]
     places = [f"{x(a):.1f} {y(b):.1f}" for a, b in shown]
@@ -146,7 +146,7 @@ def _curve(card: Card) -> list[str]:
 
 
 def _range(values: list[float]) -> tuple[float, float]:
-    """Return round ends, in steps of 5 %, around the later half of the values."""
+    """Returns ends of the axis, multiples of 5%, around the last three quarters."""
     late = values[len(values) // 4 :]
     low = max(0.0, math.floor(20 * min(late)) / 20)
     high = min(1.0, math.ceil(20 * max(late)) / 20)
@@ -164,7 +164,7 @@ def text(
     weight: int = 400,
     family: str = SANS,
 ) -> str:
-    """Return words on a picture, their left, middle or right end at a place."""
+    """Returns an SVG text; ``anchor`` aligns its start, middle or end with x."""
     return (
         f'<text x="{x}" y="{y}" font-family="{family}" font-size="{size}" '
         f'font-weight="{weight}" fill="{fill}" text-anchor="{anchor}">'

@@ -1,6 +1,6 @@
-"""The picture that other sites show beside a link to this one, 1200 by 630.
+"""The preview image that other sites show with a link to this site, 1200 by 630 px.
 
-It stands by itself, as a share card does, and says nothing of any run.
+Like a share card, the file has no style sheet.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dpsgd_explorer.web.figures.exports.share_card import (
 from dpsgd_explorer.web.figures.svg import Scale
 from dpsgd_explorer.web.recorded.runs import recorded
 
-SHOWN = "mnist"  # the recorded run whose curve is drawn
+SHOWN = "mnist"  # slug of the plotted recorded run
 PLOT = (64, 330, 1136, 552)  # left, top, right, bottom
-BEYOND = 1.08  # the axis goes on past the budget, so that the wall is seen as one
+BEYOND = 1.08  # ratio of the end of the axis to the budget, so the wall is inside
 
 
 def site_preview(name: str, description: str) -> Markup:
-    """Return the picture as SVG: a name, a sentence, and a run up to its budget."""
+    """Returns the SVG with name, description, and the curve of a run up to its budget."""
     run = recorded(SHOWN)
     points = [(e["epsilon"], e["test_accuracy"]) for e in run.data("evaluation")]
     left, top, right, bottom = PLOT

@@ -1,1 +1,1 @@
-"""Drawings of private linear regression: the lab's, the chapter's and its widget's."""
+"""Figures of private linear regression for the lab, the chapter and its widget."""

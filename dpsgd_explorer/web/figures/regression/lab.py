@@ -1,4 +1,4 @@
-"""The linear-regression lab's drawings: errors, a cloud, a budget, a descent."""
+"""Figures of the linear regression lab: errors, and a descent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from dpsgd_explorer.web.questions.rounding import limit
 
 
 def errors_picture(view: View) -> Picture:
-    """Return the error of each method against ε, with both baselines."""
+    """Returns the error of each method against ε, with both baselines."""
     repetitions = view.question.repetitions
     return Picture(
         title=verdict(view.question, view.ranking),
@@ -108,16 +108,18 @@ def _errors(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
 
 
 def descent_picture(view: View) -> Picture | None:
-    """Return the error of the descent as it spends; None until it is computed."""
+    """Returns the error of the descent against spent ε; None until it is computed."""
     return path_picture(view) if "" in view.followed else None
 
 
 def path_picture(view: View) -> Picture:
-    """Return the error of a descent that is at hand, as it spends."""
+    """Returns the error of a computed descent against spent ε."""
     main = view.followed[""]
     spec = main.spec
     ends = "; ".join(
-        f"rate {name}: {_end(found)}" for name, found in view.followed.items() if name
+        f"rate {name}: {_end(descent)}"
+        for name, descent in view.followed.items()
+        if name
     )
     return Picture(
         title=f"After {spec.steps:,} steps and ε = {limit(main.epsilons[-1], 4)} "
@@ -143,22 +145,22 @@ def _outcome(main: Followed) -> str:
     return f"the error is {mse(main.end.median)}"
 
 
-def _end(found: Followed) -> str:
-    if math.isinf(found.end.median):
+def _end(descent: Followed) -> str:
+    if math.isinf(descent.end.median):
         return "diverges"
-    return mse(found.end.median)
+    return mse(descent.end.median)
 
 
 def _descent_rows(view: View, main: Followed) -> tuple[tuple[str, ...], ...]:
     count = len(main.trace.steps)
-    places = sorted({*np.linspace(0, count - 1, TABLE_EPSILONS).round().astype(int)})
+    indices = sorted({*np.linspace(0, count - 1, TABLE_EPSILONS).round().astype(int)})
     return tuple(
         (
-            limit(main.epsilons[at], 3),
-            f"{main.trace.steps[at]:,}",
-            *(mse(f.trace.spreads[at].median) for f in view.followed.values()),
+            limit(main.epsilons[index], 3),
+            f"{main.trace.steps[index]:,}",
+            *(mse(f.trace.spreads[index].median) for f in view.followed.values()),
         )
-        for at in places
+        for index in indices
     )
 
 
@@ -170,12 +172,12 @@ def _descent(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
     draw_baselines(plot, view, narrow=narrow)
     styles = {"÷ 10": "s-twin dotted", "": "s-good", "× 10": "s-budget dashed"}
     words = {"÷ 10": "twin", "": "good", "× 10": "budget"}
-    for name, found in view.followed.items():
-        medians = [spread.median for spread in found.trace.spreads]
-        draw_line(plot, zip(found.epsilons, medians, strict=True), styles[name])
+    for name, descent in view.followed.items():
+        medians = [spread.median for spread in descent.trace.spreads]
+        draw_line(plot, zip(descent.epsilons, medians, strict=True), styles[name])
     ends = [
-        (found.end.median, f"rate {name}".strip(), words[name])
-        for name, found in view.followed.items()
+        (descent.end.median, f"rate {name}".strip(), words[name])
+        for name, descent in view.followed.items()
     ]
     draw_names(plot, ends, narrow=narrow)
     return plot.svg("The error of noisy gradient descent falls as ε is spent.")

@@ -1,4 +1,4 @@
-"""The linear-regression lab's smaller drawings: a cloud, and a budget."""
+"""Smaller figures of the linear regression lab: released coefficients, and a budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDE, NARROW = (816, 300), (342, 280)
 
 
 def cloud_picture(view: View) -> Picture:
-    """Return the coefficients that could have been released."""
+    """Returns the figure of coefficients in repeated releases."""
     question, cloud = view.question, view.cloud
     exact = view.evaluation_set.theta[view.columns]
     low, high = np.quantile(cloud[:, 0], (0.05, 0.95), method="inverted_cdf")
@@ -43,12 +43,12 @@ def cloud_picture(view: View) -> Picture:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Return a share as it is printed."""
+    """Returns a share in percent as text."""
     return f"{100 * share:.{digits}f} %"
 
 
 def signed(value: float) -> str:
-    """Return a coefficient to two decimals, with a true minus sign."""
+    """Returns a coefficient with two decimals and a typographic minus sign."""
     return f"{value:.2f}".replace("-", "−")
 
 
@@ -85,7 +85,7 @@ def _cloud(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
 
 
 def _window(values: Array, exact: float) -> tuple[float, float]:
-    """Return a range that holds the middle of the cloud and the exact value."""
+    """Returns a range with the middle of the cloud and the exact value."""
     low, high = np.quantile(values, (0.08, 0.92), method="inverted_cdf")
     low, high = min(low, exact), max(high, exact)
     room = 0.25 * (high - low) or 1.0
@@ -93,7 +93,7 @@ def _window(values: Array, exact: float) -> tuple[float, float]:
 
 
 def budget_picture(view: View) -> Picture:
-    """Return how the budget is split over what is released."""
+    """Returns the figure of the budget's split between the released statistics."""
     budget, method = view.budget, METHODS[view.question.method]
     largest = max(budget.shares, key=lambda name: budget.shares[name])
     return Picture(
@@ -137,7 +137,7 @@ def _bar(view: View, size: tuple[int, int]) -> Markup:
 
 
 def relation(view: View) -> str:
-    """Return what ε is about."""
+    """Returns the relation of neighbouring data sets, in words."""
     if view.question.neighboring_relation == "replace_one":
         return "one record replaced"
     return "one record added or removed"

@@ -1,4 +1,4 @@
-"""What the drawings of errors against ε share: axes, baselines, bands, lines, names."""
+"""Shared parts of charts of errors against ε: axes, baselines, bands, lines, names."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from dpsgd_explorer.web.questions.rounding import significant
 WIDE, NARROW = (816, 380), (342, 320)
 BANDS = {"private": "f-area", "attack": "f-wash-attack", "good": "f-wash-good"}
 EPSILON_TICKS = 5
-TABLE_EPSILONS = 8  # rows of a table, but for that of the question
-NAME_ROOM = 92  # right of the axes of a wide drawing
+TABLE_EPSILONS = 8  # number of rows of a table, without the row of the question
+NAME_ROOM = 92  # px, right margin of a wide chart for the names of lines
 SHORT_NAMES = {
     **NAMES,
     "noisy_gd": "noisy GD",
@@ -41,14 +41,14 @@ def error_plot(
     epsilon: float = TOP_EPSILON,
     room: int = NAME_ROOM,
 ) -> Plot:
-    """Return axes of errors against ε, with both baselines.
+    """Returns axes of errors against ε, with both baselines.
 
     Args:
-        view: What is drawn.
-        size: Of the drawing.
-        narrow: Whether it is for a narrow page.
-        epsilon: Where the axis of ε ends.
-        room: For the names of lines, right of a wide drawing's axes.
+        view: Results of the lab.
+        size: Width and height.
+        narrow: If True, the chart is for a narrow page.
+        epsilon: Upper end of the ε axis.
+        room: Right margin of a wide chart, for the names of lines.
     """
     axes = ErrorAxes.of(view.question.prepared_housing, epsilon)
     right = 12 if narrow else room
@@ -59,7 +59,7 @@ def error_plot(
 
 
 def draw_baselines(plot: Plot, view: View, *, narrow: bool) -> None:
-    """Draw the errors that no ε changes, with their names."""
+    """Draws the baselines with their names."""
     for line in ErrorAxes.of(view.question.prepared_housing, plot.x.high).baselines:
         ends = [(plot.x.low, line.error), (plot.x.high, line.error)]
         plot.line(ends, f"thin dashed s-{line.colour}")
@@ -71,7 +71,7 @@ def draw_baselines(plot: Plot, view: View, *, narrow: bool) -> None:
 def draw_band(
     plot: Plot, epsilons: Sequence[float], spreads: Sequence[Spread], colour: str
 ) -> None:
-    """Draw 5 to 95 % of the errors as far as the paper goes."""
+    """Draws the band from 5% to 95% of the errors, clipped to the axes."""
     top = plot.y.high
     kept = [
         (epsilon, spread)
@@ -84,7 +84,7 @@ def draw_band(
 
 
 def draw_line(plot: Plot, points: Iterable[Point], css: str) -> None:
-    """Draw a line where it is on the paper; it ends at the edge and comes back."""
+    """Draws the parts of a line that are inside the axes."""
     piece: list[Point] = []
     for x, y in points:
         if y > plot.y.high or x > plot.x.high:
@@ -98,21 +98,21 @@ def draw_line(plot: Plot, points: Iterable[Point], css: str) -> None:
 def draw_names(
     plot: Plot, ends: Sequence[tuple[float, str, str]], *, narrow: bool
 ) -> None:
-    """Write each line's name at its right end, none over another.
+    """Writes each line's name at its right end, without overlaps.
 
     Args:
         plot: The drawing.
         ends: Last value, name and colour of each line.
-        narrow: Whether the names stand in the corner, the highest first.
+        narrow: If True, the names are in the corner, highest line first.
     """
     floor = math.inf
-    for place, (value, name, colour) in enumerate(sorted(ends)):
+    for index, (value, name, colour) in enumerate(sorted(ends)):
         end = min(value, plot.y.high)
         css = f"{colour} halo"
         if narrow:
-            at = (plot.x.high, plot.y.high)
-            down = 70 + 18 * (len(ends) - 1 - place)
-            plot.text(at, name, css, "end", (0, down))
+            corner = (plot.x.high, plot.y.high)
+            down = 70 + 18 * (len(ends) - 1 - index)
+            plot.text(corner, name, css, "end", (0, down))
             continue
         pixel = min(plot.y(end), floor)
         floor = pixel - 17
@@ -121,16 +121,16 @@ def draw_names(
 
 
 def draw_reading(plot: Plot, epsilon: float, ranking: Iterable[RankedMethod]) -> None:
-    """Mark the ε that is looked at, and each method's median there."""
+    """Marks the selected ε, and each method's median error at this ε."""
     plot.path([(epsilon, plot.y.low), (epsilon, plot.y.high)], "line thin s-ink dotted")
     for ranked in ranking:
         if ranked.spread.median <= plot.y.high:
-            at = (epsilon, ranked.spread.median)
-            plot.dot(at, f"f-{COLOURS[ranked.name]}", 4)
+            point = (epsilon, ranked.spread.median)
+            plot.dot(point, f"f-{COLOURS[ranked.name]}", 4)
 
 
 def courses(lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
-    """Return where each line of medians begins and ends, as a sentence."""
+    """Returns the first and last value of each line of medians, as a sentence."""
     parts = [
         f"{SHORT_NAMES[name]} from {_two(errors[0])} to {_two(errors[-1])}"
         for name, (_, errors) in lines.items()
@@ -139,7 +139,7 @@ def courses(lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str
 
 
 def spread_text(spread: Spread) -> str:
-    """Return a median and its band as a table prints them."""
+    """Returns a median and its band as text for a table."""
     return f"{_short(spread.median)} ({_short(spread.low)} – {_short(spread.high)})"
 
 
@@ -153,16 +153,16 @@ def _two(error: float) -> str:
 
 
 def _short(error: float) -> str:
-    """Return an error of few releases: three digits of it."""
+    """Returns an error of few releases, with three digits."""
     return significant(error, 3) if error < FEW else mse(error)
 
 
 def released(view: View) -> dict[float, list[Spread]]:
-    """Return the errors of what is released at once, by ε of a table's rows, rising."""
-    places = np.linspace(0, len(EPSILONS) - 1, TABLE_EPSILONS).round().astype(int)
+    """Returns {ε: errors of the non-iterative methods} for a table, in order of ε."""
+    indices = np.linspace(0, len(EPSILONS) - 1, TABLE_EPSILONS).round().astype(int)
     spreads = {
-        EPSILONS[at]: [view.sweeps[name].spreads[at] for name in METHODS]
-        for at in places
+        EPSILONS[index]: [view.sweeps[name].spreads[index] for name in METHODS]
+        for index in indices
     }
     variant = view.question.variant
     spreads[view.question.epsilon] = [

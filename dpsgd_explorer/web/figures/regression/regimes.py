@@ -1,4 +1,4 @@
-"""The notebook's second figure: SSP, AdaSSP and noisy descent in both its regimes."""
+"""The notebook's second figure: SSP, AdaSSP, and descents with two noise levels."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ Lines = dict[str, tuple[tuple[float, ...], list[float]]]
 
 
 def regimes_picture(view: View) -> Picture | None:
-    """Return the error of all methods against ε; None until both are computed."""
+    """Returns the error of all methods against ε; None until it is computed."""
     return drawn(view) if len(view.regimes) == len(REGIMES) else None
 
 
 def drawn(view: View) -> Picture:
-    """Return the figure of a view both of whose regimes are at hand."""
+    """Returns the figure of a view with both descents."""
     ends = " and ".join(
-        f"{found.spec.steps:,} steps with σ = {found.spec.noise_multiplier:g}"
-        for found in view.regimes.values()
+        f"{descent.spec.steps:,} steps with σ = {descent.spec.noise_multiplier:g}"
+        for descent in view.regimes.values()
     )
     is_unpaid = view.question.chosen_rate == "notebook"
     return Picture(
@@ -93,14 +93,14 @@ def _drawing(view: View, size: tuple[int, int], *, narrow: bool) -> Markup:
 
 
 def _lines(view: View) -> Lines:
-    """Return ε and median error of each method, by its name."""
+    """Returns {method: (ε, median error)}."""
     lines: Lines = {
         name: (EPSILONS, [spread.median for spread in sweep.spreads])
         for name, sweep in view.sweeps.items()
     }
-    for name, found in view.regimes.items():
-        medians = [spread.median for spread in found.trace.spreads]
-        lines[name] = (found.epsilons, medians)
+    for name, descent in view.regimes.items():
+        medians = [spread.median for spread in descent.trace.spreads]
+        lines[name] = (descent.epsilons, medians)
     return lines
 
 

@@ -1,5 +1,5 @@
-"""The charts of a training run as SVG, before and without the script that draws them.
+"""Charts of a training run as SVG, shown until the page's script draws live charts.
 
-Each has the axes of its live chart (static/js/charts), so that one takes the place of
-the other: test accuracy against ε, gradient norms around C, loss along the steps.
+Each chart has the axes of its live chart in static/js/charts: test accuracy against ε,
+gradient norms around C, and loss along the steps.
 """

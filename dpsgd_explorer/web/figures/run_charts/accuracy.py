@@ -1,4 +1,4 @@
-"""Test accuracy against what it cost, with other runs behind it."""
+"""Chart of test accuracy against ε or steps, with other runs for comparison."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from dpsgd_explorer.web.questions.plan_preview import accuracy_range
 from dpsgd_explorer.web.questions.rounding import limit, percent
 
 Data = dict[str, Any]
-BEYOND = 1.1  # the axis of ε goes on past the budget
-# Percent right, the most wanted first; static/js/charts/accuracy_axis.js has the same
+BEYOND = 1.1  # ratio of the end of the ε axis to the budget
+# Percent, in order of preference.  static/js/charts/accuracy_axis.js has the same
 # ticks, and a test compares both.
 TICKS = (99, 98, 95, 90, 85, 80, 70, 75, 60, 50, 0)
-APART = 0.08  # of the axis: ticks closer than that touch
+APART = 0.08  # minimum distance of two ticks, as a share of the axis
 MOST = 0.995
-LOW = 0.1  # of the height; a label of the baseline has no room below it
-# Name of the wall: share of the height, class of the pages, px down.
+LOW = 0.1  # share of the height above which the baseline's label fits below
+# Labels of the budget: share of the height, class of the pages, px down.
 BUDGET_AT = ((0.1, "only-wide", -5.5), (0.45, "only-narrow", 4.5))
 
 
 @dataclass(frozen=True)
 class Line:
-    """Evaluations of one run, the words at its end and how it is drawn."""
+    """Evaluations of one run, with a label and the style of the line."""
 
     evaluations: Sequence[Data]
     words: str
@@ -43,9 +43,9 @@ class Line:
 
 
 def budget_of(config: TrainingConfig, plan: Data) -> tuple[float, str]:
-    """Return where the wall of ε stands, and its name.
+    """Returns the ε of the vertical line, and its label.
 
-    It is where the run is stopped, what it may spend, or what it will spend.
+    It is the ε at which the run stops, its budget, or its planned final ε.
     """
     if config.is_filtered:
         return config.filter_epsilon or 0.0, "budget"
@@ -57,12 +57,12 @@ def budget_of(config: TrainingConfig, plan: Data) -> tuple[float, str]:
 
 
 def epsilon_axis(config: TrainingConfig) -> str:
-    """Return what the ε of evaluations is: of a filter only the whole is a promise."""
+    """Returns the label of the ε axis; a filter only guarantees the total ε."""
     return "ε counted by the filter" if config.is_filtered else "ε spent"
 
 
 def _height(share: float) -> float:
-    """Return where an accuracy stands: by the ratio of errors."""
+    """Returns the axis position of an accuracy, logarithmic in the error."""
     return -math.log10(1 - min(share, MOST))
 
 
@@ -77,9 +77,9 @@ def _range(config: TrainingConfig, lines: Sequence[Line]) -> tuple[float, float]
 
 
 def accuracy_svg(config: TrainingConfig, plan: Data, lines: Sequence[Line]) -> Markup:
-    """Return the chart; the axis of accuracy is one of errors, by ratio.
+    """Returns the chart; the accuracy axis is logarithmic in the error.
 
-    On a page with scripts the gauge under the chart bears the ticks of ε.
+    With scripts, the gauge below the chart has the ticks of ε.
     """
     low, high = _range(config, lines)
     wall, word = budget_of(config, plan) if plan["private"] else (0.0, "")
@@ -101,8 +101,8 @@ def accuracy_svg(config: TrainingConfig, plan: Data, lines: Sequence[Line]) -> M
         plot.rule(wall, "s-budget")
         name = f"{word} ε = {limit(wall)}"
         for share, css, down in BUDGET_AT:
-            at = plot.y.low + share * (plot.y.high - plot.y.low)
-            plot.text((wall, at), name, f"budget halo {css}", "end", (-10, down))
+            height = plot.y.low + share * (plot.y.high - plot.y.low)
+            plot.text((wall, height), name, f"budget halo {css}", "end", (-10, down))
     _baseline(plot, config, low)
     drawn = [(line, _points(line, plan, end)) for line in lines]
     for line, points in drawn:
@@ -114,34 +114,34 @@ def accuracy_svg(config: TrainingConfig, plan: Data, lines: Sequence[Line]) -> M
 
 
 def _baseline(plot: Elastic, config: TrainingConfig, low: float) -> None:
-    """Draw the accuracy of guessing, or of always answering the majority class."""
+    """Draws the accuracy of always predicting the majority class."""
     share = config.data.majority
     if share <= low:
         return
-    at = _height(share)
-    plot.level(at, "s-faint thin dotted")
+    height = _height(share)
+    plot.level(height, "s-faint thin dotted")
     middle = plot.x.low + 0.55 * (plot.x.high - plot.x.low)
-    down = 14 if plot.y.share(at) > LOW else -6
-    own = config.table is not None
+    down = 14 if plot.y.share(height) > LOW else -6
+    is_table = config.table is not None
     for always, css in (("always ", "only-wide"), ("", "only-narrow")):
-        name = "guessing" if own else f"{always}the majority class"
+        name = "guessing" if is_table else f"{always}the majority class"
         words = f"{name}, {percent(share, 1)} %"
-        plot.text((middle, at), words, css, "middle", (0, down))
+        plot.text((middle, height), words, css, "middle", (0, down))
 
 
 def error_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return heights and texts of the ticks between two accuracies, at most 1."""
+    """Returns positions and texts of the ticks between two accuracies (0 to 1)."""
     least_gap = APART * (_height(high) - _height(low))
     shares = [low, *(tick / 100 for tick in TICKS if low <= tick / 100 <= high)]
     kept: list[float] = []
     for share in shares:
-        if all(abs(_height(share) - _height(each)) >= least_gap for each in kept):
+        if all(abs(_height(share) - _height(other)) >= least_gap for other in kept):
             kept.append(share)
     return [(_height(share), f"{100 * share:g}") for share in sorted(kept)]
 
 
 def _points(line: Line, plan: Data, end: float) -> list[Point]:
-    """Return the points of a line; what spends nothing stands at the plan's ε."""
+    """Returns the points of a line; runs without ε are drawn at the planned ε."""
     points = []
     for event in line.evaluations:
         x = event["step"] if not plan["private"] else event["epsilon"]
@@ -153,7 +153,7 @@ def _points(line: Line, plan: Data, end: float) -> list[Point]:
 
 
 def _spent_at(curve: Data, step: int) -> float | None:
-    """Return the place of a step on the axis of ε, by a line between listed steps."""
+    """Returns the ε of a step, interpolated linearly between the steps of the plan."""
     steps, spent = curve["steps"], curve["epsilon"]
     after = bisect_left(steps, step)
     if after == len(steps):
@@ -165,25 +165,27 @@ def _spent_at(curve: Data, step: int) -> float | None:
 
 
 def _name(plot: Elastic, drawn: list[tuple[Line, list[Point]]]) -> None:
-    """Write the run's name at its end, and those of others below the lowest end.
+    """Writes the run's name at its last point, and other names below the lowest point.
 
-    Accuracies rise, so there is room below; a narrow page has none for the others.
+    Accuracies rise, so the space below is free.  A narrow page omits the other names.
     """
     ends = [(line, points[-1]) for line, points in drawn if points]
-    for line, at in ends:
+    for line, point in ends:
         if line.is_run:
-            anchor, right = ("start", 12) if plot.x.share(at[0]) < 0.5 else ("end", -12)
-            down = -22 if plot.y.share(at[1]) < 0.15 else 26
+            anchor, right = (
+                ("start", 12) if plot.x.share(point[0]) < 0.5 else ("end", -12)
+            )
+            down = -22 if plot.y.share(point[1]) < 0.15 else 26
             css = f"{_whose(line)} halo"
-            plot.text(at, _reached(line), css, anchor, (right, down))
-    others = [(line, at) for line, at in ends if not line.is_run]
+            plot.text(point, _reached(line), css, anchor, (right, down))
+    others = [(line, point) for line, point in ends if not line.is_run]
     if not others:
         return
-    x = max(at[0] for _, at in others)
-    low = min(at[1] for _, at in others)
-    for place, (line, _) in enumerate(sorted(others, key=lambda end: -end[1][1])):
+    x = max(point[0] for _, point in others)
+    low = min(point[1] for _, point in others)
+    for index, (line, _) in enumerate(sorted(others, key=lambda end: -end[1][1])):
         css = f"{_whose(line)} name halo only-wide"
-        shift = (-14, 40 + 17 * place)
+        shift = (-14, 40 + 17 * index)
         plot.text((x, low), _reached(line), css, "end", shift)
 
 

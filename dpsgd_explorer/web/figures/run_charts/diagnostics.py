@@ -1,4 +1,4 @@
-"""Gradient norms and lines along the steps of a run, not private."""
+"""Charts of gradient norms and other diagnostics, which are not private."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from dpsgd_explorer.web.figures.run_charts.elastic import (
 from dpsgd_explorer.web.questions.run_charts import RunChart
 
 Data = dict[str, Any]
-EDGES = tuple(10 ** ((i - 20) / 10) for i in range(41))  # in units of C
-TICK_WIDTH = 56  # px of a label such as 0.0001, and the gap after it
-AREA_WIDTH = 210  # px of the area on a wide page, where labels have least room
+EDGES = tuple(
+    10 ** ((i - 20) / 10) for i in range(41)
+)  # edges of the bins in units of C
+TICK_WIDTH = 56  # px for a label such as 0.0001 with a gap
+AREA_WIDTH = 210  # px, minimum width of the chart area on a wide page
 
 
 def norms_svg(
     config: TrainingConfig, edges: Sequence[float], steps: Sequence[Data]
 ) -> Markup:
-    """Return the histogram of the last step that has one, with the bound C.
+    """Returns the last recorded histogram of gradient norms, with the bound C.
 
     Args:
         config: The settings.
-        edges: Edges of the bins, one more than counts; none before a run.
+        edges: Edges of the bins, one more than counts; () before a run.
         steps: Data of the step events.
     """
     bound = config.max_grad_norm
@@ -47,20 +49,20 @@ def norms_svg(
         "high",
     )
     plot.axes(every=math.ceil(len(ticks) * TICK_WIDTH / AREA_WIDTH))
-    at = math.log10(bound)
+    log_bound = math.log10(bound)
     for (left, right), count in zip(pairwise(logs), counts, strict=False):
-        css = "f-area" if config.private and left >= at else "f-private"
+        css = "f-area" if config.private and left >= log_bound else "f-private"
         gap = 0.07 * (right - left)
         plot.bar((left + gap, right - gap), (0, count), css)
     if config.private:
-        plot.rule(at, "s-ink")
-        anchor, shift = ("start", 8) if low + high > 2 * at else ("end", -8)
-        plot.text((at, top), f"C = {bound:g}", "strong", anchor, (shift, -20))
+        plot.rule(log_bound, "s-ink")
+        anchor, shift = ("start", 8) if low + high > 2 * log_bound else ("end", -8)
+        plot.text((log_bound, top), f"C = {bound:g}", "strong", anchor, (shift, -20))
     return plot.svg("Gradient norms around the clipping bound.")
 
 
 def count_top(counts: Sequence[int], expected_batch_size: int) -> float:
-    """Return where the axis of counts ends: round, with the peak well in view."""
+    """Returns a round upper end of the count axis, above the peak."""
     peak = max(counts[1:-1], default=0)
     top = nice_ceiling(expected_batch_size / 8)
     if peak > top:
@@ -75,10 +77,10 @@ def _counts(step: Data) -> list[int]:
 def series_svg(
     chart: RunChart, plan: Data, events: Mapping[str, Sequence[Data]]
 ) -> Markup:
-    """Return the lines of a chart along the steps.
+    """Returns the lines of a chart along the steps.
 
     Args:
-        chart: Its description.
+        chart: Description of the chart.
         plan: Answer of /api/v1/privacy/plan for the settings.
         events: Data of the run's events, by kind.
     """

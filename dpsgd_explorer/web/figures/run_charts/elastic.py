@@ -1,8 +1,8 @@
-"""A drawing that fills its box at any size, with the axes of the live chart.
+"""An SVG chart that scales to its container, with the axes of the live chart.
 
-Places are shares of the area inside the margins, which CSS sets (``.elastic`` in
-train.css) to those of ``static/js/charts``.  The ticks follow the rules of
-``static/js/charts``, and a test compares both.
+Positions are shares of the area inside the margins.  ``.elastic`` in train.css sets the
+margins of ``static/js/charts``.  The ticks follow the rules of ``static/js/charts``,
+and a test compares both.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from markupsafe import Markup, escape
 
 Point = tuple[float, float]
 Ticks = Sequence[tuple[float, str]]
-UNIT = 1000  # of the area's width and height, in which lines are drawn
-ABOVE, OUTSIDE, BELOW_TICK, BELOW_NAME = -12, -7, 21, 36  # px from the area
+UNIT = 1000  # width and height of the area in units of its view box
+ABOVE, OUTSIDE, BELOW_TICK, BELOW_NAME = (
+    -12,
+    -7,
+    21,
+    36,
+)  # px, distances of labels from the area
 
 
 def nice_step(end: float, count: int) -> float:
-    """Returns 1, 2 or 5 times a power of ten, about ``count`` of which reach an end."""
+    """Returns 1, 2 or 5 times a power of ten, for about ``count`` ticks up to ``end``."""
     rough = end / count
     power: float = 10.0 ** math.floor(math.log10(rough))
     step = next(f for f in (1, 2, 5, 10) if f * power >= rough * (1 - 1e-9))
@@ -37,13 +42,13 @@ def nice_ticks(end: float, count: int = 6) -> list[tuple[float, str]]:
 
 
 def nice_ceiling(value: float) -> float:
-    """Returns the smallest round value that is not below a value."""
+    """Returns the smallest round number that is at least ``value``."""
     return nice_step(value, 1)
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: its ends and ticks, and its name or unit."""
+    """An axis with its ends, ticks, and name or unit."""
 
     low: float
     high: float
@@ -57,12 +62,12 @@ class Axis:
 
 @dataclass
 class Elastic:
-    """One drawing, with marks in painting order.
+    """A chart; its marks are drawn in the order of the list.
 
     Attributes:
         x: Horizontal axis.
         y: Vertical axis.
-        css: Further classes; they set the margins.
+        css: Additional CSS classes, which set the margins.
     """
 
     x: Axis
@@ -71,25 +76,25 @@ class Elastic:
     marks: list[str] = field(default_factory=list)
 
     def axes(self, every: int = 1) -> None:
-        """Draws both axes; on a wide page only every so many of the labels below."""
+        """Draws both axes; a wide page shows each ``every``-th label of the x axis."""
         for value, label in self.y.ticks:
-            _, at = self._at((self.x.low, value))
-            self.marks.append(f'<line class="grid" x2="100%" y1="{at}" y2="{at}"/>')
-            self._write(("0", at), label, "", "end", (OUTSIDE, 4.5))
+            _, y = self._at((self.x.low, value))
+            self.marks.append(f'<line class="grid" x2="100%" y1="{y}" y2="{y}"/>')
+            self._write(("0", y), label, "", "end", (OUTSIDE, 4.5))
         if self.y.name:
             self._write(("0", "0"), self.y.name, "", "end", (OUTSIDE, ABOVE))
         self.marks.append('<line class="axis" x2="100%" y1="100%" y2="100%"/>')
         for i, (value, label) in enumerate(self.x.ticks):
-            at, _ = self._at((value, self.y.low))
+            x, _ = self._at((value, self.y.low))
             self.marks.append(
-                f'<svg class="below" x="{at}" y="100%"><path class="axis" d="M0 0V5"/>'
+                f'<svg class="below" x="{x}" y="100%"><path class="axis" d="M0 0V5"/>'
                 f'<text class="{"sparse" if i % every else ""}" y="{BELOW_TICK}" '
                 f'text-anchor="middle">{escape(label)}</text></svg>'
             )
         self._write(("100%", "100%"), self.x.name, "below", "end", (0, BELOW_NAME))
 
     def line(self, points: Iterable[Point], css: str) -> None:
-        """Joins points; the line is cut at the edges of the area."""
+        """Draws a line through points, clipped to the area."""
         steps = [
             f"{UNIT * self.x.share(x):.4g} {UNIT * (1 - self.y.share(y)):.4g}"
             for x, y in points
@@ -111,17 +116,21 @@ class Elastic:
 
     def rule(self, x: float, css: str) -> None:
         """Draws a line across the height at a value of x."""
-        at = _percent(self.x.share(x))
-        self.marks.append(f'<line class="line {css}" x1="{at}" x2="{at}" y2="100%"/>')
+        position = _percent(self.x.share(x))
+        self.marks.append(
+            f'<line class="line {css}" x1="{position}" x2="{position}" y2="100%"/>'
+        )
 
     def level(self, y: float, css: str) -> None:
         """Draws a line across the width at a value of y."""
-        _, at = self._at((self.x.low, y))
-        self.marks.append(f'<line class="line {css}" x2="100%" y1="{at}" y2="{at}"/>')
+        _, position = self._at((self.x.low, y))
+        self.marks.append(
+            f'<line class="line {css}" x2="100%" y1="{position}" y2="{position}"/>'
+        )
 
-    def dot(self, at: Point, css: str) -> None:
+    def dot(self, point: Point, css: str) -> None:
         """Marks one point."""
-        x, y = self._at(at)
+        x, y = self._at(point)
         self.marks.append(
             f'<circle class="f-surface" cx="{x}" cy="{y}" r="7"/>'
             f'<circle class="{css}" cx="{x}" cy="{y}" r="5"/>'
@@ -129,14 +138,14 @@ class Elastic:
 
     def text(
         self,
-        at: Point,
+        point: Point,
         words: str,
         css: str = "",
         anchor: str = "start",
         shift: Point = (0, 0),
     ) -> None:
         """Writes at a point, shifted by pixels."""
-        self._write(self._at(at), words, css, anchor, shift)
+        self._write(self._at(point), words, css, anchor, shift)
 
     def svg(self, label: str) -> Markup:
         """Returns the drawing; ``label`` is its text alternative."""
@@ -150,10 +159,10 @@ class Elastic:
         return _percent(x), _percent(1 - min(1.0, max(0.0, y)))
 
     def _write(
-        self, at: tuple[str, str], words: str, css: str, anchor: str, shift: Point
+        self, position: tuple[str, str], words: str, css: str, anchor: str, shift: Point
     ) -> None:
         self.marks.append(
-            f'<text class="{css}" x="{at[0]}" y="{at[1]}" dx="{shift[0]}" '
+            f'<text class="{css}" x="{position[0]}" y="{position[1]}" dx="{shift[0]}" '
             f'dy="{shift[1]}" text-anchor="{anchor}">{escape(words)}</text>'
         )
 

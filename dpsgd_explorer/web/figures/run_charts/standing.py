@@ -1,4 +1,4 @@
-"""All charts of a panel before its script."""
+"""All charts of a run's panel, shown before its script runs."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def standing(
     steps: Sequence[Data] = (),
     edges: Sequence[float] = (),
 ) -> dict[str, Markup]:
-    """Return the charts of a set-up or of a run, by name; none without a plan.
+    """Returns the charts of settings or of a run, by name; {} without a plan.
 
     Args:
         config: The settings.
-        plan: What /api/v1/privacy/plan answers for them, with the curve of ε.
+        plan: Answer of /api/v1/privacy/plan for the settings, with the curve of ε.
         lines: Evaluations to draw.
         steps: Data of the run's step events.
-        edges: Edges of the bins of gradient norms, once the run says them.
+        edges: Edges of the bins of gradient norms, () before the run logs them.
     """
     if plan is None:
         return {}
-    own = next((line.evaluations for line in lines if line.is_run), ())
-    events = {"step": steps, "evaluation": own}
+    logged = next((line.evaluations for line in lines if line.is_run), ())
+    events = {"step": steps, "evaluation": logged}
     return {
         "accuracy": accuracy_svg(config, plan, lines),
         "norms": norms_svg(config, edges, steps),
