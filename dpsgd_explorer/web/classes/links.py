@@ -42,7 +42,7 @@ def entrance_of(code: str) -> Entrance:
     """Returns the target of a code.
 
     Raises:
-        ClassNotFoundError: the code is incomplete, or belongs to no class.
+        ClassNotFoundError: The code is incomplete, or belongs to no class.
     """
     parts = CODE.fullmatch(code)
     if parts is None:

@@ -99,8 +99,8 @@ def as_csv(entries: Iterable[Entry]) -> str:
     terms = list(Epsilon.model_fields)
     terms.remove("epsilon_text")
     head = ["student", "number", "run_id", "name", "state", "step", "steps"]
-    known = {name for entry in entries for name in entry.run.config}
-    settings = sorted(known - {*head, *terms})
+    names = {name for entry in entries for name in entry.run.config}
+    settings = sorted(names - {*head, *terms})
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow([*head, "test_accuracy", *terms, *settings])

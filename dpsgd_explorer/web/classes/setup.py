@@ -34,22 +34,22 @@ def setup_query(address: str) -> str:
     """Returns settings and limits of an address of the trainer; "" for the defaults.
 
     Raises:
-        ConfigError: the address has no settings, or a setting is wrong.
+        ConfigError: The address has no settings, or a setting is invalid.
     """
     text = address.strip()
     if not text:
         return ""
-    given = dict(parse_qsl(urlsplit(text).query if "?" in text else text))
-    given.pop(CLASS, None)
-    if not given:
+    values = dict(parse_qsl(urlsplit(text).query if "?" in text else text))
+    values.pop(CLASS, None)
+    if not values:
         raise ConfigError(
             SETUP,
             "setup must be an address copied from the trainer or created under Teach, "
             f"got {text[:80]!r}.",
         )
-    settings = _without_limits(given)
+    settings = _without_limits(values)
     try:
-        limits = read_limits(MultiDict(given), trainer_controls(), "the trainer")
+        limits = read_limits(MultiDict(values), trainer_controls(), "the trainer")
         TrainingConfig.from_query(settings)
     except ConfigError as error:
         raise ConfigError(SETUP, f"setup: {error}") from None

@@ -128,7 +128,7 @@ def _heads(plot: Plot, layout: Layout) -> None:
 def _grid(
     plot: Plot, grid: Grid, corner: tuple[float, float], size: float, most: float
 ) -> None:
-    """Draws a grid of values from 0 to ``most`` as grey squares, down from ``corner``."""
+    """Draws a grid of values from 0 to ``most`` as grey squares below ``corner``."""
     rows, columns = len(grid), len(grid[0])
     plot.marks.append(
         f'<path class="f-sunken" d="M{corner[0]:g} {corner[1]:g}h{size * columns:g}'

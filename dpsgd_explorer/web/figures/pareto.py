@@ -82,7 +82,7 @@ def _draw(
 
 
 def _draw_front(plot: Plot, best: Sequence[Dot]) -> None:
-    """Draws the best accuracy with at most each ε as a staircase, and fill below it."""
+    """Draws the best accuracy with at most each ε, as a filled staircase."""
     steps: list[tuple[float, float]] = []
     for dot in best:
         if steps:

@@ -102,7 +102,7 @@ def _draw(
 
 
 def accuracy_floor(curve: list[Point]) -> float:
-    """Returns the start of the accuracy axis in percent: a multiple of 10, at most 90."""
+    """Returns the start of the accuracy axis, in percent, rounded down to tens."""
     early = 100 * curve[len(curve) // 8][1]
     return min(90.0, 10 * math.floor(early / 10))
 

@@ -149,7 +149,7 @@ class Plot:
     def curve(
         self, function: Callable[[float], float], css: str, count: int = 90
     ) -> list[Point]:
-        """Draws a function over the whole x range and return its points."""
+        """Draws a function over the whole x range and returns its points."""
         points = [(x, function(x)) for x in self.x.spread(count)]
         self.line(points, css)
         return points

@@ -43,7 +43,7 @@ SCRIPT_ATTRIBUTES = (
 
 @dataclass(frozen=True)
 class Switch:
-    """Two settings of which exactly one is given, and the radio that selects it."""
+    """A radio button that selects one of two settings; the other one is not set."""
 
     name: str
     label: str
@@ -57,7 +57,7 @@ class Layout:
     Attributes:
         switches: Pairs of settings that exclude each other.
         folded: Settings behind "More".
-        symbols: Symbols that replace those of the settings; "" for none.
+        symbols: Replacements of the settings' symbols; "" removes a symbol.
         has_private_group: If True, the group "Privacy" has no effect on a run without
             privacy.
     """
@@ -150,42 +150,42 @@ class FormField:
         return [_short(mark) for mark in self.marks]
 
     def position(self, text: str) -> float:
-        """Return the slider position of a typed value; 0 for text without a number."""
+        """Returns the slider position of a typed value; 0 for text without a number."""
         try:
             return slider_position(self.marks, float(text))
         except ValueError:
             return 0.0
 
     def in_words(self, value: object) -> str:
-        """Return the display text of a value."""
+        """Returns the display text of a value."""
         if self.kind == "boolean":
             return "on" if value else "off"
         text = text_of(value)
         return self.choices.get(text, "own table" if is_own(text) else text)
 
     def offering(self, choices: Mapping[str, str]) -> FormField:
-        """Return the field with additional choices."""
+        """Returns the field with additional choices."""
         return replace(self, choices=self.choices | dict(choices)) if choices else self
 
     def in_short(self, text: str) -> str:
-        """Return a typed value with its symbol or label, for a heading."""
+        """Returns a typed value with its symbol or label, for a heading."""
         if self.choices:
             return self.choices.get(text, text)
         return f"{self.symbol or self.label[:1].lower() + self.label[1:]} {text}"
 
     def for_script(self) -> dict[str, Any]:
-        """Return the attributes that the page's script uses."""
+        """Returns the attributes that the page's script uses."""
         return {name: getattr(self, name) for name in SCRIPT_ATTRIBUTES}
 
 
 def layout_of(model: type[BaseModel]) -> Layout:
-    """Return the layout of a model's form; the default layout if it has none."""
+    """Returns the layout of a model's form; the default layout if it has none."""
     return LAYOUTS.get(model, Layout())
 
 
 @cache
 def form_fields(model: type[BaseModel]) -> dict[str, FormField]:
-    """Return the fields of a model's form, in the model's order.
+    """Returns the fields of a model's form, in the model's order.
 
     A setting has a field if it has a label and more than one choice.
     """
@@ -199,7 +199,7 @@ def form_fields(model: type[BaseModel]) -> dict[str, FormField]:
 
 
 def form_groups(model: type[BaseModel]) -> dict[str, list[FormField]]:
-    """Return the fields of a model's form by heading."""
+    """Returns the fields of a model's form by heading."""
     groups: dict[str, list[FormField]] = {}
     for field in form_fields(model).values():
         groups.setdefault(field.group, []).append(field)
@@ -207,12 +207,12 @@ def form_groups(model: type[BaseModel]) -> dict[str, list[FormField]]:
 
 
 def script_fields(model: type[BaseModel]) -> list[dict[str, Any]]:
-    """Return the fields of a model's form for the page's script."""
+    """Returns the fields of a model's form for the page's script."""
     return [field.for_script() for field in form_fields(model).values()]
 
 
 def slider_position(marks: Sequence[float], value: float) -> float:
-    """Return a value's position between evenly spaced marks; the first mark is 0."""
+    """Returns a value's position between evenly spaced marks; the first mark is 0."""
     if not marks[0] < value < marks[-1]:  # NaN and infinity are placed at the end
         return 0.0 if value <= marks[0] else len(marks) - 1.0
     low = bisect_right(marks, value) - 1
@@ -223,13 +223,13 @@ def slider_position(marks: Sequence[float], value: float) -> float:
 
 
 def evenly_spaced(marks: Sequence[float]) -> bool:
-    """Return whether marks have equal differences; otherwise their ratios are equal."""
+    """Returns True for equal differences of marks, False for equal ratios."""
     gaps = [b - a for a, b in pairwise(marks)]
     return all(math.isclose(gap, gaps[0]) for gap in gaps)
 
 
 def text_of(value: object) -> str:
-    """Return a value as a user types it: 8, 0.1, 1e-5, true."""
+    """Returns a value as a user types it: 8, 0.1, 1e-5, true."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, bool):

@@ -32,7 +32,6 @@ class Form(Generic[Model]):
         unknown: Names in the query that are not settings of the form.
         switches: Switches of the form.
         settings: The validated model; None if a setting is invalid.
-        settings: The validated model; None while a setting is at fault.
     """
 
     texts: dict[str, str]
@@ -43,7 +42,7 @@ class Form(Generic[Model]):
 
     @property
     def chosen(self) -> dict[str, str]:
-        """Selected member of each switch: the one that is filled in or invalid."""
+        """Selected member of each switch: the filled or invalid field."""
         used = {name for name, text in self.texts.items() if text} | self.errors.keys()
         return {
             switch.name: next(
@@ -54,18 +53,18 @@ class Form(Generic[Model]):
         }
 
     def opens(self, fields: Sequence[FormField]) -> bool:
-        """Return whether one of the fields is invalid or differs from its default."""
+        """Returns whether one of the fields is invalid or differs from its default."""
         return any(
             field.name in self.errors or self.texts[field.name] != field.default
             for field in fields
         )
 
     def faulty(self, fields: Sequence[FormField]) -> bool:
-        """Return whether one of the fields is invalid."""
+        """Returns whether one of the fields is invalid."""
         return any(field.name in self.errors for field in fields)
 
     def in_short(self, fields: Sequence[FormField]) -> str:
-        """Return the values of the effective, visible fields in one line.
+        """Returns the values of the effective, visible fields in one line.
 
         static/js/forms/settings_form.js builds the same text when settings change.
         """
@@ -86,7 +85,7 @@ class Form(Generic[Model]):
 def read_form(
     model: type[Model], query: Mapping[str, str], *, solved: str = ""
 ) -> Form[Model]:
-    """Read a query; every text is kept for display, even if it is invalid.
+    """Reads a query; every text is kept for display, even if it is invalid.
 
     Args:
         model: Class of the settings.
@@ -115,10 +114,10 @@ def read_form(
 
 
 def parse(model: type[Model], values: object) -> Model:
-    """Return values as an instance of a model.
+    """Returns values as an instance of a model.
 
     Raises:
-        ConfigError: names each invalid field.
+        ConfigError: Names each invalid field.
     """
     try:
         return model.model_validate(values)
@@ -127,10 +126,10 @@ def parse(model: type[Model], values: object) -> Model:
 
 
 def parse_texts(model: type[Model], texts: Mapping[str, str]) -> Model:
-    """Return the texts of a query as an instance of a model; "" means not given.
+    """Returns the texts of a query as an instance of a model; "" means not given.
 
     Raises:
-        ConfigError: names each invalid field.
+        ConfigError: Names each invalid field.
     """
     filled = {name: text for name, text in texts.items() if text}
     if issubclass(model, RunConfig):
@@ -139,7 +138,7 @@ def parse_texts(model: type[Model], texts: Mapping[str, str]) -> Model:
 
 
 def to_query(settings: BaseModel) -> dict[str, str]:
-    """Return the query of a form with these settings, without unset ones."""
+    """Returns the query of a form with these settings, without unset ones."""
     values = settings.model_dump(mode="json")
     return {
         name: text_of(values[name])
@@ -159,7 +158,7 @@ def _empty_boxes(
 
 
 def _labelled(fields: Mapping[str, FormField], name: str, message: str) -> str:
-    """Return a message that starts with the setting's label instead of its name."""
+    """Returns a message that starts with the setting's label instead of its name."""
     if name not in fields or not message.startswith(name):
         return message
     return fields[name].label + message.removeprefix(name)
@@ -168,7 +167,7 @@ def _labelled(fields: Mapping[str, FormField], name: str, message: str) -> str:
 def _drop_unchosen(
     setting_texts: dict[str, str], switches: Sequence[Switch], radios: Mapping[str, str]
 ) -> None:
-    """Remove all but one member of each switch if the query has several.
+    """Removes all but one member of each switch if the query has several.
 
     A form without script sends all: the radio button selects one, else the filled one.
     """
@@ -189,7 +188,7 @@ def _texts(
     setting_texts: Mapping[str, str],
     switches: Sequence[Switch],
 ) -> dict[str, str]:
-    """Return the text of every box: the typed text, else the default."""
+    """Returns the text of every box: the typed text, else the default."""
     texts = {name: field.default for name, field in fields.items()}
     for switch in switches:
         if switch.members.keys() & setting_texts.keys():

@@ -22,7 +22,7 @@ class Limits:
     locked: frozenset[str] = frozenset()
 
     def attributes(self, control: str) -> Markup:
-        """Return the attributes of a control's fieldset or button."""
+        """Returns the attributes of a control's fieldset or button."""
         state = (
             " hidden"
             if control in self.hidden
@@ -45,7 +45,7 @@ FREE = Limits()
 def read_limits(
     query: MultiDict[str, str], controls: Mapping[str, str], subject: str
 ) -> Limits:
-    """Return the limits of a query.
+    """Returns the limits of a query.
 
     Args:
         query: The query; other names are ignored.
@@ -53,7 +53,7 @@ def read_limits(
         subject: Owner of the controls, for messages.
 
     Raises:
-        ConfigError: a name is not a control, or is both hidden and locked.
+        ConfigError: A name is not a control, or is both hidden and locked.
     """
     hidden, locked = (
         frozenset(name for text in query.getlist(effect) for name in text.split(","))

@@ -24,11 +24,11 @@ class Choices:
     by_place: bool = True
 
     def __str__(self) -> str:
-        """Return the rule in words."""
+        """Returns the rule in words."""
         return "one of " + ", ".join(f"{value:g}" for value in self.values)
 
     def position(self, value: float) -> float | None:
-        """Return the input's number for a value; None if the value is not allowed."""
+        """Returns the input's number for a value; None if the value is not allowed."""
         if value not in self.values:
             return None
         return self.values.index(value) if self.by_place else value
@@ -49,11 +49,11 @@ class Span:
     doublings: bool = False
 
     def __str__(self) -> str:
-        """Return the rule in words."""
+        """Returns the rule in words."""
         return f"from {self.low:g} to {self.high:g}"
 
     def position(self, value: float) -> float | None:
-        """Return the input's number for a value; None if the value is outside."""
+        """Returns the input's number for a value; None if the value is outside."""
         if not self.low <= value <= self.high:
             return None
         return math.log2(value) if self.doublings else value
@@ -82,7 +82,7 @@ USUAL = Starts()
 def read_starts(
     query: Mapping[str, str], rules: Mapping[str, Rules], subject: str
 ) -> Starts:
-    """Return the starting values in a query.
+    """Returns the starting values in a query.
 
     Args:
         query: Numbers separated by commas, by control.
@@ -90,7 +90,7 @@ def read_starts(
         subject: Owner of the controls, for messages.
 
     Raises:
-        ConfigError: a name is not such a control, or its rules do not allow a value.
+        ConfigError: A name is not such a control, or its rules do not allow a value.
     """
     for name in query.keys() - rules.keys():
         raise ConfigError(
@@ -113,7 +113,7 @@ def read_starts(
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    """Return the numbers between commas; () if a part is not a number."""
+    """Returns the numbers between commas; () if a part is not a number."""
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
@@ -121,7 +121,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _positions(rules: Rules, values: tuple[float, ...]) -> tuple[float, ...] | None:
-    """Return the inputs' numbers; None if a value is missing or not allowed."""
+    """Returns the inputs' numbers; None if a value is missing or not allowed."""
     if len(values) != len(rules):
         return None
     positions = tuple(

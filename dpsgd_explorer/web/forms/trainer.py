@@ -10,7 +10,7 @@ from dpsgd_explorer.web.forms.fields import form_fields, layout_of
 
 @cache
 def trainer_controls() -> dict[str, str]:
-    """Return the label of each control; settings of one switch share a control."""
+    """Returns the label of each control; settings of one switch share a control."""
     switches = {switch.name: switch for switch in layout_of(TrainingConfig).switches}
     labels = {}
     for field in form_fields(TrainingConfig).values():

@@ -1,4 +1,4 @@
-"""The record of a lab."""
+"""Record of a lab."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Lab:
         slug: Name in addresses.  The folder has underscores in place of the dashes.
         title: Name on pages.
         question: The question that the lab answers.
-        summary: What the page shows, in one sentence.
-        page: Returns the page.
-        parts: Views of parts of the page, by their names in addresses.
-        api: Routes of its questions, None without one.
+        summary: Contents of the page, in one sentence.
+        page: View of the page.
+        parts: Views of parts of the page, by name in addresses.
+        api: API routes of the lab, None without any.
     """
 
     slug: str

@@ -44,7 +44,7 @@ class AuditWords:
 
     @classmethod
     def of(cls, run: Run) -> Self | None:
-        """Return the texts on a run with an audit; None without an audit."""
+        """Returns the texts on a run with an audit; None without an audit."""
         audit: Mapping[str, Any] | None = run.summary.get("audit")
         if audit is None:
             return None

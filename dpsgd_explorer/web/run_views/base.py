@@ -40,15 +40,15 @@ class Claims(ABC):
 
     @abstractmethod
     def statement(self, run: Run, spent: Epsilon | None, phases: Points) -> str:
-        """Return the privacy statement of a run; "" before it has one."""
+        """Returns the privacy statement of a run; "" before it has one."""
 
     @abstractmethod
     def sources(self, run: Run, spent: Epsilon | None) -> Sequence[str]:
-        """Return the keys of the references that support the guarantee."""
+        """Returns the keys of the references that support the guarantee."""
 
     @abstractmethod
     def has_card(self, run: Run) -> bool:
-        """Return whether the run has a picture to share."""
+        """Returns whether the run has a picture to share."""
 
     @abstractmethod
     def card(
@@ -59,11 +59,11 @@ class Claims(ABC):
         evaluations: Iterable[dict[str, Any]],
         phases: Points,
     ) -> Card:
-        """Return the picture to share, for a run that has one."""
+        """Returns the picture to share, for a run that has one."""
 
     @abstractmethod
     def looked_at(self, run: Run, phases: Points) -> LookedAt:
-        """Return the run as one of several that a visitor has looked at."""
+        """Returns the run as one of several that a visitor has looked at."""
 
 
 class RunView(ABC):
@@ -109,26 +109,26 @@ class RunView(ABC):
 
     @abstractmethod
     def title(self, config: Settings) -> str:
-        """Return the title of a run without a name."""
+        """Returns the title of a run without a name."""
 
     @abstractmethod
     def subject(self, config: Settings) -> str:
-        """Return the title for a report, which lists the settings below it."""
+        """Returns the title for a report, which lists the settings below it."""
 
     @abstractmethod
     def result(self, summary: Summary) -> str:
-        """Return the result of a run for a table cell; "" if unknown."""
+        """Returns the result of a run for a table cell; "" if unknown."""
 
     @abstractmethod
     def page(self, config: Any) -> dict[str, Any]:
-        """Return the additional variables of the template."""
+        """Returns the additional variables of the template."""
 
     @abstractmethod
     def page_data(self, config: Any) -> dict[str, Any]:
-        """Return the additional data of the page's script."""
+        """Returns the additional data of the page's script."""
 
     def standing(self, _config: Any, _read: Callable[[str], Points]) -> dict[str, Any]:
-        """Return the charts as drawn before the page's script runs, by name.
+        """Returns the charts as drawn before the page's script runs, by name.
 
         Args:
             _config: The settings.
@@ -140,10 +140,10 @@ class RunView(ABC):
     def sections(
         self, config: Any, steps: Points, evaluations: Points
     ) -> list[Section]:
-        """Return the sections of a report."""
+        """Returns the sections of a report."""
 
     def terms(self, config: Settings) -> PrivacyTerms:
-        """Return the terms of an ε of this kind of run.
+        """Returns the terms of an ε of this kind of run.
 
         Raises:
             ConfigError: runs of this kind have no ε.
@@ -155,9 +155,9 @@ class RunView(ABC):
     def spent(
         self, epsilon: float | None, config: Settings, status: str = ""
     ) -> Epsilon:
-        """Return a logged ε with its terms; None stands for an infinite ε.
+        """Returns a logged ε with its terms; None means an infinite ε.
 
-        The default status is that of the accountant.
+        By default, the accountant determines the status.
         """
         terms = self.terms(config)
         if status:
@@ -175,11 +175,11 @@ class RunView(ABC):
         return [self.config.parse({}).model_dump(mode="json")]
 
     def counts(self, name: str, _config: Settings) -> bool:
-        """Return whether a setting has an effect under a configuration."""
+        """Returns whether a setting has an effect under a configuration."""
         return name in self.fields
 
     def settings(self, config: RunConfig) -> dict[str, list[tuple[FormField, str]]]:
-        """Return every given setting and its text, by heading."""
+        """Returns every given setting and its text, by heading."""
         values = config.model_dump(mode="json")
         groups: dict[str, list[tuple[FormField, str]]] = {}
         for name, field in self.fields.items():
@@ -197,7 +197,7 @@ def chart(
     y_title: str,
     colour: str = "private",
 ) -> dict[str, Any]:
-    """Return a plotly figure with one line."""
+    """Returns a plotly figure with one line."""
     line = {"type": "scatter", "mode": "lines+markers", "x": x, "y": y}
     axes = {"zeroline": False, "gridcolor": "#d9dee3"}
     return {

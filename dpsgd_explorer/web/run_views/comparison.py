@@ -71,7 +71,7 @@ class Setting:
 
     @property
     def differs(self) -> bool:
-        """Return whether the value differs between the runs that it affects."""
+        """Returns whether the value differs between the runs that it affects."""
         return len(set(self.values) - {UNUSED}) > 1
 
     @property
@@ -101,12 +101,12 @@ class Comparison:
 
 
 def is_compared(run: Run) -> bool:
-    """Return whether a run can be overlaid with other runs."""
+    """Returns whether a run can be overlaid with other runs."""
     return KINDS[run.kind].compared
 
 
 def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
-    """Compare trainings, at most ``MOST``.
+    """Compares trainings, at most ``MOST``.
 
     Args:
         runs: The runs, in the order of their letters.
@@ -150,7 +150,7 @@ def compare(runs: Sequence[Run], phases: Phases, visitor: str) -> Comparison:
 
 
 def _budget(run: Run) -> float | None:
-    """Return the planned final ε of an unfinished run, None without one."""
+    """Returns the planned final ε of an unfinished run, None without one."""
     if run.has_ended or not run.config["private"]:
         return None
     config = TrainingConfig.parse(run.config)
@@ -181,14 +181,14 @@ def _settings(runs: Sequence[Run], phases: Phases) -> list[Setting]:
 
 
 def _changed(runs: Sequence[Run], phases: Phases) -> list[Setting]:
-    """Return the row of changes and continuations; [] without any."""
+    """Returns the row of changes and continuations; [] without any."""
     values = tuple(_changes(run, phases[run.id]) for run in runs)
     is_empty = set(values) == {NO_CHANGE}
     return [] if is_empty else [Setting("Chosen while looking", "", values)]
 
 
 def _changes(run: Run, phase_data: Sequence[Mapping[str, Any]]) -> str:
-    """Return each change of a run: its first step, the old and the new value."""
+    """Returns each change of a run: its first step, the old and the new value."""
     view = VIEWS[DEFAULT_KIND]
     fields, settings = view.fields, whole_config(view, run.config)
     texts = []
@@ -214,14 +214,14 @@ def _value(name: str, config: dict[str, Any]) -> str:
 
 
 def _noise(phase_data: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first and last noise multiplier of a run, or the only one."""
+    """Returns the first and last noise multiplier of a run, or the only one."""
     used = [phase.get("noise_multiplier") for phase in phase_data]
     ends = list(dict.fromkeys([used[0], used[-1]])) if used else []
     return " → ".join(UNUSED if x is None else need(x) for x in ends) or UNUSED
 
 
 def _shorts(runs: Sequence[Run], phases: Phases) -> list[str]:
-    """Return each run's given name, or the settings that set it apart.
+    """Returns each run's given name, or the settings that distinguish it.
 
     The name mentions mid-run changes and a stop, because they affect the result.
     """
@@ -249,7 +249,7 @@ def _shorts(runs: Sequence[Run], phases: Phases) -> list[str]:
 
 
 def _by_hand(run: Run, phase_data: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the mid-run changes and the stop of a run, each in a few words."""
+    """Returns the mid-run changes and the stop of a run, each in a few words."""
     view = VIEWS[DEFAULT_KIND]
     fields, settings = view.fields, whole_config(view, run.config)
     words = []
@@ -267,7 +267,7 @@ def _by_hand(run: Run, phase_data: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _seeds(runs: Sequence[Run], phases: Phases) -> list[str]:
-    """Return for each run the letters of the runs that differ in the seed only."""
+    """Returns for each run the letters of the runs that differ in the seed only."""
     view = VIEWS[DEFAULT_KIND]
     configs = [whole_config(view, run.config) for run in runs]
     keys = [
@@ -282,7 +282,7 @@ def _seeds(runs: Sequence[Run], phases: Phases) -> list[str]:
 
 
 def _counted(runs: Sequence[Compared]) -> str:
-    """Return a sentence on the curves of runs with a budget for changes."""
+    """Returns a sentence on the curves of runs with a budget for changes."""
     letters = "".join(run.letter for run in runs if run.is_counted)
     if not letters:
         return ""
@@ -295,7 +295,7 @@ def _counted(runs: Sequence[Compared]) -> str:
 
 
 def _by_data(runs: Sequence[Compared]) -> list[list[Compared]]:
-    """Return the runs of each data set; different data sets are not comparable."""
+    """Returns the runs of each data set; different data sets are not comparable."""
     groups: dict[str, list[Compared]] = {}
     for run in runs:
         groups.setdefault(run.row.dataset, []).append(run)
@@ -303,7 +303,7 @@ def _by_data(runs: Sequence[Compared]) -> list[list[Compared]]:
 
 
 def _heading(runs: Sequence[Compared]) -> str:
-    """Return the conclusion; it ranks only runs of the same data set."""
+    """Returns the conclusion; it ranks only runs of the same data set."""
     groups = _by_data(runs)
     if len(groups) == 1:
         return _ranked(runs)
@@ -330,7 +330,7 @@ def _ranked(runs: Sequence[Compared]) -> str:
 
 
 def _luck(runs: Sequence[Compared]) -> list[str]:
-    """Return sentences on the effect of the seed, by data set."""
+    """Returns sentences on the effect of the seed, by data set."""
     return [words for group in _by_data(runs) for words in _luck_among(group)]
 
 
@@ -358,7 +358,7 @@ def _luck_among(runs: Sequence[Compared]) -> list[str]:
 def _beyond_luck(
     letters: str, draws: Sequence[float], others: Mapping[str, Sequence[float]]
 ) -> str:
-    """Return a sentence on the lead of the best other group, and on luck as its cause.
+    """Returns a sentence on the lead of the best other group, and on luck as its cause.
 
     The range is Student's prediction interval of the mean of ``len(values)`` new draws.
     """
@@ -387,7 +387,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _spoken(letters: str, *, count: bool = False) -> str:
-    """Return the letters as "A, B and C", or their number."""
+    """Returns the letters as "A, B and C", or their number."""
     if count:
         return str(len(letters))
     *first, last = list(letters)

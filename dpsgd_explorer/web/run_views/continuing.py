@@ -32,7 +32,7 @@ class Continuation:
 
 
 def continuation(store: RunStore, run: Run, config: RunConfig) -> Continuation:
-    """Return the continuation of a training run."""
+    """Returns the continuation of a training run."""
     continuing = store.continuing
     is_child = bool(run.parent) and continuing.continuation_of(run.parent) == run.id
     continued_by = continuing.continuation_of(run.id)
@@ -45,7 +45,7 @@ def continuation(store: RunStore, run: Run, config: RunConfig) -> Continuation:
 
 
 def _default_steps(run: Run) -> int:
-    """Return the steps that a stopped run did not take, else a share of its steps."""
+    """Returns the steps that a stopped run did not take, else a share of its steps."""
     if run.state == CANCELLED and run.step < run.steps:
         return run.steps - run.step
     return max(1, (run.step if run.has_ended else run.steps) // USUAL_SHARE)

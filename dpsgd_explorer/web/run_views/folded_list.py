@@ -68,7 +68,7 @@ class Entry:
 
 
 def folded(rows: Sequence[RunRow], words_of: Callable[[str], str]) -> list[Entry]:
-    """Return the entries of a list; a group takes the position of its first run.
+    """Returns the entries of a list; a group takes the position of its first run.
 
     Args:
         rows: Rows in the order of the list.

@@ -81,7 +81,7 @@ class GroupAnswer(BaseModel):
         visitor: str,
         phases: Mapping[str, Sequence[Mapping[str, Any]]],
     ) -> Self:
-        """Return the group without the identity of its visitor.
+        """Returns the group without the identity of its visitor.
 
         Args:
             group: The group with its runs.
@@ -119,7 +119,7 @@ class GroupEvent(BaseModel):
 
     @classmethod
     def of(cls, event: StoredEvent) -> Self:
-        """Return a stored event."""
+        """Returns a stored event."""
         shared = {
             name: getattr(event, name) for name in ("id", "run_id", "seq", "kind")
         }
@@ -148,7 +148,7 @@ class GroupLog(BaseModel):
 
 
 def group_links(group_id: str) -> dict[str, str]:
-    """Return the addresses of a group, by name."""
+    """Returns the addresses of a group, by name."""
     api = f"/api/v1/groups/{group_id}"
     return {
         "self": api,

@@ -102,7 +102,7 @@ class ListQuery:
 
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> Self:
-        """Read a query."""
+        """Reads a query."""
         choices: dict[str, Sequence[str]] = {
             "kind": list(KINDS),
             "state": ["running", *STATE_WORDS],
@@ -127,7 +127,7 @@ class ListQuery:
 
     @property
     def is_usual(self) -> bool:
-        """If True, the query asks for all runs, newest first."""
+        """If True, the query selects all runs, newest first."""
         return self == ListQuery()
 
     @property
@@ -138,7 +138,7 @@ class ListQuery:
         return {name: x for name, x in values.items() if x != getattr(defaults, name)}
 
     def sorted_by(self, sort: str) -> ListQuery:
-        """Return the query with another order, or its own order reversed."""
+        """Returns the query with another order, or its own order reversed."""
         order = ORDERS[sort]
         if self.sort == sort:
             order = FIRST if self.order == LAST else LAST
@@ -149,7 +149,7 @@ class ListQuery:
         return _patterns(self.q)
 
     def takes(self, row: RunRow) -> bool:
-        """Return whether a run passes the filters."""
+        """Returns whether a run passes the filters."""
         return (
             self.kind in ("", row.run.kind)
             and self.dataset in ("", row.dataset)
@@ -159,7 +159,7 @@ class ListQuery:
         )
 
     def apply(self, rows: Sequence[RunRow]) -> list[RunRow]:
-        """Return the matching rows in order, rows without a value last."""
+        """Returns the matching rows in order, rows without a value last."""
         matching = [row for row in rows if self.takes(row)]
         value = SORT_VALUES[self.sort]
         with_value = [row for row in matching if value(row) is not None]
@@ -168,7 +168,7 @@ class ListQuery:
 
 
 def _patterns(search: str) -> list[re.Pattern[str]]:
-    """Return patterns that must all match: for "adult seed 5", "adult" and "seed 5".
+    """Returns patterns that must all match: for "adult seed 5", "adult" and "seed 5".
 
     A pattern matches the start of a word.  A number belongs to the preceding word and
     matches as a whole.
@@ -201,7 +201,7 @@ def rows_of(
     visitor: str,
     previous: Callable[[Run], Run | None] = lambda _: None,
 ) -> list[RunRow]:
-    """Return a row with a unique title for each run of a visitor.
+    """Returns a row with a unique title for each run of a visitor.
 
     Args:
         runs: The runs, newest first.
@@ -221,7 +221,7 @@ def rows_of(
 
 
 def row_of(run: Run, previous: Run | None, visitor: str, title: str = "") -> RunRow:
-    """Return a run as a row, compared with the previous run of its kind."""
+    """Returns a run as a row, compared with the previous run of its kind."""
     view = VIEWS[run.kind]
     differing = None if previous is None else changes(run, previous)
     summary = RunSummary.of(run, visitor)
@@ -242,7 +242,7 @@ def row_of(run: Run, previous: Run | None, visitor: str, title: str = "") -> Run
 def marked(
     rows: Sequence[RunRow], phases: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> list[RunRow]:
-    """Return the rows, marked if the run was changed or continued by choice.
+    """Returns the rows, marked if the run was changed or continued by choice.
 
     Args:
         rows: Rows of any runs.
@@ -254,7 +254,7 @@ def marked(
 
 
 def looked_at(run: Run, phases: list[dict[str, Any]]) -> LookedAt:
-    """Return a run as one that a visitor has looked at.
+    """Returns the entry of a run in the list of runs that a visitor has looked at.
 
     Args:
         run: A run with claims.
@@ -267,7 +267,7 @@ def looked_at(run: Run, phases: list[dict[str, Any]]) -> LookedAt:
 
 
 def changes(run: Run, previous: Run) -> list[Change]:
-    """Return the settings in which two runs of a kind differ, as texts."""
+    """Returns the settings that differ between two runs of a kind, as texts."""
     view = VIEWS[run.kind]
     settings, previous_settings = (
         whole_config(view, run.config),

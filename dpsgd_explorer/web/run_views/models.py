@@ -203,7 +203,7 @@ class RunSummary(BaseModel):
 
     @classmethod
     def of(cls, run: Run, visitor: str, **more: Any) -> Self:
-        """Return the run without the identity of its visitor."""
+        """Returns the run without the identity of its visitor."""
         mine = bool(visitor) and run.visitor == visitor
         shared = set(cls.model_fields) & set(run.__dataclass_fields__)
         values = {name: getattr(run, name) for name in shared}
@@ -255,7 +255,7 @@ class LogEntry(BaseModel):
 
     @classmethod
     def of(cls, event: StoredEvent) -> Self:
-        """Return a stored entry."""
+        """Returns a stored entry."""
         return cls(seq=event.seq, kind=event.kind, data=json.loads(event.data))
 
 
@@ -268,7 +268,7 @@ class Log(BaseModel):
 
 
 def links(run: Run) -> dict[str, str]:
-    """Return the addresses of a run; ``trainer`` only if the trainer can show it."""
+    """Returns the addresses of a run; ``trainer`` only if the trainer can show it."""
     api = f"/api/v1/runs/{run.id}"
     trainer = url_for("train.index", _anchor=f"run={run.id}")
     return {
@@ -286,7 +286,7 @@ def links(run: Run) -> dict[str, str]:
 
 
 def privacy_of(run: Run) -> Epsilon | None:
-    """Return the spent ε of a run; None until it has ended, or if it uses no data."""
+    """Returns the spent ε of a run; None until it has ended, or if it uses no data."""
     view, summary = VIEWS[run.kind], run.summary
     if not summary or not view.kind.spends:
         return None

@@ -30,7 +30,7 @@ def default_name(
     Args:
         view: View of the kind of run.
         config: The configuration.
-        starts: Configurations to compare with; by default those of the view.
+        starts: Configurations to compare with; by default the starts of the view.
     """
     whole = whole_config(view, config)
     differing = min(
@@ -45,23 +45,23 @@ def default_name(
 
 
 def name_of(run: Run) -> str:
-    """Return the name that the visitor gave to a run, else its title."""
+    """Returns the name that the visitor gave to a run, else its title."""
     return run.name or run.title or title_of(run.kind, run.config)
 
 
 def title_of(kind: str, config: Settings) -> str:
-    """Return the title for a run's settings, without a number."""
+    """Returns the title for a run's settings, without a number."""
     return _cached_name(kind, json.dumps(config))
 
 
 @lru_cache(maxsize=KNOWN)
 def _cached_name(kind: str, config: str) -> str:
-    """Return the default name of a configuration, cached."""
+    """Returns the default name of a configuration, cached."""
     return default_name(VIEWS[kind], json.loads(config))
 
 
 def names_of(runs: Iterable[Run]) -> dict[str, str]:
-    """Return the name of each run of a visitor by its id, for runs from newest.
+    """Returns the name of each run of a visitor by its id, for runs from newest.
 
     Runs from before titles were stored are numbered, oldest first, if their names are
     equal; names that the visitor gave do not change.
@@ -77,13 +77,13 @@ def names_of(runs: Iterable[Run]) -> dict[str, str]:
 
 
 def whole_config(view: RunView, config: Settings) -> Settings:
-    """Return a configuration with defaults for settings newer than its run."""
+    """Returns a configuration with defaults for settings newer than its run."""
     defaults = {name: f.default for name, f in view.config.model_fields.items()}
     return defaults | config
 
 
 def _differing(view: RunView, config: Settings, start: Settings) -> list[str]:
-    """Return the names of the settings that differ and can be part of a name."""
+    """Returns the names of the settings that differ and can be part of a name."""
     return [
         name
         for name in view.fields
@@ -95,7 +95,7 @@ def _differing(view: RunView, config: Settings, start: Settings) -> list[str]:
 
 
 def short(field: FormField, value: object) -> str:
-    """Return a setting in short form: η 5, seed 8, Adam."""
+    """Returns a setting in short form: η 5, seed 8, Adam."""
     words = field.in_words(value)
     if field.choices:
         return words

@@ -80,7 +80,7 @@ class Front:
 
 
 def has_place(run: Run) -> bool:
-    """Return whether a run's kind releases a model with an accuracy."""
+    """Returns whether a run's kind releases a model with an accuracy."""
     return VIEWS[run.kind].claims is not None
 
 
@@ -89,7 +89,7 @@ def fronts(
     rows: Mapping[str, RunRow],
     phases: Mapping[str, list[dict[str, Any]]],
 ) -> list[Front]:
-    """Return the front of each data set, starting with the one that has most runs.
+    """Returns the front of each data set, starting with the most runs.
 
     Args:
         runs: Runs for which ``has_place`` is true.
@@ -114,7 +114,7 @@ def fronts(
 
 
 def _why_no_dot(row: RunRow) -> str:
-    """Return the reason why a run is not on the chart, "" if it is."""
+    """Returns the reason why a run is not on the chart, "" if it is."""
     if row.is_active:
         return "not finished yet"
     if row.run.privacy is None or row.run.summary.get("test_accuracy") is None:
@@ -125,7 +125,7 @@ def _why_no_dot(row: RunRow) -> str:
 
 
 def _dots(rows: Sequence[RunRow]) -> list[Dot]:
-    """Return the runs by ε; one is on the front if it beats all with at most its ε."""
+    """Returns the runs by ε; one is on the front if it beats all with at most its ε."""
     best, dots = -1.0, []
     for row in sorted(rows, key=_sort_key):
         epsilon, accuracy = _sort_key(row)[0], -_sort_key(row)[1]
@@ -137,7 +137,7 @@ def _dots(rows: Sequence[RunRow]) -> list[Dot]:
 
 
 def _sort_key(row: RunRow) -> tuple[float, float]:
-    """Return (ε, negative accuracy), so that higher accuracies come first."""
+    """Returns (ε, negative accuracy), so that higher accuracies come first."""
     assert row.run.privacy is not None
     assert row.run.privacy.epsilon is not None
     return row.run.privacy.epsilon, -float(row.run.summary["test_accuracy"])

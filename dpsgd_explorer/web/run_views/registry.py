@@ -10,5 +10,5 @@ VIEWS: dict[str, RunView] = {}
 
 
 def register_views() -> None:
-    """Load the view of each kind."""
+    """Loads the view of each kind."""
     VIEWS.update({name: loaded(kind.view) for name, kind in KINDS.items()})

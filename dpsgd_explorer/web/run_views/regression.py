@@ -34,12 +34,12 @@ RELATIONS = {
 
 
 def status(learning_rate: float | str) -> str:
-    """Return the status of a run's ε; a learning rate from the data voids it."""
+    """Returns the status of a run's ε; a learning rate from the data voids it."""
     return NOT_PRIVATE if learning_rate == "notebook" else "exact"
 
 
 def lab_query(config: RegressionConfig) -> dict[str, str]:
-    """Return the lab's query for the descent of a run."""
+    """Returns the lab's query for the descent of a run."""
     inputs = {name: getattr(config, name) for name in SPEND}
     [solved] = (name for name, value in inputs.items() if value is None)
     shared = ("rows", "x_bound", "y_bound", "neighboring_relation", "delta")
@@ -51,7 +51,7 @@ def lab_query(config: RegressionConfig) -> dict[str, str]:
 
 
 def _band(points: Points, colour: str) -> list[dict[str, Any]]:
-    """Return the edges of the band, with the area between them filled."""
+    """Returns the edges of the band, with the area between them filled."""
     edge = {"type": "scatter", "mode": "lines", "line": {"width": 0}}
     x = [point["epsilon"] for point in points]
     low, high = ([point[name] for point in points] for name in ("mse_low", "mse_high"))
@@ -61,7 +61,7 @@ def _band(points: Points, colour: str) -> list[dict[str, Any]]:
 
 
 def _baseline(line: Baseline) -> dict[str, Any]:
-    """Return a baseline with its label as a shape of plotly's layout."""
+    """Returns a baseline with its label as a shape of plotly's layout."""
     return {
         "type": "line",
         "xref": "paper",
@@ -106,7 +106,7 @@ class RegressionView(RunView):
         return f"MSE {mse(math.inf if median is None else median)}"
 
     def terms(self, config: Settings) -> PrivacyTerms:
-        """Return the terms of its ε; all steps together form one Gaussian."""
+        """Returns the terms of its ε; all steps together form one Gaussian."""
         return PrivacyTerms(
             delta=config["delta"],
             neighboring_relation=config["neighboring_relation"],

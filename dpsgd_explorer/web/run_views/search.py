@@ -37,18 +37,18 @@ TEST_RECORDS = "Counted on test records, which the guarantee does not cover."
 
 
 class SearchClaims(Claims):
-    """What may be claimed about the winner of a blind search."""
+    """Claims about the winner of a blind search."""
 
     def statement(self, run: Run, spent: Epsilon | None, _phases: Points) -> str:
-        """Return what may be claimed about the winner, once it is released."""
+        """Returns the statement on the winner, "" before its release."""
         return _statement(run, spent)
 
     def sources(self, _run: Run, _spent: Epsilon | None) -> list[str]:
-        """Return the keys of what its choice rests on, DP-SGD first."""
+        """Returns the keys of the references for the selection, DP-SGD first."""
         return ["abadi", "papernot", "mironov2017", "mironov2019", *SAMPLED]
 
     def has_card(self, run: Run) -> bool:
-        """Return whether there is a winner."""
+        """Returns True if the search has a winner."""
         return run.has_ended and run.summary.get("test_accuracy") is not None
 
     def card(
@@ -59,7 +59,7 @@ class SearchClaims(Claims):
         evaluations: Iterable[dict[str, Any]],
         _phases: Points,
     ) -> Card:
-        """Return the accuracy of the winner."""
+        """Returns a card with the accuracy of the winner."""
         return Card(
             title=title,
             accuracy=f"{percent(run.summary['test_accuracy'])} %",
@@ -76,15 +76,15 @@ class SearchClaims(Claims):
         )
 
     def looked_at(self, run: Run, _phases: Points) -> LookedAt:
-        """Return its price, once its winner is released."""
+        """Returns the privacy cost of the search, once the winner is released."""
         released = bool(run.summary.get("epsilon"))
         return LookedAt.of_search(run.config, is_released=released)
 
 
 def _statement(run: Run, spent: Epsilon | None) -> str:
-    """Return what may be claimed about the winner of a blind search.
+    """Returns the privacy statement on the winner of a blind search.
 
-    "" before it has been released, and if it never is.
+    "" before the winner is released, and without a winner.
     """
     if spent is None or not run.has_ended or not spent.epsilon:
         return ""
@@ -121,7 +121,7 @@ def _statement(run: Run, spent: Epsilon | None) -> str:
 
 
 def _lists(config: SearchConfig) -> str:
-    """Return the settings that were searched with their values."""
+    """Returns the settings that were searched with their values."""
     return "; ".join(
         f"{label_words(name)} {', '.join(values)}"
         for name, values in config.searched.items()
@@ -129,7 +129,7 @@ def _lists(config: SearchConfig) -> str:
 
 
 class SearchView(TrainingView):
-    """Runs of kind "search": the settings of a training, and lists of values."""
+    """View of runs of kind "search": settings of a training, with lists of values."""
 
     template = "runs/search.html"
     config = SearchConfig
@@ -146,45 +146,43 @@ class SearchView(TrainingView):
 
     @property
     def starts(self) -> list[Settings]:
-        """The presets with the usual search."""
+        """The presets with the default search."""
         usual = SearchConfig(learning_rate_values=USUAL_VALUES).model_dump(mode="json")
         return [usual | start | {"kind": usual["kind"]} for start in super().starts]
 
     def title(self, config: Settings) -> str:
-        """Return what is searched on what."""
         return f"Blind search, {super().title(config)} per trial"
 
     def subject(self, config: Settings) -> str:
-        """Return what is searched on what."""
         return f"Blind search: {super().subject(config)}"
 
     def counts(self, name: str, config: Settings) -> bool:
-        """Return whether it has an effect: a setting that has a list has none."""
+        """Returns True if a setting has an effect; settings with a list have none."""
         has_list = config.get(values_name(name)) is not None
         return name != "audit" and not has_list and super().counts(name, config)
 
     def terms(self, config: Settings) -> PrivacyTerms:
-        """Return what the price of a selection is to be read with."""
+        """Returns the terms of the ε of a selection."""
         return PrivacyTerms.of(SELECTION_ACCOUNTANT, config["delta"], status="bound")
 
     def page(self, _config: Any) -> dict[str, Any]:
-        """Return nothing beyond what all pages of runs have."""
+        """Returns {}: the template needs no further variables."""
         return {}
 
     def page_data(self, _config: Any) -> dict[str, Any]:
-        """Return nothing: the page has no chart."""
+        """Returns {}: the page has no chart."""
         return {}
 
     def standing(self, config: Any, read: Callable[[str], Points]) -> dict[str, Any]:
-        """Return the settings of the winner by label, and its evaluations."""
-        found = next((end["winner"] for end in read("end")), None) or {}
-        winner = {self.fields[name].label: found[name] for name in found}
+        """Returns the settings of the winner by label, and its evaluations."""
+        settings = next((end["winner"] for end in read("end")), None) or {}
+        winner = {self.fields[name].label: settings[name] for name in settings}
         return {"winner": winner, "evaluations": read("evaluation")}
 
     def sections(
         self, _config: Any, _steps: Points, evaluations: Points
     ) -> list[Section]:
-        """Return the winner's accuracy along its steps."""
+        """Returns the winner's accuracy along its steps."""
         return [
             Section(
                 "The winner’s test accuracy",

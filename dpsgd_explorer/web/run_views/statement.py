@@ -62,7 +62,7 @@ MADE_WITH = "DP-SGD Explorer"
 def statement(
     run: Run, spent: Epsilon | None, phases: Sequence[Mapping[str, Any]] = ()
 ) -> str:
-    """Return the privacy statement of a training run, "" before it has spent any ε.
+    """Returns the privacy statement of a training run, "" before it has spent any ε.
 
     Args:
         run: A run of kind "training".
@@ -102,7 +102,7 @@ def statement(
 
 
 def sources(run: Run, spent: Epsilon | None) -> list[str]:
-    """Return the keys of a training run's references, DP-SGD first."""
+    """Returns the keys of a training run's references, DP-SGD first."""
     config = TrainingConfig.parse(run.config)
     if not config.private:
         return []
@@ -115,21 +115,21 @@ def sources(run: Run, spent: Epsilon | None) -> list[str]:
 
 
 def bibtex(keys: Sequence[str]) -> str:
-    """Return BibTeX entries of references, in order."""
+    """Returns BibTeX entries of references, in order."""
     return "\n\n".join(_entry(SOURCES[key]) for key in keys)
 
 
 def steps_done(
     run: Run, config: TrainingConfig, phases: Sequence[Mapping[str, Any]]
 ) -> list[Phase]:
-    """Return the steps done, grouped by noise and sampling probability."""
+    """Returns the steps done, grouped by noise and sampling probability."""
     is_planned = not any(is_counted(values) for _, values in changes_of(phases))
     planned = config.plan.phases if is_planned else phases_of(phases)[0]
     return phases_done(planned, run.summary["steps"])
 
 
 def sampling_words(phases: Sequence[Phase]) -> str:
-    """Return the number of steps with each sampling probability."""
+    """Returns the number of steps with each sampling probability."""
     steps: dict[float, int] = {}
     for phase in phases:
         steps[phase.sample_rate] = steps.get(phase.sample_rate, 0) + phase.steps
@@ -141,7 +141,7 @@ def sampling_words(phases: Sequence[Phase]) -> str:
 def _chosen(
     run: Run, config: TrainingConfig, phases: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield a sentence on each choice made while looking, with its condition."""
+    """Yields a sentence on each choice made while looking, with its condition."""
     condition = "ε holds if this choice used private outputs alone."
     for step, changes in changes_of(phases):
         if FURTHER in changes:
@@ -161,13 +161,13 @@ def _chosen(
 
 
 def label_words(name: str) -> str:
-    """Return the label of a setting as written within a sentence."""
+    """Returns the label of a setting as written within a sentence."""
     label = SETTINGS[name].label
     return label[:1].lower() + label[1:]
 
 
 def clipping_words(config: TrainingConfig) -> str:
-    """Return the maximum norm of a record's gradient, in words."""
+    """Returns the maximum norm of a record's gradient, in words."""
     bound = f"the gradient of each record has L2 norm at most {config.max_grad_norm:g}"
     if config.clipping_schedule == CONSTANT:
         return bound
@@ -175,7 +175,7 @@ def clipping_words(config: TrainingConfig) -> str:
 
 
 def noise_words(phases: Sequence[Phase]) -> str:
-    """Return the noise multiplier of the steps, or its range."""
+    """Returns the noise multiplier of the steps, or its range."""
     values = [phase.noise_multiplier for phase in phases]
     low, high = min(values), max(values)
     return need(high) if low == high else f"{need(low)} to {need(high)}"

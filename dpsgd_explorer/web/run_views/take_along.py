@@ -37,7 +37,7 @@ class TakeAlong:
 
 
 def take_along(run: Run, weights: int, phases: Points) -> TakeAlong:
-    """Return the texts and files of a run.
+    """Returns the texts and files of a run.
 
     Args:
         run: The run.
@@ -61,7 +61,7 @@ def take_along(run: Run, weights: int, phases: Points) -> TakeAlong:
 def card_of(
     run: Run, evaluations: Iterable[dict[str, Any]], phases: Points
 ) -> Card | None:
-    """Return the card of a run, None if it has none.
+    """Returns the card of a run, None if it has none.
 
     Args:
         run: The run.

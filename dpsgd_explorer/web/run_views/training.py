@@ -48,7 +48,7 @@ from dpsgd_explorer.web.run_views.statement import sources, statement, steps_don
 
 @cache
 def preset_settings() -> list[Settings]:
-    """Return the full configuration of each preset, the defaults first."""
+    """Returns the full configuration of each preset, the defaults first."""
     configs = [{}, *(preset.config for preset in PRESETS)]
     return [TrainingConfig.parse(config).model_dump(mode="json") for config in configs]
 
@@ -56,7 +56,7 @@ def preset_settings() -> list[Settings]:
 def accuracy_figure(
     points: Points, budget: float | None = None, axis: str = "ε spent"
 ) -> dict[str, Any]:
-    """Return a figure of test accuracy by ε, or by step without a guarantee.
+    """Returns a figure of test accuracy by ε, or by step without a guarantee.
 
     Args:
         points: Evaluations of a run.
@@ -117,7 +117,7 @@ class TrainingClaims(Claims):
         return sources(run, spent)
 
     def has_card(self, run: Run) -> bool:
-        """Return whether the run has ended."""
+        """Returns whether the run has ended."""
         return run.has_ended and bool(run.summary)
 
     def card(
@@ -128,7 +128,7 @@ class TrainingClaims(Claims):
         evaluations: Iterable[dict[str, Any]],
         phases: Points,
     ) -> Card:
-        """Return a picture of its accuracy and of the limits on attackers."""
+        """Returns a picture of its accuracy and of the limits on attackers."""
         config = TrainingConfig.parse(run.config)
         is_private = spent.epsilon is not None
         axis = "epsilon" if is_private else "step"
@@ -156,7 +156,7 @@ class TrainingClaims(Claims):
         )
 
     def looked_at(self, run: Run, phases: Points) -> LookedAt:
-        """Return its steps, and whether its own audit refuted them."""
+        """Returns its steps, and whether its own audit refuted them."""
         run_looked_at = LookedAt.of(
             run.config, phases, run.step, run_id=run.id, parent=run.parent
         )
@@ -169,10 +169,10 @@ def _limits(
     spent: Epsilon,
     phases: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return both limits on attackers as text; "" without them.
+    """Returns both limits on attackers as text; "" without them.
 
-    There are none without noise, or with a budget for changes: if steps were chosen by
-    looking at earlier ones, the trade-off curve of the done steps does not apply.
+    There are no limits without noise, or with a budget for changes: if a visitor chose
+    steps after looking at earlier ones, the trade-off curve of the run does not apply.
     """
     if spent.epsilon is None or config.is_filtered:
         return ""
@@ -181,7 +181,7 @@ def _limits(
 
 
 def _audited(run: Run) -> str:
-    """Return a line on what a run's own audit proves; "" if nothing."""
+    """Returns a line on what a run's own audit proves; "" if nothing."""
     audit = AuditWords.of(run)
     if audit is None or not audit.lower:
         return ""
@@ -219,7 +219,7 @@ class TrainingView(RunView):
     )
 
     def title(self, config: Settings) -> str:
-        """Return its data set, its model if it is not the default, and its ε."""
+        """Returns its data set, its model if it is not the default, and its ε."""
         parts = [label_of(config)]
         default_model = next(
             (s["model"] for s in self.starts if s["dataset"] == config["dataset"]), ""
@@ -234,7 +234,7 @@ class TrainingView(RunView):
         return preset_settings()
 
     def counts(self, name: str, config: Settings) -> bool:
-        """Return whether a setting has an effect; privacy settings need privacy."""
+        """Returns whether a setting has an effect; privacy settings need privacy."""
         if not config["private"] and self.fields[name].private_only:
             return False
         if name == "accountant" and config.get("filter_epsilon") is not None:
@@ -246,7 +246,7 @@ class TrainingView(RunView):
         return f"{MODELS[config['model']].label} on {label_of(config)}"
 
     def result(self, summary: Summary) -> str:
-        """Return the test accuracy in percent."""
+        """Returns the test accuracy in percent."""
         accuracy = summary.get("test_accuracy")
         return "" if accuracy is None else f"{100 * accuracy:.1f} %"
 
@@ -270,7 +270,7 @@ class TrainingView(RunView):
     def standing(
         self, config: TrainingConfig, read: Callable[[str], Points]
     ) -> dict[str, Markup]:
-        """Return accuracy, gradient norms and losses as far as they are logged."""
+        """Returns accuracy, gradient norms and losses as far as they are logged."""
         css = "s-private" if config.plan.is_private else "s-twin dashed"
         words = "private" if config.plan.is_private else "without privacy"
         line = Line(read("evaluation"), words, css, is_run=True)
@@ -293,12 +293,12 @@ class TrainingView(RunView):
                 note,
                 accuracy_figure(evaluations, config.wall, epsilon_axis(config)),
             ),
-            *(_along_steps(one, steps) for one in RUN_CHARTS),
+            *(_along_steps(described, steps) for described in RUN_CHARTS),
         ]
 
 
 def _along_steps(described: RunChart, steps: Points) -> Section:
-    """Return the section of a chart along the steps: its first line."""
+    """Returns the section of a chart along the steps: its first line."""
     series = described.series[0]
     points = series.points(steps)
     figure = chart(

@@ -28,7 +28,7 @@ BEYOND = 1.08  # ratio of the end of the axis to the budget, so the wall is insi
 
 
 def site_preview(name: str, description: str) -> Markup:
-    """Returns the SVG with name, description, and the curve of a run up to its budget."""
+    """Returns the SVG: name, description, and the curve of a run up to its budget."""
     run = recorded(SHOWN)
     points = [(e["epsilon"], e["test_accuracy"]) for e in run.data("evaluation")]
     left, top, right, bottom = PLOT

@@ -25,7 +25,7 @@ ABOVE, OUTSIDE, BELOW_TICK, BELOW_NAME = (
 
 
 def nice_step(end: float, count: int) -> float:
-    """Returns 1, 2 or 5 times a power of ten, for about ``count`` ticks up to ``end``."""
+    """Returns a round step between ticks, for about ``count`` ticks up to ``end``."""
     rough = end / count
     power: float = 10.0 ** math.floor(math.log10(rough))
     step = next(f for f in (1, 2, 5, 10) if f * power >= rough * (1 - 1e-9))

@@ -1,4 +1,4 @@
-"""The accountant race: one run, counted by every accountant at once."""
+"""The lab "Accountant race": the ε of one run by every accountant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WHAT_IF = ("forget", "shuffle")
 
 
 class RaceQuestion(Question):
-    """The run that is counted."""
+    """Settings of the run, and δ."""
 
     sample_rate: float = setting("sample_rate", 0.01, group="Run")
     noise_multiplier: float = setting(
@@ -56,18 +56,18 @@ class RaceQuestion(Question):
 
     @property
     def curves(self) -> CurvesQuestion:
-        """The same, as the API is asked for it."""
+        """Query of the API for the curves."""
         return CurvesQuestion(**self.model_dump(), points=POINTS)
 
 
 @dataclass(frozen=True)
 class Surprise:
-    """A race whose end few expect.
+    """A run with an unexpected result.
 
     Attributes:
-        address: Query string of its page.
-        shown: The two accountants whose answers are shown, the larger first.
-        why: What the race teaches.
+        address: Query string of the page with this run.
+        shown: Two accountants whose answers are shown, the larger answer first.
+        why: Explanation of the result.
     """
 
     title: str
@@ -77,12 +77,12 @@ class Surprise:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Texts of the form."""
+        """Form fields as text."""
         return dict(parse_qsl(self.address))
 
     @property
     def note(self) -> str:
-        """What the two accountants say at the end of the race."""
+        """The ε of both accountants after the last step, as text."""
         return "; ".join(
             f"{LABELS[name]}: {epsilon_limit(_spent(self.address, name))}"
             for name in self.shown
@@ -125,7 +125,7 @@ SURPRISES = (
 
 
 def accountants() -> Response:
-    """Show the race with the settings of the address; wrong ones stand corrected."""
+    """Shows the race with the settings of the address, and errors in them."""
     return cached_page(_page, queue="slow")
 
 
@@ -144,7 +144,7 @@ def _page() -> str:
         picture=picture(answer) if answer else None,
         page_data={
             "fields": script_fields(RaceQuestion),
-            "surprises": [one.settings for one in SURPRISES],
+            "surprises": [surprise.settings for surprise in SURPRISES],
             "points": POINTS,
             "looks": looks(),
             "answer": answer.model_dump(mode="json") if answer else None,
@@ -153,7 +153,7 @@ def _page() -> str:
 
 
 def ranking(answer: CurvesAnswer) -> list[dict[str, Any]]:
-    """Return a row for each accountant: what it says at the end of the race."""
+    """Returns a table row per accountant with its ε after the last step."""
     return [
         {
             "label": racer.label,
@@ -166,7 +166,7 @@ def ranking(answer: CurvesAnswer) -> list[dict[str, Any]]:
 
 
 def _why_not(racer: Racer, answer: CurvesAnswer) -> str:
-    """Return why an accountant says nothing: for people, not for a program."""
+    """Returns the reason why an accountant has no answer, as a sentence."""
     whole = Phase(1.0, answer.noise_multiplier, answer.steps[-1])
     if answer.sample_rate < 1 and not ACCOUNTANTS[racer.accountant].why_not([whole]):
         return "Does not count sampling; applies at q = 1."

@@ -1,4 +1,4 @@
-"""A small picture in sixteen greys, as inline SVG."""
+"""Inline SVG of a small image with sixteen grey levels."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from markupsafe import Markup, escape
 
 
 def grey_picture(rows: Sequence[str], label: str) -> Markup:
-    """Return a picture whose pixels are one hexadecimal digit each, 0 black.
+    """Returns an SVG of pixels that are one hexadecimal digit each; 0 is black.
 
     Args:
-        rows: Of equal length, from the top; as the program itself wrote them.
-        label: What a reader who does not see it is told.
+        rows: Rows of equal length from the top.  They are not escaped, so they must
+            come from the program.
+        label: Text alternative.
     """
     runs: dict[str, list[str]] = defaultdict(list)
     for y, row in enumerate(rows):

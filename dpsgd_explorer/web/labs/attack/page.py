@@ -1,4 +1,4 @@
-"""The lab in which one attacks one's own run: a recorded attack, and one's own."""
+"""The lab of membership attacks: a recorded attack, and settings of a new one."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ OTHER_KIND = (
 
 @dataclass(frozen=True)
 class Source:
-    """The run whose reproduction is attacked.
+    """The run whose settings the attacked model repeats.
 
     Attributes:
-        run_id: Its number; "" if none was asked for.
-        query: Settings of the attack on it.
-        refusal: Why there is none; "" if there is one.
+        run_id: Id of the run; "" if the address has none.
+        query: Settings of the attack on the run.
+        refusal: Reason why the run cannot be attacked; "" if it can.
     """
 
     run_id: str = ""
@@ -51,12 +51,12 @@ class Source:
 
 
 def attack() -> str:
-    """Show the lab with the settings of the address, or those of a run it names."""
+    """Shows the lab with the settings of the address or of the run in the address."""
     source = _source(request.args.get("run", ""))
-    given = {name: text for name, text in request.args.items() if name != "run"}
-    given = (source.query or {}) | given
-    absent = "" if given else absent_default()
-    form = read_form(AttackConfig, {"dataset": STAND_IN} if absent else given)
+    settings = {name: text for name, text in request.args.items() if name != "run"}
+    settings = (source.query or {}) | settings
+    absent = "" if settings else absent_default()
+    form = read_form(AttackConfig, {"dataset": STAND_IN} if absent else settings)
     config, _ = recorded_attack()
     return render_template(
         "labs/attack.html",
@@ -77,7 +77,7 @@ def attack() -> str:
 
 
 def _source(run_id: str) -> Source:
-    """Return the run that the address names, as an attack has it."""
+    """Returns the run that the address names, with the settings of an attack on it."""
     if not run_id:
         return Source()
     try:
@@ -93,14 +93,14 @@ def _source(run_id: str) -> Source:
 
 @cache
 def recorded_attack() -> tuple[AttackConfig, list[dict[str, Any]]]:
-    """Return the recorded attack: its settings and its events."""
+    """Returns the settings and the events of the recorded attack."""
     stored = recording("recorded", Path(__file__).parent)
     return AttackConfig.parse(stored["config"]), stored["events"]
 
 
 @cache
 def recorded_results() -> AttackResults | None:
-    """Return what the recorded attack came to."""
+    """Returns the results of the recorded attack."""
     _, events = recorded_attack()
 
     def read(kind: str) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""Run the lab's default attack on membership and record its events.
+"""Recording of the lab's default membership attack.
 
     python -m dpsgd_explorer.web.labs.attack.record
 
-Writes ``recorded.json`` beside this file: settings and events.
+Writes ``recorded.json`` into this folder: settings and events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.record.files import versions, write
 
 
 def main() -> int:
-    """Attack once, and write what came of it."""
+    """Runs the attack and write its events."""
     config = AttackConfig()
     events = [{"kind": e.kind, "data": e.data} for e in Attack(config).events()]
     stored = {"config": config.model_dump(mode="json"), "events": events}

@@ -1,4 +1,4 @@
-"""One record under attack: models trained on it, and models trained without it."""
+"""Figure of one attacked record: models trained with and without it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FILLS = {"joined": "f-attack", "left_out": "f-private"}
 
 
 def record_picture(phase: Data, evaluations: Sequence[Data], end: Data) -> Picture:
-    """Return how sure each shadow and both targets are of the record's label.
+    """Returns the logits of the record's label under shadow models and both targets.
 
     Args:
         phase: Data of the run's ``phase`` event.
-        evaluations: Data of its ``evaluation`` events.
-        end: Data of its ``end`` event.
+        evaluations: Data of the run's ``evaluation`` events.
+        end: Data of the run's ``end`` event.
     """
     record, logits = phase["record"], end["record"]
     pairs = {target: pairs_told_apart(logits[target]) for target in logits}
@@ -47,36 +47,40 @@ def record_picture(phase: Data, evaluations: Sequence[Data], end: Data) -> Pictu
         head=("models", "lowest", "median", "highest", "attacked model"),
         rows=tuple(_row(key, name, record, logits) for key, name in ROWS.items()),
         kind="recorded",
-        note=" ".join(_said(one, record) for one in evaluations if _is_ratio(one)),
+        note=" ".join(
+            _verdict(event, record) for event in evaluations if _is_ratio(event)
+        ),
         is_private=False,
     )
 
 
 def pairs_told_apart(logits: Data) -> str:
-    """Return in how many pairs the model that had the record is surer, as "3 of 4"."""
+    """Returns the number of pairs whose member model is more certain, as "3 of 4"."""
     pairs = [(a, b) for a in logits["joined"] for b in logits["left_out"]]
     right = sum((a > b) + (a == b) / 2 for a, b in pairs)
     return f"{right:g} of {len(pairs)}"
 
 
-def _is_ratio(one: Data) -> bool:
-    return bool(one["attack"] == "likelihood_ratio")
+def _is_ratio(evaluation: Data) -> bool:
+    return bool(evaluation["attack"] == "likelihood_ratio")
 
 
 def record_name(record: Data) -> str:
-    """Return the record's number, its label and the one it was given."""
-    own, planted = record["label"], record["planted"]
-    labelled = f"label {own}" if own == planted else f"a {own}, planted as {planted}"
+    """Returns the record's number, its label and its planted label."""
+    label, planted = record["label"], record["planted"]
+    labelled = (
+        f"label {label}" if label == planted else f"a {label}, planted as {planted}"
+    )
     return f"Record {record['index']} ({labelled})"
 
 
-def _said(one: Data, record: Data) -> str:
-    """Return the attacker's verdict on the record, and whether it is right."""
-    says_in = one["record"]["score"] > 0
+def _verdict(evaluation: Data, record: Data) -> str:
+    """Returns a sentence on the attacker's guess about the record."""
+    says_in = evaluation["record"]["score"] > 0
     verdict = "was in" if says_in else "was not in"
     truth = "right" if says_in == record["joined"] else "wrong"
-    which = "ordinary" if one["target"] == "ordinary" else "private"
-    reached = percent(one["record"]["reached_by"], 0)
+    which = "ordinary" if evaluation["target"] == "ordinary" else "private"
+    reached = percent(evaluation["record"]["reached_by"], 0)
     return (
         f"About the {which} model, the attacker guesses that the record {verdict}: "
         f"{truth}; {reached} % of the records that were not in score as high."
@@ -127,5 +131,5 @@ def _draw(record: Data, logits: Data, size: tuple[int, int], *, left: int) -> Ma
     )
 
 
-def _mark(plot: Plot, at: tuple[float, float]) -> None:
-    plot.dot(at, "f-ink", 6)
+def _mark(plot: Plot, point: tuple[float, float]) -> None:
+    plot.dot(point, "f-ink", 6)

@@ -1,4 +1,4 @@
-"""The errors of attacks on membership, and the ceiling that this run sets to them."""
+"""ROC curves of membership attacks, with the limit of this run for any attack."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ STYLES = {
     "loss": "thin dotted",
 }
 HEADLINE = "likelihood_ratio"
-READ_AT = (0.01, 0.1)  # shares of false positives that title and table read
+READ_AT = (0.01, 0.1)  # false positive rates in title and table
 LEAST = 1e-3
 
 
 def roc_picture(
     phase: Data, evaluations: Sequence[Data], epsilon: float, delta: float
 ) -> Picture:
-    """Return all attacks on both targets below the ceiling.
+    """Returns the ROC curves of all attacks on both targets, with the limit.
 
     Args:
         phase: Data of the run's ``phase`` event.
-        evaluations: Data of its ``evaluation`` events.
+        evaluations: Data of the run's ``evaluation`` events.
         epsilon: ε of the private target.
-        delta: Its δ.
+        delta: δ of the private target.
     """
-    found = {(one["target"], one["attack"]): one for one in evaluations}
-    ordinary, private = (found[target, HEADLINE] for target in TARGETS)
+    by_attack = {(e["target"], e["attack"]): e for e in evaluations}
+    ordinary, private = (by_attack[target, HEADLINE] for target in TARGETS)
     read = READ_AT[0]
     by_epsilon = most_hits(read, epsilon, delta)
     return Picture(
@@ -63,7 +63,7 @@ def roc_picture(
         wide=_draw(phase, evaluations, (904, 420)),
         narrow=_draw(phase, evaluations, (342, 360)),
         head=_head(),
-        rows=tuple(_row(phase, one) for one in evaluations),
+        rows=tuple(_row(phase, e) for e in evaluations),
         kind="recorded",
         status="exact",
         note=" ".join([*_exceeding(evaluations), CEILING]),
@@ -78,20 +78,20 @@ CEILING = (
 
 
 def rate_at(evaluation: Data, rate: float) -> float:
-    """Return the true positive rate at the last point with so few false ones."""
+    """Returns the largest true positive rate with at most ``rate`` false positives."""
     return float(_point_at(evaluation, rate)["true_positive_rate"])
 
 
 def ceiling_at(phase: Data, rate: float) -> float:
-    """Return the largest true positive rate at a false positive rate.
+    """Returns the limit on the true positive rate at a false positive rate.
 
-    Between two rates of the log it is that of the next one, which is no smaller.
+    Between two logged rates it is the limit at the larger one, so it is conservative.
     """
     ceiling = phase["ceiling"]
     pairs = zip(
         ceiling["false_positive_rates"], ceiling["true_positive_rates"], strict=True
     )
-    return float(next(most for at, most in pairs if at >= rate * (1 - 1e-9)))
+    return float(next(most for fpr, most in pairs if fpr >= rate * (1 - 1e-9)))
 
 
 def _point_at(evaluation: Data, rate: float) -> Data:
@@ -112,15 +112,15 @@ def _head() -> tuple[str, ...]:
     )
 
 
-def _row(phase: Data, one: Data) -> tuple[str, ...]:
-    is_limited = one["above"] is not None
+def _row(phase: Data, evaluation: Data) -> tuple[str, ...]:
+    is_limited = evaluation["above"] is not None
     return (
-        ATTACKS[one["attack"]],
-        TARGETS[one["target"]],
-        f"{one['area']:.3f}",
-        *(_with_interval(_point_at(one, rate)) for rate in READ_AT),
+        ATTACKS[evaluation["attack"]],
+        TARGETS[evaluation["target"]],
+        f"{evaluation['area']:.3f}",
+        *(_with_interval(_point_at(evaluation, rate)) for rate in READ_AT),
         f"{percent_limit(ceiling_at(phase, READ_AT[0]))} %" if is_limited else "none",
-        f"{one['above']}, {one['beyond']}" if is_limited else "–",
+        f"{evaluation['above']}, {evaluation['beyond']}" if is_limited else "–",
     )
 
 
@@ -132,10 +132,12 @@ def _with_interval(point: Data) -> str:
 
 
 def _exceeding(evaluations: Sequence[Data]) -> list[str]:
-    """Return what is to be said of points above the ceiling."""
-    private = [one for one in evaluations if one["above"] is not None]
-    above = sum(one["above"] for one in private)
-    beyond = sum(one["beyond"] for one in private)
+    """Returns sentences on points above the limit."""
+    private = [
+        evaluation for evaluation in evaluations if evaluation["above"] is not None
+    ]
+    above = sum(evaluation["above"] for evaluation in private)
+    beyond = sum(evaluation["beyond"] for evaluation in private)
     if not above:
         return ["No measured point of the private model is above the ceiling."]
     points = "1 measured point" if above == 1 else f"{above} measured points"
@@ -166,12 +168,12 @@ def _draw(phase: Data, evaluations: Sequence[Data], size: tuple[int, int]) -> Ma
     ticks = [(1e-3, "0.1 %"), (1e-2, "1 %"), (0.1, "10 %"), (1.0, "100 %")]
     plot.x_axis(ticks, "false positives, log scale")
     plot.curve(lambda rate: rate, "thin s-faint dotted")
-    for one in evaluations:
-        if one["attack"] == HEADLINE:
-            _band(plot, one)
-    for one in evaluations:
-        css = f"{SERIES[one['target']]} {STYLES[one['attack']]}".strip()
-        plot.line(_steps(one, "true_positive_rate"), css)
+    for evaluation in evaluations:
+        if evaluation["attack"] == HEADLINE:
+            _band(plot, evaluation)
+    for evaluation in evaluations:
+        css = f"{SERIES[evaluation['target']]} {STYLES[evaluation['attack']]}".strip()
+        plot.line(_steps(evaluation, "true_positive_rate"), css)
     plot.line(most, "s-budget")
     _label(plot, evaluations, is_narrow)
     return plot.svg(
@@ -181,15 +183,15 @@ def _draw(phase: Data, evaluations: Sequence[Data], size: tuple[int, int]) -> Ma
     )
 
 
-def _band(plot: Plot, one: Data) -> None:
-    low, high = _steps(one, "low"), _steps(one, "high")
-    plot.path([*high, *reversed(low)], WASHES[one["target"]], close=True)
+def _band(plot: Plot, evaluation: Data) -> None:
+    low, high = _steps(evaluation, "low"), _steps(evaluation, "high")
+    plot.path([*high, *reversed(low)], WASHES[evaluation["target"]], close=True)
 
 
-def _steps(one: Data, name: str) -> list[tuple[float, float]]:
-    """Return the corners of a staircase: between two points nothing more is found."""
+def _steps(evaluation: Data, name: str) -> list[tuple[float, float]]:
+    """Returns the corners of the staircase through the points of an attack."""
     corners: list[tuple[float, float]] = []
-    for point in one["points"]:
+    for point in evaluation["points"]:
         rate = max(point["false_positive_rate"], LEAST)
         if corners:
             corners.append((rate, corners[-1][1]))
@@ -198,13 +200,17 @@ def _steps(one: Data, name: str) -> list[tuple[float, float]]:
 
 
 def _label(plot: Plot, evaluations: Sequence[Data], is_narrow: bool) -> None:
-    """Name both targets at their curves, and the ceiling."""
-    for one in evaluations:
-        if one["attack"] == HEADLINE:
-            at = 0.02 if one["target"] == "ordinary" else 0.1
-            height = _point_at(one, at)["true_positive_rate"]
-            css = "attack halo" if one["target"] == "ordinary" else "private halo"
-            plot.text((at, height), TARGETS[one["target"]], css, "end", (-6, -10))
+    """Draws the names of both targets and of the limit."""
+    for evaluation in evaluations:
+        if evaluation["attack"] == HEADLINE:
+            rate = 0.02 if evaluation["target"] == "ordinary" else 0.1
+            height = _point_at(evaluation, rate)["true_positive_rate"]
+            css = (
+                "attack halo" if evaluation["target"] == "ordinary" else "private halo"
+            )
+            plot.text(
+                (rate, height), TARGETS[evaluation["target"]], css, "end", (-6, -10)
+            )
     plot.text((LEAST, 0.93), "no attack on the private model gets here", "budget halo")
     if not is_narrow:
         words = "solid: likelihood ratio; dashed: relative likelihood; dotted: loss"

@@ -1,4 +1,4 @@
-"""Runs of kind "attack" as they are listed, shown and reported."""
+"""View of runs of kind "attack": lists, page and report."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from dpsgd_explorer.web.run_views.base import (
 
 @dataclass(frozen=True)
 class ScoredRecord:
-    """The visitor's record and what each attack makes of it.
+    """The visitor's record with its scores in each attack.
 
     Attributes:
-        name: Its number, label and planted label, and whether it was in.
-        picture: The record, if it is a picture.
-        scores: Rows of attack and, for the ordinary and the private model, its score
-            and the share of records that were not in and score as high.
+        name: Number, label, planted label and membership of the record.
+        picture: The record, if it is an image.
+        scores: Rows with the attack and, for the ordinary and the private model, the
+            score and the share of non-members with at least this score.
     """
 
     name: str
@@ -49,8 +49,8 @@ class ScoredRecord:
 
     @classmethod
     def of(cls, record: Settings, evaluations: Points) -> Self:
-        """Return the record of a ``phase`` event with the scores of its attacks."""
-        found = {(one["target"], one["attack"]): one["record"] for one in evaluations}
+        """Returns the record of a ``phase`` event with the scores of its attacks."""
+        scored = {(e["target"], e["attack"]): e["record"] for e in evaluations}
         was = "was in" if record["joined"] else "was not in"
         name, rows = record_name(record), record.get("picture")
         return cls(
@@ -63,8 +63,8 @@ class ScoredRecord:
                         text
                         for target in TARGETS
                         for text in (
-                            nearest(found[target, attack]["score"]),
-                            f"{percent(found[target, attack]['reached_by'], 0)} %",
+                            nearest(scored[target, attack]["score"]),
+                            f"{percent(scored[target, attack]['reached_by'], 0)} %",
                         )
                     ),
                 )
@@ -75,13 +75,13 @@ class ScoredRecord:
 
 @dataclass(frozen=True)
 class AttackResults:
-    """What came of an attack, as both its pages show it.
+    """Results of an attack, for the lab and for the page of a run.
 
     Attributes:
-        roc: Errors of all attacks below the ceiling.
-        record: The visitor's record, beside models that had it and had it not.
-        scored: The record itself, with its scores.
-        numbers: Names and values of the headline.
+        roc: ROC curves of all attacks, with the limit.
+        record: Figure of the visitor's record.
+        scored: The visitor's record with its scores.
+        numbers: Names and values of the key numbers.
     """
 
     roc: Picture
@@ -90,7 +90,7 @@ class AttackResults:
     numbers: tuple[tuple[str, str], ...]
 
     def measured(self) -> Self:
-        """Return the results as those of a visitor's run, not of the recorded one."""
+        """Returns the results with figures marked as a visitor's run."""
         return replace(
             self,
             roc=replace(self.roc, kind="measured"),
@@ -99,10 +99,10 @@ class AttackResults:
 
 
 def results_of(read: Callable[[str], Points]) -> AttackResults | None:
-    """Return the results of a run that has ended; None before.
+    """Returns the results of an ended run, None before its end.
 
     Args:
-        read: Returns the data of its events of a kind, in order.
+        read: Returns the data of all events of a kind, in order.
     """
     ends, phases, evaluations = (read(kind) for kind in ("end", "phase", "evaluation"))
     if not ends:
@@ -128,12 +128,12 @@ def results_of(read: Callable[[str], Points]) -> AttackResults | None:
 
 
 def _exponential(delta: float) -> str:
-    """Return a power of ten such as 1e-4, as the status bar has it."""
+    """Returns a power of ten such as 1e-4, for the status bar."""
     return f"{delta:.0e}".replace("e-0", "e-")
 
 
 def plan_of(config: AttackConfig) -> dict[str, Any]:
-    """Return what the status bar needs before the first event."""
+    """Returns the data of the status bar before the first event."""
     return {
         "private": True,
         "delta": config.delta,
@@ -147,7 +147,7 @@ def plan_of(config: AttackConfig) -> dict[str, Any]:
 
 
 class AttackView(RunView):
-    """Runs of kind "attack"."""
+    """View of runs of kind "attack"."""
 
     template = "runs/attack.html"
     config = AttackConfig
@@ -165,43 +165,41 @@ class AttackView(RunView):
     titled = frozenset({"kind", "dataset", "target_epsilon"})
 
     def title(self, config: Settings) -> str:
-        """Return what is attacked, in short."""
         label = AttackConfig.parse(config).data_set.label
         return f"Attack, {label}, ε = {config['target_epsilon']:g}"
 
     def subject(self, config: Settings) -> str:
-        """Return what is attacked."""
         label = AttackConfig.parse(config).data_set.label
         return f"Attack on membership in {POOL} records of {label}"
 
     def result(self, summary: Summary) -> str:
-        """Return how often a member outscores another, of the private model."""
+        """Returns the AUC of the attack on the private model."""
         area = summary.get("area")
         return "" if area is None else f"area {area:.2f}"
 
     def terms(self, config: Settings) -> PrivacyTerms:
-        """Return what ε of the private target is to be read with."""
+        """Returns the terms of the ε of the private target."""
         return PrivacyTerms.of("exact", config.get("delta", DELTA))
 
     def page(self, config: AttackConfig) -> dict[str, Any]:
-        """Return where the lab has these settings."""
+        """Returns the lab's address with these settings."""
         return {"query": to_query(config), "truth": ("exact", "exact")}
 
     def page_data(self, config: AttackConfig) -> dict[str, Any]:
-        """Return what the status bar needs before the first event."""
+        """Returns the data of the status bar before the first event."""
         return {"plan": plan_of(config)}
 
     def standing(
         self, _config: AttackConfig, read: Callable[[str], Points]
     ) -> dict[str, Any]:
-        """Return the results, once there are any."""
+        """Returns the results of an ended run."""
         results = results_of(read)
         return {"results": results.measured() if results else None}
 
     def sections(
         self, _config: AttackConfig, _steps: Points, evaluations: Points
     ) -> list[Section]:
-        """Return the curve of the likelihood ratio on either model."""
+        """Returns the ROC curve of the likelihood ratio attack on each model."""
         return [
             Section(
                 f"True against false positives, {name}",
@@ -219,9 +217,9 @@ VIEW = AttackView()
 def _curve(evaluations: Sequence[dict[str, Any]], target: str) -> dict[str, Any]:
     points = [
         point
-        for one in evaluations
-        if (one["target"], one["attack"]) == (target, HEADLINE)
-        for point in one["points"]
+        for evaluation in evaluations
+        if (evaluation["target"], evaluation["attack"]) == (target, HEADLINE)
+        for point in evaluation["points"]
     ]
     line = {"type": "scatter", "mode": "lines", "line": {"color": PRINTED["private"]}}
     axis = {"gridcolor": "#d9dee3", "zeroline": False, "range": [0, 1]}

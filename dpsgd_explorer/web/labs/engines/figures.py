@@ -1,4 +1,4 @@
-"""The chart and the table of one comparison of the engines."""
+"""Chart and table of a comparison of the engines."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ HEAD = (
 NONE = "–"
 
 
-def comparison_picture(phase: Data, found: Sequence[Data]) -> Picture:
-    """Return time and memory of each engine.
+def comparison_picture(phase: Data, evaluations: Sequence[Data]) -> Picture:
+    """Returns the figure of time and memory of each engine.
 
     Args:
         phase: Data of the run's ``phase`` event.
-        found: Data of its ``evaluation`` events; the first is that of the ordinary
-            step.
+        evaluations: Data of the run's ``evaluation`` events; the first is the
+            ordinary step.
     """
     machine = phase["machine"]
-    measured = [one for one in found if not one["refused"]]
-    title = _conclusion([one for one in measured if one["engine"] != ORDINARY])
+    measured = [engine for engine in evaluations if not engine["refused"]]
+    title = _conclusion([engine for engine in measured if engine["engine"] != ORDINARY])
     return Picture(
         title=title,
         sub="Time and peak memory of a step, divided by those of an ordinary step; "
         "logarithmic; line: middle half of the rounds",
-        wide=_draw(found, WIDE, title),
-        narrow=_draw(found, NARROW, title),
+        wide=_draw(evaluations, WIDE, title),
+        narrow=_draw(evaluations, NARROW, title),
         head=HEAD,
-        rows=tuple(_row(one, found[0]) for one in found),
+        rows=tuple(_row(engine, evaluations[0]) for engine in evaluations),
         kind="recorded",
         note=f"CPU time of one thread, and memory that torch allocates, on "
         f"{machine['processor']} ({machine['instructions']}), torch "
@@ -56,38 +56,41 @@ def comparison_picture(phase: Data, found: Sequence[Data]) -> Picture:
 
 
 def _conclusion(engines: Sequence[Data]) -> str:
-    apart = [one["difference"] for one in engines if one["difference"] is not None]
-    if not apart:
+    differences = [
+        engine["difference"] for engine in engines if engine["difference"] is not None
+    ]
+    if not differences:
         return "Time and memory of each engine"
-    by_time = sorted(engines, key=lambda one: one["ratio"])
+    largest = max(differences)
+    by_time = sorted(engines, key=lambda engine: engine["ratio"])
     first, last = by_time[0], by_time[-1]
     return (
-        f"{len(engines)} engines compute one gradient, within {max(apart):.0e} of its "
+        f"{len(engines)} engines compute one gradient, within {largest:.0e} of its "
         f"largest entry; {first['engine']} is the fastest, {first['ratio']:.2f} × an "
         f"ordinary step, {last['engine']} the slowest, {last['ratio']:.2f} ×"
     )
 
 
-def _row(one: Data, ordinary: Data) -> tuple[str, ...]:
-    if one["refused"]:
-        return (one["engine"], "rejected", *[NONE] * (len(HEAD) - 2))
-    difference = one["difference"]
+def _row(engine: Data, ordinary: Data) -> tuple[str, ...]:
+    if engine["refused"]:
+        return (engine["engine"], "rejected", *[NONE] * (len(HEAD) - 2))
+    difference = engine["difference"]
     return (
-        one["engine"],
-        f"{one['milliseconds']:.3g}",
-        f"{one['ratio']:.2f}",
-        f"{one['ratio_low']:.2f} to {one['ratio_high']:.2f}",
-        f"{one['peak_bytes'] / MIB:.3g}",
-        f"{one['peak_bytes'] / ordinary['peak_bytes']:.2f}",
+        engine["engine"],
+        f"{engine['milliseconds']:.3g}",
+        f"{engine['ratio']:.2f}",
+        f"{engine['ratio_low']:.2f} to {engine['ratio_high']:.2f}",
+        f"{engine['peak_bytes'] / MIB:.3g}",
+        f"{engine['peak_bytes'] / ordinary['peak_bytes']:.2f}",
         NONE if difference is None else f"{difference:.1e}" if difference else "0",
     )
 
 
-def _draw(found: Sequence[Data], size: tuple[int, int], label: str) -> Markup:
-    measured = [one for one in found if not one["refused"]]
-    bytes_of = {one["engine"]: one["peak_bytes"] for one in measured}
+def _draw(evaluations: Sequence[Data], size: tuple[int, int], label: str) -> Markup:
+    measured = [engine for engine in evaluations if not engine["refused"]]
+    bytes_of = {engine["engine"]: engine["peak_bytes"] for engine in measured}
     memory = {name: size / bytes_of[ORDINARY] for name, size in bytes_of.items()}
-    values = [*memory.values(), *(one["ratio_high"] for one in measured)]
+    values = [*memory.values(), *(engine["ratio_high"] for engine in measured)]
     low, high = min(0.7, 0.8 * min(values)), max(3.0, 2.6 * max(values))
     rows = len(CONTENDERS)
     plot = Plot.framed(
@@ -96,21 +99,21 @@ def _draw(found: Sequence[Data], size: tuple[int, int], label: str) -> Markup:
     ticks = [tick for tick in TICKS if low <= tick <= high]
     plot.x_axis([(tick, f"{tick:g}") for tick in ticks], "× the ordinary step")
     plot.path([(1, 0), (1, rows)], "axis")
-    for place, name in enumerate(CONTENDERS):
-        plot.text((low, rows - place - 0.5), name, "", "end", (-10, 5))
-    for one in found:
-        name = one["engine"]
+    for row, name in enumerate(CONTENDERS):
+        plot.text((low, rows - row - 0.5), name, "", "end", (-10, 5))
+    for engine in evaluations:
+        name = engine["engine"]
         middle = rows - CONTENDERS.index(name) - 0.5
-        if one["refused"]:
+        if engine["refused"]:
             plot.text((1, middle), "rejected", "budget halo", shift=(11, 5))
             continue
         words = ("time ", "memory ") if name == ORDINARY else ("", "")
         above, below = middle + 0.2, middle - 0.2
-        ends = [(one["ratio_low"], above), (one["ratio_high"], above)]
+        ends = [(engine["ratio_low"], above), (engine["ratio_high"], above)]
         plot.line(ends, "s-private")
-        plot.dot((one["ratio"], above), "f-private")
+        plot.dot((engine["ratio"], above), "f-private")
         plot.text(
-            ends[1], f"{words[0]}{one['ratio']:.2f}", "private halo", shift=(11, 5)
+            ends[1], f"{words[0]}{engine['ratio']:.2f}", "private halo", shift=(11, 5)
         )
         plot.dot((memory[name], below), "f-twin")
         text = f"{words[1]}{memory[name]:.2f}"

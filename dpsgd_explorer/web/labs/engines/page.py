@@ -1,4 +1,4 @@
-"""The lab of the engines: a recorded comparison, and the settings of one's own."""
+"""The lab of the engines: a recorded comparison, and settings of a new one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpsgd_explorer.web.forms.form import read_form
 from dpsgd_explorer.web.labs.base import Lab
 from dpsgd_explorer.web.labs.engines.view import recorded_comparison, results_of
 
-# What it computes from, in one sentence each.
+# How each engine computes the clipped sum, in one sentence.
 MECHANISMS = {
     "hooks": "Stores the inputs and output gradients of each layer, and computes "
     "every sample’s norm and the clipped sum from them. The optimizer step "
@@ -31,7 +31,7 @@ MECHANISMS = {
 
 
 def engines() -> str:
-    """Show the lab with the settings of the address; wrong ones stand corrected."""
+    """Shows the lab with the settings of the address, and errors in them."""
     form = read_form(EnginesConfig, request.args)
     return render_template(
         "labs/engines.html",
@@ -46,7 +46,7 @@ def engines() -> str:
 
 @cache
 def recorded_results() -> dict[str, Any]:
-    """Return what the recorded comparison found."""
+    """Returns the results of the recorded comparison."""
     _, events = recorded_comparison()
     return results_of(lambda kind: [e["data"] for e in events if e["kind"] == kind])
 

@@ -1,8 +1,8 @@
-"""Run the lab's default comparison of engines and record its events.
+"""Recording of the lab's default comparison of engines.
 
     python -m dpsgd_explorer.web.labs.engines.record
 
-Writes ``recorded.json`` beside this file: settings and events.
+Writes ``recorded.json`` into this folder: settings and events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools.record.files import write
 
 
 def main() -> int:
-    """Measure once to warm up, as the process of a worker does, then record."""
+    """Measures once to warm up, as a worker process does, then measure and record."""
     config = EnginesConfig()
     warm_up("adult", "logistic")
     events = [

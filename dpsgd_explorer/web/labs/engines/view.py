@@ -1,4 +1,4 @@
-"""Runs of kind "engines" as they are listed, shown and reported."""
+"""View of runs of kind "engines": lists, page and report."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from dpsgd_explorer.web.run_views.base import (
 
 @cache
 def recorded_comparison() -> tuple[EnginesConfig, Points]:
-    """Return the recorded comparison of the engines: its settings and its events."""
+    """Returns the settings and the events of the recorded comparison."""
     stored = recording("recorded", Path(__file__).parent)
     return EnginesConfig.parse(stored["config"]), stored["events"]
 
 
 def results_of(read: Callable[[str], Points]) -> dict[str, Any]:
-    """Return what a comparison found so far: its picture, rejections and layers.
+    """Returns the results of a comparison: figure, rejections and layers.
 
     Args:
         read: Returns the data of the events of a kind, in order.
     """
-    phases, found = read("phase"), read("evaluation")
+    phases, evaluations = read("phase"), read("evaluation")
     return {
-        "picture": comparison_picture(phases[-1], found) if found else None,
-        "refused": {one["engine"]: one["refused"] for one in found if one["refused"]},
-        "layers": next((one["layers"] for one in found if one.get("layers")), []),
+        "picture": comparison_picture(phases[-1], evaluations) if evaluations else None,
+        "refused": {e["engine"]: e["refused"] for e in evaluations if e["refused"]},
+        "layers": next((e["layers"] for e in evaluations if e.get("layers")), []),
     }
 
 
-def _bars(found: Points, unit: str, values: list[float]) -> dict[str, Any]:
-    names = [point["engine"] for point in found]
+def _bars(evaluations: Points, unit: str, values: list[float]) -> dict[str, Any]:
+    names = [point["engine"] for point in evaluations]
     colors = ["#8a949e" if name == ORDINARY else PRINTED["private"] for name in names]
     bar = {"type": "bar", "x": names, "y": values, "marker": {"color": colors}}
     axis = {"title": {"text": unit}, "gridcolor": "#d9dee3", "rangemode": "tozero"}
@@ -55,7 +55,7 @@ def _bars(found: Points, unit: str, values: list[float]) -> dict[str, Any]:
 
 
 class EnginesView(RunView):
-    """Runs of kind "engines"."""
+    """View of runs of kind "engines"."""
 
     template = "runs/engines.html"
     config = EnginesConfig
@@ -80,53 +80,53 @@ class EnginesView(RunView):
     titled = frozenset({"kind", "model", "width", "batch_size", "sequence_length"})
 
     def title(self, config: Settings) -> str:
-        """Return what the engines are compared on, in short."""
         sizes = f"d = {config['width']}, B = {config['batch_size']}"
         if EnginesConfig.parse(config).measured.reads_sequences:
             sizes += f", T = {config['sequence_length']}"
         return f"Engines, {config['model']}, {sizes}"
 
     def subject(self, config: Settings) -> str:
-        """Return what the engines are compared on."""
-        given = EnginesConfig.parse(config)
-        label, size = given.measured.label, f"{given.parameters:,} parameters"
+        settings = EnginesConfig.parse(config)
+        label, size = settings.measured.label, f"{settings.parameters:,} parameters"
         return f"The engines compared: {label}, {size}"
 
     def result(self, summary: Summary) -> str:
-        """Return how far the engines are apart."""
+        """Returns the largest difference between the engines' gradients."""
         difference = summary.get("difference")
         return "" if difference is None else f"{difference:.0e} apart"
 
     def page(self, config: EnginesConfig) -> dict[str, Any]:
-        """Return what the page says beside the run."""
+        """Returns the variables of the template."""
         return {"query": to_query(config)}
 
     def page_data(self, _config: EnginesConfig) -> dict[str, Any]:
-        """Return nothing: the server draws the chart."""
+        """Returns {}, since the server draws the chart."""
         return {}
 
     def standing(
         self, _config: EnginesConfig, read: Callable[[str], Points]
     ) -> dict[str, Any]:
-        """Return what was found so far."""
+        """Returns the results of the evaluations so far."""
         return results_of(read)
 
     def sections(
         self, _config: EnginesConfig, _steps: Points, evaluations: Points
     ) -> list[Section]:
-        """Return time and memory beside the ordinary step's."""
-        found = [point for point in evaluations if not point["refused"]]
+        """Returns charts of time and memory relative to the ordinary step."""
+        measured = [point for point in evaluations if not point["refused"]]
         return [
             Section(
                 "Time of a step",
                 "CPU time of one thread relative to the ordinary step, measured in "
                 "turns.",
-                _bars(found, "ratio", [point["ratio"] for point in found]),
+                _bars(measured, "ratio", [point["ratio"] for point in measured]),
             ),
             Section(
                 "Memory of a step",
                 "Peak memory that torch allocates during the step, in MiB.",
-                _bars(found, "MiB", [point["peak_bytes"] / MIB for point in found]),
+                _bars(
+                    measured, "MiB", [point["peak_bytes"] / MIB for point in measured]
+                ),
             ),
         ]
 

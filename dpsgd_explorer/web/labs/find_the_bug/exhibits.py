@@ -1,4 +1,4 @@
-"""The loops of the lab "Find the bug", as ``record.py`` has them."""
+"""The recorded loops of the lab "Find the bug"."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from dpsgd_explorer.web.questions.rounding import limit, proven
 from dpsgd_explorer.web.recorded.files import recording
 
 stored = partial(recording, "recorded", Path(__file__).parent)
-CHOICES = 5  # sentences to choose from, "nothing is wrong" among them
+CHOICES = 5  # number of answers to choose from, including "nothing is wrong"
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One loop, and what came of its audit.
+    """One loop with the results of its checks.
 
     Attributes:
-        name: As in ``PlantedBugConfig``.
-        number: Place in the lab, from 1.
+        name: Name of the loop in ``PlantedBugConfig``.
+        number: Position in the lab, from 1.
         title: The bug in a few words.
         wrong: The bug in one sentence.
-        why: Why that check sees it, or none.
+        why: Reason why a check detects the bug, or why no check does.
         seen_by: "audit", "engine", "torch" or "nothing".
-        lines: Of the source, and whether each is at fault.
-        points: ``step``, ``epsilon_lower`` and ``epsilon_promised``.
-        refused: What PrivacyEngine said, "" if nothing.
-        error: What stopped the loop, "" if nothing did.
+        lines: Lines of the source, each with True if it contains the bug.
+        points: ``step``, ``epsilon_lower`` and ``epsilon_promised`` of evaluations.
+        refused: Error message of ``PrivacyEngine``, "" without one.
+        error: Error message of the loop, "" without one.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Exhibit:
 
     @property
     def rows(self) -> list[tuple[str, str, str]]:
-        """The points as a table has them."""
+        """The points as rows of a table."""
         return [
             (
                 f"{point['step']:.0f}",
@@ -58,7 +58,7 @@ class Exhibit:
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """Names and sentences to choose from, in an order that tells nothing."""
+        """Names and texts of the answers, in random order."""
         chance = random.Random(self.name)
         others = [name for name in exhibits() if name not in (self.name, HONEST)]
         always = {self.name, HONEST}
@@ -70,7 +70,7 @@ class Exhibit:
 
 @cache
 def exhibits() -> dict[str, Exhibit]:
-    """Return every loop by its name, in the order of the lab."""
+    """Returns {name: loop} in the order of the lab."""
     loops: dict[str, dict[str, Any]] = stored()["loops"]
     return {
         name: Exhibit(
@@ -90,19 +90,19 @@ def exhibits() -> dict[str, Exhibit]:
 
 
 def promise() -> dict[str, float]:
-    """Return what every loop promises, and how it is audited."""
+    """Returns the declared ε of every loop, and the settings of the audit."""
     terms: dict[str, float] = stored()["promise"]
     return terms
 
 
 def checks() -> dict[str, str]:
-    """Return {check: what it says when it sees a bug}."""
+    """Returns {check: its message when it detects a bug}."""
     words: dict[str, str] = stored()["checks"]
     return words
 
 
 def _lines(source: str, at_fault: str) -> tuple[tuple[str, bool], ...]:
-    found = bool(at_fault)
+    has_bug = bool(at_fault)
     return tuple(
-        (line, found and at_fault in line) for line in source.rstrip().splitlines()
+        (line, has_bug and at_fault in line) for line in source.rstrip().splitlines()
     )

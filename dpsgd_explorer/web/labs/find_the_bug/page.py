@@ -1,4 +1,4 @@
-"""The lab of planted bugs: read a loop, guess what is wrong, run it."""
+"""The lab "Find the bug": the visitor reads a loop, guesses its bug and runs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpsgd_explorer.web.questions.rounding import limit
 
 
 def find_the_bug() -> Response:
-    """Show the loop that the address names by its number; the first by default."""
+    """Shows the loop whose number is in the address; the first by default."""
     loops = list(exhibits().values())
     exhibit = _chosen(loops, request.args.get("loop", ""))
     terms = promise()

@@ -1,9 +1,9 @@
-"""Put every loop with a planted bug to the audit and to the safety check.
+"""Recording of the audit and the safety check of every loop with a planted bug.
 
     python -m dpsgd_explorer.web.labs.find_the_bug.record
 
-Writes ``recorded.json`` beside this file: the loops' texts, the check that
-finds each, and the bound on ε after each step.
+Writes ``recorded.json`` into this folder: the loops' texts, the check that
+detects each bug, and the bound on ε after each step.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def described(bug: PlantedBug) -> dict[str, Any]:
 
 
 def tried(bug: PlantedBug) -> dict[str, Any]:
-    """Return what came of a loop, from the events of a run with the usual seed."""
+    """Returns the results of a loop, from the events of a run with the default seed."""
     config = PlantedBugConfig(loop=bug.name)
-    found = list(PlantedBugExperiment(config).events())
-    points = [e.data for e in found if e.kind == "evaluation"]
-    end = found[-1].data
+    events = list(PlantedBugExperiment(config).events())
+    points = [e.data for e in events if e.kind == "evaluation"]
+    end = events[-1].data
     return {
         "seen_by": end["seen_by"],
-        "refused": found[0].data["refused"],
+        "refused": events[0].data["refused"],
         "error": end["error"],
         "points": [
             {name: p[name] for name in ("step", "epsilon_lower", "epsilon_promised")}
@@ -49,7 +49,7 @@ def tried(bug: PlantedBug) -> dict[str, Any]:
 
 
 def promise() -> dict[str, Any]:
-    """Return what every loop promises, and how it is audited."""
+    """Returns the declared ε of every loop, and the settings of the audit."""
     phase = PlantedBugExperiment(PlantedBugConfig())._phase().data
     return {
         "epsilon": phase["epsilon_promised"],
@@ -62,7 +62,7 @@ def promise() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run all loops; about a minute."""
+    """Runs all loops, which takes about a minute."""
     loops = {}
     for name, bug in LOOPS.items():
         loops[name] = described(bug) | tried(bug)

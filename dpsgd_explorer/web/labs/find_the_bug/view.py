@@ -1,4 +1,4 @@
-"""Runs of kind "planted_bug" as they are listed, shown and reported."""
+"""View of runs of kind "planted_bug": lists, page and report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpsgd_explorer.web.run_views.base import (
 
 
 def plan_of(config: PlantedBugConfig) -> dict[str, Any]:
-    """Return what the loop promises, and what the page says of it."""
+    """Returns the declared ε of the loop, and its texts for the page."""
     exhibit = exhibits()[config.loop]
     return {
         "private": False,
@@ -34,7 +34,7 @@ def plan_of(config: PlantedBugConfig) -> dict[str, Any]:
 
 
 class PlantedBugView(RunView):
-    """Runs of kind "planted_bug"."""
+    """View of runs of kind "planted_bug"."""
 
     template = "runs/planted_bug.html"
     config = PlantedBugConfig
@@ -48,15 +48,13 @@ class PlantedBugView(RunView):
     titled = frozenset({"kind", "loop"})
 
     def title(self, config: Settings) -> str:
-        """Return what is wrong with the loop."""
         return f"Loop audited: {exhibits()[config['loop']].title}"
 
     def subject(self, config: Settings) -> str:
-        """Return what is wrong with the loop."""
         return f"The audit of a training loop: {exhibits()[config['loop']].title}"
 
     def result(self, summary: Summary) -> str:
-        """Return what was proven beside what was promised."""
+        """Returns the proven and the declared ε."""
         lower, promised = (
             summary.get(name) for name in ("epsilon_lower", "epsilon_promised")
         )
@@ -65,17 +63,17 @@ class PlantedBugView(RunView):
         return f"ε ≥ {proven(lower)} of {limit(promised)}"
 
     def page(self, config: PlantedBugConfig) -> dict[str, Any]:
-        """Return what the page says beside the run."""
+        """Returns the variables of the template."""
         return {"exhibit": exhibits()[config.loop], "terms": promise()}
 
     def page_data(self, config: PlantedBugConfig) -> dict[str, Any]:
-        """Return what the chart needs before the first bound comes."""
+        """Returns the data of the chart before the first bound."""
         return {"plan": plan_of(config)}
 
     def sections(
         self, _config: PlantedBugConfig, _steps: Points, evaluations: Points
     ) -> list[Section]:
-        """Return what the canaries prove, beside what was promised."""
+        """Returns the chart of the ε that the canaries prove, with the declared ε."""
         figure = chart(
             x=[point["step"] for point in evaluations],
             y=[point["epsilon_lower"] for point in evaluations],

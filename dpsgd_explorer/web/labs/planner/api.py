@@ -1,4 +1,4 @@
-"""The planner's questions: the fifth of five numbers, and the map around it."""
+"""API routes of the planner: solves for one of five numbers, and computes the map."""
 
 from __future__ import annotations
 
@@ -92,48 +92,48 @@ def batch_sizes(query: BudgetQuestion) -> BatchesAnswer:
 
 
 def answer_to(question: BudgetQuestion) -> BudgetAnswer:
-    """Return the planner's answer."""
-    found = solve(question)
-    train, remark = train_address(found)
-    most = Limits.of([found.run], found.spent, found.delta).percents
+    """Return the answer of the planner."""
+    solved = solve(question)
+    train, remark = train_address(solved)
+    most = Limits.of([solved.run], solved.spent, solved.delta).percents
     return BudgetAnswer(
         **EnclosedEpsilon.between(
-            found.interval, DEFAULT_ACCOUNTANT, found.delta
+            solved.interval, DEFAULT_ACCOUNTANT, solved.delta
         ).model_dump(),
         solve=question.solve,
-        budget=rounded(found.epsilon),
-        noise_multiplier=found.noise_multiplier,
-        expected_batch_size=found.expected_batch_size,
-        epochs=found.epochs,
-        steps=found.steps,
-        sample_rate=found.sample_rate,
-        noise_per_update=found.noise_per_update,
+        budget=rounded(solved.epsilon),
+        noise_multiplier=solved.noise_multiplier,
+        expected_batch_size=solved.expected_batch_size,
+        epochs=solved.epochs,
+        steps=solved.steps,
+        sample_rate=solved.sample_rate,
+        noise_per_update=solved.noise_per_update,
         odds=most[EPSILON_ALONE],
         run_odds=most[THIS_RUN],
         train=train,
-        remark=_weak(found) or remark,
+        remark=_weak(solved) or remark,
     )
 
 
-def train_address(found: Budget) -> tuple[str, str]:
-    """Return the trainer's address with a budget, and why there is none."""
+def train_address(solved: Budget) -> tuple[str, str]:
+    """Return the trainer's address with a budget, or "" with the reason."""
     fitting = [
-        name for name, d in DATA_SETS.items() if d.train_size == found.sample_size
+        name for name, d in DATA_SETS.items() if d.train_size == solved.sample_size
     ]
     if not fitting:
         sizes = ", ".join(f"{d.label} {d.train_size:,}" for d in DATA_SETS.values())
         return "", f"To train it here, choose the records of a data set: {sizes}."
     try:
-        config = TrainingConfig.parse(_settings(fitting[0], found))
-        config.plan  # noqa: B018  the length shows only here
+        config = TrainingConfig.parse(_settings(fitting[0], solved))
+        config.plan  # noqa: B018  raises if the run is too long
     except ConfigError as error:
         return "", f"The trainer rejects these settings: {error}"
     query: dict[str, Any] = {**to_query(config)}
     return url_for("train.index", **query), ""
 
 
-def _settings(dataset: str, found: Budget) -> dict[str, Any]:
-    """Return the data set's first preset with the privacy of a budget."""
+def _settings(dataset: str, solved: Budget) -> dict[str, Any]:
+    """Return the settings of the data set's first preset, with the budget's privacy."""
     start = next(
         preset.config
         for preset in PRESETS
@@ -142,17 +142,17 @@ def _settings(dataset: str, found: Budget) -> dict[str, Any]:
     replaced = {"target_epsilon", "noise_multiplier", "steps", "epochs"}
     return {name: v for name, v in start.items() if name not in replaced} | {
         "dataset": dataset,
-        "noise_multiplier": float(need(found.noise_multiplier, NOISE_DIGITS)),
-        "expected_batch_size": found.expected_batch_size,
-        "steps": found.steps,
-        "delta": found.delta,
+        "noise_multiplier": float(need(solved.noise_multiplier, NOISE_DIGITS)),
+        "expected_batch_size": solved.expected_batch_size,
+        "steps": solved.steps,
+        "delta": solved.delta,
     }
 
 
-def _weak(found: Budget) -> str:
-    if found.delta < 1 / found.sample_size:
+def _weak(solved: Budget) -> str:
+    if solved.delta < 1 / solved.sample_size:
         return ""
     return (
-        f"δ is not below 1/N = 1/{found.sample_size:,}: publishing whole records of a "
+        f"δ is not below 1/N = 1/{solved.sample_size:,}: publishing whole records of a "
         "few people would satisfy it."
     )

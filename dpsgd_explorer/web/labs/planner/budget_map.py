@@ -78,10 +78,10 @@ class BatchRow(BaseModel):
 
 
 def budget_map(question: MapQuestion) -> BudgetMap:
-    """Return the map around a budget.
+    """Returns the map around a budget.
 
     Raises:
-        ConfigError: the batch size exceeds the number of records.
+        ConfigError: The batch size exceeds the number of records.
     """
     if question.expected_batch_size > question.sample_size:
         raise ConfigError(
@@ -101,7 +101,7 @@ def budget_map(question: MapQuestion) -> BudgetMap:
 
 
 def batch_rows(question: BudgetQuestion) -> list[BatchRow]:
-    """Return the smallest noise for each batch size, at the question's ε and epochs."""
+    """Returns the smallest noise for each batch size at equal ε and epochs."""
     rows = []
     for size in BATCH_SIZES:
         if size > question.sample_size:
@@ -120,18 +120,18 @@ def batch_rows(question: BudgetQuestion) -> list[BatchRow]:
 
 
 def epochs_axis() -> Floats:
-    """Return the columns of the grid, geometrically spaced."""
+    """Returns the columns of the grid, geometrically spaced."""
     return np.geomspace(*EPOCHS, COLUMNS)
 
 
 def noise_axis() -> Floats:
-    """Return the rows of the grid, geometrically spaced."""
+    """Returns the rows of the grid, geometrically spaced."""
     return np.geomspace(NOISE[0] / BEYOND, NOISE[1] * BEYOND, ROWS)
 
 
 @lru_cache(maxsize=64)
 def _log_epsilons(sample_size: int, batch: int, delta: float) -> Floats:
-    """Return log ε on the grid, of shape (rows, columns)."""
+    """Returns log ε on the grid, of shape (rows, columns)."""
     steps = [steps_of(float(e), sample_size, batch) for e in epochs_axis()]
     rate = batch / sample_size
     values = [
@@ -149,7 +149,7 @@ def _log_epsilons(sample_size: int, batch: int, delta: float) -> Floats:
 
 
 def _contour(grid: Floats, epsilon: float) -> Contour:
-    """Return the noise multiplier of a given ε in each column of the grid."""
+    """Returns the noise multiplier of a given ε in each column of the grid."""
     rows = np.log(noise_axis())
     points = [
         (float(epochs), _crossing(grid[:, i], rows, math.log(epsilon)))
@@ -164,7 +164,7 @@ def _contour(grid: Floats, epsilon: float) -> Contour:
 
 
 def _crossing(falling: Floats, rows: Floats, level: float) -> float | None:
-    """Return the noise at which a falling column crosses a level, None if nowhere."""
+    """Returns the noise at which a falling column crosses a level, None if nowhere."""
     if not falling[-1] <= level <= falling[0]:
         return None
     order: Sequence[int] = range(len(rows) - 1, -1, -1)

@@ -1,7 +1,7 @@
-"""The planner's map as a drawing, for pages without script.
+"""Chart of the planner's map, for pages without script.
 
-``budget_map.js`` draws the same while somebody changes the plan; it receives the
-numbers on the axes from here.
+``budget_map.js`` draws the same chart when the plan changes; it receives the ticks of
+the axes from here.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dpsgd_explorer.web.labs.planner.budget_map import BudgetMap, Contour
 from dpsgd_explorer.web.questions.rounding import need
 
 WIDE, NARROW = (814, 400), (358, 330)  # px
-LEFT, RIGHT, TOP, BOTTOM = 44, 64, 28, 44  # px, for the labels
-#: Numbers on the axes, also of the script's map.
+LEFT, RIGHT, TOP, BOTTOM = 44, 64, 28, 44  # px, margins for labels
+#: Ticks of the axes, also for the script.
 AXES = {"epochs": (1, 3, 10, 30, 100), "noise_multiplier": (0.5, 1, 2, 4, 8)}
-NEAR = 0.12  # powers of ten between two ε whose labels would overlap
+NEAR = 0.12  # maximum log10 ratio of two ε whose labels overlap
 
 
 def picture(lines: BudgetMap, answer: BudgetAnswer) -> Picture:
@@ -62,9 +62,11 @@ def _draw(size: tuple[int, int], lines: BudgetMap, answer: BudgetAnswer) -> Mark
         if abs(math.log10(line.epsilon / lines.budget.epsilon)) > NEAR:
             _add(plot, line, lines, "private", " thin")
     _add(plot, lines.budget, lines, "budget", "")
-    at = (answer.epochs, answer.noise_multiplier)
-    if _is_inside(at[0], lines.epochs) and _is_inside(at[1], lines.noise_multiplier):
-        plot.speck(at, "handle", 8)
+    plan = (answer.epochs, answer.noise_multiplier)
+    if _is_inside(plan[0], lines.epochs) and _is_inside(
+        plan[1], lines.noise_multiplier
+    ):
+        plot.speck(plan, "handle", 8)
     return plot.svg("Lines of equal ε: more epochs need more noise.")
 
 
@@ -94,14 +96,14 @@ def within(line: Contour, ends: tuple[float, float]) -> list[tuple[float, float]
 def _crossings(
     start: tuple[float, float], end: tuple[float, float], ends: tuple[float, float]
 ) -> list[tuple[float, float]]:
-    """Returns the points where a segment passes one of the ends, by ratios."""
+    """Returns the points where a segment crosses an end, interpolated by ratios."""
     (x0, y0), (x1, y1) = start, end
-    found = []
+    crossings = []
     for level in ends:
         if (y0 - level) * (y1 - level) < 0:
             share = math.log(level / y0) / math.log(y1 / y0)
-            found.append((x0 * (x1 / x0) ** share, level))
-    return found
+            crossings.append((x0 * (x1 / x0) ** share, level))
+    return crossings
 
 
 def _is_inside(value: float, ends: tuple[float, float]) -> bool:

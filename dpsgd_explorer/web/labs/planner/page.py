@@ -1,4 +1,4 @@
-"""The budget planner: lock four numbers, the fifth follows."""
+"""The lab "Budget planner": solves for one of five numbers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from dpsgd_explorer.web.labs.planner.question import SOLVABLE, BudgetQuestion
 from dpsgd_explorer.web.questions.privacy_models import DEFAULT_ACCOUNTANT
 from dpsgd_explorer.web.questions.rounding import limit
 
-MAP = "map"  # in an address: the server draws the map
+MAP = "map"  # query parameter that requests the map
 SOLVED_DIGITS = {"noise_multiplier": 4, "epsilon": 4}
 
 
 def planner() -> Response:
-    """Show the planner with the numbers of the address; wrong ones stand corrected."""
+    """Shows the planner with the numbers of the address, and errors in them."""
     return cached_page(_page, queue="slow")
 
 
@@ -65,10 +65,10 @@ def _page() -> str:
 
 
 def asks_for_map() -> bool:
-    """Returns whether the server draws the map.
+    """Returns True if the server draws the map.
 
-    It takes a second, so for a plan in the address the server draws it on demand, as
-    the form without script asks; else the script asks for it when the page stands.
+    The map takes a second.  For a plan in the address, the form without script requests
+    it explicitly, and the script requests it after the page is loaded.
     """
     return not request.args or MAP in request.args
 
@@ -90,7 +90,7 @@ def map_around(
 
 
 def result_texts(answer: BudgetAnswer | None) -> dict[str, str]:
-    """Return the planner's results as they are printed; dashes where there are none."""
+    """Returns the planner's results as text, with dashes for missing ones."""
     if answer is None:
         return dict.fromkeys(
             ("epsilon", "odds", "run_odds", "noise", "steps", "rate"), "–"
@@ -108,7 +108,7 @@ def result_texts(answer: BudgetAnswer | None) -> dict[str, str]:
 def _answered(
     form: Form[BudgetQuestion],
 ) -> tuple[BudgetAnswer | None, Form[BudgetQuestion]]:
-    """Return the answer with the solved number in its box, or what is wrong."""
+    """Returns the answer and the form with the solved number, or with errors."""
     question = form.settings
     if question is None:
         return None, form
@@ -121,7 +121,7 @@ def _answered(
 
 
 def solved_text(name: str, answer: BudgetAnswer) -> str:
-    """Return the number that follows, rounded to the safe side."""
+    """Returns the solved number as text, rounded conservatively."""
     value: Any = answer.budget if name == "epsilon" else getattr(answer, name)
     if name in SOLVED_DIGITS:
         return limit(value, SOLVED_DIGITS[name])

@@ -27,7 +27,7 @@ SOLVABLE = {
     "expected_batch_size": "batch",
     "epochs": "epochs",
 }
-LEAST_DELTA = 1e-15  # smaller values are useless, and sums lose all their digits
+LEAST_DELTA = 1e-15  # smaller values are useless and lost to rounding in sums
 
 
 class BudgetQuestion(Question):
@@ -102,10 +102,10 @@ class Budget:
 
 
 def solve(question: BudgetQuestion) -> Budget:
-    """Return the budget with the missing number.
+    """Returns the budget with the missing number.
 
     Raises:
-        ConfigError: the four given numbers contradict each other or have no solution.
+        ConfigError: The four given numbers contradict each other or have no solution.
     """
     _check(question)
     try:
@@ -159,7 +159,7 @@ def _for_epochs(budget: Budget, _: BudgetQuestion) -> Budget:
 
 
 def _for_batch(budget: Budget, question: BudgetQuestion) -> Budget:
-    """Return the largest batch size within the budget at equal epochs, to 1%."""
+    """Returns the largest batch size within the budget at equal epochs, to 1%."""
 
     def with_batch(size: int) -> Budget:
         steps = steps_of(question.epochs, question.sample_size, size)
@@ -174,7 +174,7 @@ def _for_batch(budget: Budget, question: BudgetQuestion) -> Budget:
 
 
 def _fitting(within: Callable[[int], bool]) -> Callable[[int, int], int]:
-    """Return a search for the largest fitting size, between a fitting size and a limit.
+    """Returns a search for the largest fitting size between two sizes.
 
     Sizes are bisected by their ratio.
     """
@@ -199,10 +199,10 @@ def _too_little(budget: Budget, spender: str) -> ConfigError:
 
 
 def _check(question: BudgetQuestion) -> None:
-    """Reject contradicting numbers.
+    """Rejects contradicting numbers.
 
     Raises:
-        ConfigError: names the invalid number.
+        ConfigError: Names the invalid number.
     """
     size = question.sample_size
     if question.expected_batch_size > size and question.solve != "expected_batch_size":

@@ -1,6 +1,6 @@
-"""The lab in which a picture falls out of one gradient, and drowns in noise.
+"""The lab of reconstruction: an image from one gradient, with and without noise.
 
-The browser computes gradients, noise and pictures; everything about ε comes from here.
+The browser computes gradients, noise and images; the server computes every ε.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ stored = partial(recording, "recorded", Path(__file__).parent)
 NOISE = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 BOUNDS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 BATCHES = (1, 2, 4, 8)
-RECORDS = 60_000  # that a batch is drawn from in secret
+RECORDS = 60_000  # number of records in the data of a secret batch
 DELTA = 1e-6
-START = {"noise": 2, "bound": 2, "batch": 0}  # places in the lists
-WHOLE_FROM = 100.0  # a larger ε is shown without decimals
+START = {"noise": 2, "bound": 2, "batch": 0}  # indices of the initial values
+WHOLE_FROM = 100.0  # larger ε have no decimals
 
 
 def reconstruct() -> Response:
-    """Show the lab; it has no settings that the server would need."""
+    """Shows the lab, which has no settings for the server."""
     return cached_page(
         lambda: render_template(
             "labs/reconstruct.html",
@@ -53,10 +53,11 @@ def reconstruct() -> Response:
 
 @cache
 def epsilons() -> list[dict[str, Any]]:
-    """Return ε of one release at each noise multiplier, as printed.
+    """Returns the ε of one release at each noise multiplier, as text.
 
-    ``known``: the attacker knows whose records are in the batch, q = 1; ``secret``: the
-    batch is drawn with q = batch / ``RECORDS``, one value for each of ``BATCHES``.
+    ``known`` assumes that the attacker knows the records of the batch (q = 1).
+    ``secret`` assumes a batch drawn with q = batch / ``RECORDS``, one value for each of
+    ``BATCHES``.
     """
     return [
         {

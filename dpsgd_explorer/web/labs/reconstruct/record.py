@@ -1,11 +1,13 @@
-"""Record the pictures and the models that the lab of reconstruction takes gradients of.
+"""Recording of the images and models of the reconstruction lab.
 
     python -m dpsgd_explorer.web.labs.reconstruct.record
 
-Writes ``recorded.json`` beside this file: the first training picture of each of some
-labels, as bytes; a network with one hidden layer as torch initialises it, its weights
-rounded to bytes; and torch's lengths of each picture's gradient, for it and for a
-linear model whose weights are zero, as a check on the page's own arithmetic.
+Writes ``recorded.json`` into this folder:
+
+- the first training image of each of some labels, as bytes;
+- a network with one hidden layer as initialised by torch, its weights rounded to bytes;
+- the norm of each image's gradient by autograd, for this network and for a linear model
+  with zero weights, as a check on the arithmetic in the browser.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ SEED = 0
 
 
 def main() -> int:
-    """Take the pictures, make both models, and write the file."""
+    """Selects the images, build both models, and write the file."""
     one_thread()
     train, _ = registry.load("mnist")
     places = [int((train.targets == label).nonzero()[0]) for label in LABELS]
@@ -66,7 +68,7 @@ def main() -> int:
 
 @torch.no_grad()
 def _rounded(parameter: Tensor) -> float:
-    """Round a parameter to bytes in place; return the value of one unit."""
+    """Rounds a parameter to bytes in place and return the value of one unit."""
     scale = float(parameter.abs().max()) / 127
     parameter.copy_((parameter / scale).round() * scale)
     return scale
@@ -81,14 +83,14 @@ def _coded(values: Tensor) -> str:
 
 
 def _norms(model: nn.Module, pictures: Tensor, targets: Tensor) -> list[float]:
-    """Return the length of each picture's gradient, by autograd."""
-    found = []
+    """Returns the norm of each image's gradient, by autograd."""
+    norms = []
     for picture, target in zip(pictures, targets, strict=True):
         loss = F.cross_entropy(model(picture[None]), target[None])
         gradients = torch.autograd.grad(loss, list(model.parameters()))
         squares = sum(float(g.double().square().sum()) for g in gradients)
-        found.append(squares**0.5)
-    return found
+        norms.append(squares**0.5)
+    return norms
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Files that a run is taken away in: a report, a script, a notebook."""
+"""Exports of a run: report, script, notebook."""

@@ -1,6 +1,6 @@
-"""A run as one HTML file that needs neither network nor server.
+"""Report of a run as one HTML file that works offline.
 
-Its charts are drawings of the house; on request they are plotly's, with its script.
+The charts are SVG, or on request interactive plotly charts with the plotly script.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ SHEETS = ("tokens.css", "base.css")
 def report(
     run: Run, log: list[LogEntry], address: str, *, with_plotly: bool = False
 ) -> str:
-    """Return the page.
+    """Returns the HTML of the report.
 
     Args:
-        run: What was asked for and what came of it.
-        log: Its events, oldest first.
-        address: Where the run was shown when the report was made.
-        with_plotly: Whether its charts can be read with the pointer, at 4.8 MB.
+        run: The run.
+        log: Log of the run, oldest entry first.
+        address: Address of the run's page.
+        with_plotly: If True, the charts are interactive, and the file has 4.8 MB.
     """
     view = VIEWS[run.kind]
     evaluations = [entry.data for entry in log if entry.kind == "evaluation"]
@@ -71,7 +71,7 @@ def report(
 
 @cache
 def _styles() -> Markup:
-    """Return the style sheets of the house, which hold nothing of a visitor."""
+    """Returns the site's style sheets, which contain no visitor data."""
     folder = FRONT_DIR / "static" / "css"
     texts = [(folder / name).read_text(encoding="utf-8") for name in SHEETS]
     return Markup("\n".join(texts))
@@ -83,11 +83,11 @@ def _drawing(section: Section) -> Markup:
 
 
 def _chart(figure: dict[str, Any], index: int) -> str:
-    import plotly.io  # a tenth of a second: not at every start of the site
+    import plotly.io  # takes 0.1 s, so not imported at the start of the site
 
     html: str = plotly.io.to_html(
         figure,
-        include_plotlyjs=index == 0,  # 4.8 MB: once is enough
+        include_plotlyjs=index == 0,  # 4.8 MB, so only with the first chart
         full_html=False,
         validate=False,
         default_height=f"{HEIGHT_PX}px",
@@ -97,7 +97,7 @@ def _chart(figure: dict[str, Any], index: int) -> str:
 
 
 def _row(view: RunView, run: Run, point: dict[str, Any]) -> list[str]:
-    """Return what was reached at one point, as printed; an infinite value is ∞."""
+    """Returns the values of one evaluation as text; an infinite value is ∞."""
     spent = []
     if view.kind.spends:
         spent = [view.spent(point["epsilon"], run.config).epsilon_text]
@@ -111,7 +111,7 @@ def _row(view: RunView, run: Run, point: dict[str, Any]) -> list[str]:
 
 
 def _settings(run: Run) -> list[tuple[str, str, Any]]:
-    """Return label, name and value of what was asked for."""
+    """Returns label, name and value of each setting."""
     return [
         (field.title or name, name, run.config[name])
         for name, field in VIEWS[run.kind].config.model_fields.items()

@@ -15,8 +15,8 @@ from dpsgd_explorer.runs.store.records import Run
 #: Data of a log's ``phase`` events, in order.
 Phases = Sequence[Mapping[str, Any]]
 
-# In a checkout of the project; its wheel will do as well.
-PUBLIC = experiments.__name__  # a path that stays when modules move
+# Works in a checkout of the project and with its wheel.
+PUBLIC = experiments.__name__  # import path that does not change when modules move
 INSTALL = "python -m pip install ."
 SCRIPT = Template('''\
 # In a checkout of DP-SGD Explorer $version, Python 3.11 or later: $install
@@ -65,12 +65,11 @@ REPEATED"""
 
 
 def script(run: Run, phases: Phases = ()) -> str:
-    """Return Python source; it holds the run's settings and numbers, no free text.
+    """Returns the Python script of a run; it contains no free text of the visitor.
 
     Args:
         run: The run.
-        phases: Data of its log's ``phase`` events: settings that were changed while it
-            trained.
+        phases: Data of its log's ``phase`` events, with changes of settings.
     """
     return SCRIPT.substitute(
         _parts(run, phases), run_id=run.id, version=__version__, install=INSTALL
@@ -78,7 +77,7 @@ def script(run: Run, phases: Phases = ()) -> str:
 
 
 def notebook(run: Run, phases: Phases = ()) -> str:
-    """Return a Jupyter notebook, format 4.5; it holds no free text of the visitor."""
+    """Returns a Jupyter notebook, format 4.5, without free text of the visitor."""
     parts = _parts(run, phases)
     title = (
         f"In a checkout of DP-SGD Explorer {__version__}, Python 3.11 or later: "
@@ -114,7 +113,7 @@ def _cell(kind: str, source: str, number: int) -> dict[str, object]:
 
 
 def _parts(run: Run, phases: Phases) -> dict[str, str]:
-    """Return the imports, the settings, where the numbers are from, and the numbers."""
+    """Returns imports, settings, origin of the numbers, and the numbers."""
     changes = changes_of(phases)
     kind = KINDS[run.kind]
     config, measured = kind.config, ("epsilon", "delta", *kind.measured)
@@ -140,7 +139,7 @@ def _parts(run: Run, phases: Phases) -> dict[str, str]:
 
 
 def _changes(changes: Changes) -> str:
-    """Return the lines that name the changes; "" if there are none."""
+    """Returns the lines with the changes of settings; "" without changes."""
     if not changes:
         return ""
     lines = "".join(f"    ({step}, {dict(values)!r}),\n" for step, values in changes)
@@ -151,14 +150,14 @@ def _changes(changes: Changes) -> str:
 
 
 def _retired(kind: str) -> str:
-    """Return a note if this version no longer carries out runs of a kind."""
+    """Returns a note if this version no longer carries out runs of a kind."""
     if kind in LAUNCHED:
         return ""
     return f"# This version reads {KINDS[kind].noun} and cannot repeat it.\n"
 
 
 def _measured(phases: Phases) -> str:
-    """Return a note if an earlier version chose norm methods by measuring them."""
+    """Returns a note if an earlier version chose norm methods by measuring them."""
     if not any(phase.get("norm_methods") for phase in phases):
         return ""
     return (
