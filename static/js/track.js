@@ -7,13 +7,13 @@
 (() => {
   const root = document.documentElement;
   const KEY = "track";
-  const known = (name) => (["intuition", "full"].includes(name) ? name : null);
+  const valid = (name) => (["intuition", "full"].includes(name) ? name : null);
 
   const remembered = () => {
     try {
       const stored = localStorage.getItem(KEY);
-      if (stored !== null && !known(stored)) localStorage.removeItem(KEY); // invalid, or written by an older version
-      return known(stored);
+      if (stored !== null && !valid(stored)) localStorage.removeItem(KEY); // invalid, or written by an older version
+      return valid(stored);
     } catch {
       return null; // storage is blocked
     }
@@ -38,9 +38,9 @@
     target.scrollIntoView();
   };
 
-  const asked = known(new URLSearchParams(location.search).get(KEY));
-  if (asked) remember(asked); // so that other chapters open with this track
-  root.dataset.track = asked ?? remembered() ?? "full";
+  const requested = valid(new URLSearchParams(location.search).get(KEY));
+  if (requested) remember(requested); // so that other chapters open with this track
+  root.dataset.track = requested ?? remembered() ?? "full";
 
   document.addEventListener("DOMContentLoaded", () => {
     const places = document.querySelector("[data-track-switch]");

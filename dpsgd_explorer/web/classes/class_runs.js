@@ -23,15 +23,15 @@ export function classMarks({lines, axis, lit}, {x, y, axes, width, height}) {
   const bottom = height - MARGIN.bottom;
   const place = ({x: u, y: v}) => [x(u), y(axes.y.to(v))];
   const shown = lines.filter(({points}) => points.length > 0);
-  const one = shown.find(({id}) => id === lit);
+  const selected = shown.find(({id}) => id === lit);
   return [
     ...axes.y.ticks.flatMap(([at, words]) => [rule([MARGIN.left, y(at)], [right, y(at)]), text([MARGIN.left - 8, y(at) + 4.5], words, "", "end")]),
     text([MARGIN.left - 8, MARGIN.top - 12], "%", "", "end"),
     rule([MARGIN.left, bottom], [right, bottom], "axis"),
     ...axes.x.ticks.map(([at, words]) => text([x(at), bottom + 19], words, "", "middle")),
     text([right, bottom + 37], `${nameOf(lines, axis)}${axes.x.log ? ", log scale" : ""}`, "", "end"),
-    ...shown.filter((other) => other !== one).flatMap(({points, private: isPrivate}) => [line(points.map(place), `s-ghost thin${isPrivate ? "" : " dashed"}`), disc(place(points.at(-1)), 2.5, "f-ghost")]),
-    ...(one ? litMarks(one, place, right) : []),
+    ...shown.filter((other) => other !== selected).flatMap(({points, private: isPrivate}) => [line(points.map(place), `s-ghost thin${isPrivate ? "" : " dashed"}`), disc(place(points.at(-1)), 2.5, "f-ghost")]),
+    ...(selected ? litMarks(selected, place, right) : []),
   ];
 }
 

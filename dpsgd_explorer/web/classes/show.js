@@ -194,7 +194,7 @@ function paint() {
 function hover(event) {
   if (!view.axes) return;
   const [x, y] = chart.pixel(event);
-  const at = Math.min(Math.max(chart.x.back(x), view.axes.x.range[0]), view.axes.x.range[1]);
-  const hovered = nearest(view.drawn, at, y, (value) => chart.y(view.axes.y.to(value)));
+  const cursor = Math.min(Math.max(chart.x.back(x), view.axes.x.range[0]), view.axes.x.range[1]);
+  const hovered = nearest(view.drawn, cursor, y, (value) => chart.y(view.axes.y.to(value)));
   if (hovered !== view.hovered) change({hovered});
 }

@@ -57,8 +57,8 @@ function ghostsOf(view, last) {
   const place = axis === "seconds" ? x : ({step}) => step; // values of ε at one step may differ in their last digits
   const isAhead = (point) => !last || place(point) > place(last);
   const {length, pixel} = pixels(view);
-  const own = last && x(last) > axisEnd(view) / 2 ? pixel(heightOf(last, range)) + 2 * LABEL : 0;
-  return {x, range, pixel, top: own, floor: 0.9 * length - LABEL, end: wallAt(axis, plan) ?? axisEnd(view), hover: hoverText, shown: visible(ghosts, x, axisEnd(view), isAhead)};
+  const labelEnd = last && x(last) > axisEnd(view) / 2 ? pixel(heightOf(last, range)) + 2 * LABEL : 0;
+  return {x, range, pixel, top: labelEnd, floor: 0.9 * length - LABEL, end: wallAt(axis, plan) ?? axisEnd(view), hover: hoverText, shown: visible(ghosts, x, axisEnd(view), isAhead)};
 }
 
 /** Height of the plot in px, and the function from a height of the axis to px below the plot's top. */

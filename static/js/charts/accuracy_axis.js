@@ -61,8 +61,8 @@ export function ticks(range, apart = APART) {
   const [floor, ceiling] = range.map((end) => height(end, range));
   const kept = [];
   for (const tick of [range[0], ...TICKS]) {
-    const at = height(tick, range);
-    if (tick >= range[0] && tick <= range[1] && kept.every((other) => Math.abs(height(other, range) - at) >= apart * (ceiling - floor))) kept.push(tick);
+    const tickHeight = height(tick, range);
+    if (tick >= range[0] && tick <= range[1] && kept.every((other) => Math.abs(height(other, range) - tickHeight) >= apart * (ceiling - floor))) kept.push(tick);
   }
   return kept.sort((a, b) => a - b);
 }

@@ -118,9 +118,9 @@ function last(points, {epsilon, error, colour}, color) {
 export function conclusion(points, {steps, repetitions, nonprivate_mse, trivial_mse}) {
   const point = points.at(-1);
   if (!point) return "Error as the budget is spent";
-  const at = `After ${integer(point.step)} of ${integer(steps)} steps, ε = ${roundUp(point.epsilon)}`;
+  const progress = `After ${integer(point.step)} of ${integer(steps)} steps, ε = ${roundUp(point.epsilon)}`;
   const of = repetitions === 1 ? "the error is" : `the median error of ${integer(repetitions)} descents is`;
-  return `${at}, ${of} ${mse(point.mse_median)}: ${beside(point.mse_median, nonprivate_mse, trivial_mse)}`;
+  return `${progress}, ${of} ${mse(point.mse_median)}: ${beside(point.mse_median, nonprivate_mse, trivial_mse)}`;
 }
 
 function beside(value, nonprivate, trivial) {

@@ -32,12 +32,12 @@ function isNumber(value) {
 
 /** Last point at or before `x`; values are not interpolated. @param {Point[]} points */
 export function pointAt(points, x) {
-  let found = null;
+  let latest = null;
   for (const point of points) {
     if (point.x > x * (1 + 1e-9)) break;
-    found = point;
+    latest = point;
   }
-  return found;
+  return latest;
 }
 
 /**
@@ -93,7 +93,7 @@ export function marks({lines, chart, axis, lit, cursor}, {x, y, axes, width, hei
     ...axes.x.ticks.map(([at, words]) => text([x(at), bottom + 19], words, "", "middle")),
     text([right, bottom + 37], `${nameOf(lines, axis)}${axes.x.log ? ", log scale" : ""}`, "", "end"),
     ...seedGroups(shown).flatMap((group) => bandMarks(group, lit, place)),
-    ...ordered.flatMap((one) => lineMarks(one, one.letter === lit, place)),
+    ...ordered.flatMap((line) => lineMarks(line, line.letter === lit, place)),
     ...cursorMarks(ordered, cursor, lit, {x, place, bottom}),
     ...endMarks(shown, lit, chart, {right, bottom, place}),
   ];

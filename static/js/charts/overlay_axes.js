@@ -72,7 +72,7 @@ function xAxis(xs, lines, axis) {
 
 /** Planned end of the longest run, for an axis without points; null without a plan. */
 function plannedEnd(lines, axis) {
-  const ends = lines.map((one) => ({step: one.planned, epsilon: one.budget})[axis]).filter((end) => end > 0);
+  const ends = lines.map((line) => ({step: line.planned, epsilon: line.budget})[axis]).filter((end) => end > 0);
   return ends.length ? Math.max(...ends) : null;
 }
 

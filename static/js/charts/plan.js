@@ -76,7 +76,7 @@ function budgetOf(answer, {stop_at_epsilon, target_epsilon, filter_epsilon}) {
 /** @returns {Tick[]} */
 export function ticksUpTo(budget, scales) {
   const step = niceStep(budget, 6);
-  const scale = scales.find((one) => Math.abs(one.step / step - 1) < 1e-6) ?? scales.at(-1);
+  const scale = scales.find((candidate) => Math.abs(candidate.step / step - 1) < 1e-6) ?? scales.at(-1);
   return scale.ticks.filter((tick) => tick.epsilon <= budget * 1.0001);
 }
 
@@ -104,9 +104,9 @@ export function epochAt({rates, sample_rate}, step) {
 /** ε after one more epoch, from the server's list; null at the end. */
 export function afterNextEpoch({curve, sample_rate, rates}, step) {
   if (!curve || rates) return null;
-  const wanted = Math.min(step + 1 / sample_rate, curve.steps.at(-1));
-  const at = curve.steps.findIndex((listed) => listed >= wanted);
-  return at < 0 ? null : curve.epsilon[at];
+  const nextEpoch = Math.min(step + 1 / sample_rate, curve.steps.at(-1));
+  const index = curve.steps.findIndex((listed) => listed >= nextEpoch);
+  return index < 0 ? null : curve.epsilon[index];
 }
 
 /**

@@ -72,8 +72,8 @@ export function marks(chart, view) {
   }
   all.push(rule([LEFT, bottom], [right, bottom], "axis"));
   for (const power of powers(0, Math.floor(Math.log10(last) + 1e-9), isNarrow ? 3 : 8)) {
-    const at = x(10 ** power);
-    all.push(rule([at, bottom], [at, bottom + 5], "axis"), text([at, bottom + 19], powerText(power), "", "middle"));
+    const tickX = x(10 ** power);
+    all.push(rule([tickX, bottom], [tickX, bottom + 5], "axis"), text([tickX, bottom + 19], powerText(power), "", "middle"));
   }
   all.push(text([right, bottom + 37], "steps, log scale", "", "end"));
   if (cursor !== null) all.push(rule([x(steps[cursor]), TOP], [x(steps[cursor]), bottom], "axis dashed"));
@@ -100,12 +100,12 @@ function readout(chart, racers, steps, cursor, y) {
   const names = said.map(({label, name}) => (chart.width < NARROW ? name : label));
   const [row, tall] = [18, 32 + 18 * said.length];
   const wide = Math.ceil(VALUE + 20 + LETTER * Math.max(0, ...names.map(({length}) => length)));
-  const at = chart.x(steps[cursor]);
-  const [before, after] = [at - wide - 14, at + 14];
+  const cursorX = chart.x(steps[cursor]);
+  const [before, after] = [cursorX - wide - 14, cursorX + 14];
   const left = clamp(before >= 0 ? before : after, 0, chart.width - wide);
   const top = TOP + 6;
   const rows = said.flatMap(({colour, value}, i) => [
-    ...(value > 0 ? [disc([at, y(value)], 4, `f-${colour}`)] : []),
+    ...(value > 0 ? [disc([cursorX, y(value)], 4, `f-${colour}`)] : []),
     text([left + 74, top + 40 + row * i], epsilonText(value), "ink", "end"),
     text([left + 84, top + 40 + row * i], names[i], colour),
   ]);
@@ -121,9 +121,9 @@ export function nearestStep(steps, step) {
 /** Exponents for the ticks of an axis, at most `most` + 1. */
 export function powers(low, high, most) {
   const every = Math.max(1, Math.ceil((high - low) / most));
-  const found = [];
-  for (let power = low; power <= high; power += every) found.push(power);
-  return found;
+  const exponents = [];
+  for (let power = low; power <= high; power += every) exponents.push(power);
+  return exponents;
 }
 
 export const powerText = (power) => significant(Number(`1e${power}`));

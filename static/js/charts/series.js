@@ -36,7 +36,7 @@ const eventsOf = ({kind}, log) => (kind === "step" ? log.steps : log.evaluations
 
 /** End of the vertical axis: `near`, or `far` if the last values of the main line are above `near`. */
 export function topOf({series}, [near, far], log) {
-  const main = series.find((one) => one.is_main);
+  const main = series.find((line) => line.is_main);
   const values = eventsOf(main, log).map((event) => event[main.field]).filter((value) => value !== null);
   return values.length >= ENOUGH && values.slice(-SETTLED).every((value) => value > near) ? far : near;
 }
@@ -45,7 +45,7 @@ export function topOf({series}, [near, far], log) {
 export function figure(view, color) {
   const {described, plan, size, top} = view;
   return {
-    traces: described.series.map((one) => trace(one, view, color)),
+    traces: described.series.map((line) => trace(line, view, color)),
     layout: {
       ...baseLayout(color, size, MARGIN),
       xaxis: keyAxis(color, [0, lastStep(plan) * 1.02], {tickvals: niceTicks(lastStep(plan), 4), hoverformat: "d", unifiedhovertitle: {text: "step %{x}"}}),
@@ -98,7 +98,7 @@ function labels({described, log, plan, top}, color) {
  * @param {string} name of the chart @param {Described} described
  */
 export function conclusion(name, {title, series}, log) {
-  const ends = series.map((one) => ({...one, value: mean(eventsOf(one, log).slice(one.kind === "step" ? -10 : -1), one.field)}));
+  const ends = series.map((line) => ({...line, value: mean(eventsOf(line, log).slice(line.kind === "step" ? -10 : -1), line.field)}));
   if (ends.some(({value}) => value === null)) return `${title} will appear here`;
   const now = ends.map(({head, value}, i) => `${i === 0 ? head : lower(head)} ${significant(value, 2)}`).join(", ");
   return (log.state === "done" && AT_THE_END[name]?.(log, ends.map(({value}) => value))) || `${now} after ${plural(log.latest.step, "step")}`;

@@ -179,13 +179,13 @@ export function stages(layers, {input_shape, fixed, isPrivate}) {
   const sizes = shapes.map((shape) => shape.reduce((product, length) => product * length, 1));
   const most = Math.log(Math.max(...sizes));
   const width = (size) => NARROWEST + (1 - NARROWEST) * (most ? Math.log(size) / most : 1);
-  const found = [{name: "Record", detail: shapeText(input_shape), kind: "record", from: width(sizes[0]), to: width(sizes[0])}];
-  if (fixed) found.push({name: `Scattering → ${shapeText(fixed)}`, detail: "fixed, nothing is learned", kind: "fixed", from: width(sizes[0]), to: width(sizes[1])});
+  const result = [{name: "Record", detail: shapeText(input_shape), kind: "record", from: width(sizes[0]), to: width(sizes[0])}];
+  if (fixed) result.push({name: `Scattering → ${shapeText(fixed)}`, detail: "fixed, nothing is learned", kind: "fixed", from: width(sizes[0]), to: width(sizes[1])});
   layers.forEach((layer, i) => {
     const before = sizes.length - layers.length - 1 + i;
-    found.push({name: `${layer.kind} → ${shapeText(layer.output_shape)}`, detail: detailOf(layer, isPrivate), kind: "learned", from: width(sizes[before]), to: width(sizes[before + 1])});
+    result.push({name: `${layer.kind} → ${shapeText(layer.output_shape)}`, detail: detailOf(layer, isPrivate), kind: "learned", from: width(sizes[before]), to: width(sizes[before + 1])});
   });
-  return found;
+  return result;
 }
 
 function detailOf({parameters, norm_method, reason}, isPrivate) {

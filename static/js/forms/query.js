@@ -123,7 +123,7 @@ export function twinRates(tuned, {model, dataset, learning_rate: typed}) {
   const ratio = tuned.clipped[model]?.[dataset];
   const ordinary = tuned.ordinary[model]?.[dataset];
   const written = (value) => String(Number(value.toPrecision(4)));
-  const found = [
+  const sentences = [
     ordinary === undefined
       ? "Nobody has tuned ordinary training of this model on these data, so its box is empty: raise its rate as long as the run ends higher."
       : `Ordinary: ${written(ordinary)}, tuned for the recorded twin of this model on these data.`,
@@ -133,7 +133,7 @@ export function twinRates(tuned, {model, dataset, learning_rate: typed}) {
   ];
   return {
     values: [isKnown ? written(own) : "", isKnown && ratio !== undefined ? written(own * ratio) : "", ordinary === undefined ? "" : written(ordinary)],
-    help: `${found.join(" ")} Other batches or lengths may need other rates.`,
+    help: `${sentences.join(" ")} Other batches or lengths may need other rates.`,
   };
 }
 
@@ -148,8 +148,8 @@ export function twinRates(tuned, {model, dataset, learning_rate: typed}) {
 export function suggestions({kind, marks, choices}, text, offered = null) {
   if (kind === "choice") return offered ?? Object.keys(choices);
   const value = Number(text);
-  const known = text !== "" && Number.isFinite(value);
-  if (!known || value <= 0 || (marks.length > 1 && isLinear(marks))) return sorted([...marks, ...(known ? [value] : [])]);
+  const isNumber = text !== "" && Number.isFinite(value);
+  if (!isNumber || value <= 0 || (marks.length > 1 && isLinear(marks))) return sorted([...marks, ...(isNumber ? [value] : [])]);
   const low = Math.min(value, marks[0] ?? 0);
   const high = Math.max(value, marks.at(-1) ?? Infinity);
   const around = FACTORS.map((factor) => value * factor).filter((other) => other >= low && other <= high);
@@ -207,7 +207,7 @@ export class Presets {
 
   mark(slug) {
     markCurrent(this.links, (link) => link.dataset.preset === slug);
-    const link = this.links.find((one) => one.dataset.preset === slug);
+    const link = this.links.find((candidate) => candidate.dataset.preset === slug);
     const row = link?.closest("ul");
     if (row) row.scrollLeft = link.offsetLeft - (row.clientWidth - link.offsetWidth) / 2; // scrolls only horizontally
   }

@@ -218,9 +218,9 @@ function isOpen({element}) {
   return element.hasAttribute("data-open");
 }
 
-function open({element, button}, wanted) {
-  element.toggleAttribute("data-open", wanted);
-  button.setAttribute("aria-expanded", String(wanted));
+function open({element, button}, isOpen) {
+  element.toggleAttribute("data-open", isOpen);
+  button.setAttribute("aria-expanded", String(isOpen));
 }
 
 /** Pure: one-line summary of the relevant and visible fields; equal to the server's initial one. */

@@ -46,8 +46,8 @@ function frame(chart, {range, steps, few = false, right = 12, left = 30}) {
   const {x, y} = chart.frame([0, steps], [low, high], edges);
   const marks = few ? [] : [text([0, 12], "%")];
   for (const tick of accuracyTicks(range, few)) {
-    const at = y(height(tick, range));
-    marks.push(rule([left, at], [edges[2], at]), text([left - 6, at + 4.5], tick, "", "end"));
+    const tickY = y(height(tick, range));
+    marks.push(rule([left, tickY], [edges[2], tickY]), text([left - 6, tickY + 4.5], tick, "", "end"));
   }
   marks.push(rule([left, bottom], [edges[2], bottom], "axis"));
   const shown = few ? [0, steps] : niceTicks(steps, chart.width < 500 ? 3 : 6);

@@ -19,20 +19,20 @@ export function conclusion(purpose, members, setting) {
 }
 
 function sweepWords(members, ends, setting) {
-  const known = ends.filter((end) => end !== null);
-  const best = Math.max(...known);
-  const at = members[ends.indexOf(best)];
+  const accuracies = ends.filter((end) => end !== null);
+  const best = Math.max(...accuracies);
+  const bestRun = members[ends.indexOf(best)];
   const name = setting ? setting.symbol || setting.label : "";
-  if (known.length < members.length) return `So far ${name} = ${at.value} ends highest, at ${percent(best)}`;
-  return `${name} = ${at.value} ends highest, at ${percent(best)}; all end between ${percent(Math.min(...known))} and ${percent(best)}`;
+  if (accuracies.length < members.length) return `So far ${name} = ${bestRun.value} ends highest, at ${percent(best)}`;
+  return `${name} = ${bestRun.value} ends highest, at ${percent(best)}; all end between ${percent(Math.min(...accuracies))} and ${percent(best)}`;
 }
 
 function seedsWords(members, ends) {
-  const known = ends.filter((end) => end !== null);
-  const [least, most] = [Math.min(...known), Math.max(...known)];
-  const runs = `${known.length} of ${members.length} seeds`;
-  if (known.length < 2) return `One of ${members.length} seeds ended at ${percent(most)}`;
-  const who = known.length < members.length ? runs : `${known.length} seeds`;
+  const accuracies = ends.filter((end) => end !== null);
+  const [least, most] = [Math.min(...accuracies), Math.max(...accuracies)];
+  const runs = `${accuracies.length} of ${members.length} seeds`;
+  if (accuracies.length < 2) return `One of ${members.length} seeds ended at ${percent(most)}`;
+  const who = accuracies.length < members.length ? runs : `${accuracies.length} seeds`;
   return `${who} end between ${percent(least, 2)} and ${percent(most, 2)}: luck alone moves a run by ${decimals(100 * (most - least), 2)} points`;
 }
 
@@ -82,10 +82,10 @@ export function splitOf([priv, clipped, ordinary]) {
 
 /** Mean and range of the final accuracies; "" below two. */
 export function spread(ends) {
-  const known = ends.filter((end) => end !== null);
-  if (known.length < 2) return "";
-  const mean = known.reduce((sum, end) => sum + end, 0) / known.length;
-  return `Mean ${percent(mean, 2)}, from ${percent(Math.min(...known), 2)} to ${percent(Math.max(...known), 2)}`;
+  const accuracies = ends.filter((end) => end !== null);
+  if (accuracies.length < 2) return "";
+  const mean = accuracies.reduce((sum, end) => sum + end, 0) / accuracies.length;
+  return `Mean ${percent(mean, 2)}, from ${percent(Math.min(...accuracies), 2)} to ${percent(Math.max(...accuracies), 2)}`;
 }
 
 /** Text next to the progress bar. @param {{ended: number, total: number, has_ended: boolean}} group */

@@ -43,12 +43,12 @@ export function tableRow(head, numbers) {
  * @param {...(Node | string | number)} content
  */
 export function element(name, attributes = {}, ...content) {
-  const made = document.createElement(name);
+  const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined) made.setAttribute(key, String(value));
+    if (value !== null && value !== undefined) node.setAttribute(key, String(value));
   }
-  made.append(...content.map((part) => (part instanceof Node ? part : String(part))));
-  return made;
+  node.append(...content.map((part) => (part instanceof Node ? part : String(part))));
+  return node;
 }
 
 /** Returns a function that reads design tokens: `color("--series-private")`. */

@@ -83,8 +83,8 @@ function written(source) {
 }
 
 function element(name, attributes, words = "") {
-  const made = document.createElementNS(NAMESPACE, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
-  if (words) made.textContent = words;
-  return made;
+  const node = document.createElementNS(NAMESPACE, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, String(value));
+  if (words) node.textContent = words;
+  return node;
 }

@@ -85,7 +85,7 @@ function cursorAt() {
 }
 
 function light(lit) {
-  for (const place of page.querySelectorAll("[data-of]")) place.classList.toggle("lit", place.dataset.of === lit);
+  for (const element of page.querySelectorAll("[data-of]")) element.classList.toggle("lit", element.dataset.of === lit);
   for (const button of parts("light")) button.setAttribute("aria-pressed", String(button.dataset.light === view.chosen));
 }
 

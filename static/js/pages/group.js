@@ -75,8 +75,8 @@ function makeSweep() {
 /** Accuracy lost to clipping and noise; null if unknown or not comparable. */
 function split() {
   const ends = log.members.map(endOf);
-  const found = splitOf(ends);
-  return found && notComparable(log.members, ends) ? null : found;
+  const shares = splitOf(ends);
+  return shares && notComparable(log.members, ends) ? null : shares;
 }
 
 function makeTwin() {

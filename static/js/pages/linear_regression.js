@@ -25,8 +25,8 @@ part("new-seed").addEventListener("click", () => form.set("seed", Math.floor(Mat
 column.addEventListener("click", (event) => {
   if (!event.target.matches("[data-wait]")) return;
   event.preventDefault();
-  const wanted = event.target.dataset.wait;
-  newest.ask(wanted === "regimes" ? compareRegimes : waitIfLong);
+  const section = event.target.dataset.wait;
+  newest.ask(section === "regimes" ? compareRegimes : waitIfLong);
 });
 lock();
 showFaults();

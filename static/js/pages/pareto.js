@@ -23,7 +23,7 @@ function wire(figure) {
         const dot = event.target.closest("a");
         if (!dot) return;
         words.textContent = dot.getAttribute("aria-label");
-        if (name === "focusin") for (const one of dots) one.setAttribute("tabindex", one === dot ? "0" : "-1");
+        if (name === "focusin") for (const other of dots) other.setAttribute("tabindex", other === dot ? "0" : "-1");
       });
     }
   }

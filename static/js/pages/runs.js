@@ -21,7 +21,7 @@ const undo = new UndoLines(page.querySelector("[data-undo-place]"), {
 });
 const selection = new Selection(list);
 const unfolded = new Unfolded(list);
-let asked = 0;
+let requests = 0;
 let typing;
 
 showTimes(page);
@@ -100,12 +100,12 @@ async function refresh() {
 
 /** Load the list; only the response to the latest request is used. */
 async function reload() {
-  asked += 1;
-  const mine = asked;
+  requests += 1;
+  const request = requests;
   const response = await fetch(location.href).catch(() => null);
   if (!response?.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
-  if (mine !== asked) return;
+  if (request !== requests) return;
   list.replaceChildren(...fresh.querySelector("[data-runs]").childNodes);
   undo.replace([...fresh.querySelector("[data-undo-place]").childNodes]);
   showTimes(list);

@@ -69,7 +69,7 @@ function open(wanted, name, from) {
 }
 
 function offer(name) {
-  const options = sweepable().map((one) => new Option(`${fields[one].label} ${fields[one].symbol ?? ""}`.trim(), one));
+  const options = sweepable().map((name) => new Option(`${fields[name].label} ${fields[name].symbol ?? ""}`.trim(), name));
   form.elements.setting.replaceChildren(...options);
   if (sweepable().includes(name)) form.elements.setting.value = name;
 }

@@ -79,8 +79,8 @@ export class RunLab {
 
   refused(error) {
     if (!(error instanceof ApiError)) throw error;
-    const known = Object.keys(error.fields).filter((name) => this.data.fields.some((field) => field.name === name));
-    if (known.length > 0) {
+    const settings = Object.keys(error.fields).filter((name) => this.data.fields.some((field) => field.name === name));
+    if (settings.length > 0) {
       this.showFaults(error.fields);
       this.form.focusError();
       return;

@@ -151,10 +151,10 @@ function race() {
   stop();
   if (still.matches) return read(store.answer.steps.length - 1);
   const {length} = store.answer.steps;
-  let at = 1;
+  let position = 1;
   running = setInterval(() => {
-    at = Math.min(length, at + (length * TICK_MS) / RACE_MS);
-    store.reached = Math.ceil(at) - 1;
+    position = Math.min(length, position + (length * TICK_MS) / RACE_MS);
+    store.reached = Math.ceil(position) - 1;
     read(store.reached);
     if (store.reached === length - 1) stop();
   }, TICK_MS);
@@ -180,10 +180,10 @@ function read(cursor) {
 
 function showStandings() {
   const valid = !part("shuffle").checked;
-  const rows = ranking({curves: store.answer.curves, cursor: store.cursor}).map((one) => {
-    const status = valid ? one.status : "does not apply";
+  const rows = ranking({curves: store.answer.curves, cursor: store.cursor}).map((racer) => {
+    const status = valid ? racer.status : "does not apply";
     const badge = Object.assign(document.createElement("span"), {className: `badge ${status.replaceAll(" ", "-")}`, textContent: status});
-    const line = tableRow([`${one.label} `, badge], [one.text, valid ? one.against : ""]);
+    const line = tableRow([`${racer.label} `, badge], [racer.text, valid ? racer.against : ""]);
     line.className = status === "exact" ? "truth" : "";
     return line;
   });

@@ -29,7 +29,7 @@ export function top({points}, promise) {
 export function ticks(high) {
   const rough = high / TICKS;
   const size = 10 ** Math.floor(Math.log10(rough));
-  const gap = [1, 2, 5, 10].map((times) => times * size).find((one) => one >= rough);
+  const gap = [1, 2, 5, 10].map((times) => times * size).find((step) => step >= rough);
   return Array.from({length: Math.floor(high / gap) + 1}, (_, i) => Number((i * gap).toPrecision(6)));
 }
 

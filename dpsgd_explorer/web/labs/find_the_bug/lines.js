@@ -31,24 +31,24 @@ export class Lines {
   }
 
   key(event) {
-    const place = this.lines.indexOf(event.target);
-    const next = moved(event.key, place, this.lines.length);
+    const index = this.lines.indexOf(event.target);
+    const next = moved(event.key, index, this.lines.length);
     if (next === null && event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
-    if (next === null) this.pick(place);
+    if (next === null) this.pick(index);
     else this.focus(next);
   }
 
-  focus(place) {
-    for (const [i, line] of this.lines.entries()) line.tabIndex = i === place ? 0 : -1;
-    this.lines[place].focus();
+  focus(index) {
+    for (const [i, line] of this.lines.entries()) line.tabIndex = i === index ? 0 : -1;
+    this.lines[index].focus();
   }
 
-  pick(place) {
+  pick(index) {
     if (!this.isOpen) return;
-    for (const [i, line] of this.lines.entries()) line.setAttribute("aria-selected", String(i === place));
-    this.focus(place);
-    this.picked(this.lines[place].textContent.trim());
+    for (const [i, line] of this.lines.entries()) line.setAttribute("aria-selected", String(i === index));
+    this.focus(index);
+    this.picked(this.lines[index].textContent.trim());
   }
 
   /** True if the selected line is the faulty one; false without a selection. */

@@ -19,11 +19,11 @@ export function parse(text, names) {
 /** Pure: score as text. @param {Record<string, string>} guesses @param {string[]} names @param {string} honest */
 export function words(guesses, names, honest) {
   const bugs = names.filter((name) => name !== honest);
-  const found = bugs.filter((name) => guesses[name] === name).length;
+  const bugsFound = bugs.filter((name) => guesses[name] === name).length;
   const tried = Object.keys(guesses).length;
   if (tried === 0) return "";
   const alarm = guesses[honest] && guesses[honest] !== honest ? ", and one false alarm" : "";
-  return `${found} of ${bugs.length} bugs found${alarm}; ${tried} of ${names.length} loops done.`;
+  return `${bugsFound} of ${bugs.length} bugs found${alarm}; ${tried} of ${names.length} loops done.`;
 }
 
 /** Pure: mark of a loop. */

@@ -182,8 +182,8 @@ function point(place) {
 function walkStart(event) {
   if (!store.map || event.button !== 0) return;
   const go = (moved) => {
-    const at = under(figure.chart, view(), figure.chart.pixel(moved));
-    for (const name of ["epochs", "noise_multiplier"]) if (name !== solved()) form.set(name, at[name], {quietly: true});
+    const plan = under(figure.chart, view(), figure.chart.pixel(moved));
+    for (const name of ["epochs", "noise_multiplier"]) if (name !== solved()) form.set(name, plan[name], {quietly: true});
     changed();
   };
   const stop = () => {

@@ -10,15 +10,15 @@ const LARGEST_SEED = 2 ** 31 - 1;
  * @returns {{places: Record<string, number>, model: string | null, seed: number}} `places`: indices in the lists
  */
 export function ofAddress(search, values, lists) {
-  const asked = new URLSearchParams(search);
+  const parameters = new URLSearchParams(search);
   const places = Object.entries(lists).flatMap(([name, list]) => {
-    const place = asked.get(name) ? values[list].indexOf(Number(asked.get(name))) : -1;
-    return place < 0 ? [] : [[name, place]];
+    const index = parameters.get(name) ? values[list].indexOf(Number(parameters.get(name))) : -1;
+    return index < 0 ? [] : [[name, index]];
   });
-  const seed = Number(asked.get("seed"));
+  const seed = Number(parameters.get("seed"));
   return {
     places: Object.fromEntries(places),
-    model: MODELS.find((model) => model === asked.get("model")) ?? null,
+    model: MODELS.find((model) => model === parameters.get("model")) ?? null,
     seed: Number.isInteger(seed) && seed > 0 && seed <= LARGEST_SEED ? seed : 1,
   };
 }

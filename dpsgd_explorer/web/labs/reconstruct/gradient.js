@@ -18,17 +18,17 @@ const CLASSES = 10;
 
 /** Models and pictures of a recording. @param {Record<string, any>} recorded */
 export function decode({pictures, labels, width, weights}) {
-  const bytes = Uint8Array.from(atob(pictures), (one) => one.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(pictures), (character) => character.charCodeAt(0));
   const [first, firstBias, second, secondBias] = ["0.weight", "0.bias", "2.weight", "2.bias"].map((name) => scaled(weights[name]));
   return {
     labels,
-    pictures: labels.map((_, i) => Float64Array.from(bytes.subarray(i * PIXELS, (i + 1) * PIXELS), (one) => one / 255)),
+    pictures: labels.map((_, i) => Float64Array.from(bytes.subarray(i * PIXELS, (i + 1) * PIXELS), (byte) => byte / 255)),
     models: {linear: linear(), hidden: hidden(width, first, firstBias, second, secondBias)},
   };
 }
 
 function scaled({scale, values}) {
-  return Float64Array.from(atob(values), (one) => scale * ((one.charCodeAt(0) << 24) >> 24)); // signed bytes
+  return Float64Array.from(atob(values), (character) => scale * ((character.charCodeAt(0) << 24) >> 24)); // signed bytes
 }
 
 /** Linear model with zero weights: all labels have equal probability. @returns {Model} */
@@ -50,7 +50,7 @@ function hidden(width, first, firstBias, second, secondBias) {
       const active = firstBias.map((bias, i) => Math.max(0, bias + dot(first, i * PIXELS, picture)));
       const scores = secondBias.map((bias, k) => bias + dot(second, k * width, active));
       const wrong = errors(scores, label);
-      const deltas = active.map((value, i) => (value > 0 ? wrong.reduce((sum, one, k) => sum + one * second[k * width + i], 0) : 0));
+      const deltas = active.map((value, i) => (value > 0 ? wrong.reduce((sum, error, k) => sum + error * second[k * width + i], 0) : 0));
       return {deltas, norm: Math.sqrt(square(deltas) * (square(picture) + 1) + square(wrong) * (square(active) + 1))};
     },
   };
@@ -60,8 +60,8 @@ function hidden(width, first, firstBias, second, secondBias) {
 function errors(scores, label) {
   const top = Math.max(...scores);
   const powers = scores.map((score) => Math.exp(score - top));
-  const total = powers.reduce((sum, one) => sum + one);
-  return powers.map((one, k) => one / total - (k === label ? 1 : 0));
+  const total = powers.reduce((sum, power) => sum + power);
+  return powers.map((power, k) => power / total - (k === label ? 1 : 0));
 }
 
 /**
@@ -76,9 +76,9 @@ export function clippedSum({models, pictures, labels}, {model, batch, bound}) {
     const factor = Math.min(1, bound / norm);
     for (let i = 0; i < units; i++) {
       const share = factor * deltas[i];
-      const at = i * (PIXELS + 1);
-      for (let p = 0; p < PIXELS; p++) sum[at + p] += share * pictures[j][p];
-      sum[at + PIXELS] += share;
+      const offset = i * (PIXELS + 1);
+      for (let p = 0; p < PIXELS; p++) sum[offset + p] += share * pictures[j][p];
+      sum[offset + PIXELS] += share;
     }
   }
   return sum;
@@ -95,19 +95,19 @@ export function noiseOf(length, seed) {
  */
 export function quotients(sum, noise, spread) {
   const rows = [];
-  for (let at = 0; at < sum.length; at += PIXELS + 1) {
-    const bias = sum[at + PIXELS] + spread * noise[at + PIXELS];
+  for (let offset = 0; offset < sum.length; offset += PIXELS + 1) {
+    const bias = sum[offset + PIXELS] + spread * noise[offset + PIXELS];
     if (bias === 0) continue; // no record activates the unit, so it reveals nothing
-    rows.push(Float64Array.from({length: PIXELS}, (_, p) => (sum[at + p] + spread * noise[at + p]) / bias));
+    rows.push(Float64Array.from({length: PIXELS}, (_, p) => (sum[offset + p] + spread * noise[offset + p]) / bias));
   }
   return rows;
 }
 
 /** Row with the highest correlation with a picture, and the correlation. @param {Float64Array[]} rows */
 export function bestRow(rows, picture) {
-  const found = rows.map((row) => correlation(row, picture));
-  const best = found.reduce((place, value, i) => (value > found[place] ? i : place), 0);
-  return {row: rows[best], correlation: found[best]};
+  const correlations = rows.map((row) => correlation(row, picture));
+  const best = correlations.reduce((place, value, i) => (value > correlations[place] ? i : place), 0);
+  return {row: rows[best], correlation: correlations[best]};
 }
 
 /** Pearson correlation; 0 if one vector is constant. */
@@ -137,7 +137,7 @@ export function release(recording, state, multipliers) {
     const rows = quotients(sum, noise, multiplier * state.bound);
     return pictures.map((picture) => bestRow(rows, picture));
   };
-  return {found: at(state.noise), means: multipliers.map((multiplier) => mean(at(multiplier).map((one) => one.correlation)))};
+  return {found: at(state.noise), means: multipliers.map((multiplier) => mean(at(multiplier).map((match) => match.correlation)))};
 }
 
 function dot(weights, start, values) {
@@ -151,5 +151,5 @@ function square(values) {
 }
 
 function mean(values) {
-  return values.reduce((sum, one) => sum + one, 0) / values.length;
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

@@ -41,13 +41,13 @@ function link() {
 function show() {
   const now = state();
   const {found, means} = release(recording, now, data.noise);
-  const average = found.reduce((sum, one) => sum + one.correlation, 0) / found.length;
+  const average = found.reduce((sum, match) => sum + match.correlation, 0) / found.length;
   for (const name of Object.keys(LISTS)) {
     elements[name].setAttribute("aria-valuetext", String(now[name]));
     part(`said=${name}`).textContent = String(now[name]);
   }
   part("announce").textContent = part("conclusion").textContent = conclusion(now, average);
-  part("pictures").replaceChildren(...found.map((one, i) => pair(one, i)));
+  part("pictures").replaceChildren(...found.map((match, i) => pair(match, i)));
   showRows(means);
 }
 

@@ -37,9 +37,9 @@ export class Continuing {
     if (steps !== null) this.timer = setTimeout(() => this.ask(this.shown), pause);
   }
 
-  async ask(asked) {
-    const {words, isPriced} = await this.priceOf(asked.steps);
-    if (this.shown === asked) this.show({...asked, words, isPriced});
+  async ask(state) {
+    const {words, isPriced} = await this.priceOf(state.steps);
+    if (this.shown === state) this.show({...state, words, isPriced});
   }
 
   async priceOf(steps) {
@@ -60,14 +60,14 @@ export class Continuing {
 
   async go(event) {
     event.preventDefault();
-    const asked = this.shown;
-    if (!asked.isPriced) return;
-    this.show({...asked, isPriced: false});
+    const state = this.shown;
+    if (!state.isPriced) return;
+    this.show({...state, isPriced: false});
     try {
-      const child = await postJson(this.run.links.continue, {further_steps: asked.steps});
+      const child = await postJson(this.run.links.continue, {further_steps: state.steps});
       location.assign(child.links.page);
     } catch (error) {
-      this.show({...asked, words: refusal(error), isPriced: false});
+      this.show({...state, words: refusal(error), isPriced: false});
     }
   }
 }

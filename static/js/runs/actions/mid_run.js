@@ -201,10 +201,10 @@ export class MidRun {
 }
 
 function button(css, words, onClick) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.className = css;
-  made.textContent = words;
-  made.addEventListener("click", onClick);
-  return made;
+  const node = document.createElement("button");
+  node.type = "button";
+  node.className = css;
+  node.textContent = words;
+  node.addEventListener("click", onClick);
+  return node;
 }

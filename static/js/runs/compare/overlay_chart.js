@@ -80,8 +80,8 @@ export class OverlayChart {
   hover(event, onHover) {
     if (!this.axes) return;
     const [x, y] = this.chart.pixel(event);
-    const at = Math.min(Math.max(this.chart.x.back(x), this.axes.x.range[0]), this.axes.x.range[1]);
-    onHover(nearest(this.lines, at, y, (value) => this.chart.y(this.axes.y.to(value))), at);
+    const cursor = Math.min(Math.max(this.chart.x.back(x), this.axes.x.range[0]), this.axes.x.range[1]);
+    onHover(nearest(this.lines, cursor, y, (value) => this.chart.y(this.axes.y.to(value))), cursor);
   }
 
   /** List the runs that the horizontal axis cannot show. */

@@ -34,7 +34,7 @@ export function pin(id) {
 /** Unpin a run; no effect if it is not pinned. @param {string} id */
 export function unpin(id) {
   const ids = pinned();
-  if (ids.includes(id)) change(ids.filter((one) => one !== id));
+  if (ids.includes(id)) change(ids.filter((other) => other !== id));
 }
 
 /** Call back with the pinned ids whenever they change, in any tab. @param {(ids: string[]) => void} callback */

@@ -125,8 +125,8 @@ export class DrawPart extends Part {
 
   /** Show the next of the test pictures with the least certain predictions. */
   next() {
-    const found = pictures(this.pool.pictures);
-    const picture = found[this.shown++ % found.length];
+    const testPictures = pictures(this.pool.pictures);
+    const picture = testPictures[this.shown++ % testPictures.length];
     this.ink = Float32Array.from(picture.ink);
     this.isTestPicture = true; // so that it is not rescaled
     this.said.textContent = `A test picture of class ${this.now.plan.labels[picture.label]}`;

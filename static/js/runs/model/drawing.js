@@ -85,14 +85,14 @@ function between(ink, side, x, y) {
 
 /**
  * Heading with the predictions of both models.
- * @param {string} own prediction of the shown model @param {string | null} twin
+ * @param {string} prediction of the shown model @param {string | null} twin
  */
-export function answerConclusion(own, twin, noisy) {
-  if (own === null) return "Draw one yourself, and see what the model reads";
+export function answerConclusion(prediction, twin, noisy) {
+  if (prediction === null) return "Draw one yourself, and see what the model reads";
   const name = noisy ? "the private model" : "the model";
-  if (twin === null) return `${capital(name)} reads ${own}`;
-  if (own === twin) return `Both models read ${own}`;
-  return `${capital(name)} reads ${own}, its twin ${twin}`;
+  if (twin === null) return `${capital(name)} reads ${prediction}`;
+  if (prediction === twin) return `Both models read ${prediction}`;
+  return `${capital(name)} reads ${prediction}, its twin ${twin}`;
 }
 
 const capital = (words) => words[0].toUpperCase() + words.slice(1);

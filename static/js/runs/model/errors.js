@@ -14,11 +14,11 @@ export function named(label) {
 
 /** Largest off-diagonal entry of a confusion matrix; null without errors. @param {number[][]} counts */
 export function largestConfusion(counts) {
-  let found = null;
+  let largest = null;
   counts.forEach((row, is) => row.forEach((count, read) => {
-    if (is !== read && count > (found?.count ?? 0)) found = {is, read, count, total: sum(row)};
+    if (is !== read && count > (largest?.count ?? 0)) largest = {is, read, count, total: sum(row)};
   }));
-  return found;
+  return largest;
 }
 
 /** @param {number[][]} counts @param {string[]} labels */

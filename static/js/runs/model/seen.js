@@ -12,13 +12,13 @@ import {percent, roundUp, significant} from "../../lib/format.js";
  * @property {Float32Array} bias [classes]
  */
 
-const known = new WeakMap();
+const layers = new WeakMap();
 
 /** The layer, or null if the model is not linear. @returns {LinearLayer | null} */
 export function linearLayer(weights) {
   if (!weights) return null;
-  if (!known.has(weights)) known.set(weights, read(weights));
-  return known.get(weights);
+  if (!layers.has(weights)) layers.set(weights, read(weights));
+  return layers.get(weights);
 }
 
 function read(weights) {
@@ -202,18 +202,18 @@ function tensor({shape, scale, values}) {
 
 /** Predicted class of each misclassified test record, by index. @param {string} text @returns {Map<number, number>} */
 export function misreadRecords(text) {
-  const found = new Map();
-  let place = 0;
+  const predictions = new Map();
+  let index = 0;
   for (const byte of bytes(text)) {
     const [upper, lower] = [byte >> 4, byte & 15];
-    if (upper === SKIP) place += SKIP * (lower + 1);
+    if (upper === SKIP) index += SKIP * (lower + 1);
     else {
-      place += upper;
-      found.set(place, lower);
-      place += 1;
+      index += upper;
+      predictions.set(index, lower);
+      index += 1;
     }
   }
-  return found;
+  return predictions;
 }
 
 /** @returns {Picture[]} */

@@ -16,17 +16,17 @@ const SHOWN = 12; // maximum number of pictures per model
  */
 
 /**
- * @param {Map<number, number>} own misclassified records of the private model, with predictions
+ * @param {Map<number, number>} misread misclassified records of the private model, with predictions
  * @param {Map<number, number>} twin misclassified records of the twin, with predictions
  * @param {Picture[]} pool available pictures
  * @returns {Sides}
  */
-export function sides(own, twin, pool) {
+export function sides(misread, twin, pool) {
   return {
-    lost: [...own.keys()].filter((index) => !twin.has(index)).length,
-    won: [...twin.keys()].filter((index) => !own.has(index)).length,
-    lostPictures: shown(pool, own, twin),
-    wonPictures: shown(pool, twin, own),
+    lost: [...misread.keys()].filter((index) => !twin.has(index)).length,
+    won: [...twin.keys()].filter((index) => !misread.has(index)).length,
+    lostPictures: shown(pool, misread, twin),
+    wonPictures: shown(pool, twin, misread),
   };
 }
 
@@ -63,13 +63,13 @@ export class SidesPart extends Part {
     if (!twin?.model?.misread || !plan.private) return this.hide();
     if (!model.misread) return this.wait(settled);
     const records = model.confusion.flat().reduce((sum, count) => sum + count, 0);
-    const found = sides(misreadRecords(model.misread), misreadRecords(twin.model.misread), poolOf(twin.model, whole));
+    const comparison = sides(misreadRecords(model.misread), misreadRecords(twin.model.misread), poolOf(twin.model, whole));
     const ink = rgb(getComputedStyle(this.root).color);
     this.drawing.replaceChildren(
-      side("Lost", `${found.lostPictures.length} of ${integer(found.lost)}: only the twin is right`, found.lostPictures, plan.labels, ink),
-      side("Won", `${found.wonPictures.length} of ${integer(found.won)}: only the private model is right`, found.wonPictures, plan.labels, ink),
+      side("Lost", `${comparison.lostPictures.length} of ${integer(comparison.lost)}: only the twin is right`, comparison.lostPictures, plan.labels, ink),
+      side("Won", `${comparison.wonPictures.length} of ${integer(comparison.won)}: only the private model is right`, comparison.wonPictures, plan.labels, ink),
     );
-    this.show({conclusion: sidesConclusion(found, records, isFair(twin, model.step)), sub: twin.note, settled});
+    this.show({conclusion: sidesConclusion(comparison, records, isFair(twin, model.step)), sub: twin.note, settled});
   }
 
   wait(settled) {
@@ -80,8 +80,8 @@ export class SidesPart extends Part {
 
 /** Available pictures: those with the least certain final predictions of the twin and of the run. */
 function poolOf(twin, whole) {
-  const own = whole.models.findLast((model) => model.pictures);
-  return [own, twin].filter((model) => model?.pictures).flatMap((model) => pictures(model.pictures));
+  const lastModel = whole.models.findLast((model) => model.pictures);
+  return [lastModel, twin].filter((model) => model?.pictures).flatMap((model) => pictures(model.pictures));
 }
 
 function side(title, words, shown, labels, colour) {

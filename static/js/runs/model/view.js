@@ -52,7 +52,7 @@ export class ModelView {
     const terms = plan.private ? "private" : "open";
     this.nameTwin(twin);
     for (const words of this.terms) words.hidden = words.dataset.modelTerms !== terms;
-    for (const place of this.measured) place.textContent = speedText(whole);
+    for (const element of this.measured) element.textContent = speedText(whole);
     for (const part of this.parts) part.update(seen, {plan, model, twin, whole, settled: whole.isFinal});
   }
 

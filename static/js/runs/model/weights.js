@@ -67,15 +67,15 @@ export function filtersConclusion(change, start) {
 export function weightRows(change, side, labels) {
   const size = side * side;
   return labels.map((label, c) => {
-    const own = Array.from(change.subarray(c * size, (c + 1) * size));
-    const [high, low] = [Math.max(...own), Math.min(...own)];
-    return [label, ...extreme(own, high, side), ...extreme(own, low, side)];
+    const changes = Array.from(change.subarray(c * size, (c + 1) * size));
+    const [high, low] = [Math.max(...changes), Math.min(...changes)];
+    return [label, ...extreme(changes, high, side), ...extreme(changes, low, side)];
   });
 }
 
-function extreme(own, value, side) {
-  const at = own.indexOf(value);
-  return [value.toFixed(3).replace("-", "−"), `${Math.floor(at / side) + 1}, ${(at % side) + 1}`];
+function extreme(changes, value, side) {
+  const index = changes.indexOf(value);
+  return [value.toFixed(3).replace("-", "−"), `${Math.floor(index / side) + 1}, ${(index % side) + 1}`];
 }
 
 export class WeightsPart extends Part {
@@ -85,7 +85,7 @@ export class WeightsPart extends Part {
     this.why = root.querySelector("[data-no-picture]");
   }
 
-  /** @param {import("./seen.js").SeenModel} seen @param {object} about the run: its plan, its labels, its twin */
+  /** @param {import("./seen.js").SeenModel} seen @param {object} about plan, labels and twin of the run */
   update(seen, {plan, twin, settled}) {
     const images = imagesOf(seen, plan);
     this.why.hidden = images !== null || seen.features !== null;

@@ -2,9 +2,9 @@
 
 /** Element with data-part="name"; raises an error if the template has no such part. */
 export function part(element, name) {
-  const found = element.querySelector(`[data-part="${name}"]`);
-  if (!found) throw new Error(`the widget ${element.id} has no part ${name}`);
-  return found;
+  const match = element.querySelector(`[data-part="${name}"]`);
+  if (!match) throw new Error(`the widget ${element.id} has no part ${name}`);
+  return match;
 }
 
 /** Set the text of a part. */
@@ -16,14 +16,14 @@ const STILL_MS = 700;
 
 /** Returns a function that announces text to screen readers after a pause; the initial state is not announced. */
 export function speaker(element) {
-  const place = part(element, "spoken");
+  const output = part(element, "spoken");
   let waiting = 0;
   let last = null;
   return (words) => {
     clearTimeout(waiting);
     if (last === null) last = words;
     waiting = setTimeout(() => {
-      if (words !== last) place.textContent = words;
+      if (words !== last) output.textContent = words;
       last = words;
     }, STILL_MS);
   };
@@ -31,12 +31,12 @@ export function speaker(element) {
 
 /** Returns a function that calls `draw` in the next frame, once for all calls before it. */
 export function oncePerFrame(draw) {
-  let asked = false;
+  let isScheduled = false;
   return () => {
-    if (asked) return;
-    asked = true;
+    if (isScheduled) return;
+    isScheduled = true;
     requestAnimationFrame(() => {
-      asked = false;
+      isScheduled = false;
       draw();
     });
   };

@@ -9,7 +9,7 @@ export const FILTER = 2; // indices in a row of the server's table, also the mod
  * table.
  */
 export function spent(entries, {kinds, spent: table}) {
-  return table[kinds.map(({kind}) => entries.filter((one) => one === kind).length).join("")];
+  return table[kinds.map(({kind}) => entries.filter((entry) => entry === kind).length).join("")];
 }
 
 /** Privacy spent after each release, starting with no release. */

@@ -11,9 +11,9 @@ export function mount(element, data) {
   const speak = speaker(element);
   const ways = [...element.querySelectorAll("[data-way]")];
   const way = () => Number(ways.find((radio) => radio.checked).value);
-  const label = Object.fromEntries(data.kinds.map((one) => [one.kind, one.label]));
+  const label = Object.fromEntries(data.kinds.map((entry) => [entry.kind, entry.label]));
   let diary = {entries: [], refused: null};
-  let asked = "";
+  let release = "";
   const redraw = oncePerFrame(() => draw());
   const chart = new Chart(part(element, "chart"), {
     height: 250, label: "Two rising lines over the releases, added up and together, below the budget", draw: redraw,
@@ -22,7 +22,7 @@ export function mount(element, data) {
   function draw() {
     const rows = history(diary.entries, data);
     const words = [conclusion(diary.entries, data, rows.at(-1))];
-    words.push(diary.refused ? refusal(label[asked], way(), diary.refused, data) : promise(diary.entries, way(), data, rows.at(-1)));
+    words.push(diary.refused ? refusal(label[release], way(), diary.refused, data) : promise(diary.entries, way(), data, rows.at(-1)));
     write(element, "title", words[0]);
     write(element, "fact", words[1]);
     speak(words.join(". "));
@@ -35,8 +35,8 @@ export function mount(element, data) {
 
   for (const button of element.querySelectorAll("[data-release]")) {
     button.addEventListener("click", () => {
-      asked = button.dataset.release;
-      diary = enter(diary.entries, asked, way(), data);
+      release = button.dataset.release;
+      diary = enter(diary.entries, release, way(), data);
       redraw();
     });
   }

@@ -5,10 +5,10 @@ const degrees = (cosine) => (Math.acos(Math.min(1, Math.max(-1, cosine))) * 180)
 /** Pure: log-log interpolation of a recorded value between the recorded values of C. */
 function between(bounds, values, bound) {
   const last = bounds.length - 1;
-  const at = bounds.findIndex((value) => value >= bound);
-  if (at <= 0) return values[at === 0 ? 0 : last];
-  const part = Math.log(bound / bounds[at - 1]) / Math.log(bounds[at] / bounds[at - 1]);
-  return values[at - 1] * (values[at] / values[at - 1]) ** part;
+  const index = bounds.findIndex((value) => value >= bound);
+  if (index <= 0) return values[index === 0 ? 0 : last];
+  const part = Math.log(bound / bounds[index - 1]) / Math.log(bounds[index] / bounds[index - 1]);
+  return values[index - 1] * (values[index] / values[index - 1]) ** part;
 }
 
 /**

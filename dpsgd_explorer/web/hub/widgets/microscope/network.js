@@ -10,15 +10,15 @@ const DECADES = [0.001, 0.01, 0.1, 1, 10]; // ticks of the norm axis
 const FLOOR = 0.0002;
 
 /** Pure: heading, and a sentence about the effect of C. */
-export function networkWords(found, {lengths, parameters, bound}) {
-  const {cut, spread, sums} = found;
+export function networkWords(values, {lengths, parameters, bound}) {
+  const {cut, spread, sums} = values;
   const times = significant(sums.noise / sums.clipped, 2);
   return [
     `${cut} of ${lengths.length} gradients are cut; the noise is ${times} times as long as the sum of the clipped gradients`,
     `Each of ${integer(parameters)} parameters gets noise of σC = ${significant(spread, 2)}. Together that is σC√d = ${significant(sums.noise)} long; ` +
       `in the plane of two parameters it would be ${significant(spread * Math.SQRT2, 2)}. The network learns all the same: ` +
       `along the direction of the clipped sum, ${significant(sums.clipped)} long, the noise has standard deviation σC and no more.` +
-      (found.bound === bound ? "" : " The run itself continued with its own C; ε is the same with every C."),
+      (values.bound === bound ? "" : " The run itself continued with its own C; ε is the same with every C."),
   ];
 }
 
@@ -46,14 +46,14 @@ export function mountNetwork(element, data, speak) {
 
   function draw() {
     if (!chart.width || part(element, "network").hidden) return;
-    const found = {...lengthsAt(data, bound), bound};
-    chart.show(bars(chart, data, found));
-    handle.at([chart.width - 20, chart.y(bound)], significant(bound), `C = ${significant(bound)}; ${found.cut} gradients cut`);
-    const words = networkWords(found, data);
+    const values = {...lengthsAt(data, bound), bound};
+    chart.show(bars(chart, data, values));
+    handle.at([chart.width - 20, chart.y(bound)], significant(bound), `C = ${significant(bound)}; ${values.cut} gradients cut`);
+    const words = networkWords(values, data);
     write(element, "title", words[0]);
     write(element, "sub", `${data.settings}; C = ${significant(bound)}`);
     write(element, "network-sentence", words[1]);
-    drawTable(found);
+    drawTable(values);
     speak(words.join(" "));
   }
 

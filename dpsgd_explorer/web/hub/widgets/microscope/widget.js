@@ -151,7 +151,7 @@ export function mount(element, data) {
     state.chosen = i;
     redraw();
   };
-  const pick = (chart, found) => chart.marks.addEventListener("click", (event) => choose(found(chart.pixel(event))));
+  const pick = (chart, indexAt) => chart.marks.addEventListener("click", (event) => choose(indexAt(chart.pixel(event))));
   pick(charts.arrows, (point) => state.drawn[nearest(point, places.arrows)]);
   pick(charts.inset, (point) => nearest(point, places.inset));
   for (const [name, by] of [["before", -1], ["after", 1]]) {

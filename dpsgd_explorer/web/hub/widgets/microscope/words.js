@@ -48,9 +48,9 @@ export function words(name, step, {drawn, records, expected, bound, learning_rat
 export function which(chosen, step, {drawn, records, odd, bound}) {
   const [x, y] = records[chosen];
   const name = chosen === odd ? "the odd one" : `x = ${decimals(x)}, y = ${decimals(y)}`;
-  const at = drawn.indexOf(chosen);
-  if (at < 0) return `Record ${chosen + 1}, ${name}. Not drawn into this batch.`;
-  const size = length(step.pulls[at]);
+  const index = drawn.indexOf(chosen);
+  if (index < 0) return `Record ${chosen + 1}, ${name}. Not drawn into this batch.`;
+  const size = length(step.pulls[index]);
   const rest = size > bound ? `clipped to ${decimals(bound)} it keeps ${Math.round((100 * bound) / size)} %` : "not clipped";
   return `Record ${chosen + 1}, ${name}. Its gradient is ${decimals(size)} long; ${rest}.`;
 }

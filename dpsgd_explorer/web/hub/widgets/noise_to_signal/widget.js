@@ -57,16 +57,16 @@ export function mount(element, data) {
 function marks(chart, points, place) {
   const {width, height} = chart;
   const {x, y} = chart.frame([points[0].batch, points.at(-1).batch], [0, 1], [44, 34, width - 12, height - 44], {logX: true});
-  const at = x(points[place].batch);
+  const pointX = x(points[place].batch);
   return [
     ...[0, 0.5, 1].flatMap((share) => [rule([44, y(share)], [width - 12, y(share)]), text([36, y(share) + 4], percent(share, 0), "", "end")]),
     text([0, 14], `noise, as a share of that at batches of ${points[0].batch}`),
     ...[64, 1024, 16_384].map((batch) => text([x(batch), height - 24], integer(batch), "", "middle")),
     text([width - 12, height - 6], "expected batch size, log scale", "", "end"),
-    rule([at, y(0)], [at, y(1)], "line thin s-ink dotted"),
+    rule([pointX, y(0)], [pointX, y(1)], "line thin s-ink dotted"),
     ...STYLES.flatMap((style, i) => [
       line(points.map((point) => [x(point.batch), y(point.shares[i])]), `s-${style}`),
-      disc([at, y(points[place].shares[i])], 5, `f-${style}`),
+      disc([pointX, y(points[place].shares[i])], 5, `f-${style}`),
       text([width - 12, y(points.at(-1).shares[i]) - 10], LABELS[i], `${style} halo`, "end"),
     ]),
   ];

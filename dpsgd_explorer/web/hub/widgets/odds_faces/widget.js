@@ -74,7 +74,7 @@ function faces({width, height}, kindOf) {
   const across = Math.min(gap * 1.35, width / COLUMNS);
   const at = (i) => [left + (i % COLUMNS) * across, gap * (Math.floor(i / COLUMNS) + 0.5)];
   return ["given", "gained", "none"].flatMap((kind) => {
-    const places = kindOf.flatMap((one, i) => (one === kind ? [at(i)] : []));
+    const places = kindOf.flatMap((other, i) => (other === kind ? [at(i)] : []));
     const eyes = places.flatMap(([x, y]) => [[x - 4, y - 3], [x + 4, y - 3]]);
     return [
       circles(places, size, `face ${kind}`), circles(eyes, 1.5, `eyes ${kind}`),

@@ -19,18 +19,18 @@ export function study(records, odd) {
 }
 
 /** Pure: heading. */
-export function conclusion(found) {
-  const [before, after] = [found.without[0], found.with[0]].map((slope) => decimals(slope));
+export function conclusion(result) {
+  const [before, after] = [result.without[0], result.with[0]].map((slope) => decimals(slope));
   return before === after
     ? `Here it leaves the slope at ${after}`
     : `One record moves the slope from ${before} to ${after}`;
 }
 
 /** Pure: the odd record's gradient compared with the other gradients. */
-export function comparison(found) {
-  const times = found.odd / found.longest;
-  if (times < 1) return `Its gradient is ${decimals(found.odd)} long, shorter than the longest of the others, ${decimals(found.longest)}. Here it looks like any other record.`;
-  return `Its gradient is ${decimals(found.odd)} long, ${decimals(times, 1)} times the longest of the others. In a step that sums gradients, it has that much more influence.`;
+export function comparison(result) {
+  const times = result.odd / result.longest;
+  if (times < 1) return `Its gradient is ${decimals(result.odd)} long, shorter than the longest of the others, ${decimals(result.longest)}. Here it looks like any other record.`;
+  return `Its gradient is ${decimals(result.odd)} long, ${decimals(times, 1)} times the longest of the others. In a step that sums gradients, it has that much more influence.`;
 }
 
 /** Pure: line with a given slope through the mean of all points, which every least-squares line contains. */
@@ -63,26 +63,26 @@ export function mount(element, data) {
 
   function draw() {
     if (!scatter.width || !plane.width) return;
-    const found = study(records, data.odd);
-    drawScatter(found);
-    drawGradients(found);
-    write(element, "title", conclusion(found));
-    write(element, "fact", comparison(found));
-    speak(`${conclusion(found)}. ${comparison(found)}`);
+    const result = study(records, data.odd);
+    drawScatter(result);
+    drawGradients(result);
+    write(element, "title", conclusion(result));
+    write(element, "fact", comparison(result));
+    speak(`${conclusion(result)}. ${comparison(result)}`);
     for (const [name, at] of [["slope", 0], ["intercept", 1]]) {
-      write(element, `${name}-without`, decimals(found.without[at]));
-      write(element, `${name}-with`, decimals(found.with[at]));
+      write(element, `${name}-without`, decimals(result.without[at]));
+      write(element, `${name}-with`, decimals(result.with[at]));
     }
-    write(element, "gradient-others", decimals(found.longest));
-    write(element, "gradient-all", decimals(Math.max(found.odd, found.longest)));
+    write(element, "gradient-others", decimals(result.longest));
+    write(element, "gradient-all", decimals(Math.max(result.odd, result.longest)));
   }
 
-  function drawScatter(found) {
+  function drawScatter(result) {
     const {width, height} = scatter;
     const inner = [28, 14, width - 96, height - 26];
     const {x, y} = scatter.frame(data.x_range, data.y_range, inner);
     const ends = ([a, b]) => [-X_LABEL, X_LABEL].map((at) => [x(at), y(a * at + b)]);
-    const named = [[found.without, "without it", "twin halo"], [found.with, "with it", "strong halo"]];
+    const named = [[result.without, "without it", "twin halo"], [result.with, "with it", "strong halo"]];
     if (guess !== null) named.push([through(records, guess), `your ${decimals(guess)}`, "ink halo"]);
     const heights = fanned(named.map(([[a, b]]) => clamp(y(a * X_LABEL + b) + 5, 26, height - 34)));
     const [px, py] = [x(records[data.odd][0]), y(records[data.odd][1])];
@@ -91,20 +91,20 @@ export function mount(element, data) {
       ...[-1, 0, 1].map((value) => text([x(value), height - 6], decimals(value, 0), "", "middle")),
       text([16, 11], "y", "it", "middle"), text([inner[2], height - 6], "x", "it", "end"),
       ...clipped(inner, [
-        line(ends(found.without), "s-twin dashed"), line(ends(found.with), "s-ink"),
+        line(ends(result.without), "s-twin dashed"), line(ends(result.with), "s-ink"),
         ...(guess === null ? [] : [line(ends(through(records, guess)), "thin s-ink dotted")]),
-        line([[px, py], [px, y(found.without[0] * records[data.odd][0] + found.without[1])]], "thin s-ink dotted"),
+        line([[px, py], [px, y(result.without[0] * records[data.odd][0] + result.without[1])]], "thin s-ink dotted"),
       ]),
       circles(records.filter((_, i) => i !== data.odd).map(([a, b]) => [x(a), y(b)]), 4, "f-twin"),
       ...named.map(([, words, css], i) => text([x(X_LABEL) + 6, heights[i]], words, css)),
       ...invitation(scatter, [px, py]),
     ]);
-    record.show(`slope ${decimals(found.with[0])}`);
+    record.show(`slope ${decimals(result.with[0])}`);
   }
 
-  function drawGradients(found) {
+  function drawGradients(result) {
     const {width, height} = plane;
-    const reach = Math.max(...found.pulls.map(([a, b]) => Math.max((Math.abs(a) * height) / width, Math.abs(b))));
+    const reach = Math.max(...result.pulls.map(([a, b]) => Math.max((Math.abs(a) * height) / width, Math.abs(b))));
     const span = SPANS.find((half) => half >= 1.03 * reach) ?? SPANS.at(-1);
     const side = (span * width) / height;
     const {x, y} = plane.frame([-side, side], [-span, span], [0, 0, width, height]);
@@ -113,8 +113,8 @@ export function mount(element, data) {
     const ruler = span / 4;
     plane.show([
       {name: "rect", attributes: {class: "f-sunken", width, height}},
-      ...found.pulls.flatMap((pull, i) => (i === data.odd ? [] : arrow(zero, at(pull), "thin s-private", "f-private", 6))),
-      ...arrow(zero, at(found.pulls[data.odd]), "s-ink", "f-ink", 11),
+      ...result.pulls.flatMap((pull, i) => (i === data.odd ? [] : arrow(zero, at(pull), "thin s-private", "f-private", 6))),
+      ...arrow(zero, at(result.pulls[data.odd]), "s-ink", "f-ink", 11),
       disc(zero, 3.5, "f-ink"),
       line([[width - 14 - (x(ruler) - x(0)), height - 14], [width - 14, height - 14]], "thin s-ink"),
       text([width - 14, height - 20], decimals(ruler, 2), "", "end"),

@@ -65,7 +65,7 @@ function marks({width, height}, points, place, {unit, guesses}) {
   const x = scale([points[0].records, points.at(-1).records], [left + 10, right - 10]);
   const y = scale([LEVELS[0], LEVELS.at(-1)], [bottom, 26], {log: true});
   const level = (point, i) => [x(point.records), y((i === BY_PERSON ? points[0] : point).value)];
-  const at = level(points[place], unit);
+  const selected = level(points[place], unit);
   const {epsilon} = unit === BY_PERSON ? points[0] : points[place];
   const isFirst = place === 0; // above its line, which rises from here; all later labels are below
   return [
@@ -77,8 +77,8 @@ function marks({width, height}, points, place, {unit, guesses}) {
       line(points.map((point) => level(point, i)), `s-${style}${i === unit ? " fat" : ""}`),
       text([right - 10, i === BY_PERSON ? level(points.at(-1), i)[1] + 20 : level(points.at(-4), i)[1] + 40], `clipped by ${name}`, `${style} halo`, "end"),
     ]),
-    disc(at, 6.5, `f-${LINES[unit][1]}`),
-    text([at[0] + (isFirst ? 10 : -8), at[1] + (isFirst ? 20 : -10)], epsilon, "ink halo", isFirst ? "start" : "end"),
+    disc(selected, 6.5, `f-${LINES[unit][1]}`),
+    text([selected[0] + (isFirst ? 10 : -8), selected[1] + (isFirst ? 20 : -10)], epsilon, "ink halo", isFirst ? "start" : "end"),
     ...guesses.flatMap((guess) => [
       diamond([x(guess.at.x), y(guess.value)], 7, "guess-mark"),
       text([x(guess.at.x) + 13, y(guess.value) + 4], `you: ${guess.words}`, "ink halo"),

@@ -14,8 +14,8 @@ export function ranked({methods}, place) {
 
 /** Pure: heading. */
 export function conclusion(data, place) {
-  const told = ranked(data, place).map(({name, texts}) => `${name} ${texts[place]}`);
-  return `Median errors at ε = ${data.epsilons[place]}: ${told.join(", ")}`;
+  const medians = ranked(data, place).map(({name, texts}) => `${name} ${texts[place]}`);
+  return `Median errors at ε = ${data.epsilons[place]}: ${medians.join(", ")}`;
 }
 
 /** Pure: methods that are worse than always predicting the mean. */
@@ -61,14 +61,14 @@ function marks({width, height}, data, place, guesses) {
   const [left, right, bottom] = [38, width - 14, height - 44];
   const x = scale([0, axes.epsilon], [left, right]);
   const y = scale(axes.error, [bottom, 26]);
-  const at = x(epsilons[place]);
+  const cursorX = x(epsilons[place]);
   return [
     ...axes.ticks.flatMap(([value, words]) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], words, "", "end")]),
     text([0, 12], `${axes.name}, (100,000 $)²`),
     ...data.epsilonTicks.map(([value, words]) => text([x(value), height - 24], words, "", "middle")),
     text([right, height - 6], "ε spent", "", "end"),
     ...axes.baselines.flatMap((level) => baseline(level, [left, right], y)),
-    rule([at, bottom], [at, 26], "line thin s-ink dotted"),
+    rule([cursorX, bottom], [cursorX, 26], "line thin s-ink dotted"),
     ...methods.flatMap(({slug, label, medians, colour, dash}) => {
       const points = epsilons.flatMap((epsilon, i) => (medians[i] === null ? [] : [[x(epsilon), y(medians[i])]]));
       const [share, below] = NAMED_AT[slug];
@@ -76,7 +76,7 @@ function marks({width, height}, data, place, guesses) {
       return [
         line(points, `s-${colour}${dash}`),
         ...(named ? [text([named[0] + 8, named[1] + below], label, `${colour} halo`)] : []),
-        ...(medians[place] === null ? [] : [disc([at, y(medians[place])], 5, `f-${colour}`)]),
+        ...(medians[place] === null ? [] : [disc([cursorX, y(medians[place])], 5, `f-${colour}`)]),
       ];
     }),
     ...guesses.flatMap((guess) => [

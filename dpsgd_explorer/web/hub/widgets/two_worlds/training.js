@@ -39,10 +39,10 @@ export function train(records, chance, {steps, sampleRate, noise, bound, learnin
   for (let m = 0; m < count; m++) {
     let a = 0;
     let b = 0;
-    for (let at = 2 * m * steps, end = at + 2 * steps; at < end; at += 2) {
-      const drawn = mask(chance.words[at], chance.words[at + 1]);
-      let slope = spread * chance.noise[at];
-      let intercept = spread * chance.noise[at + 1];
+    for (let offset = 2 * m * steps, end = offset + 2 * steps; offset < end; offset += 2) {
+      const drawn = mask(chance.words[offset], chance.words[offset + 1]);
+      let slope = spread * chance.noise[offset];
+      let intercept = spread * chance.noise[offset + 1];
       for (let i = 0; i < x.length; i++) {
         if (!((drawn >> i) & 1)) continue;
         let residual = a * x[i] + b - y[i];

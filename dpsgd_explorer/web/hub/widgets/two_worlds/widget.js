@@ -32,20 +32,20 @@ export function mount(element, data) {
   const extras = {sweep: null, guesses: []};
   let seed = SEED;
   let chances = null;
-  let found = null;
+  let result = null;
   let resting = 0;
 
   const draw = () => {
     if (Object.values(charts).some((chart) => !chart.width)) return;
-    if (!found) train();
+    if (!result) train();
     const {lines, ...point} = data.rates[state.rate].points[state.noise];
-    const [alarms, hits] = found.scores.map((values) => beyond(values, state.cut));
+    const [alarms, hits] = result.scores.map((values) => beyond(values, state.cut));
     const tally = {hits, alarms, count: state.count};
-    charts.records.show(records(charts.records, data, found, state));
+    charts.records.show(records(charts.records, data, result, state));
     record.show(`${hits} hits, ${alarms} false alarms of ${state.count}; epsilon ${point.epsilon}`);
-    charts.cloud.show(cloud(charts.cloud, found, state, data.pilots));
-    charts.scores.show(densities(charts.scores, found, state, tally));
-    charts.thresholds.show(thresholds(charts.thresholds, found, state, tally, lines));
+    charts.cloud.show(cloud(charts.cloud, result, state, data.pilots));
+    charts.scores.show(densities(charts.scores, result, state, tally));
+    charts.thresholds.show(thresholds(charts.thresholds, result, state, tally, lines));
     charts.levels.show(levels(charts.levels, data, state, tally, extras));
     charts.losses.show(losses(charts.losses, data, point));
     threshold.at([charts.scores.x(state.cut), 16], state.cut.toFixed(1), `${decimals(state.cut, 1)}: ${hits} hits, ${alarms} false alarms of ${state.count}`);
@@ -55,7 +55,7 @@ export function mount(element, data) {
   function train() {
     const start = performance.now();
     chances ??= [0, 1].map((world) => drawChance(2 * seed + world, data));
-    found = attack(data, chances, state);
+    result = attack(data, chances, state);
     write(element, "took", `${integer(2 * state.count)} trainings in ${Math.max(1, Math.round(performance.now() - start))} ms`);
   }
 
@@ -94,7 +94,7 @@ export function mount(element, data) {
   /** Train again; the other noise levels follow after a pause, one per task. */
   const change = (changes) => {
     Object.assign(state, changes);
-    found = null;
+    result = null;
     if (!("noise" in changes) || !extras.sweep) {
       extras.sweep = null;
       clearTimeout(resting);

@@ -26,10 +26,10 @@ export function product({lines, by, makes}, place) {
 
 /** Pure: heading. */
 export function conclusion({name, makes}, place) {
-  const [number, made] = [place + 1, printed(makes[place])];
+  const [number, entry] = [place + 1, printed(makes[place])];
   return name === "output"
-    ? `At position ${number} the kernel covers the pixels of column ${number} and computes entry ${number} of the output: ${made}`
-    : `Entry ${number} of the kernel was multiplied by the pixels of row ${number}, and its gradient for this record is ${made}`;
+    ? `At position ${number} the kernel covers the pixels of column ${number} and computes entry ${number} of the output: ${entry}`
+    : `Entry ${number} of the kernel was multiplied by the pixels of row ${number}, and its gradient for this record is ${entry}`;
 }
 
 /** Pure: row and column of an entry in row-major order. */
