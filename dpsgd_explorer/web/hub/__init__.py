@@ -1,1 +1,1 @@
-"""The Learning Hub by feature."""
+"""The Learning Hub: chapters, widgets and examples."""

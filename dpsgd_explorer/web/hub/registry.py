@@ -1,4 +1,4 @@
-"""The widgets of the chapters, each known by its line in a chapter's template.
+"""Registry of the widgets that the chapters' templates show.
 
 ``{{ widget("two-worlds") }}`` shows the widget of the folder ``widgets/two_worlds``.
 """

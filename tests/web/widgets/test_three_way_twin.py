@@ -60,9 +60,9 @@ def test_the_split_is_taken_seed_by_seed_and_adds_up_as_printed(choice):
     ends = {kind: choice.ends(kind) for kind in KINDS}
     for place in range(len(command.SEEDS)):
         ordinary, clipped, private = (100 * ends[kind][place] for kind in KINDS)
-        assert choice.clipping.each[place] == pytest.approx(ordinary - clipped)
-        assert choice.noise.each[place] == pytest.approx(clipped - private)
-        assert choice.total.each[place] == pytest.approx(ordinary - private)
+        assert choice.clipping.by_seed[place] == pytest.approx(ordinary - clipped)
+        assert choice.noise.by_seed[place] == pytest.approx(clipped - private)
+        assert choice.total.by_seed[place] == pytest.approx(ordinary - private)
     printed = [
         float(part.words.replace(widget.MINUS, "-"))
         for part in (choice.clipping, choice.noise, choice.total)
@@ -75,8 +75,8 @@ def test_the_split_is_taken_seed_by_seed_and_adds_up_as_printed(choice):
 def test_the_chapter_says_what_the_runs_say():
     """Noise takes more, by every seed; at one rate the split says something else."""
     own, *same = widget.choices()
-    assert min(own.clipping.each) > 0
-    assert min(own.noise.each) > max(own.clipping.each)
+    assert min(own.clipping.by_seed) > 0
+    assert min(own.noise.by_seed) > max(own.clipping.by_seed)
     assert widget.larger_part().startswith("noise: ")
     slow = next(one for one in same if one.rates["private"] == own.rates["ordinary"])
     for kind in ("private", "clipped only"):
@@ -84,7 +84,7 @@ def test_the_chapter_says_what_the_runs_say():
     assert slow.ends("ordinary") == own.ends("ordinary")
     assert slow.clipping.mean > 10 * own.clipping.mean
     at_the_private = next(o for o in same if o.rates == dict.fromkeys(KINDS, 8.0))
-    assert max(at_the_private.clipping.each) < 0
+    assert max(at_the_private.clipping.by_seed) < 0
 
 
 def test_the_script_gets_means_within_the_seeds():

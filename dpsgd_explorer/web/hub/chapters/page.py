@@ -61,6 +61,6 @@ def render(chapter: Chapter, *, text_alone: bool = False) -> str:
 
 
 def thumbnail(chapter: Chapter) -> Picture:
-    """Returns the drawing that stands for a chapter in the Learning Hub."""
+    """Returns the thumbnail of a chapter for the Learning Hub."""
     picture: Picture = MODULES[chapter.slug].thumbnail()
     return picture

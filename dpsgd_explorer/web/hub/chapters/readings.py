@@ -38,13 +38,13 @@ _READINGS: dict[str, Reading] = {}
 
 def reading_of(chapter: Chapter) -> Reading:
     """Returns the contents of a chapter, cached unless a widget could not be drawn."""
-    known = _READINGS.get(chapter.slug)
-    if known is not None:
-        return known
+    cached = _READINGS.get(chapter.slug)
+    if cached is not None:
+        return cached
     before, texts = failures(), []
     parts = gathered(lambda: texts.append(render(chapter, text_alone=True)))
     [text] = texts
-    found = Reading(
+    reading = Reading(
         parts,
         headings(text),
         {
@@ -53,14 +53,14 @@ def reading_of(chapter: Chapter) -> Reading:
         },
     )
     if failures() == before:
-        _READINGS[chapter.slug] = found
-    return found
+        _READINGS[chapter.slug] = reading
+    return reading
 
 
 def compute_ahead(app: Flask) -> None:
-    """Computes the figures of all chapters before the first visitor asks for them.
+    """Computes the figures of all chapters before the first visitor opens one.
 
-    It takes ten seconds of CPU time.
+    This takes ten seconds of CPU time.
     """
     for chapter in CHAPTERS.values():
         with app.test_request_context():

@@ -8,7 +8,7 @@ from pathlib import Path
 from dpsgd_explorer.web.recorded.files import recording
 
 INTUITION, FULL = "intuition", "full"
-TRACKS = {INTUITION: "Intuition", FULL: "Full"}  # ways to read a chapter
+TRACKS = {INTUITION: "Intuition", FULL: "Full"}  # versions of a chapter
 #: {chapter: {track: minutes}}, written by ``tools.record.reading_minutes``. Counting
 #: them on demand would draw the pictures of every chapter for the first visitor.
 MINUTES = "chapters/reading_minutes"
@@ -148,9 +148,9 @@ CHAPTERS = {
 def neighbours(chapter: Chapter) -> tuple[Chapter | None, Chapter | None]:
     """Returns the chapters on either side; None at the ends."""
     order = list(CHAPTERS.values())
-    at = order.index(chapter)
-    before = order[at - 1] if at else None
-    after = order[at + 1] if at + 1 < len(order) else None
+    position = order.index(chapter)
+    before = order[position - 1] if position else None
+    after = order[position + 1] if position + 1 < len(order) else None
     return before, after
 
 

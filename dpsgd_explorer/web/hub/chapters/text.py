@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 WORDS_A_MINUTE = 180
-WIDGET_MINUTES = 2  # to guess, to move the widget, and to read its sentences
+WIDGET_MINUTES = (
+    2  # minutes for a guess, for moving the widget and reading its sentences
+)
 WIDGET = "data-widget="  # occurs once in the markup of each widget
 # Drawings and formulas have no words to read.  Few readers open folds and sources.
 # The still picture of a widget replaces the moving one, so only one of them counts.
@@ -40,12 +42,12 @@ NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 
 def headings(text: str) -> list[tuple[str, str]]:
-    """Return anchor and title of each section in a rendered chapter."""
+    """Returns anchor and title of each section in a rendered chapter."""
     return HEADING.findall(text)
 
 
 def unbroken(text: Markup) -> Markup:
-    """Keep "ε = 3", "50 %" and "1e-5" on one line, but leave a script's data alone."""
+    """Keeps "ε = 3", "50 %" and "1e-5" on one line, except in scripts' data."""
     parts = SCRIPT.split(text)
     parts[::2] = map(_unbroken, parts[::2])
     return Markup("".join(parts))
@@ -62,7 +64,7 @@ def _unbroken(text: str) -> str:
 
 
 def reading_minutes(text: str) -> int:
-    """Return the minutes that a rendered text takes in the track "Full".
+    """Returns the minutes that a rendered text takes in the track "Full".
 
     A minute has ``WORDS_A_MINUTE`` words, and each widget takes ``WIDGET_MINUTES``.
     Questions count with all their answers and reasons, and folds with their prose.
@@ -73,7 +75,7 @@ def reading_minutes(text: str) -> int:
 
 
 def intuition_minutes(text: str, left_out: Sequence[str]) -> int:
-    """Return the minutes of the track "Intuition", which does not open folds.
+    """Returns the minutes of the track "Intuition", which does not open folds.
 
     Args:
         text: The whole text.

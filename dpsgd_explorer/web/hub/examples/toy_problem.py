@@ -1,4 +1,4 @@
-"""A training problem small enough to draw: a line through 24 points, one of them odd.
+"""The toy problem: a line through 24 points, one of them odd.
 
 The model is y = a x + b with parameters θ = (a, b); a record's loss is half its
 squared error r²/2, r = a x + b - y, so its gradient is (r x, r).
@@ -16,12 +16,12 @@ Vector = tuple[float, float]
 RECORDS_SEED = 5
 SIZE = 24
 ODD = SIZE - 1  # the last record is the odd one
-X_RANGE = (-1.25, 1.25)  # of the drawings, and how far the odd record may be moved
+X_RANGE = (-1.25, 1.25)  # range of the figures, and of the odd record when moved
 Y_RANGE = (-3.0, 3.0)
 
 
 def records() -> list[Vector]:
-    """Return the points (x, y); made up, always the same."""
+    """Returns the points (x, y), which are synthetic and constant."""
     source = random.Random(RECORDS_SEED)
     usual = []
     for i in range(SIZE - 1):
@@ -31,34 +31,34 @@ def records() -> list[Vector]:
 
 
 def gradient(theta: Vector, record: Vector) -> Vector:
-    """Return one record's gradient at θ."""
+    """Returns one record's gradient at θ."""
     x, y = record
     residual = theta[0] * x + theta[1] - y
     return residual * x, residual
 
 
 def fit(points: Sequence[Vector]) -> Vector:
-    """Return θ of the least squares line."""
+    """Returns θ of the least squares line."""
     line = statistics.linear_regression([x for x, _ in points], [y for _, y in points])
     return line.slope, line.intercept
 
 
 def norm(vector: Vector) -> float:
-    """Return the L2 norm."""
+    """Returns the L2 norm."""
     return math.hypot(*vector)
 
 
 def total(vectors: Sequence[Vector]) -> Vector:
-    """Return the sum; (0, 0) of nothing."""
+    """Returns the sum; (0, 0) for no vectors."""
     return sum(v[0] for v in vectors), sum(v[1] for v in vectors)
 
 
 def scaled(vector: Vector, factor: float) -> Vector:
-    """Return the vector times a number."""
+    """Returns the vector scaled by a factor."""
     return vector[0] * factor, vector[1] * factor
 
 
 def angle(first: Vector, second: Vector) -> float:
-    """Return the angle between two vectors, degrees."""
+    """Returns the angle between two vectors, degrees."""
     cosine = (first[0] * second[0] + first[1] * second[1]) / norm(first) / norm(second)
     return math.degrees(math.acos(max(-1.0, min(1.0, cosine))))

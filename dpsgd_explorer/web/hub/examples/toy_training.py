@@ -1,4 +1,4 @@
-"""DP-SGD on the toy problem, many trainings at once, with and without the odd record.
+"""DP-SGD on the toy problem: vectorised trainings with and without the odd record.
 
 A record's gradient is r·(x, 1) with residual r, so clipping it to C is clipping r to
 C/‖(x, 1)‖.  The start is θ = (0, 0) and the divisor the expected batch size qN of all
@@ -32,17 +32,17 @@ def train(
     steps: int = STEPS,
     records: Sequence[toy.Vector] | None = None,
 ) -> Floats:
-    """Return θ at the end of each training; [M, 2].
+    """Returns θ at the end of each training; [M, 2].
 
     Args:
         count: Number of trainings M.
-        with_odd: Whether the odd record is in the data.
+        with_odd: If True, the data contain the odd record.
         sample_rate: Poisson inclusion probability q per step.
         noise_multiplier: Noise std over the clipping bound.
         max_grad_norm: Clipping bound C.
-        seed: Of batches and noise; for pictures, not for privacy.
+        seed: Seed of batches and noise; not for private training.
         steps: Number of steps.
-        records: Other records than the toy's, the last of them in place of the odd one.
+        records: Records that replace the toy problem's; the last one is the odd record.
     """
     source = np.random.default_rng(seed)
     points = np.array(toy.records() if records is None else records)
@@ -61,7 +61,7 @@ def train(
 
 
 def best_axis(without: Floats, with_it: Floats) -> tuple[Floats, float]:
-    """Return the direction that parts two clouds best, and the middle on it.
+    """Returns the direction that separates two clouds best, and the midpoint on it.
 
     Fisher's linear discriminant for equal covariances; [M, 2] each.
     """

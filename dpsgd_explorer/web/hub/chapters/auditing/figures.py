@@ -1,4 +1,4 @@
-"""An audit of a trainer: a lower bound on ε from trainings in both worlds.
+"""Figures of the audit chapter: lower bounds on ε from trainings in both worlds.
 
 Each world is trained many times on the toy problem; a fixed rule calls each result "in"
 or "out".  With probability 97.5 % each, hits are at least h and false alarms at most a
@@ -57,17 +57,17 @@ Trainer = Callable[[int, bool, int], Floats]
 
 
 def as_promised(count: int, with_odd: bool, seed: int) -> Floats:
-    """Return θ of trainings that do what they declare; [M, 2]."""
+    """Returns θ of correct trainings; [M, 2]."""
     return _train(count, with_odd, seed, NOISE)
 
 
 def divided_twice(count: int, with_odd: bool, seed: int) -> Floats:
-    """Return θ of trainings whose noise is divided by the batch size once more."""
+    """Returns θ of trainings whose noise is divided twice by the batch size."""
     return _train(count, with_odd, seed, NOISE / EXPECTED)
 
 
 def clipped_mean(count: int, with_odd: bool, seed: int) -> Floats:
-    """Return θ of trainings that clip the batch's mean instead of each record."""
+    """Returns θ of trainings that clip the batch's mean instead of each record."""
     source = np.random.default_rng(seed)
     points = np.array(toy.records())[: toy.SIZE if with_odd else toy.ODD]
     inputs = np.column_stack([points[:, 0], np.ones(len(points))])
@@ -103,13 +103,13 @@ class Audited:
 
 
 def lower_bound(hits: int, alarms: int, count: int, delta: float = DELTA) -> float:
-    """Return ε's lower bound at 95 % confidence, at least 0.
+    """Returns ε's lower bound at 95 % confidence, at least 0.
 
     Args:
         hits: Right calls "in", of ``count`` trainings with the record.
         alarms: Wrong calls "in", of ``count`` trainings without it.
         count: Trainings per world.
-        delta: δ of the promise.
+        delta: δ of the declared guarantee.
     """
     h = (
         float(scipy.special.betaincinv(hits, count - hits + 1, 1 - EACH_SIDE))
@@ -131,7 +131,7 @@ def lower_bound(hits: int, alarms: int, count: int, delta: float = DELTA) -> flo
 
 @cache
 def audited() -> tuple[Audited, ...]:
-    """Return the audits of the three trainers."""
+    """Returns the audits of the three trainers."""
     trainers: tuple[tuple[str, str, Trainer], ...] = (
         ("noise divided twice", "attack", divided_twice),
         ("the mean is clipped", "budget", clipped_mean),
@@ -144,30 +144,30 @@ def audited() -> tuple[Audited, ...]:
 
 
 def promised() -> float:
-    """Return ε that all three trainers declare."""
+    """Returns the ε that all three trainers declare."""
     return epsilon(
         sample_rate=SAMPLE_RATE, noise_multiplier=NOISE, steps=STEPS, delta=DELTA
     )
 
 
 def promised_epsilon() -> str:
-    """Return it as text, rounded up."""
+    """Returns the declared ε as text, rounded up."""
     return limit(promised())
 
 
 def proven_epsilon(name: str) -> str:
-    """Return a trainer's last bound as text, rounded down."""
-    [bound] = [one.bounds[-1] for one in audited() if one.name == name]
+    """Returns a trainer's last bound as text, rounded down."""
+    [bound] = [a.bounds[-1] for a in audited() if a.name == name]
     return _down(bound)
 
 
 def most_provable(count: int) -> str:
-    """Return the largest bound that so many trainings per world can give, as text."""
+    """Returns the maximum bound with ``count`` trainings per world, as text."""
     return _down(lower_bound(count, 0, count))
 
 
 def _down(bound: float) -> str:
-    """Return a lower bound as text, rounded down."""
+    """Returns a lower bound as text, rounded down."""
     return f"{math.floor(100 * bound) / 100:.2f}"
 
 
@@ -184,7 +184,7 @@ def _bounds(trainer: Trainer, seed: int) -> list[float]:
 
 
 def _best_cut(without: Floats, with_it: Floats) -> float:
-    """Return the threshold with the largest bound on the pilots."""
+    """Returns the threshold with the largest bound on the pilots."""
     cuts = np.quantile(np.concatenate([without, with_it]), np.linspace(0.02, 0.98, 49))
     bounds = [
         lower_bound(int((with_it > c).sum()), int((without > c).sum()), len(without))
@@ -195,7 +195,7 @@ def _best_cut(without: Floats, with_it: Floats) -> float:
 
 @cache
 def audit_picture() -> Picture:
-    """Return the bounds against the number of trainings, and the promise."""
+    """Returns the bounds against the number of trainings, and the declared ε."""
     count = COUNTS[-1]
     return Picture(
         title=(
@@ -210,9 +210,9 @@ def audit_picture() -> Picture:
         ),
         wide=_draw((904, 340), narrow=False),
         narrow=_draw((342, 320), narrow=True),
-        head=("trainings per world", *(one.name for one in audited())),
+        head=("trainings per world", *(a.name for a in audited())),
         rows=tuple(
-            (f"{n:,}", *(_down(one.bounds[i]) for one in audited()))
+            (f"{n:,}", *(_down(a.bounds[i]) for a in audited()))
             for i, n in enumerate(COUNTS)
         ),
         kind="illustration",
@@ -224,7 +224,7 @@ def audit_picture() -> Picture:
 
 
 def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
-    top = 1.15 * max(max(one.bounds) for one in audited())
+    top = 1.15 * max(max(audit.bounds) for audit in audited())
     plot = Plot.framed(size, (COUNTS[0], COUNTS[-1]), (0, top), log_x=True, right=20)
     plot.y_axis([(y, f"{y}") for y in range(int(top) + 1)], "ε")
     plot.x_axis([(n, f"{n:,}") for n in COUNTS], "trainings per world, log scale")
@@ -232,13 +232,13 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.line(edge, "s-good dashed")
     words = f"promised: {promised_epsilon()}"
     plot.text(edge[0], words, "good halo", "start", (6, -8))
-    for one in audited():
-        line: list[Point] = list(zip(COUNTS, one.bounds, strict=True))
-        plot.line(line, f"s-{one.css}")
-        for at in line:
-            plot.speck(at, f"f-{one.css}", 3)
-        below = 20 if narrow and one.css == "budget" else -10
-        plot.text(line[-1], one.name, f"{one.css} halo", "end", (0, below))
+    for audit in audited():
+        line: list[Point] = list(zip(COUNTS, audit.bounds, strict=True))
+        plot.line(line, f"s-{audit.css}")
+        for point in line:
+            plot.speck(point, f"f-{audit.css}", 3)
+        below = 20 if narrow and audit.css == "budget" else -10
+        plot.text(line[-1], audit.name, f"{audit.css} halo", "end", (0, below))
     return plot.svg(
         "Three rising lines of lower bounds over the number of trainings. Two cross "
         "the level of the promise, the third stays below it."

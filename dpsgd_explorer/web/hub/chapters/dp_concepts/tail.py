@@ -26,14 +26,14 @@ SHOWN = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 
 def density(x: float, mean: float, sigma: float = SIGMA) -> float:
-    """Return the density of the outcome at x."""
+    """Returns the density of the outcome at x."""
     z = (x - mean) / sigma
     return math.exp(-z * z / 2) / sigma / math.sqrt(2 * math.pi)
 
 
 @cache
 def tail_picture() -> Picture:
-    """Return the two worlds at σ = 1 with the area beyond the band at ε = 1."""
+    """Returns the two worlds at σ = 1 with the area beyond the band at ε = 1."""
     area = gaussian_delta(epsilon=EPSILON, noise_multiplier=SIGMA)
     needed = limit(gaussian_epsilon(delta=DELTA, noise_multiplier=SIGMA))
     rows = [

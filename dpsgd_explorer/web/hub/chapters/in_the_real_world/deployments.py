@@ -144,7 +144,7 @@ LIBRARIES = (
 
 
 def epsilon_of_rho(rho: float, delta: float = RHO_DELTA) -> str:
-    """Return a bound on ε of ρ-zCDP: ε of one Gaussian release with ρ = 1/(2σ²)."""
+    """Returns a bound on ε of ρ-zCDP: ε of one Gaussian release with ρ = 1/(2σ²)."""
     sigma = 1 / math.sqrt(2 * rho)
     return limit(
         accounting.epsilon(

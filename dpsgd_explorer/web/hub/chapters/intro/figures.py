@@ -40,9 +40,9 @@ __all__ = [
     "wrong_answer_percent",
 ]
 
-PEOPLE = (100, 1_000, 10_000, 100_000)  # asked in the survey
+PEOPLE = (100, 1_000, 10_000, 100_000)  # numbers of people in the survey
 SHOWN = (0.1, 0.5, 1.0, 2.0, 4.0)  # ε in the table
-WRONG_ANSWER = 0.51  # probability that a wrong answer of a question names
+WRONG_ANSWER = 0.51  # probability named by a wrong answer of a question
 
 thumbnail = survey.answers_picture
 
@@ -59,7 +59,7 @@ noise_error_by_place = Comparison(
 
 
 def survey_factor() -> str:
-    """Returns the factor by which an answer is likelier if it is the truth."""
+    """Returns the probability ratio of a true and a false answer."""
     return nearest(math.exp(survey.SURVEY_EPSILON), 0)
 
 

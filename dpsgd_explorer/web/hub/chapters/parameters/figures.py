@@ -148,7 +148,7 @@ def parameter_count(model: str) -> str:
 
 
 def longest_step() -> str:
-    """Returns ηC/(1 - m) of the default run, the limit to which its steps add up."""
+    """Returns ηC/(1 - m) of the default run, the limit of its accumulated steps."""
     run = default_run()
     return significant(run.learning_rate * run.max_grad_norm / (1 - run.momentum))
 
@@ -210,7 +210,7 @@ def preset_batches() -> str:
 
 
 def smaller_batch(expected_batch_size: int) -> dict[str, Any]:
-    """Returns settings with a smaller batch, the same ε and as many gradients."""
+    """Returns settings with a smaller batch, equal ε and equal number of gradients."""
     run = default_run()
     times = run.expected_batch_size / expected_batch_size
     return {

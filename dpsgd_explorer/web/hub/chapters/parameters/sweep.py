@@ -1,7 +1,7 @@
-"""Our own sweep over C, learning rate and momentum, and the ranges that did well.
+"""Recorded sweep over C, learning rate and momentum, and the ranges that did well.
 
-Recorded by ``tools/record/sweep.py``; the noise levels by
-``hub/widgets/noise/record.py``.
+``tools/record/sweep.py`` records the sweep, and ``hub/widgets/noise/record.py`` the
+noise levels.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def sweep_bounds() -> str:
 
 
 def close_points() -> str:
-    """Returnss ``CLOSE`` in percentage points."""
+    """Returns ``CLOSE`` in percentage points."""
     return nearest(100 * CLOSE, 1)
 
 

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 def private_step(
     model, inputs, targets, *, bound, noise_multiplier, expected_batch_size, rate
 ):
-    """Clip every record's gradient, add up, add noise once, divide, move."""
+    """Clips every record's gradient, add up, add noise once, divide, move."""
     parameters = list(model.parameters())
     total = [torch.zeros_like(p) for p in parameters]
     for x, y in zip(inputs, targets, strict=True):  # none if the batch is empty

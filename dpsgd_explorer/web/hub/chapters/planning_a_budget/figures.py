@@ -1,4 +1,4 @@
-"""What it costs to choose: one budget for several uses, and the best of many runs.
+"""Figures of the budget chapter: several uses of a budget, and the best of many runs.
 
 The price of the best of a random number of runs is the bound of Papernot and Steinke
 (2022), arXiv:2110.03620, Theorem 2, for a geometric number (shape 1); all other values
@@ -47,7 +47,7 @@ SPLIT_HEAD = ("first use, ε", "σ if the ε are added up", "σ counted together
 
 @cache
 def best(runs: int) -> float:
-    """Return ε of the best of a geometric number of runs with this mean; a bound."""
+    """Returns an upper bound on ε of the best of a geometric number of runs."""
     plan = default_plan()
     run = Phase(plan.sample_rate, noise_for(ONE, plan.steps), plan.steps)
     return float(best_of_trials(RdpCurve.of([run]), mean_trials=runs).epsilon(DELTA))
@@ -55,7 +55,7 @@ def best(runs: int) -> float:
 
 @cache
 def all_of_them(runs: int) -> float:
-    """Return the exact ε of so many runs, all of them published."""
+    """Returns the exact ε of ``runs`` runs that are all published."""
     plan = default_plan()
     noise = noise_for(ONE, plan.steps)
     return accounting.epsilon(
@@ -67,17 +67,17 @@ def all_of_them(runs: int) -> float:
 
 
 def epsilon_of_best() -> str:
-    """Return ε of the best of about ``SHOWN_RUNS`` runs, rounded up."""
+    """Returns ε of the best of about ``SHOWN_RUNS`` runs, rounded up."""
     return limit(best(SHOWN_RUNS))
 
 
 def epsilon_of_all() -> str:
-    """Return ε of ``SHOWN_RUNS`` runs that are all published, rounded up."""
+    """Returns ε of ``SHOWN_RUNS`` runs that are all published, rounded up."""
     return limit(all_of_them(SHOWN_RUNS))
 
 
 def splits() -> list[tuple[str, ...]]:
-    """Return the noise that the rest of a budget needs, after a first use of it."""
+    """Returns the noise of a second use of a budget, after a first use."""
     plan = default_plan()
     rows: list[tuple[str, ...]] = []
     for first in (0.5, 1.0, 2.0):
@@ -96,7 +96,7 @@ def splits() -> list[tuple[str, ...]]:
 
 
 def fixed_steps() -> str:
-    """Return how long the total lasts if the plan is fixed beforehand."""
+    """Returns the number of steps within the budget if the plan is fixed beforehand."""
     plan = default_plan()
     noise = noise_for(TOTAL, plan.steps)
     most = accounting.steps(
@@ -109,7 +109,7 @@ def fixed_steps() -> str:
 
 
 def filtered_steps() -> str:
-    """Return how long a filter lets it last, so that every step may be decided late."""
+    """Returns the number of steps within the budget with a filter."""
     plan = default_plan()
     noise = noise_for(TOTAL, plan.steps)
     return f"{RenyiFilter(TOTAL, DELTA).steps_left(plan.sample_rate, noise):,}"
@@ -117,7 +117,7 @@ def filtered_steps() -> str:
 
 @cache
 def selection_picture() -> Picture:
-    """Return the price of many runs, published in three ways."""
+    """Returns the ε of many runs with three methods of publication."""
     return Picture(
         title=(
             f"The best of about {SHOWN_RUNS} runs at ε = {ONE:g} costs ε = "

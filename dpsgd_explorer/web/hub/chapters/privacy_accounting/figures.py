@@ -157,7 +157,7 @@ def counting_factor() -> str:
 
 
 def sampling_factor() -> str:
-    """Returns the factor by which sampling divides the ε of the classic run."""
+    """Returns the ratio of the ε of the classic run without and with sampling."""
     end = growth((classic_plan().steps,))[0]
     return f"{float(f'{end.composed / end.sampled:.2g}'):,.0f}"
 

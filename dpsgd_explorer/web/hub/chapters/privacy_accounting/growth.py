@@ -1,4 +1,4 @@
-"""Growth of ε along the classic run, counted in three ways."""
+"""Growth of ε along the classic run, with three methods of accounting."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from dpsgd_explorer.web.hub.examples.classic_run import (
 from dpsgd_explorer.web.questions.comparison import Comparison
 from dpsgd_explorer.web.questions.rounding import limit, thousands
 
-LARGE = 1000  # an ε above it is printed without decimals
+LARGE = 1000  # larger ε have no decimals
 
 
 @dataclass(frozen=True)
 class Growth:
-    """ε after some steps, counted in three ways.
+    """ε after some steps, with three methods of accounting.
 
     Attributes:
         steps: Number of steps.
@@ -42,10 +42,10 @@ class Growth:
 
 @cache
 def growth(steps: tuple[int, ...]) -> tuple[Growth, ...]:
-    """Return ε after each number of steps.
+    """Returns ε after each number of steps.
 
     ``summed`` adds up the exact ε of single full-batch steps, each at δ / steps;
-    ``composed`` is the exact ε of all of them at δ; ``sampled`` is that with
+    ``composed`` is the exact ε of all steps at δ; ``sampled`` is the exact ε with
     Poisson sampling.
     """
     plan = classic_plan()
@@ -69,10 +69,10 @@ def growth(steps: tuple[int, ...]) -> tuple[Growth, ...]:
 
 
 def classic_epsilon(noise_multiplier: float, steps: int, counted: str) -> float:
-    """Return ε of the classic run, counted as a field of ``Growth`` says.
+    """Returns ε of the classic run; ``counted`` is a field of ``Growth``.
 
     Raises:
-        ValueError: the noise is not that of the classic run.
+        ValueError: The noise differs from the classic run.
     """
     if noise_multiplier != classic_plan().noise_multiplier:
         raise ValueError("only the classic run is counted here.")
@@ -82,7 +82,7 @@ def classic_epsilon(noise_multiplier: float, steps: int, counted: str) -> float:
 
 @cache
 def growth_picture() -> Picture:
-    """Return three curves of ε over the steps of one run."""
+    """Returns three curves of ε over the steps of one run."""
     plan = classic_plan()
     ways = Comparison(
         classic_epsilon,
@@ -147,10 +147,10 @@ def _grow(size: tuple[int, int], *, narrow: bool) -> Markup:
     for name, line, words, label in lines:
         curve = [(p.steps, getattr(p, name)) for p in points]
         plot.line(curve, line)
-        at, side = (curve[-1], "start") if not narrow else (curve[-12], "end")
+        point, side = (curve[-1], "start") if not narrow else (curve[-12], "end")
         shift = (10.0, 4.5) if not narrow else (0.0, -14.0)
         plot.text(
-            at, label, f"{words} halo", "start" if side == "start" else "end", shift
+            point, label, f"{words} halo", "start" if side == "start" else "end", shift
         )
     return plot.svg(
         "Three rising lines on log scales: adding up is highest, exact composition is "

@@ -62,84 +62,84 @@ __all__ = [
 
 LARGE_EPSILON = 2.0
 SMALL_NOISE, LARGE_NOISE = 50.0, 500.0
-LOWER_LABEL_BOUND = 2.0  # as in the lab's set-up "Labels cut at 2"
+LOWER_LABEL_BOUND = 2.0  # as in the lab's preset "Labels cut at 2"
 NUMERALS = ("none", "one", "two", "three", "four", "five", "six", "seven", "all eight")
 
 
 @cache
 def comparison_picture() -> Picture:
-    """Return the error of all methods against ε."""
+    """Returns the error of all methods against ε."""
     return errors_picture(comparison())
 
 
 @cache
 def pull_picture() -> Picture:
-    """Return the cloud of AdaSSP's releases at a small ε."""
+    """Returns the scatter plot of AdaSSP's releases at a small ε."""
     return cloud_picture(View(RegressionQuestion(epsilon=0.5)))
 
 
 @cache
 def rates_picture() -> Picture:
-    """Return the notebook's long descent at three learning rates."""
+    """Returns the notebook's long descent at three learning rates."""
     return replace(path_picture(_notebook()), kind="recorded")
 
 
 def record_count() -> str:
-    """Return the number of records."""
+    """Returns the number of records."""
     return whole(housing.SIZE)
 
 
 def feature_count() -> int:
-    """Return the number of features."""
+    """Returns the number of features."""
     return len(housing.FEATURES)
 
 
 def matrix_entries() -> int:
-    """Return how many different entries the symmetric X'X has."""
+    """Returns the number of distinct entries of the symmetric matrix X'X."""
     return feature_count() * (feature_count() + 1) // 2
 
 
 def features_beyond_range() -> str:
-    """Return how many features exceed their "natural range" somewhere, as a word."""
+    """Returns the number of features that exceed their "natural range", as a word."""
     rows, _ = housing.load()
     beyond = (np.abs(rows) > np.array(housing.RANGES)).any(axis=0)
     return NUMERALS[int(beyond.sum())]
 
 
 def label_bounds() -> tuple[float, float]:
-    """Return the label bound of the chapter, and the lower one of its question."""
+    """Returns the label bound of the chapter, and the lower one of its question."""
     return housing.NOTEBOOK.y_bound, LOWER_LABEL_BOUND
 
 
 def error_without_privacy() -> str:
-    """Return the error of least squares without privacy."""
+    """Returns the error of least squares without privacy."""
     return nearest(_notebook().evaluation_set.mse, 3)
 
 
 def error_of_the_mean() -> str:
-    """Return the error of always answering the mean."""
+    """Returns the error of always answering the mean."""
     return nearest(_notebook().evaluation_set.trivial_mse, 3)
 
 
 def median_error(method: str, epsilon: float, spending: str, repetitions: int) -> float:
-    """Return the median error of so many releases of a method."""
+    """Returns the median error of ``repetitions`` releases of a method."""
     return _released(method, epsilon, spending, repetitions).spreads[0].median
 
 
 def median(method: str, epsilon: float) -> str:
-    """Return the median error of ``REPETITIONS`` releases, as far as they tell it."""
+    """Returns the median error of ``REPETITIONS`` releases, to its certain digits."""
     errors = _released(method, epsilon, "tight", REPETITIONS)
     return known_to(errors.spreads[0].median, *median_range(errors.mse[0]))
 
 
 def median_between(method: str, epsilon: float) -> str:
-    """Return the range in which the median of ever more releases lies, at 95 %."""
+    """Returns the 95% confidence interval of the median error."""
     low, high = median_range(_released(method, epsilon, "tight", REPETITIONS).mse[0])
     return f"{nearest(low)} and {nearest(high)}"
 
 
 def error_of_one_in_twenty(method: str, epsilon: float) -> str:
-    """Return the error that one release in twenty exceeds."""
+    """Returns the error that one release in twenty exceeds."""
     errors = _released(method, epsilon, "tight", REPETITIONS)
     return significant(errors.spreads[0].high)
 
@@ -150,62 +150,62 @@ def _released(method: str, epsilon: float, spending: str, repetitions: int) -> S
 
 
 def small_noise_end(rate: str, noise_multiplier: float, epsilon: float) -> float:
-    """Return where a short descent ends with a "public" or the "notebook" rate."""
+    """Returns the final error of a short descent; rate "public" or "notebook"."""
     question = RegressionQuestion(rate=rate, noise_multiplier=noise_multiplier)
-    found = View(question).followed[""].within(epsilon)
-    assert found is not None, "a descent that has begun has an error"
-    return found.median
+    spread = View(question).followed[""].within(epsilon)
+    assert spread is not None, "a descent that has begun has an error"
+    return spread.median
 
 
 def descent_error(epsilon: float) -> str:
-    """Return the error of the picture's descent when it has spent so much."""
-    found = comparison().followed[""].within(epsilon)
-    assert found is not None, "a descent that has begun has an error"
-    return nearest(found.median)
+    """Returns the error of the figure's descent at ``epsilon``."""
+    spread = comparison().followed[""].within(epsilon)
+    assert spread is not None, "a descent that has begun has an error"
+    return nearest(spread.median)
 
 
 def compared_error(method: str, epsilon: float) -> float:
-    """Return the error of "adassp" or the long "descent", as in the picture of all.
+    """Returns the error of "adassp" or the long "descent", as in the comparison figure.
 
     Both are private: the descent has the rate that follows from public bounds.
     """
     if method == "adassp":
         return median_error("adassp", epsilon, "tight", REPETITIONS)
-    found = comparison().regimes["large_noise"].within(epsilon)
-    assert found is not None, "a descent that has begun has an error"
-    return found.median
+    spread = comparison().regimes["large_noise"].within(epsilon)
+    assert spread is not None, "a descent that has begun has an error"
+    return spread.median
 
 
 def error_at_the_private_rate(epsilon: float) -> str:
-    """Return the error of the long descent at the notebook's rate: not private."""
-    found = _notebook().followed[""].within(epsilon)
-    assert found is not None, "a descent that has begun has an error"
-    return nearest(found.median, 3)
+    """Returns the error of the long descent at the notebook's rate: not private."""
+    spread = _notebook().followed[""].within(epsilon)
+    assert spread is not None, "a descent that has begun has an error"
+    return nearest(spread.median, 3)
 
 
 def lambda_min() -> str:
-    """Return the least eigenvalue of X'X."""
+    """Returns the least eigenvalue of X'X."""
     return nearest(_notebook().evaluation_set.lambda_min)
 
 
 def lambda_min_noise() -> str:
-    """Return the noise on it in the notebook's AdaSSP at the largest ε."""
+    """Returns the noise on ``lambda_min`` in the notebook's AdaSSP at the largest ε."""
     return nearest(_lambda_min_std(), 1)
 
 
 def lambda_min_seen_percent() -> str:
-    """Return, in percent, how often its lower bound rises above 0 there."""
+    """Returns the percentage of releases whose lower bound on it is above 0."""
     z = 1.96 - _notebook().evaluation_set.lambda_min / _lambda_min_std()
     return percent(math.erfc(z / math.sqrt(2)) / 2)
 
 
 def planned_steps(noise_multiplier: float, epsilon: float) -> int:
-    """Return how many steps of a descent ε allows."""
+    """Returns the maximum number of steps of a descent at ``epsilon``."""
     return steps_within(epsilon, noise_multiplier, RegressionQuestion().delta)
 
 
 def halved_noise_epsilon(noise_multiplier: float) -> str:
-    """Return what such a descent spends if the sensitivity is taken for half of it."""
+    """Returns the ε of such a descent if half the sensitivity is assumed."""
     question = RegressionQuestion(noise_multiplier=noise_multiplier)
     return limit(
         gaussian_epsilon(

@@ -1,4 +1,4 @@
-"""Ordinary SGD on the toy problem, with and without one record: what it moves."""
+"""Figures of SGD on the toy problem, with and without one record."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = [
 SEED = 3
 BATCH_SIZE = 4
 EPOCHS = 12
-ORDERS = 200  # of the batches, to see whether one of them was a lucky choice
+ORDERS = 200  # number of orders of the batches that are tried
 LEARNING_RATE = 0.25
 START: Vector = (-0.9, -0.2)
 LEVELS = (0.05, 0.2, 0.45, 0.8)
 
 
 def batches(seed: int = SEED) -> list[list[int]]:
-    """Return the records of each step: a fresh shuffle each epoch, cut in pieces."""
+    """Returns the records of each step; every epoch has a new order."""
     source = random.Random(seed)
     cut = []
     for _ in range(EPOCHS):
@@ -52,7 +52,7 @@ def batches(seed: int = SEED) -> list[list[int]]:
 
 
 def path(without: int | None = None, seed: int = SEED) -> list[Vector]:
-    """Return θ after each step; ``without`` leaves one record out of its batches."""
+    """Returns θ after each step; ``without`` is a record to omit from the batches."""
     points, theta = toy.records(), START
     visited = [theta]
     for batch in batches(seed):
@@ -68,9 +68,9 @@ class Separation:
     """How well the ends with and without the odd record are separated.
 
     Attributes:
-        orders: Orders of the batches that were tried, each in both worlds.
-        mistaken: Ends on the wrong side of the best cut across the line between the
-            two means.
+        orders: Number of tried orders of the batches, each with and without the record.
+        mistaken: Number of final θ on the wrong side of the best threshold on the line
+            through both means.
     """
 
     orders: int
@@ -78,7 +78,7 @@ class Separation:
 
     @property
     def words(self) -> str:
-        """What that means for an attacker."""
+        """Consequence for an attacker, in words."""
         if not self.mistaken:
             return "one straight cut separates all ends with it from all without it"
         ends = 2 * self.orders
@@ -87,7 +87,7 @@ class Separation:
 
 @cache
 def separation(orders: int = ORDERS) -> Separation:
-    """Return how well ends over many unknown orders of the batches are separated."""
+    """Returns the separation of the final θ over many orders of the batches."""
     seeds = range(SEED + 1, SEED + 1 + orders)
     ends = [[path(w, seed)[-1] for seed in seeds] for w in (None, toy.ODD)]
     means = [toy.scaled(toy.total(world), 1 / orders) for world in ends]
@@ -103,7 +103,7 @@ def separation(orders: int = ORDERS) -> Separation:
 
 
 def moves() -> list[float]:
-    """Return, for each record, how far its absence moves the end of training."""
+    """Returns the distance by which each record's absence moves the final θ."""
     end = path()[-1]
     ends = (path(without=i)[-1] for i in range(toy.SIZE))
     return [math.dist(end, other) for other in ends]
@@ -111,7 +111,7 @@ def moves() -> list[float]:
 
 @cache
 def descent_picture() -> Picture:
-    """Return both paths over the loss, and how much each record moves the end."""
+    """Returns the figure of both paths and of the effect of each record."""
     distances = moves()
     odd, others = distances[toy.ODD], distances[: toy.ODD]
     usual = statistics.median(others)
@@ -177,7 +177,7 @@ def _inside(plot: Plot, point: Vector) -> bool:
 
 
 def _ring(level: float) -> Sequence[Vector]:
-    """Return points whose mean loss over all records lies ``level`` above the least.
+    """Returns points whose mean loss exceeds the minimum by ``level``.
 
     The loss is quadratic: (θ - θ*)ᵀ H (θ - θ*) / 2 with H = [[m2, m1], [m1, 1]], which
     is u² + v² for u = √(m2 - m1²) (a - a*), v = m1 (a - a*) + (b - b*).

@@ -1,8 +1,8 @@
-"""Whose presence shows: an attack on each record of the toy problem in turn.
+"""Figures of an attack on each record of the toy problem in turn.
 
-The attacker knows the other records and the whole recipe.  It trains both worlds many
-times, takes the axis that parts them best, and then calls trainings that it has not
-seen.  Ordinary training has the same random batches; it neither clips nor adds noise.
+The attacker knows the other records and all settings.  It trains both worlds many
+times, selects the axis that separates them best, and then classifies new trainings.
+Ordinary training has the same random batches, but no clipping and no noise.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ __all__ = [
 ]
 
 WIDGET_TRAININGS = two_worlds.COUNTS[0]  # trainings per world in the widget
-TRAININGS = 200  # per world, that are called; as many to choose the axis
+TRAININGS = 200  # per world to classify, and again per world to choose the axis
 SAMPLE_RATE = 0.5
 NOISE = 8.0
 BOUND = 1.0
-UNBOUNDED = 1e6  # no residual is clipped
+UNBOUNDED = 1e6  # a clipping bound that has no effect
 DELTA = 1e-3
 SEED = 90
 
 
 @cache
 def right_calls(record: int, noise_multiplier: float, bound: float) -> float:
-    """Return the share of right calls about one record, from 0 to 1."""
+    """Returns the share of right calls about one record, from 0 to 1."""
     points = toy.records()
     order = [*points[:record], *points[record + 1 :], points[record]]
     worlds = [
@@ -74,7 +74,7 @@ def right_calls(record: int, noise_multiplier: float, bound: float) -> float:
 
 @cache
 def exposures() -> list[tuple[int, float, float]]:
-    """Return record, ordinary and private share of right calls, most exposed last."""
+    """Returns record, ordinary and private share of right calls, most exposed last."""
     rows = [
         (i, right_calls(i, 0.0, UNBOUNDED), right_calls(i, NOISE, BOUND))
         for i in range(toy.SIZE)
@@ -84,7 +84,7 @@ def exposures() -> list[tuple[int, float, float]]:
 
 @cache
 def limits() -> Limits:
-    """Return the largest share of right calls about a private training."""
+    """Returns the largest share of right calls about a private training."""
     run = Phase(SAMPLE_RATE, NOISE, STEPS)
     return Limits.of(
         [run],
@@ -96,7 +96,7 @@ def limits() -> Limits:
 
 
 def spent_epsilon() -> str:
-    """Return ε of the private trainings, rounded up."""
+    """Returns ε of the private trainings, rounded up."""
     return rounding.limit(
         epsilon(
             sample_rate=SAMPLE_RATE, noise_multiplier=NOISE, steps=STEPS, delta=DELTA
@@ -105,17 +105,17 @@ def spent_epsilon() -> str:
 
 
 def ordinary_odd() -> str:
-    """Return the share of right calls about the odd record without privacy, %."""
+    """Returns the share of right calls about the odd record without privacy, %."""
     return f"{100 * right_calls(toy.ODD, 0.0, UNBOUNDED):.1f}"
 
 
 def ordinary_median() -> str:
-    """Return the median record's share of right calls without privacy, %."""
+    """Returns the median record's share of right calls without privacy, %."""
     return f"{100 * statistics.median(row[1] for row in exposures()):.0f}"
 
 
 def private_most() -> str:
-    """Return the largest share of right calls about any record with privacy, %."""
+    """Returns the largest share of right calls about any record with privacy, %."""
     return f"{100 * max(row[2] for row in exposures()):.0f}"
 
 
@@ -126,7 +126,7 @@ def scatter() -> str:
 
 @cache
 def exposure_picture() -> Picture:
-    """Return the share of right calls about each record, with privacy and without."""
+    """Returns the share of right calls about each record, with privacy and without."""
     return Picture(
         title=(
             f"Without privacy, calls about the odd record are right {ordinary_odd()} "
@@ -159,7 +159,7 @@ def exposure_picture() -> Picture:
 
 
 def _margin() -> float:
-    """Return twice the standard error of a share of one half, in points."""
+    """Returns twice the standard error of a share of one half, in points."""
     return 100 / math.sqrt(2 * TRAININGS)
 
 

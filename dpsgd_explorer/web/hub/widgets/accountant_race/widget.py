@@ -1,6 +1,6 @@
 """The accountant race: one run, counted step by step by every accountant that applies.
 
-The curves are those of the lab; the script shows them and computes no ε.
+The lab computes the curves; the script only shows them.
 
 Misconception: "The smallest ε is the best accountant", and "a larger ε means less
     privacy"
@@ -34,12 +34,12 @@ from dpsgd_explorer.web.questions.privacy_models import CurvesQuestion
 from dpsgd_explorer.web.questions.rounding import limit, thousands
 
 POINTS = 41
-LARGE = 100  # an ε beyond it is printed whole
+LARGE = 100  # larger ε have no decimals
 
 
 @dataclass(frozen=True)
 class Course:
-    """A run to be counted, with a name."""
+    """A run with a name."""
 
     name: str
     sample_rate: float
@@ -48,7 +48,7 @@ class Course:
 
     @property
     def settings(self) -> dict[str, float]:
-        """The run and δ, as the lab and the accountants are asked."""
+        """Arguments of the accountants."""
         return {
             "sample_rate": self.sample_rate,
             "noise_multiplier": self.noise_multiplier,
@@ -58,9 +58,9 @@ class Course:
 
     @property
     def counts(self) -> Comparison:
-        """What three accountants say at the end."""
-        said = ("exact", "gdp", "basic")
-        return Comparison(counted_epsilon, "accountant", said, self.settings, _text)
+        """Comparison of the final ε of three accountants."""
+        names = ("exact", "gdp", "basic")
+        return Comparison(counted_epsilon, "accountant", names, self.settings, _text)
 
 
 def counted_epsilon(
@@ -70,7 +70,7 @@ def counted_epsilon(
     delta: float,
     accountant: str,
 ) -> float:
-    """Return what an accountant says that a run spends."""
+    """Returns the ε of a run by an accountant."""
     return accounting.epsilon(
         sample_rate=sample_rate,
         noise_multiplier=noise_multiplier,
@@ -82,7 +82,7 @@ def counted_epsilon(
 
 @cache
 def courses() -> tuple[Course, ...]:
-    """Return the runs to choose from; the first is the chapter's."""
+    """Returns the available runs; the first is the chapter's run."""
     plan = classic_plan()
     return (
         Course("small batches", plan.sample_rate, plan.noise_multiplier, plan.steps),
@@ -93,27 +93,31 @@ def courses() -> tuple[Course, ...]:
 
 @cache
 def counted(course: Course) -> CurvesAnswer:
-    """Return the curves of all accountants, as the lab has them."""
+    """Returns the curves of all accountants, as in the lab."""
     return race(CurvesQuestion(**course.settings, points=POINTS))
 
 
 def runners(course: Course) -> list[Racer]:
-    """Return the accountants that apply, from the least at the end to the largest."""
-    applying = [one for one in counted(course).curves if one.status != SILENT]
-    return sorted(applying, key=lambda one: (_value(one.epsilon[-1]), one.accountant))
+    """Returns the applicable accountants in order of their final ε."""
+    applying = [racer for racer in counted(course).curves if racer.status != SILENT]
+    return sorted(
+        applying, key=lambda racer: (_value(racer.epsilon[-1]), racer.accountant)
+    )
 
 
 def said(accountant: str) -> str:
-    """Return what an accountant says at the end of the chapter's run."""
+    """Returns the final ε of the chapter's run by an accountant, as text."""
     [end] = [
-        one.epsilon[-1] for one in runners(courses()[0]) if one.accountant == accountant
+        racer.epsilon[-1]
+        for racer in runners(courses()[0])
+        if racer.accountant == accountant
     ]
     return _text(_value(end))
 
 
 @cache
 def data() -> dict[str, Any]:
-    """Return each run with its curves."""
+    """Returns each run with its curves."""
     return {
         "delta": small(DELTA),
         "looks": looks(),
@@ -124,8 +128,10 @@ def data() -> dict[str, Any]:
                 "query": urlencode(course.settings),
                 "steps": counted(course).steps,
                 "curves": [
-                    one.model_dump(include={"accountant", "label", "status", "epsilon"})
-                    for one in runners(course)
+                    racer.model_dump(
+                        include={"accountant", "label", "status", "epsilon"}
+                    )
+                    for racer in runners(course)
                 ],
             }
             for course in courses()
@@ -135,13 +141,13 @@ def data() -> dict[str, Any]:
 
 @cache
 def picture() -> Picture:
-    """Return the finished race over the chapter's run."""
+    """Returns the chart of the chapter's run after the last step."""
     course = courses()[0]
     counts = course.counts
     return Picture(
         title=conclusion(
             course.steps,
-            [(one.status, one.epsilon[-1]) for one in runners(course)],
+            [(racer.status, racer.epsilon[-1]) for racer in runners(course)],
             _text,
         ),
         sub=(
@@ -153,8 +159,8 @@ def picture() -> Picture:
         narrow=_drawn((342, 340), course),
         head=("accountant", "answer", f"ε after {course.steps:,} steps"),
         rows=tuple(
-            (one.label, one.status, _text(_value(one.epsilon[-1])))
-            for one in runners(course)
+            (racer.label, racer.status, _text(_value(racer.epsilon[-1])))
+            for racer in runners(course)
         ),
         kind="computed",
         note=(
@@ -185,6 +191,6 @@ WIDGET = Widget(
     data=data,
     controls={"course": "Run, by its number of steps", "play": "Play"},
     starts={
-        "course": (Choices(tuple(one.steps for one in courses())),),
+        "course": (Choices(tuple(course.steps for course in courses())),),
     },
 )

@@ -1,13 +1,12 @@
-"""Measure what each clipping bound would do to the gradients of a recorded run.
+"""Recording of the effect of several clipping bounds on a run's gradients.
 
     python -m dpsgd_explorer.web.hub.widgets.clip_histogram.record
 
-Writes ``recorded.json`` beside this file.  The run of a preset is
-repeated.  At eight of its steps, before the update, the true per-sample gradients of
-the batch are measured: the number in each bin of lengths, and for 25 values of C the
-length of the mean of the clipped gradients and its angle to the true mean.  C changes
-for that measurement only; the run keeps its own.  All this is measured without noise:
-it is not private.
+Writes ``recorded.json`` into this folder.  The program repeats the run of a preset.
+At eight steps, before the update, it measures the per-sample gradients of the batch: a
+histogram of their norms, and for 25 values of C the norm of the mean clipped gradient
+and its angle to the true mean.  C changes for this measurement only.  The measurements
+have no noise, so they are not private.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ DIGITS = 5
 
 
 def main() -> int:
-    """Train, measure, and write the file."""
+    """Trains, measure, and write the file."""
     one_thread()
     preset = next(preset for preset in PRESETS if preset.slug == PRESET)
     config = TrainingConfig.parse(preset.config)
@@ -58,13 +57,13 @@ def main() -> int:
 
 
 def recorded(config: TrainingConfig) -> dict[str, Any]:
-    """Train as the configuration says; return its end and what was measured."""
+    """Repeats a run and return its final accuracy and the measurements."""
     steps = []
     for step, model, batch in replayed(config):
         if step in STEPS:
-            found = measured(model, batch, config.expected_batch_size)
-            steps.append({"step": step, **found})
-            print(step, found["angles"], flush=True)
+            measurements = measured(model, batch, config.expected_batch_size)
+            steps.append({"step": step, **measurements})
+            print(step, measurements["angles"], flush=True)
     data = inputs.load(config.dataset, config.model, None)
     accuracy, _ = evaluate(predict(model, data.test), data.test_targets)
     return {
@@ -77,10 +76,10 @@ def recorded(config: TrainingConfig) -> dict[str, Any]:
 
 
 def measured(model: nn.Module, batch: Batch, divisor: int) -> dict[str, Any]:
-    """Return lengths and angles of one batch's gradients.
+    """Returns lengths and angles of one batch's gradients.
 
     Args:
-        model: Its parameters are those before the step.
+        model: Model before the step.
         batch: Inputs and targets of the drawn records, [B, ...] and [B].
         divisor: Expected batch size qN; means are sums divided by it.
     """

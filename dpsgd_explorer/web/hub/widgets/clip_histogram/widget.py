@@ -1,7 +1,7 @@
 """Lengths of a recorded run's gradients, and what every C would do to them.
 
-Measured by ``record.py`` without noise: not private.  The length
-of the noise is σC √d / (qN), the root of its expected square.
+``record.py`` measured them without noise, so they are not private.  The norm of the
+noise is σC √d / (qN), the root of its expected square.
 
 Misconception: “A smaller C is more private”, “a larger C needs a larger σ”, “clipping
     only shortens”, and “one C fits the whole run”
@@ -39,7 +39,7 @@ from dpsgd_explorer.web.recorded.files import recording
 
 stored = partial(recording, "recorded", Path(__file__).parent)
 SHOWN_STEP = 35
-COMPARED = 10.0  # another C of the table
+COMPARED = 10.0  # second C in the table
 PARTS = (10, 20, 40, 100)  # percent: the tallest bar fits below one of these
 SHIPPED = ("step", "batch_size", "counts", "lengths", "angles")
 WIDEST = 100  # degrees: end of the axis of angles
@@ -48,86 +48,86 @@ RATIOS = (0.8, 200.0)  # ends of the axis of noise over mean
 
 @cache
 def config() -> TrainingConfig:
-    """Return the settings of the recorded run."""
+    """Returns the settings of the recorded run."""
     return TrainingConfig.parse(stored()["config"])
 
 
 def bounds() -> tuple[float, ...]:
-    """Return the values of C that something was measured for."""
+    """Returns the measured values of C."""
     return tuple(stored()["bounds"])
 
 
 def numbers() -> tuple[int, ...]:
-    """Return the numbers of the measured steps."""
+    """Returns the numbers of the measured steps."""
     return tuple(step["step"] for step in stored()["steps"])
 
 
 def place_of(bound: float) -> int:
-    """Return the place of a C among the measured ones.
+    """Returns the index of a measured C.
 
     Raises:
-        ValueError: nothing was measured for it.
+        ValueError: ``bound`` was not measured.
     """
     return bounds().index(bound)
 
 
 def noise_length(bound: float) -> float:
-    """Return the length of the noise on the mean gradient."""
+    """Returns the length of the noise on the mean gradient."""
     plan = config().plan
     spread = plan.noise_multiplier * bound / plan.expected_batch_size
     return spread * math.sqrt(stored()["parameters"])
 
 
 def clipped_share(step: dict[str, Any], bound: float) -> float:
-    """Return the share of a step's gradients that are longer than a measured C."""
+    """Returns the share of a step's gradients that are longer than a measured C."""
     first = stored()["edges"].index(bound)
     part: float = sum(step["counts"][first:]) / step["batch_size"]
     return part
 
 
 def noise_ratio(step: dict[str, Any], bound: float) -> float:
-    """Return the length of the noise over that of the mean clipped gradient."""
+    """Returns the ratio of the norms of the noise and of the mean clipped gradient."""
     length: float = step["lengths"][place_of(bound)]
     return noise_length(bound) / length
 
 
 def shown_step() -> dict[str, Any]:
-    """Return the step that is shown first."""
+    """Returns the initial step."""
     return next(step for step in stored()["steps"] if step["step"] == SHOWN_STEP)
 
 
 def bound() -> str:
-    """Return the run's own C."""
+    """Returns the run's own C."""
     return f"{config().max_grad_norm:g}"
 
 
 def step() -> str:
-    """Return the number of the shown step."""
+    """Returns the number of the shown step."""
     return f"{SHOWN_STEP}"
 
 
 def steps() -> str:
-    """Return how many steps the run has."""
+    """Returns the number of steps of the run."""
     return whole(config().plan.steps)
 
 
 def degrees() -> str:
-    """Return by how much the run's own C turns the mean in the shown step."""
+    """Returns the angle by which the run's C turns the mean in the shown step."""
     return nearest(shown_step()["angles"][place_of(config().max_grad_norm)], 0)
 
 
 def share() -> str:
-    """Return, in percent, how many gradients the run's own C shortens there."""
+    """Returns the percentage of gradients that the run's C clips in the shown step."""
     return percent(clipped_share(shown_step(), config().max_grad_norm), 0)
 
 
 def spent() -> str:
-    """Return the ε of the whole run; no C is in it."""
+    """Returns the ε of the whole run, which does not depend on C."""
     return limit(config().plan.epsilon())
 
 
 def run_in_words() -> str:
-    """Return the recorded run in words."""
+    """Returns the recorded run in words."""
     run = config()
     return (
         f"{run.data.label}, {MODELS[run.model].label.lower()}, {run.plan.steps} steps "
@@ -137,7 +137,7 @@ def run_in_words() -> str:
 
 @cache
 def data() -> dict[str, Any]:
-    """Return lengths and angles of all steps, and the noise at each C."""
+    """Returns lengths and angles of all steps, and the noise at each C."""
     return {
         "bounds": bounds(),
         "edges": stored()["edges"],
@@ -155,11 +155,11 @@ def data() -> dict[str, Any]:
 
 @cache
 def picture() -> Picture:
-    """Return lengths, angle and noise of the shown step over C."""
-    own = config().max_grad_norm
+    """Returns lengths, angle and noise of the shown step over C."""
+    chosen = config().max_grad_norm
     return Picture(
         title=(
-            f"At C = {own:g}, {share()} % of the gradients of step {SHOWN_STEP} are "
+            f"At C = {chosen:g}, {share()} % of the gradients of step {SHOWN_STEP} are "
             f"clipped, and their mean turns by {degrees()}°"
         ),
         sub=(
@@ -172,19 +172,19 @@ def picture() -> Picture:
             "step",
             *(
                 f"{name} at C = {bound:g}"
-                for bound in (own, COMPARED)
+                for bound in (chosen, COMPARED)
                 for name in ("shortened, %", "turned", "noise over mean")
             ),
         ),
         rows=tuple(
-            (f"{step['step']}", *_cells(step, own), *_cells(step, COMPARED))
+            (f"{step['step']}", *_cells(step, chosen), *_cells(step, COMPARED))
             for step in stored()["steps"]
         ),
         kind="recorded",
         is_private=False,
         note=(
             "Measured without noise, for teaching; ε does not cover it. Another C is "
-            f"tried on one step at a time: the run itself used C = {own:g}."
+            f"tried on one step at a time: the run itself used C = {chosen:g}."
         ),
     )
 
@@ -199,7 +199,7 @@ def _cells(step: dict[str, Any], bound: float) -> tuple[str, str, str]:
 
 def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     step, edges = shown_step(), stored()["edges"]
-    own = config().max_grad_norm
+    chosen = config().max_grad_norm
     shares = [100 * count / step["batch_size"] for count in step["counts"]]
     top = next(part for part in PARTS if part >= max(shares))
     plot = Plot.framed(
@@ -213,15 +213,15 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     ticks = [10.0**power for power in range(-5, 3, 2 if narrow else 1)]
     plot.y_axis([(0, "0"), (top, f"{top} %")], "gradients, by their length")
     for (start, end), part in zip(pairwise(edges), shares, strict=True):
-        plot.bar((start, end), (0, part), "f-twin" if end > own else "f-good")
+        plot.bar((start, end), (0, part), "f-twin" if end > chosen else "f-good")
     panels[1].y_axis([(0, "0°"), (90, "90°")], "angle of the clipped to the true mean")
     panels[1].line(list(zip(bounds(), step["angles"], strict=True)), "s-good")
     ratios = [(bound, noise_ratio(step, bound)) for bound in bounds()]
     panels[2].y_axis([(1, "1"), (10, "10"), (100, "100")], "noise ÷ clipped mean")
     panels[2].line(ratios, "s-private")
     for panel in panels:
-        panel.path([(own, panel.y.low), (own, panel.y.high)], "line thin s-ink")
-    plot.text((own, top), f"C = {own:g}", "ink halo", "end", (-6, 12))
+        panel.path([(chosen, panel.y.low), (chosen, panel.y.high)], "line thin s-ink")
+    plot.text((chosen, top), f"C = {chosen:g}", "ink halo", "end", (-6, 12))
     panels[2].x_axis(
         [(x, f"{x:g}".replace("e-0", "e-")) for x in ticks], "length, and C; log scale"
     )

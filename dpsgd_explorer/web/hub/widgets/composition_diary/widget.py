@@ -1,12 +1,11 @@
 """A diary of releases from one data set: their ε added up, and counted together.
 
 Three kinds of releases: a run of the trainer's default, a sum with Gaussian noise, and
-a count with geometric noise.  The last has losses of ±ε only, with probabilities as
-those of a randomised answer, and its own δ is 0.
+a count with geometric noise.  A count has only the losses ±ε, with the probabilities of
+a randomised answer, and δ = 0.
 
-Together they are composed from the exact accountant's losses.  ``FILTER`` adds Rényi
-divergences at one order that is fixed beforehand, so it holds for releases that are
-chosen on the way.
+The exact accountant composes their losses.  ``FILTER`` adds Rényi divergences at a
+fixed order, so it is also valid for releases that are chosen adaptively.
 
 Source: geometric noise: Ghosh, Roughgarden and Sundararajan (2009), arXiv:0811.2841;
 its Rényi divergences: Mironov (2017), arXiv:1702.07476, Proposition 5.
@@ -57,12 +56,12 @@ Counts = tuple[int, int, int]  # of each kind, in the order of ALONE
 
 @dataclass(frozen=True)
 class Entry:
-    """What a diary of some releases has spent.
+    """Spent budget of a diary, by three methods.
 
     Attributes:
-        added: ε of each at its share of δ, added up.
-        together: ε of all releases, composed.
-        filtered: Share of the filter's budget; above 1 it refuses.
+        added: Sum of the ε of each release at its share of δ.
+        together: ε of all releases by composition.
+        filtered: Share of the filter's budget; a share above 1 is rejected.
     """
 
     added: float
@@ -71,7 +70,7 @@ class Entry:
 
     @property
     def words(self) -> list[str]:
-        """Its numbers as printed; the share in percent."""
+        """The numbers as text, the share in percent."""
         return [
             limit(self.added),
             limit(self.together),
@@ -80,7 +79,7 @@ class Entry:
 
 
 def phase(kind: str) -> Phase:
-    """Return a run or a sum as the accountant sees it."""
+    """Returns a run or a sum as a phase of the accountant."""
     if kind == SUM:
         noise = accounting.gaussian_noise_multiplier(epsilon=ALONE[SUM], delta=DELTA)
         return Phase(1.0, noise, 1)
@@ -90,20 +89,20 @@ def phase(kind: str) -> Phase:
 
 @cache
 def losses(kind: str) -> PrivacyLossDistribution:
-    """Return the privacy losses of one release."""
+    """Returns the privacy losses of one release."""
     if kind != COUNT:
         return PrivacyLossDistribution.of([phase(kind)], interval=GRID)
-    place = round(ALONE[COUNT] / GRID)
-    row = np.zeros(2 * place + 1)
+    size = round(ALONE[COUNT] / GRID)
+    row = np.zeros(2 * size + 1)
     row[-1] = 1 / (1 + math.exp(-ALONE[COUNT]))
     row[0] = 1 - row[-1]
-    one = LossDistribution(GRID, -place, row)
-    return PrivacyLossDistribution((one, one))
+    direction = LossDistribution(GRID, -size, row)
+    return PrivacyLossDistribution((direction, direction))
 
 
 @cache
 def divergences(kind: str) -> RdpCurve:
-    """Return the Rényi divergences of one release."""
+    """Returns the Rényi divergences of one release."""
     if kind != COUNT:
         return RdpCurve.of([phase(kind)])
     orders, e = RdpCurve.of([]).orders, ALONE[COUNT]
@@ -113,10 +112,10 @@ def divergences(kind: str) -> RdpCurve:
 
 @cache
 def added_up(counts: Counts) -> float:
-    """Return the sum of each release's ε; sums and runs share δ evenly."""
+    """Returns the sum of each release's ε; sums and runs share δ evenly."""
     runs, sums, tables = counts
     share = DELTA / max(runs + sums, 1)
-    run, one = phase(RUN), phase(SUM)
+    run, gaussian_sum = phase(RUN), phase(SUM)
     spent = tables * ALONE[COUNT]
     if runs:
         spent += runs * accounting.epsilon(
@@ -127,14 +126,14 @@ def added_up(counts: Counts) -> float:
         )
     if sums:
         spent += sums * accounting.gaussian_epsilon(
-            delta=share, noise_multiplier=one.noise_multiplier
+            delta=share, noise_multiplier=gaussian_sum.noise_multiplier
         )
     return spent
 
 
 @cache
 def composed(counts: Counts) -> PrivacyLossDistribution:
-    """Return the losses of all releases of a diary that is not empty."""
+    """Returns the losses of all releases of a diary that is not empty."""
     kind, before = _last(counts)
     if not any(before):
         return losses(kind)
@@ -143,7 +142,7 @@ def composed(counts: Counts) -> PrivacyLossDistribution:
 
 @cache
 def entry(counts: Counts) -> Entry:
-    """Return what a diary with so many releases of each kind has spent."""
+    """Returns the spent budget of a diary with the given numbers of releases."""
     gate = RenyiFilter(BUDGET, DELTA)
     spent = sum(
         count * float(divergences(kind).at([gate.order])[0])
@@ -156,26 +155,26 @@ def entry(counts: Counts) -> Entry:
 
 @cache
 def table() -> dict[Counts, Entry]:
-    """Return every diary within the budget, and each that one more release leads to."""
-    found: dict[Counts, Entry] = {}
+    """Returns all diaries within the budget, and those with one release more."""
+    entries: dict[Counts, Entry] = {}
     waiting: list[Counts] = [(0, 0, 0)]
     while waiting:
         counts = waiting.pop()
-        if counts in found:
+        if counts in entries:
             continue
-        found[counts] = entry(counts)
-        if is_within(found[counts].together):
+        entries[counts] = entry(counts)
+        if is_within(entries[counts].together):
             waiting += [_and_one(counts, kind) for kind in ALONE]
-    return found
+    return entries
 
 
 def is_within(epsilon: float) -> bool:
-    """Return whether an ε as printed keeps the budget."""
+    """Returns True if an ε as printed is within the budget."""
     return float(limit(epsilon)) <= BUDGET
 
 
 def data() -> dict[str, Any]:
-    """Return all diaries by their counts, as printed."""
+    """Returns all diaries by their counts, as text."""
     return {
         "budget": BUDGET,
         "delta": small(DELTA),
@@ -187,7 +186,7 @@ def data() -> dict[str, Any]:
 
 
 def shown() -> list[tuple[str, Entry]]:
-    """Return the picture's diary: each release, and what is spent with it.
+    """Returns the releases of the figure's diary, each with the budget spent so far.
 
     It ends with the first release that exceeds the budget if counted together.
     """
@@ -203,10 +202,10 @@ def shown() -> list[tuple[str, Entry]]:
 
 @cache
 def picture() -> Picture:
-    """Return both ways to count against the number of releases."""
+    """Returns the ε by both methods against the number of releases."""
     rows = shown()
-    kept = [one for _, one in rows if is_within(one.together)]
-    adding = sum(is_within(one.added) for one in kept)
+    kept = [spent for _, spent in rows if is_within(spent.together)]
+    adding = sum(is_within(spent.added) for spent in kept)
     return Picture(
         title=(
             f"A budget of ε = {BUDGET:g} lasts for {adding} releases if their ε are "
@@ -219,7 +218,7 @@ def picture() -> Picture:
         wide=_draw((904, 300)),
         narrow=_draw((342, 280)),
         head=("release", "added up", "together", "share of a filter, %"),
-        rows=tuple((LABELS[kind], *one.words) for kind, one in rows),
+        rows=tuple((LABELS[kind], *spent.words) for kind, spent in rows),
         kind="computed",
         status="bound",
         note=(
@@ -231,7 +230,7 @@ def picture() -> Picture:
 
 def _draw(size: tuple[int, int]) -> Markup:
     rows = shown()
-    top = 1.12 * max(one.added for _, one in rows)
+    top = 1.12 * max(spent.added for _, spent in rows)
     plot = Plot.framed(size, (0, len(rows)), (0, top), right=24)
     plot.y_axis([(value, f"{value}") for value in range(math.ceil(top))], "ε")
     plot.x_axis([(i, f"{i}") for i in range(len(rows) + 1)], "releases")
@@ -241,7 +240,9 @@ def _draw(size: tuple[int, int]) -> Markup:
         ("together", "private", ""),
     ):
         points: list[Point] = [(0, 0)]
-        points += [(i, getattr(one, name)) for i, (_, one) in enumerate(rows, start=1)]
+        points += [
+            (i, getattr(spent, name)) for i, (_, spent) in enumerate(rows, start=1)
+        ]
         plot.line(points, f"s-{css}{dashed}")
         place, words, shift = (
             (-2, "added up", (-6, -8)) if dashed else (-3, name, (12, 26))
@@ -262,7 +263,7 @@ def _and_one(counts: Counts, kind: str) -> Counts:
 
 
 def _last(counts: Counts) -> tuple[str, Counts]:
-    """Return a kind that is there, and the diary with one less of it."""
+    """Returns a kind in the diary, and the diary without one release of this kind."""
     kind, place = next(
         (kind, place) for place, kind in enumerate(ALONE) if counts[place]
     )

@@ -1,8 +1,8 @@
-"""Record the attack whose records the membership game asks about.
+"""Recording of the attack for the membership game.
 
     python -m dpsgd_explorer.web.hub.widgets.membership_game.record
 
-Writes ``recorded.json`` beside this file: the attack's settings,
+Writes ``recorded.json`` into this folder: the attack's settings,
 some of its records drawn at random, with their pictures in sixteen shades and their
 membership; for both models the logit of each label, the logits of the shadows and the
 score of the likelihood ratio; how often that attack is right about all records, and the
@@ -32,7 +32,7 @@ DIGITS = 5  # significant ones of a logit
 
 
 def main() -> int:
-    """Attack once with every label as it is, and write what the game needs."""
+    """Runs the attack with true labels, and write the data of the game."""
     dataset = AttackConfig().dataset
     train, _ = registry.load(dataset)
     labels = train.targets[:POOL].tolist()
@@ -70,7 +70,7 @@ def main() -> int:
 def _model(
     attack: Attack, places: list[int], epsilon: float | None, accuracy: float
 ) -> dict[str, Any]:
-    """Return the knowledge of each record under one model, and the attack's share.
+    """Returns the knowledge of each record under one model, and the attack's share.
 
     Args:
         attack: All its models are trained.
@@ -82,7 +82,7 @@ def _model(
     scores = likelihood_ratio_scores(signals)
     inside = np.where(signals.joined, signals.shadows, np.nan)
     outside = np.where(signals.joined, np.nan, signals.shadows)
-    seen = {
+    measurements = {
         "logits": signals.target,
         "had_it": np.nanmedian(inside, axis=0),
         "had_it_not": np.nanmedian(outside, axis=0),
@@ -95,7 +95,7 @@ def _model(
         "test_accuracy": accuracy,
         **{
             name: [float(f"{float(values[place]):.{DIGITS}g}") for place in places]
-            for name, values in seen.items()
+            for name, values in measurements.items()
         },
     }
 

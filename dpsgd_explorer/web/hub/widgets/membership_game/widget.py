@@ -1,10 +1,9 @@
 """A game about membership: ten records, the visitor and an attacker, and the limits.
 
-Records, models and the attacker's scores are those of a recorded attack
-(``record.py``), in which a fair coin put each record in.  A game
-deals as many records that were in as records that were out, so that one button all the
-way scores what a coin scores.  The limits are those of a guess on a fair coin, see
-``questions.odds``; the intervals are those of Clopper and Pearson (1934).
+Records, models and the attacker's scores come from a recorded attack (``record.py``)
+that included each record with probability 1/2.  A game has equal numbers of members and
+non-members, so a constant answer scores like a coin.  ``questions.odds`` computes the
+limits for this prior.  The intervals are by Clopper and Pearson (1934).
 
 Misconception: "An attacker needs something clever to know who was in", and "who beats a
     coin in one game beats the promise"
@@ -44,7 +43,7 @@ from dpsgd_explorer.web.questions.rounding import (
 )
 from dpsgd_explorer.web.recorded.files import recording
 
-ROUNDS = 10  # half of the records that are dealt were in
+ROUNDS = 10  # number of records in a game; half of them are members
 SEED = 1
 ERROR = 0.05  # of an interval, half on either side
 RARE = 0.01  # a share below which one decimal of its percents says too little
@@ -52,13 +51,13 @@ WITHOUT = "without privacy"
 
 
 def stored() -> dict[str, Any]:
-    """Return the recorded attacks."""
+    """Returns the recorded attacks."""
     return recording("recorded", Path(__file__).parent)
 
 
 @cache
 def limits(place: int) -> Limits | None:
-    """Return how often any attack on a model is right at most; None without privacy."""
+    """Returns the limits of any attack on a model; None without privacy."""
     model = stored()["models"][place]
     if model["epsilon"] is None:
         return None
@@ -68,18 +67,18 @@ def limits(place: int) -> Limits | None:
 
 
 def spent(place: int) -> str:
-    """Return ε of a private model, rounded up, without decimals that are 0."""
+    """Returns ε of a private model, rounded up, without decimals that are 0."""
     return limit(stored()["models"][place]["epsilon"]).removesuffix(".00")
 
 
 def right(place: int) -> str:
-    """Return how often the attacker is right about all records of a model, %."""
+    """Returns the attacker's accuracy on all records of a model, in percent."""
     return percent(stored()["models"][place]["right"])
 
 
 @cache
 def interval(place: int) -> tuple[float, float]:
-    """Return the interval of ``right``, which takes the records as independent."""
+    """Returns the interval of ``right``, assuming independent records."""
     count = round(POOL * stored()["models"][place]["right"])
     return (
         1 - largest_rate(POOL - count, POOL, ERROR / 2),
@@ -88,31 +87,31 @@ def interval(place: int) -> tuple[float, float]:
 
 
 def interval_words(place: int) -> str:
-    """Return the interval in percent, each end rounded away from the middle."""
+    """Returns the interval in percent, each end rounded away from the middle."""
     low, high = interval(place)
     return f"{proven(100 * low, 1)} to {percent_limit(high)}"
 
 
 def data() -> dict[str, Any]:
-    """Return the records, the knowledge of each under every model, and the limits."""
-    found = stored()
+    """Returns the records, the scores of each under every model, and the limits."""
+    game = stored()
     return {
         "rounds": ROUNDS,
         "seed": SEED,
         "records": POOL,
-        "pictures": found["pictures"],
-        "labels": found["labels"],
-        "joined": found["joined"],
+        "pictures": game["pictures"],
+        "labels": game["labels"],
+        "joined": game["joined"],
         "coin": [
             percent(float(probability_at_least(count, ROUNDS, 0.5)))
             for count in range(ROUNDS + 1)
         ],
-        "models": [_model(place) for place in range(len(found["models"]))],
+        "models": [_model(place) for place in range(len(game["models"]))],
     }
 
 
 def _model(place: int) -> dict[str, Any]:
-    """Return what the game needs of one model."""
+    """Returns the data of one model for the game."""
     most = limits(place)
     return {
         "title": WITHOUT if most is None else f"ε = {spent(place)}",
@@ -127,7 +126,7 @@ def _model(place: int) -> dict[str, Any]:
 
 
 def picture() -> Picture:
-    """Return how often the attacker is right about all records, beside the limits."""
+    """Returns the chart of the attacker's accuracy on all records, with the limits."""
     config = AttackConfig.parse(stored()["config"])
     models = data()["models"]
     ordinary, *private = models
@@ -181,18 +180,18 @@ def picture() -> Picture:
 
 
 def _records(place: int) -> dict[str, list[Any]]:
-    """Return each record's probabilities of its label, and the attacker's guess."""
-    found = stored()["models"][place]
+    """Returns each record's probabilities of its label, and the attacker's guess."""
+    model = stored()["models"][place]
     return {
-        "sure": [_sure(logit) for logit in found["logits"]],
-        "had_it": [_sure(logit) for logit in found["had_it"]],
-        "had_it_not": [_sure(logit) for logit in found["had_it_not"]],
-        "says_in": [score > 0 for score in found["scores"]],
+        "sure": [_sure(logit) for logit in model["logits"]],
+        "had_it": [_sure(logit) for logit in model["had_it"]],
+        "had_it_not": [_sure(logit) for logit in model["had_it_not"]],
+        "says_in": [score > 0 for score in model["scores"]],
     }
 
 
 def _sure(logit: float) -> str:
-    """Return the probability of a logit in percent, neither 0 nor 100."""
+    """Returns the probability of a logit in percent, neither 0 nor 100."""
     rest = 1 / (1 + math.exp(logit))
     if 1 - rest < RARE:
         return significant(100 * (1 - rest))
@@ -229,7 +228,7 @@ def _draw(
 
 
 def _listed(words: Sequence[str]) -> str:
-    """Return "a, b and c"."""
+    """Returns "a, b and c"."""
     *before, last = words
     return f"{', '.join(before)} and {last}"
 

@@ -18,18 +18,17 @@ NOISE_SEED = 1
 SAMPLE_RATE = 0.5
 MAX_GRAD_NORM = 1.0
 NOISE_MULTIPLIER = 1.5
-DRAWS = 201  # one released, the others shown beside it
+DRAWS = 201  # number of draws of the noise; the first is released
 EXPECTED_BATCH_SIZE = round(SAMPLE_RATE * toy.SIZE)
-AT: Vector = (0.3, 0.3)  # half-way to the line, where the odd record stands out
+AT: Vector = (0.3, 0.3)  # θ half-way to the fitted line
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step computes, in the order of the algorithm; averages are over qN.
+    """Values of one step, in the order of the algorithm; averages are divided by qN.
 
-    Gradients are turned round: they point where each record wants the step to go.
-    Draws of the noise are in units of σC; the first is released, the others might
-    have been.
+    Gradients are negated, so they point in the direction of each record's update.
+    Draws of the noise are in units of σC; the step releases the first one.
     """
 
     drawn: list[int]
@@ -42,18 +41,18 @@ class Step:
 
     @property
     def clipped_count(self) -> int:
-        """Gradients that were longer than the bound."""
+        """Number of clipped gradients."""
         return sum(toy.norm(g) > MAX_GRAD_NORM for g in self.gradients)
 
     @property
     def released(self) -> Vector:
-        """The noisy mean of this draw; the others are what it might have been."""
+        """The noisy mean of the first draw."""
         return self.releases[0]
 
 
 @cache
 def step() -> Step:
-    """Return one step at θ = AT."""
+    """Returns one step at θ = AT."""
     source = random.Random(SEED)
     drawn = [i for i in range(toy.SIZE) if source.random() < SAMPLE_RATE]
     gradients = [toy.scaled(toy.gradient(AT, toy.records()[i]), -1) for i in drawn]
@@ -74,7 +73,7 @@ def step() -> Step:
 
 @cache
 def microscope_picture() -> Picture:
-    """Return gradients and clipping ball on the left, the averages on the right."""
+    """Returns gradients and clipping ball on the left, the averages on the right."""
     now = step()
     bias = toy.angle(now.true_mean, now.clipped_mean)
     noisy = toy.angle(now.true_mean, now.released)
@@ -132,7 +131,7 @@ def _label(now: Step) -> str:
 def _panel(
     sheet: Plot, corner: Vector, size: Vector, centre: Vector, reach: float
 ) -> Plot:
-    """Return a plot on the same sheet, equally scaled both ways around a centre."""
+    """Returns a plot on the sheet with equal scales on both axes around a centre."""
     wide, high = size
     sideways = reach * wide / high
     return Plot(

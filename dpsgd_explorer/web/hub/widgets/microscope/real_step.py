@@ -1,8 +1,8 @@
-"""One step of a recorded run of a network: lengths only, since no plane is true of it.
+"""One recorded step of a network, by norms, since a plane would distort its gradients.
 
-Noise of standard deviation σC in each of d directions has length σC√d, to within
-about 1/√(2d) of that, and it is nearly at right angles to the sum that it is added to:
-so the noisy sum is as long as the hypotenuse of both.
+Noise of standard deviation σC in each of d dimensions has norm σC√d, with a relative
+deviation of about 1/√(2d).  It is nearly orthogonal to the sum, so the squared norm of
+the noisy sum is the sum of both squared norms.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dpsgd_explorer.web.recorded.files import recording
 
 @dataclass(frozen=True)
 class RealStep:
-    """What was recorded of one step.
+    """Recorded values of one step.
 
     Attributes:
         config: Settings of the run.
-        stored: The file: ``lengths`` of all gradients, longest first; ``true``, the
-            length of their sum; and for each of ``bounds`` the length of the sum of
-            the ``clipped`` gradients and its angle to the true one in ``degrees``.
+        stored: Contents of the file: ``lengths`` of all gradients, longest first;
+            ``true``, the norm of their sum; and for each of ``bounds`` the norm of the
+            sum of ``clipped`` gradients and its angle to the true sum in ``degrees``.
     """
 
     config: TrainingConfig
@@ -35,31 +35,33 @@ class RealStep:
 
     @property
     def cut(self) -> int:
-        """Gradients that the run's own C shortens."""
-        return sum(one > self.config.max_grad_norm for one in self.stored["lengths"])
+        """Number of gradients that the run's C clips."""
+        return sum(
+            length > self.config.max_grad_norm for length in self.stored["lengths"]
+        )
 
     @property
     def clipped(self) -> float:
-        """Length of the clipped sum at the run's own C."""
-        at = self.stored["bounds"].index(self.config.max_grad_norm)
-        return float(self.stored["clipped"][at])
+        """Norm of the clipped sum at the run's C."""
+        bound_index = self.stored["bounds"].index(self.config.max_grad_norm)
+        return float(self.stored["clipped"][bound_index])
 
     @property
     def noise(self) -> float:
-        """Length of the noise at the run's own C, σC√d."""
+        """Norm of the noise at the run's C, σC√d."""
         spread = self.config.plan.noise_multiplier * self.config.max_grad_norm
         return spread * math.sqrt(self.stored["parameters"])
 
 
 @cache
 def real_step() -> RealStep:
-    """Return the recorded step."""
+    """Returns the recorded step."""
     stored = recording("recorded", Path(__file__).parent)
     return RealStep(TrainingConfig.parse(stored["config"]), stored)
 
 
 def settings() -> str:
-    """Return of which run and step it is, in words."""
+    """Returns the run and the step, in words."""
     step = real_step()
     config, stored = step.config, step.stored
     return (
@@ -73,7 +75,7 @@ def settings() -> str:
 
 
 def summary() -> str:
-    """Return what the step shows at the run's own C, for pages without script."""
+    """Returns the values of the step at the run's C, for pages without script."""
     step = real_step()
     drawn = len(step.stored["lengths"])
     return (
@@ -85,7 +87,7 @@ def summary() -> str:
 
 
 def data() -> dict[str, Any]:
-    """Return the recorded lengths and what the step was made with."""
+    """Returns the recorded norms and the settings of the step."""
     step = real_step()
     stored = {
         name: step.stored[name]

@@ -1,12 +1,12 @@
-"""Record the lengths of every gradient in one step of a recorded run.
+"""Recording of the norms of all gradients in one step of a recorded run.
 
     python -m dpsgd_explorer.web.hub.widgets.microscope.record
 
-Writes ``recorded.json`` beside this file.  The run of a preset is
-repeated up to one step.  The file contains, for that step's batch, the norm of each
+Writes ``recorded.json`` into this folder.  The program repeats the run of a preset up
+to one step.  The file contains, for that step's batch, the norm of each
 gradient, the norm of their sum, and for several bounds C the norm of the sum of the
-clipped gradients and its angle to the true sum.  Nothing of that is noisy: it is not
-private.
+clipped gradients and its angle to the true sum.  The values have no noise, so they are
+not private.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DIGITS = 4
 
 
 def main() -> int:
-    """Train up to the step, measure its batch, and write the file."""
+    """Trains up to the step, measure its batch, and write the file."""
     one_thread()
     config = TrainingConfig.parse(PRESET.config)
     _, model, batch = next(islice(replayed(config), STEP - 1, None))
@@ -48,7 +48,7 @@ def main() -> int:
         "step": STEP,
         "config": config.model_dump(mode="json", exclude_none=True),
         "parameters": sum(p.numel() for p in model.parameters()),
-        **measured(model, batch, [config.max_grad_norm * each for each in FACTORS]),
+        **measured(model, batch, [config.max_grad_norm * factor for factor in FACTORS]),
         **versions(),
     }
     write("recorded", stored, folder=Path(__file__).parent)
@@ -56,10 +56,10 @@ def main() -> int:
 
 
 def measured(model: nn.Module, batch: Batch, bounds: list[float]) -> dict[str, Any]:
-    """Return lengths and sums of one batch's gradients.
+    """Returns lengths and sums of one batch's gradients.
 
     Args:
-        model: Its parameters are those before the step.
+        model: Model before the step.
         batch: Inputs and targets of the drawn records, [B, ...] and [B].
         bounds: Values of C.
     """
@@ -68,7 +68,7 @@ def measured(model: nn.Module, batch: Batch, bounds: list[float]) -> dict[str, A
     sums = clipped_sums(gradients, bounds)
     lengths = gradients.norm(dim=1).sort(descending=True).values
     return {
-        "lengths": [short(each, DIGITS) for each in lengths],
+        "lengths": [short(length, DIGITS) for length in lengths],
         "true": short(true.norm(), DIGITS),
         "bounds": [short(torch.tensor(bound), DIGITS) for bound in bounds],
         "clipped": [short(row.norm(), DIGITS) for row in sums],

@@ -36,24 +36,24 @@ SUB_STEPS = (
 
 
 def picture() -> Picture:
-    """Return the finished step, as chapters without script show it."""
+    """Returns the figure of the complete step, for pages without script."""
     return dpsgd_step.microscope_picture()
 
 
 def clipped_degrees() -> str:
-    """Return by how much clipping turns the averaged gradient, to nearest."""
+    """Returns the angle by which clipping turns the mean gradient, in degrees."""
     now = dpsgd_step.step()
     return f"{toy.angle(now.true_mean, now.clipped_mean):.0f}°"
 
 
 def clipped_share() -> str:
-    """Return how many of the drawn records are clipped."""
+    """Returns the number of clipped records in the batch, as text."""
     now = dpsgd_step.step()
     return f"{now.clipped_count} of {len(now.gradients)}"
 
 
 def data() -> dict[str, Any]:
-    """Return the records, the step's settings and its first draws."""
+    """Returns the records, the step's settings and its first draws."""
     now = dpsgd_step.step()
     return {
         "records": [[round(x, 6), round(y, 6)] for x, y in toy.records()],

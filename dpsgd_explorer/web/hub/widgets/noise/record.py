@@ -1,10 +1,9 @@
-"""Train the landing page's model at nine noise multipliers and record its accuracy.
+"""Recording of the landing page's model, trained at nine noise multipliers.
 
     python -m dpsgd_explorer.web.hub.widgets.noise.record
 
-Writes ``recorded.json`` beside this file: the settings that all runs
-share, and of each noise multiplier its ε and the accuracy on the test records of one
-run per seed.
+Writes ``recorded.json`` into this folder: the shared settings of all runs and, for each
+noise multiplier, its ε and the test accuracy of one run per seed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SETTINGS: dict[str, Any] = STRICT.config | {"target_epsilon": None, "evaluations
 
 
 def main() -> int:
-    """Train once per level and seed and write the file."""
+    """Trains once per level and seed and write the file."""
     one_thread()
     levels = [measured(level) for level in LEVELS]
     shared = TrainingConfig.parse(SETTINGS | {"noise_multiplier": LEVELS[0]})
@@ -42,7 +41,7 @@ def main() -> int:
 
 
 def measured(noise_multiplier: float) -> dict[str, Any]:
-    """Train with one noise multiplier and each seed; return what is recorded."""
+    """Trains with one noise multiplier and each seed, and return the results."""
     settings = SETTINGS | {"noise_multiplier": noise_multiplier}
     ends = [
         [*train(TrainingConfig.parse(settings | {"seed": seed}))][-1].data

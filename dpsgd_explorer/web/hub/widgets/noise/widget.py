@@ -1,9 +1,9 @@
 """One slider on the landing page: noise merges the two worlds, and costs accuracy.
 
-The runs were recorded by ``record.py``.  The two worlds of a level
-are what the best attacker sees of the whole run, the likelihood ratio of all steps, on
-a scale on which the world without the record is standard normal: with z of that scale,
-the other world's density is φ(z) e^l(z), l the privacy loss there.
+``record.py`` recorded the runs.  The two worlds of a level are distributions of the
+likelihood ratio of all steps, the best statistic for an attacker.  They are shown on a
+scale z on which the world without the record is standard normal.  The density of the
+other world is φ(z) e^l(z), where l is the privacy loss.
 
 Misconception: "Privacy and accuracy are traded evenly", and "a limit means that nothing
     can be told"
@@ -44,8 +44,8 @@ from dpsgd_explorer.web.questions.rounding import limit, percent
 from dpsgd_explorer.web.recorded.files import recording
 
 stored = partial(recording, "recorded", Path(__file__).parent)
-SHOWN = 1  # place of the level that is shown first
-PLACES = np.linspace(-4.0, 9.0, 105)  # of both densities
+SHOWN = 1  # index of the initial level
+PLACES = np.linspace(-4.0, 9.0, 105)  # z of both densities
 BINS = 400  # of the privacy loss from 0 to ε
 
 
@@ -63,13 +63,13 @@ class Level:
 
     @property
     def phase(self) -> Phase:
-        """The run as the accountant sees it."""
+        """The run as a phase of the accountant."""
         plan = self.config.plan
         return Phase(plan.sample_rate, plan.noise_multiplier, plan.steps)
 
     @property
     def epsilon(self) -> float:
-        """What the run spends."""
+        """ε of the run."""
         plan = self.config.plan
         return epsilon(
             sample_rate=plan.sample_rate,
@@ -80,12 +80,12 @@ class Level:
 
     @property
     def limits(self) -> Limits:
-        """How often an attacker is right at most."""
+        """Limits on an attacker's accuracy."""
         return Limits.of([self.phase], self.epsilon, self.config.plan.delta)
 
     @property
     def words(self) -> dict[str, str]:
-        """Its numbers as printed."""
+        """The numbers as text."""
         return {
             "noise": f"{self.noise:g}",
             "epsilon": limit(self.epsilon),
@@ -97,38 +97,38 @@ class Level:
 
 @cache
 def levels() -> tuple[Level, ...]:
-    """Return all levels, from little noise to much."""
-    found = []
+    """Returns all levels, from little noise to much."""
+    all_levels = []
     for recorded in stored()["levels"]:
         chosen = {"noise_multiplier": recorded["noise_multiplier"]}
         config = TrainingConfig.parse(stored()["config"] | chosen)
-        found.append(Level(config, mean(recorded["test_accuracy"])))
-    return tuple(found)
+        all_levels.append(Level(config, mean(recorded["test_accuracy"])))
+    return tuple(all_levels)
 
 
 def density_with(level: Level) -> list[float]:
-    """Return the density of the world with the record, at ``PLACES``."""
+    """Returns the density of the world with the record, at ``PLACES``."""
     grid = level.epsilon / BINS
     law = PrivacyLossDistribution.of([level.phase], interval=grid).directions[0]
     with_it = np.asarray(law.probabilities)
     without = with_it * np.exp(-law.losses)
     tails = np.cumsum(without[::-1])[::-1] - without / 2
-    seen = (tails > 0) & (tails < 1)
-    places = -scipy.special.ndtri(tails[seen])
+    is_inside = (tails > 0) & (tails < 1)
+    places = -scipy.special.ndtri(tails[is_inside])
     rising = np.concatenate([[True], np.diff(np.maximum.accumulate(places)) > 0])
-    losses = np.interp(PLACES, places[rising], law.losses[seen][rising])
+    losses = np.interp(PLACES, places[rising], law.losses[is_inside][rising])
     values = np.exp(_log_normal(PLACES) + losses)
     return [round(float(value), 4) for value in values]
 
 
 def _log_normal(places: Floats) -> Floats:
-    """Return the log of the standard normal density."""
+    """Returns the log of the standard normal density."""
     return np.asarray(-(places**2) / 2 - math.log(math.sqrt(2 * math.pi)))
 
 
 @cache
 def data() -> dict[str, Any]:
-    """Return each level's numbers as printed, and both worlds of each."""
+    """Returns the numbers of each level as text, and both densities."""
     shared = to_query(levels()[0].config)
     for name in ("noise_multiplier", "target_epsilon", "evaluations"):
         shared.pop(name, None)
@@ -142,7 +142,7 @@ def data() -> dict[str, Any]:
 
 
 def settings() -> str:
-    """Return what all runs share, in words."""
+    """Returns the shared settings of all runs, in words."""
     config = levels()[0].config
     seeds = len(stored()["seeds"])
     return (
@@ -155,7 +155,7 @@ def settings() -> str:
 
 @cache
 def picture() -> Picture:
-    """Return accuracy and the attacker's limit at all noise levels."""
+    """Returns accuracy and the attacker's limit at all noise levels."""
     calm, few = levels()[SHOWN].words, levels()[4].words
     delta = levels()[0].config.plan.delta
     return Picture(
@@ -193,8 +193,8 @@ def _draw(size: tuple[int, int]) -> Markup:
     plot.y_axis([(y, f"{y} %") for y in (50, 75, 100)], "")
     marks = [level.noise for level in levels()][:: 1 if size[0] > 500 else 2]
     plot.x_axis([(x, f"{x:g}") for x in marks], "noise multiplier σ, log scale")
-    limits = [(one.noise, 100 * one.limits.run) for one in levels()]
-    reached = [(one.noise, 100 * one.accuracy) for one in levels()]
+    limits = [(x.noise, 100 * x.limits.run) for x in levels()]
+    reached = [(x.noise, 100 * x.accuracy) for x in levels()]
     plot.line(limits, "s-attack")
     plot.line(reached, "s-private")
     plot.text(limits[3], "attacker at most, this run", "attack halo", "start", (10, -6))
@@ -206,7 +206,7 @@ def _draw(size: tuple[int, int]) -> Markup:
     )
 
 
-#: Stands on the landing page, and in no chapter.
+#: Only the landing page shows this widget.
 WIDGET = Widget(
     slug="noise", title="One slider", picture=picture, data=data, controls={}
 )

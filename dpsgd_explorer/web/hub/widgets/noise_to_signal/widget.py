@@ -1,7 +1,7 @@
 """The noise of a whole run against the batch size, at the same ε and epochs.
 
-σ of every batch size is the exact accountant's.  Why large batches gain hardly anything
-beyond some size: Räisä, Jälkö and Honkela 2024, arXiv:2402.03990.
+The exact accountant computes σ for every batch size.  Räisä, Jälkö and Honkela (2024),
+arXiv:2402.03990, explain why batches above some size gain hardly anything.
 
 Misconception: “The larger the batch, the better, since each update has less noise”
 Content: at the same ε and epochs, noise per update and over the whole run against the
@@ -31,7 +31,7 @@ SHOWN_SIZE = 256
 
 @cache
 def costs() -> tuple[batch_costs.BatchCost, ...]:
-    """Return the noise that each batch size needs."""
+    """Returns the noise that each batch size needs."""
     return tuple(
         batch_costs.batch_cost(
             size, batch_costs.TARGET_EPSILON, batch_costs.EPOCHS, SAMPLE_SIZE
@@ -41,7 +41,7 @@ def costs() -> tuple[batch_costs.BatchCost, ...]:
 
 
 def shares() -> list[tuple[float, float]]:
-    """Return the noise per update and over the run, over that of the least batch."""
+    """Returns the noise per update and over the run, relative to the smallest batch."""
     least = costs()[0]
     return [
         (
@@ -53,12 +53,12 @@ def shares() -> list[tuple[float, float]]:
 
 
 def picture() -> Picture:
-    """Return both noises against the batch size."""
+    """Returns both noises against the batch size."""
     return batch_costs.batch_picture()
 
 
 def data() -> dict[str, Any]:
-    """Return what each batch size costs; noise as shares of the least batch's."""
+    """Returns the cost of each batch size; noise is relative to the smallest batch."""
     return {
         "first": SIZES.index(SHOWN_SIZE),
         "doubling": PER_DOUBLING,

@@ -1,8 +1,7 @@
 """A hundred faces for odds: how many of 100 statements of an attacker are right.
 
-An attacker says "took part" of 100 people, one by one.  Among all people of whom it
-says so, the share of those who did is at most o e^ε / (1 + o e^ε), o being the odds
-before; the promise is about the outcomes at which it says so.
+An attacker makes the statement "took part" about 100 people, one by one.  At prior odds
+o, the expected share of true statements is at most o e^ε / (1 + o e^ε).
 
 Misconception: “ε = 1 is one percent of something”, and “private means that nobody can
     tell”
@@ -32,16 +31,16 @@ from dpsgd_explorer.web.questions.rounding import (
 EPSILONS = (0.0, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 PRIORS = (0.01, 0.1, 0.5)
 SHOWN_EPSILON, SHOWN_PRIOR = 1.0, 0.5
-FINE = 0.99  # a share from which one decimal might read 100
+FINE = 0.99  # larger shares get more decimals, so none is rounded to 100%
 
 
 def picture() -> Picture:
-    """Return the curve of the limit against ε, at even odds."""
+    """Returns the curve of the limit against ε, at even odds."""
     return odds_picture()
 
 
 def data() -> dict[str, Any]:
-    """Return the limits of an attacker at each ε, from each belief before."""
+    """Returns the limits of an attacker at each ε, for each prior belief."""
     return {
         "epsilons": EPSILONS,
         "factors": [limit(math.exp(epsilon)) for epsilon in EPSILONS],

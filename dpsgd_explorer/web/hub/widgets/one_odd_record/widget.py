@@ -24,35 +24,35 @@ from dpsgd_explorer.web.questions.rounding import nearest
 
 
 def lines() -> tuple[Vector, Vector]:
-    """Return the least squares θ without the odd record, and with it."""
+    """Returns the least squares θ without the odd record, and with it."""
     points = toy.records()
     return toy.fit(points[: toy.ODD]), toy.fit(points)
 
 
 def gradient_lengths() -> list[float]:
-    """Return the length of each record's gradient at the line of the others."""
+    """Returns the norm of each record's gradient at the line fitted to the others."""
     without, _ = lines()
     return [toy.norm(toy.gradient(without, record)) for record in toy.records()]
 
 
 def slope_without() -> str:
-    """Return the slope of the line without the odd record, to nearest."""
+    """Returns the slope of the line without the odd record, to nearest."""
     return nearest(lines()[0][0])
 
 
 def slope_with() -> str:
-    """Return the slope of the line with the odd record, to nearest."""
+    """Returns the slope of the line with the odd record, to nearest."""
     return nearest(lines()[1][0])
 
 
 def times_longer() -> str:
-    """Return the odd record's gradient over the longest of the others, to nearest."""
+    """Returns the odd record's gradient over the longest of the others, to nearest."""
     *others, odd = gradient_lengths()
     return nearest(odd / max(others), 1)
 
 
 def data() -> dict[str, Any]:
-    """Return the records, and how far the odd one may be moved."""
+    """Returns the records, and the range of the odd record."""
     return {
         "records": [[round(x, 6), round(y, 6)] for x, y in toy.records()],
         "odd": toy.ODD,
@@ -63,7 +63,7 @@ def data() -> dict[str, Any]:
 
 @cache
 def picture() -> Picture:
-    """Return the points with both lines."""
+    """Returns the points with both lines."""
     without, with_it = lines()
     gradients = gradient_lengths()
     others = gradients[: toy.ODD]

@@ -1,4 +1,4 @@
-"""A person with several records: what a promise about one record says of all of them.
+"""Group privacy: ε of a person with several records.
 
 Chaining the inequality over k records, one at a time, turns (ε, δ) into
 
@@ -32,7 +32,7 @@ PRECISION = 1e-11  # of ε per record; the bound is on the safe side
 
 
 def run_phases() -> list[Phase]:
-    """Return the trainer's default run, with the noise for ``TARGET`` per record."""
+    """Returns the trainer's default run, with the noise for ``TARGET`` per record."""
     plan = default_plan()
     noise = noise_for(TARGET, plan.steps)
     return [Phase(plan.sample_rate, noise, plan.steps)]
@@ -40,7 +40,7 @@ def run_phases() -> list[Phase]:
 
 @cache
 def group_epsilon(records: int) -> float:
-    """Return a bound on ε for so many records of one person, at the same δ.
+    """Returns a bound on ε for ``records`` records of one person, at the same δ.
 
     The run is the trainer's default, with the noise for ε = ``TARGET`` per record.
     """
@@ -60,13 +60,13 @@ def group_epsilon(records: int) -> float:
 
 
 def bound_text(records: int) -> str:
-    """Return the bound as text, rounded up."""
+    """Returns the bound as text, rounded up."""
     return limit(group_epsilon(records))
 
 
 @cache
 def people_picture() -> Picture:
-    """Return the bound against a person's number of records."""
+    """Returns the bound against a person's number of records."""
     return Picture(
         title=(
             f"A promise of ε = {TARGET:g} per record bounds a person with five "
@@ -95,9 +95,9 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.line([(1.0, line[0][1]), (float(MOST), line[0][1])], "s-good")
     plot.line(line, "s-budget")
     for k in SHOWN[1:]:
-        at = line[k - 1]
-        plot.dot(at, "f-budget")
-        plot.text(at, bound_text(k), "budget halo", "end", (-8, -8))
+        point = line[k - 1]
+        plot.dot(point, "f-budget")
+        plot.text(point, bound_text(k), "budget halo", "end", (-8, -8))
     plot.dot(line[0], "f-good")
     plot.text((MOST, line[0][1]), "clipped by person", "good halo", "end", (0, 20))
     if not narrow:

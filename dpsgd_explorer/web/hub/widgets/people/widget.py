@@ -1,6 +1,6 @@
-"""A person with several records: what one promise says, clipped by record or by person.
+"""Widget on a person with several records, with clipping per record or per person.
 
-Both lines are of `group_privacy.py`, which names the source.
+`group_privacy.py` computes both lines and names the source.
 
 Misconception: "ε = 1 protects each person by ε = 1"
 Content: the promise per record for a person with several records, in ε and as an
@@ -24,18 +24,18 @@ from dpsgd_explorer.web.questions.odds import (
     percent_at_most,
 )
 
-FIRST = 5  # records of the person that is shown first
-CERTAIN = 100.0  # percent: a limit that rounds to this is none
+FIRST = 5  # initial number of records
+CERTAIN = 100.0  # percent; a limit that rounds to this value is trivial
 RECORDS = tuple(range(1, group.MOST + 1))
 
 
 def picture() -> Picture:
-    """Return the bound against a person's number of records."""
+    """Returns the bound against a person's number of records."""
     return group.people_picture()
 
 
 def data() -> dict[str, Any]:
-    """Return ε and an attacker's limit, for each number of records of a person."""
+    """Returns ε and an attacker's limit, for each number of records of a person."""
     return {
         "target": f"{group.TARGET:g}",
         "delta": f"{group.DELTA:g}",
@@ -55,7 +55,7 @@ def _point(records: int) -> dict[str, Any]:
 
 
 def _limits(records: int, epsilon: float) -> str | None:
-    """Return an attacker's limits by name, None where ε alone is next to none.
+    """Returns an attacker's limits by name, None if the limit of ε alone is trivial.
 
     The limit of this run is computed for one record; for several records together it is
     lower than what ε alone allows.

@@ -1,4 +1,4 @@
-"""Randomised response: a survey that protects each answer, and what that costs.
+"""Randomised response: a survey that protects each answer, and its error.
 
 Each person tells the truth with probability p = e^ε / (1 + e^ε), else the opposite.
 For a true share λ of n people, the share of recorded yes is y with mean
@@ -23,19 +23,19 @@ TRUE_SHARE = 0.3
 
 
 def truth_probability(epsilon: float) -> float:
-    """Return how often the recorded answer is the true one."""
+    """Returns the probability that the recorded answer is true."""
     return 1 / (1 + math.exp(-epsilon))
 
 
 def standard_error(epsilon: float, people: int, share: float = TRUE_SHARE) -> float:
-    """Return the standard deviation of the estimated share."""
+    """Returns the standard deviation of the estimated share."""
     p = truth_probability(epsilon)
     recorded = share * (2 * p - 1) + 1 - p
     return math.sqrt(recorded * (1 - recorded) / people) / (2 * p - 1)
 
 
 def noise_error(epsilon: float, people: int, noise_on: str) -> float:
-    """Return the standard deviation that the noise alone gives the estimated share.
+    """Returns the standard deviation that the noise alone gives the estimated share.
 
     The people asked are fixed, so who was asked adds nothing to it.  ``noise_on`` is
 
@@ -46,7 +46,7 @@ def noise_error(epsilon: float, people: int, noise_on: str) -> float:
       deviation √2/ε; the number of people counts as public.
 
     Raises:
-        KeyError: there is no such noise.
+        KeyError: ``noise_on`` has another value.
     """
     p = truth_probability(epsilon)
     return {
@@ -57,7 +57,7 @@ def noise_error(epsilon: float, people: int, noise_on: str) -> float:
 
 @cache
 def answers_picture() -> Picture:
-    """Return what is recorded, by what is true."""
+    """Returns the chart of recorded answers, by true answer."""
     p = truth_probability(SURVEY_EPSILON)
     ratio = math.exp(SURVEY_EPSILON)
     return Picture(

@@ -22,17 +22,17 @@ from dpsgd_explorer.web.questions.odds import posterior
 from dpsgd_explorer.web.questions.rounding import limit, percent, percent_limit
 
 PEOPLE = (100, 1_000, 10_000)
-CROWDS = 20  # surveys that are drawn at once
+CROWDS = 20  # number of simulated surveys
 SEED = 7
 
 
 def picture() -> Picture:
-    """Return what is recorded, by what is true."""
+    """Returns the chart of recorded answers, by true answer."""
     return response.answers_picture()
 
 
 def data() -> dict[str, Any]:
-    """Return the law of a sheet, what it allows to conclude, and errors of surveys."""
+    """Returns probabilities of answers, posterior beliefs, and errors of surveys."""
     epsilon = response.SURVEY_EPSILON
     truth = response.truth_probability(epsilon)
     return {

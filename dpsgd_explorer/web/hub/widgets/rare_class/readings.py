@@ -1,4 +1,4 @@
-"""What privacy costs a rare class: runs recorded by ``tools/record/fairness.py``.
+"""Results of a rare class with privacy, recorded by ``tools/record/fairness.py``.
 
 One model, one number of steps, one batch size, three seeds; only the noise, and whether
 gradients are clipped, differ.  Bagdasaryan, Poursaeed and Shmatikov (2019),
@@ -24,32 +24,32 @@ SHORT = {ORDINARY: "ordinary", CLIPPED: "clipped"}
 
 
 def levels() -> list[str]:
-    """Return the levels of privacy, from none to most."""
+    """Returns the levels of privacy, from none to most."""
     return list(stored()["data"]["rare"]["runs"])
 
 
 def rare_digit() -> int:
-    """Return the class that was made rare."""
+    """Returns the class that was made rare."""
     label: int = stored()["rare_class"]
     return label
 
 
 def rate_factors(data: str) -> list[str]:
-    """Return the learning rates tried, as multiples of the usual ones."""
+    """Returns the learning rates tried, as multiples of the usual ones."""
     return list(stored()["data"][data]["runs"][ORDINARY])
 
 
 @cache
 def tuned_factor(data: str, level: str) -> str:
-    """Return the learning rate of the best mean share over all test records."""
+    """Returns the learning rate of the best mean share over all test records."""
     return max(rate_factors(data), key=lambda factor: mean(data, level, None, factor))
 
 
 def rights(data: str, level: str, label: int | None, factor: str) -> list[float]:
-    """Return the share of right predictions, percent, one per seed.
+    """Returns the share of right predictions, percent, one per seed.
 
     Args:
-        data: "whole" or "rare": whether the rare class was made rare.
+        data: "whole" or "rare", the data set with all or few records of the class.
         level: One of ``levels``.
         label: Class, all test records if None.
         factor: One of ``factors``.
@@ -61,25 +61,25 @@ def rights(data: str, level: str, label: int | None, factor: str) -> list[float]
 
 
 def mean(data: str, level: str, label: int | None, factor: str | None = None) -> float:
-    """Return the mean of ``rights`` over the seeds, at the tuned rate unless named."""
+    """Returns the mean of ``rights`` over the seeds, at the tuned rate unless named."""
     chosen = tuned_factor(data, level) if factor is None else factor
     return statistics.fmean(rights(data, level, label, chosen))
 
 
 def others(level: str) -> float:
-    """Return the mean share over the other classes, each counted alike."""
+    """Returns the mean share over the other classes, each counted alike."""
     rest = [k for k in range(10) if k != rare_digit()]
     return statistics.fmean(mean("rare", level, label) for label in rest)
 
 
 def record_count(data: str) -> int:
-    """Return how many training records the rare class has."""
+    """Returns the number of training records of the rare class."""
     count: int = stored()["data"][data]["records"][rare_digit()]
     return count
 
 
 def clipped_share(kind: str, factor: str = USUAL) -> str:
-    """Return the clipped share of a kind, "rare" or "others", without noise, percent.
+    """Returns the clipped share of a kind, "rare" or "others", without noise, percent.
 
     Over the last steps; the mean over the seeds.
     """
@@ -88,38 +88,38 @@ def clipped_share(kind: str, factor: str = USUAL) -> str:
 
 
 def rare_accuracy(level: str, factor: str | None = None) -> str:
-    """Return the rare class's mean share as text, at the tuned rate unless named."""
+    """Returns the rare class's mean share as text, at the tuned rate unless named."""
     return f"{mean('rare', level, rare_digit(), factor):.0f}"
 
 
 def frequent_accuracy(level: str) -> str:
-    """Return the class's mean share as text where it is as frequent as others."""
+    """Returns the class's mean share as text where it is as frequent as others."""
     return f"{mean('whole', level, rare_digit()):.0f}"
 
 
 def learning_rates(kind: str) -> str:
-    """Return the learning rates tried, "private" or "ordinary", from least to most."""
+    """Returns the learning rates tried, "private" or "ordinary", from least to most."""
     usual = stored()["learning_rates"][kind]
-    found = [f"{float(factor) * usual:g}" for factor in rate_factors("rare")]
-    return f"{found[0]} to {found[-1]}"
+    rates = [f"{float(factor) * usual:g}" for factor in rate_factors("rare")]
+    return f"{rates[0]} to {rates[-1]}"
 
 
 def points_lost(first: str, second: str, data: str = "rare") -> str:
-    """Return by how many points the class's mean falls between two tuned levels."""
+    """Returns by how many points the class's mean falls between two tuned levels."""
     return f"{mean(data, first, rare_digit()) - mean(data, second, rare_digit()):.1f}"
 
 
 def average_points_lost() -> str:
-    """Return by how many points the share over all test records falls, tuned levels.
+    """Returns the fall of the accuracy on all test records, in points.
 
-    Of the runs in which the class is rare; from no privacy to the least ε.
+    Compares tuned runs with a rare class, without privacy and with the smallest ε.
     """
     return f"{mean('rare', ORDINARY, None) - mean('rare', LEAST, None):.1f}"
 
 
 @cache
 def noise_ratio() -> str:
-    """Return how much larger the noise of the runs at ε = 1 is than of those at 3."""
+    """Returns the ratio of the noise at ε = 1 to the noise at ε = 3."""
     run, size = stored(), sum(stored()["data"]["rare"]["records"])
     rate = run["batch_size"] / size
     needed = [
@@ -133,7 +133,7 @@ def noise_ratio() -> str:
 
 @cache
 def rare_picture() -> Picture:
-    """Return the rare class, the same class when frequent, and the others."""
+    """Returns the rare class, the same class when frequent, and the others."""
     count = len(stored()["seeds"])
     return Picture(
         title=(

@@ -1,6 +1,6 @@
 """Each digit's accuracy at one level of privacy, with one digit made rare.
 
-The readings are those of the figure: recorded runs, each level at its tuned rate.
+The figure and the widget show the same recorded runs, each level at its tuned rate.
 
 Misconception: "Half a point of accuracy on average is half a point for everyone", and
     "clipping must cost the rare class"
@@ -32,23 +32,23 @@ SAID = {
 
 
 def places() -> tuple[int, ...]:
-    """Return the numbers by which a link chooses what is done, from 1."""
+    """Returns the numbers of the levels in links, from 1."""
     return tuple(range(1, len(readings.levels()) + 1))
 
 
 def name(level: str) -> str:
-    """Return a level as a choice is named."""
+    """Returns the name of a level as a choice."""
     return f"{level}, not private" if level in SAID else level
 
 
 def gap(level: str) -> float:
-    """Return by how many points the rare digit is below the average."""
+    """Returns the gap between the average and the rare digit, in points."""
     rare, average = _rare(level), _shares("rare", level, None)
     return fmean(average) - fmean(rare)
 
 
 def conclusion(level: str) -> str:
-    """Return a level's readings in a sentence."""
+    """Returns a level's readings in a sentence."""
     rare, average = _rare(level), _shares("rare", level, None)
     return (
         f"{SAID.get(level, f'At {level}')}: {_mean(rare)} of the rare "
@@ -58,7 +58,7 @@ def conclusion(level: str) -> str:
 
 
 def change(level: str) -> str:
-    """Return what a level does to each mean beside ordinary training, in a sentence."""
+    """Returns a sentence that compares the means of a level with ordinary training."""
     label = readings.rare_digit()
     if level == readings.ORDINARY:
         frequent = _shares("whole", level, label)
@@ -73,20 +73,20 @@ def change(level: str) -> str:
 
 
 def settings() -> str:
-    """Return what all runs share, in words."""
-    found = readings.stored()
+    """Returns the shared settings of all runs, in words."""
+    runs = readings.stored()
     return (
         f"Right predictions of each digit on the whole test set, %; wavelet features "
-        f"and a linear layer on MNIST, {found['steps']} steps, "
+        f"and a linear layer on MNIST, {runs['steps']} steps, "
         f"{readings.record_count('rare')} training pictures of an "
-        f"{readings.rare_digit()}; where there is an ε, δ = {small(found['delta'])}, "
+        f"{readings.rare_digit()}; where there is an ε, δ = {small(runs['delta'])}, "
         "one record added or removed"
     )
 
 
 @cache
 def data() -> dict[str, Any]:
-    """Return the readings of every level: means and seeds in percent, and sentences."""
+    """Returns means, seeds (in percent) and sentences of every level."""
     label, levels = readings.rare_digit(), readings.levels()
     return {
         "settings": settings(),
@@ -103,7 +103,9 @@ def data() -> dict[str, Any]:
                 "conclusion": conclusion(level),
                 "change": change(level),
                 "average": _reading(_shares("rare", level, None)),
-                "digits": [_reading(_shares("rare", level, each)) for each in CLASSES],
+                "digits": [
+                    _reading(_shares("rare", level, digit)) for digit in CLASSES
+                ],
                 "frequent": _reading(_shares("whole", level, label)),
             }
             for level in levels
@@ -112,17 +114,17 @@ def data() -> dict[str, Any]:
 
 
 def table() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return head and rows of what the script shows: each digit at each level."""
+    """Returns headings and rows of the table: each digit at each level."""
     head = ("training", "average", *map(str, CLASSES))
     rows = [
-        (one["name"], *(each["words"] for each in (one["average"], *one["digits"])))
-        for one in data()["levels"]
+        (level["name"], *(r["words"] for r in (level["average"], *level["digits"])))
+        for level in data()["levels"]
     ]
     return head, rows
 
 
 def picture() -> Picture:
-    """Return the rare digit, the same when frequent, and the others at all levels."""
+    """Returns the rare digit, the same when frequent, and the others at all levels."""
     return readings.rare_picture()
 
 
@@ -139,7 +141,7 @@ def _mean(shares: list[float]) -> str:
 
 
 def _moved(records: str, level: str, label: int | None) -> str:
-    """Return by how much a mean differs from that of ordinary training, in words."""
+    """Returns the difference of a mean from ordinary training, in words."""
     before = _shares(records, readings.ORDINARY, label)
     by = fmean(_shares(records, level, label)) - fmean(before)
     return f"{'lower' if by < 0 else 'higher'} by {nearest(abs(by), 1)} points"

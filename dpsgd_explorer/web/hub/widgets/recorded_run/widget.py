@@ -1,6 +1,6 @@
 """A recorded run played again: accuracy against the ε that is spent on the way.
 
-Every number was recorded or computed here; the script only shows them.
+The server sends every number; the script only shows them.
 
 Misconception: "ε is spent evenly over the steps", and "accuracy comes with the last of
     the budget"
@@ -26,13 +26,13 @@ from dpsgd_explorer.web.questions.rounding import limit, percent
 from dpsgd_explorer.web.recorded.runs import RecordedRun, recorded
 
 FIRST = "mnist-strict"
-LATER = ("mnist-loose",)  # last, so that links go on choosing the same runs
+LATER = ("mnist-loose",)  # last, so that numbers in old links stay valid
 TWINS = {FIRST: "mnist-strict-twin"}  # runs without privacy on the same batches
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A recorded run to be played, with its twin if there is one."""
+    """A recorded run for replay, with its twin if there is one."""
 
     label: str
     run: RecordedRun
@@ -61,7 +61,7 @@ class Replay:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the script shows: one entry per evaluation in each list."""
+        """Data for the script: one entry per evaluation in each list."""
         curve = self.run.curve()
         return {
             "name": self.label,
@@ -85,8 +85,8 @@ class Replay:
 
 @cache
 def replays() -> tuple[Replay, ...]:
-    """Return the recorded runs, that of the landing page first."""
-    presets = sorted(PRESETS, key=lambda one: (one.slug in LATER, one.slug != FIRST))
+    """Returns the recorded runs, starting with the landing page's run."""
+    presets = sorted(PRESETS, key=lambda p: (p.slug in LATER, p.slug != FIRST))
     return tuple(
         Replay(
             preset.label,
@@ -98,13 +98,13 @@ def replays() -> tuple[Replay, ...]:
 
 
 def places() -> tuple[int, ...]:
-    """Return the numbers by which a link chooses a run."""
+    """Returns the numbers of the runs in links."""
     return tuple(range(1, len(replays()) + 1))
 
 
 @cache
 def spent_by_half() -> str:
-    """Return the share of its ε, in %, that half the steps of the first run spend."""
+    """Returns the share of its ε, in %, that half the steps of the first run spend."""
     plan = replays()[0].run.config.plan
     half, whole = plan.epsilons([plan.steps // 2, plan.steps])
     return percent(half / whole, 0)
@@ -112,13 +112,13 @@ def spent_by_half() -> str:
 
 @cache
 def data() -> dict[str, Any]:
-    """Return all runs."""
+    """Returns all runs."""
     return {"runs": [replay.data for replay in replays()]}
 
 
 @cache
 def picture() -> Picture:
-    """Return the whole first run beside its twin."""
+    """Returns the chart of the first run with its twin."""
     return accuracy_picture(recorded(FIRST), recorded(TWINS[FIRST]), (904, 380))
 
 

@@ -27,9 +27,9 @@ from dpsgd_explorer.web.questions.rounding import nearest, significant
 SHOWN = tuple(round(epsilon, 4) for epsilon in EPSILONS)
 FIRST_EPSILON = SHOWN[0]
 REPETITIONS = 200  # releases per method and ε
-DIGITS = 4  # of what is drawn
-KNOWN_DIGITS = 2  # significant ones that a median of these releases supports
-LABELS = {name: f"σ = {noise:g}" for name, noise in REGIMES.items()}  # beside a line
+DIGITS = 4  # decimals of plotted errors
+KNOWN_DIGITS = 2  # significant digits of a median of these releases
+LABELS = {name: f"σ = {noise:g}" for name, noise in REGIMES.items()}  # labels of lines
 
 
 @cache
@@ -39,12 +39,12 @@ def comparison() -> View:
 
 
 def picture() -> Picture:
-    """Return the error of all methods against ε."""
+    """Returns the error of all methods against ε."""
     return regimes.drawn(comparison())
 
 
 def data() -> dict[str, Any]:
-    """Return axes, colours, and each method's median error and band at each ε.
+    """Returns axes, colours, and each method's median error and band at each ε.
 
     A median above the axis of errors is None.
     """
@@ -59,11 +59,11 @@ def data() -> dict[str, Any]:
             name,
             [
                 (s.median, s.low, s.high) if s else None
-                for s in map(found.within, EPSILONS)
+                for s in map(descent.within, EPSILONS)
             ],
             axes,
         )
-        for name, found in view.regimes.items()
+        for name, descent in view.regimes.items()
     ]
     return {
         "epsilons": SHOWN,
@@ -94,11 +94,11 @@ def _method(
         "label": LABELS.get(name, NAMES[name]),
         "colour": COLOURS[name],
         "dash": DASHES.get(name, ""),
-        "medians": [_drawn(each[0], axes) if each else None for each in spreads],
-        "texts": [_known(each[0]) if each else "–" for each in spreads],
+        "medians": [_drawn(spread[0], axes) if spread else None for spread in spreads],
+        "texts": [_known(spread[0]) if spread else "–" for spread in spreads],
         "bands": [
-            f"{_known(each[1])} – {_known(each[2])}" if each else "–"
-            for each in spreads
+            f"{_known(spread[1])} – {_known(spread[2])}" if spread else "–"
+            for spread in spreads
         ],
     }
 

@@ -56,7 +56,7 @@ Batches = list[list[int]]  # the records of each step
 
 
 def poisson(steps: int, chance: random.Random) -> Batches:
-    """Return batches that each record joins by a coin of its own."""
+    """Returns batches with independent inclusion of each record."""
     rate = BATCH_SIZE / RECORDS
     return [
         [record for record in range(RECORDS) if chance.random() < rate]
@@ -65,12 +65,12 @@ def poisson(steps: int, chance: random.Random) -> Batches:
 
 
 def fixed_size(steps: int, chance: random.Random) -> Batches:
-    """Return batches of one size, each drawn afresh from all records."""
+    """Returns batches of fixed size, each drawn independently from all records."""
     return [chance.sample(range(RECORDS), BATCH_SIZE) for _ in range(steps)]
 
 
 def shuffled(steps: int, chance: random.Random) -> Batches:
-    """Return batches dealt from a deck that is shuffled before each epoch."""
+    """Returns batches dealt from a deck that is shuffled before each epoch."""
     batches: Batches = []
     for _ in range(steps // STEPS_PER_EPOCH):
         deck = chance.sample(range(RECORDS), RECORDS)
@@ -85,7 +85,7 @@ SCHEMES = (("Poisson", poisson), ("fixed size", fixed_size), ("shuffled", shuffl
 
 @cache
 def promises() -> tuple[dict[str, str], ...]:
-    """Return what may be promised after each epoch, as printed.
+    """Returns the ε after each epoch under each scheme, as text.
 
     ``poisson`` is exact for one record added or removed, ``replaced`` for one replaced;
     ``fixed`` is a bound for batches of fixed size, one record replaced, and
@@ -126,7 +126,7 @@ def promises() -> tuple[dict[str, str], ...]:
 
 
 def data() -> dict[str, Any]:
-    """Return the sizes of the game and what may be promised after each epoch."""
+    """Returns the sizes of the game and the ε after each epoch."""
     return {
         "records": RECORDS,
         "batch_size": BATCH_SIZE,
@@ -139,7 +139,7 @@ def data() -> dict[str, Any]:
 
 @cache
 def picture() -> Picture:
-    """Return some epochs of the three schemes, and what each may promise."""
+    """Returns some epochs of the three schemes, and what each may promise."""
     after = promises()[SHOWN_EPOCHS - 1]
     return Picture(
         title=(

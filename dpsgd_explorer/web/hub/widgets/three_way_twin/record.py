@@ -1,13 +1,12 @@
-"""Train three twins, private, clipped only and ordinary, and record their accuracies.
+"""Recording of the accuracies of private, clipped-only and ordinary training.
 
     python -m dpsgd_explorer.web.hub.widgets.three_way_twin.record
 
-All twins of a seed share first parameters and batches.  Each kind is first trained at
-every learning rate of a grid, with seeds that serve nothing else; the rate of the best
-mean test accuracy is the kind's own.  Then each kind is trained at its own rate and at
-the rates of the other two, with other seeds.  Writes
-``recorded.json`` beside this file: the settings that all runs share, the
-accuracies of the tuning, and the accuracies on the way of each kind, rate and seed.
+All twins of a seed share initial parameters and batches.  Each kind is first trained at
+every learning rate of a grid, with seeds for tuning only; the tuned rate has the best
+mean test accuracy.  Then each kind is trained at the tuned rates of all three kinds,
+with other seeds.  Writes ``recorded.json`` into this folder: the shared settings of all
+runs, the accuracies of the tuning, and the accuracy curve of each kind, rate and seed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "clipped only": {"target_epsilon": None, "noise_multiplier": 0.0},
     "ordinary": {"private": False},
 }
-RATES = {  # the grids, doublings; gradients that are not clipped are far longer
+RATES = {  # grids of doublings; unclipped gradients need much smaller rates
     "private": tuple(2.0**i for i in range(1, 8)),
     "clipped only": tuple(2.0**i for i in range(1, 8)),
     "ordinary": tuple(2.0**i for i in range(-7, 3)),
@@ -46,7 +45,7 @@ Curve = list[tuple[int, float]]  # step and test accuracy
 
 
 def main() -> int:
-    """Tune, train, and write the file."""
+    """Tunes, train, and write the file."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(PROCESSES, context, one_thread) as processes:
         tuning = [
@@ -62,9 +61,11 @@ def main() -> int:
             }
             for kind in KINDS
         }
-        own = {kind: best_rate(kind, found) for kind, found in tuned.items()}
-        rates = sorted(set(own.values()))
-        runs = [(*one, EVALUATIONS) for one in product(KINDS, rates, SEEDS)]
+        tuned_rates = {
+            kind: best_rate(kind, accuracies) for kind, accuracies in tuned.items()
+        }
+        rates = sorted(set(tuned_rates.values()))
+        runs = [(*run, EVALUATIONS) for run in product(KINDS, rates, SEEDS)]
         curves = dict(zip(runs, processes.map(measured, runs), strict=True))
     shared = TrainingConfig.parse(STRICT.config | {"evaluations": EVALUATIONS})
     config = shared.model_dump(mode="json", exclude_none=True)
@@ -73,7 +74,7 @@ def main() -> int:
         "config": config,
         "kinds": KINDS,
         "tuning": {"seeds": list(TUNING_SEEDS), "test_accuracy": tuned},
-        "own_rates": own,
+        "own_rates": tuned_rates,
         "seeds": list(SEEDS),
         "steps": shared.evaluation_steps,
         "test_accuracy": {
@@ -92,7 +93,7 @@ def main() -> int:
 
 
 def measured(run: Run) -> Curve | None:
-    """Train once; return step and test accuracy of each evaluation.
+    """Trains once; return step and test accuracy of each evaluation.
 
     None if the run diverged.
     """
@@ -108,13 +109,15 @@ def measured(run: Run) -> Curve | None:
     return curve
 
 
-def best_rate(kind: str, found: dict[str, list[float | None]]) -> float:
-    """Return a kind's rate of the best mean accuracy; a run that diverged counts 0.
+def best_rate(kind: str, accuracies: dict[str, list[float | None]]) -> float:
+    """Returns the rate with the best mean accuracy; a diverged run counts as 0.
 
     Raises:
-        ValueError: it is at an end of the grid.
+        ValueError: The best rate is at an end of the grid.
     """
-    means = {float(rate): mean(x or 0.0 for x in ends) for rate, ends in found.items()}
+    means = {
+        float(rate): mean(x or 0.0 for x in ends) for rate, ends in accuracies.items()
+    }
     best = max(means, key=means.__getitem__)
     if best in (RATES[kind][0], RATES[kind][-1]):
         raise ValueError(

@@ -1,8 +1,8 @@
 """Three-way twin: what clipping costs and what noise costs, measured on recorded runs.
 
-``record.py`` trained a private run, one that clips and adds no noise, and
-an ordinary one, of each seed on the same batches from the same first parameters: each
-kind at its own learning rate, tuned with other seeds, and at those of the other two.
+For each seed, ``record.py`` trained a private run, a run with clipping but no noise,
+and an ordinary run, from equal initial parameters on equal batches.  Each kind was
+trained at its tuned learning rate and at the tuned rates of the other kinds.
 
 Misconception: "Privacy costs accuracy because of the noise alone", and "runs are
     compared fairly at the same learning rate"
@@ -36,7 +36,7 @@ stored = partial(recording, "recorded", Path(__file__).parent)
 ORDINARY, CLIPPED, PRIVATE = "ordinary", "clipped only", "private"
 KINDS = {ORDINARY: "twin", CLIPPED: "good", PRIVATE: "private"}  # and their colours
 MINUS = "\N{MINUS SIGN}"
-OWN = 0.0  # stands for "each its own" where a learning rate is chosen
+OWN = 0.0  # choice of the tuned learning rate of each kind
 
 
 @dataclass(frozen=True)
@@ -44,25 +44,25 @@ class Part:
     """Percentage points of accuracy that one of the two changes takes.
 
     Attributes:
-        each: One number per seed.
+        by_seed: One number per seed.
     """
 
-    each: tuple[float, ...]
+    by_seed: tuple[float, ...]
 
     @property
     def mean(self) -> float:
         """Mean over the seeds."""
-        return mean(self.each)
+        return mean(self.by_seed)
 
     @property
     def words(self) -> str:
-        """The mean as printed."""
+        """The mean as text."""
         return signed(self.mean, 1)
 
     @property
     def spread(self) -> str:
-        """The least and the largest, as printed."""
-        return f"{signed(min(self.each), 2)} to {signed(max(self.each), 2)}"
+        """The smallest and the largest number, as text."""
+        return f"{signed(min(self.by_seed), 2)} to {signed(max(self.by_seed), 2)}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Choice:
 
     @property
     def is_own(self) -> bool:
-        """Whether each kind has its own rate."""
+        """If True, each kind has its tuned rate."""
         return bool(self.rates == stored()["own_rates"])
 
     @property
@@ -82,7 +82,7 @@ class Choice:
         return "each its own" if self.is_own else f"all at {self.rates[PRIVATE]:g}"
 
     def ends(self, kind: str) -> tuple[float, ...]:
-        """Return the accuracy at the end, one of each seed."""
+        """Returns the accuracy at the end, one of each seed."""
         return tuple(curve[-1] for curve in curves(kind, self.rates[kind]))
 
     @property
@@ -117,27 +117,27 @@ class Choice:
 
 
 def curves(kind: str, rate: float) -> list[list[float]]:
-    """Return the accuracies on the way, one list per seed."""
-    found: list[list[float]] = stored()["test_accuracy"][kind][f"{rate:g}"]
-    return found
+    """Returns the accuracy curves, one list per seed."""
+    recorded: list[list[float]] = stored()["test_accuracy"][kind][f"{rate:g}"]
+    return recorded
 
 
 def own_rate(kind: str) -> float:
-    """Return the learning rate that suits a kind."""
+    """Returns the learning rate that suits a kind."""
     rate: float = stored()["own_rates"][kind]
     return rate
 
 
 @cache
 def choices() -> tuple[Choice, ...]:
-    """Return each its own rate, then each of these rates for all."""
-    own = stored()["own_rates"]
-    same = [dict.fromkeys(own, rate) for rate in sorted(own.values())]
-    return (Choice(own), *map(Choice, same))
+    """Returns the choice of tuned rates, then each of these rates for all kinds."""
+    tuned = stored()["own_rates"]
+    same = [dict.fromkeys(tuned, rate) for rate in sorted(tuned.values())]
+    return (Choice(tuned), *map(Choice, same))
 
 
 def shared_rates() -> tuple[float, ...]:
-    """Return the rate of all kinds in each choice; ``OWN`` for the first."""
+    """Returns the rate of all kinds in each choice; ``OWN`` for the first."""
     return tuple(
         OWN if choice.is_own else choice.rates[PRIVATE] for choice in choices()
     )
@@ -145,32 +145,32 @@ def shared_rates() -> tuple[float, ...]:
 
 @cache
 def private_config() -> TrainingConfig:
-    """Return the settings of the private run of the first seed, at its own rate."""
-    found = stored()
-    more = {"learning_rate": own_rate(PRIVATE), "seed": found["seeds"][0]}
-    return TrainingConfig.parse(found["config"] | found["kinds"][PRIVATE] | more)
+    """Returns the settings of the private run of the first seed, at its own rate."""
+    recorded = stored()
+    more = {"learning_rate": own_rate(PRIVATE), "seed": recorded["seeds"][0]}
+    return TrainingConfig.parse(recorded["config"] | recorded["kinds"][PRIVATE] | more)
 
 
 def private_settings() -> dict[str, Any]:
-    """Return the private run's settings that are not the trainer's usual ones."""
+    """Returns the private run's settings that differ from the trainer's defaults."""
     return beside_defaults(private_config())
 
 
 def lost() -> str:
-    """Return what privacy takes with rates of their own, in points."""
+    """Returns the cost of privacy at tuned rates, in points."""
     return choices()[0].total.words
 
 
 def larger_part() -> str:
-    """Return which change takes more of it, and how much."""
-    own = choices()[0]
-    parts = {"clipping": own.clipping, "noise": own.noise}
-    name = max(parts, key=lambda one: parts[one].mean)
-    return f"{name}: {parts[name].words} of {own.total.words}"
+    """Returns the more costly change and its cost."""
+    tuned = choices()[0]
+    parts = {"clipping": tuned.clipping, "noise": tuned.noise}
+    name = max(parts, key=lambda part: parts[part].mean)
+    return f"{name}: {parts[name].words} of {tuned.total.words}"
 
 
 def settings() -> str:
-    """Return what all runs share, in words."""
+    """Returns the shared settings of all runs, in words."""
     config = private_config()
     return (
         f"{config.data.label}, {MODELS[config.model].label.lower()}, "
@@ -182,19 +182,19 @@ def settings() -> str:
 
 @cache
 def data() -> dict[str, Any]:
-    """Return the curves of each kind and rate, and the split of each choice."""
-    found = stored()
+    """Returns the curves of each kind and rate, and the split of each choice."""
+    recorded = stored()
     return {
         "settings": settings(),
-        "seeds": len(found["seeds"]),
-        "steps": found["steps"],
+        "seeds": len(recorded["seeds"]),
+        "steps": recorded["steps"],
         "kinds": [
             {"name": name, "words": _words(name), "colour": colour}
             for name, colour in KINDS.items()
         ],
         "curves": {
             kind: {rate: _band(runs) for rate, runs in by_rate.items()}
-            for kind, by_rate in found["test_accuracy"].items()
+            for kind, by_rate in recorded["test_accuracy"].items()
         },
         "choices": [
             {
@@ -208,7 +208,7 @@ def data() -> dict[str, Any]:
                         "name": name,
                         "colour": KINDS[kind],
                         "mean": round(part.mean, 3),
-                        "each": [round(one, 2) for one in part.each],
+                        "each": [round(points, 2) for points in part.by_seed],
                         "words": f"{part.words} points ({part.spread})",
                     }
                     for name, kind, part in (
@@ -224,14 +224,14 @@ def data() -> dict[str, Any]:
 
 @cache
 def picture() -> Picture:
-    """Return the three kinds at rates of their own."""
-    own = choices()[0]
-    found = stored()
+    """Returns the chart of the three kinds at their tuned rates."""
+    tuned = choices()[0]
+    runs = stored()
     return Picture(
-        title=own.conclusion,
-        sub=f"Test accuracy over steps; learning rates: {own.name}; {settings()}",
-        wide=_draw((904, 380), own),
-        narrow=_draw((342, 320), own),
+        title=tuned.conclusion,
+        sub=f"Test accuracy over steps; learning rates: {tuned.name}; {settings()}",
+        wide=_draw((904, 380), tuned),
+        narrow=_draw((342, 320), tuned),
         head=(
             "learning rate",
             "ordinary, not private, %",
@@ -251,23 +251,23 @@ def picture() -> Picture:
         ),
         kind="recorded",
         note=(
-            f"Mean of {len(found['seeds'])} seeds; brackets in the table contain the "
+            f"Mean of {len(runs['seeds'])} seeds; brackets in the table contain the "
             "smallest and the largest. For each seed, the three runs share batches "
             "and first weights. Each own rate is the best of a grid of doublings on "
-            f"the test records, with {len(found['tuning']['seeds'])} other seeds; no "
+            f"the test records, with {len(runs['tuning']['seeds'])} other seeds; no "
             "ε covers that search."
         ),
     )
 
 
 def floor(choice: Choice) -> int:
-    """Return where the accuracy axis begins, in percent: below all ends."""
+    """Returns the start of the accuracy axis in percent, below all final accuracies."""
     least = min(mean(choice.ends(kind)) for kind in KINDS)
     return 5 * int((100 * least - 2) // 5)
 
 
 def signed(value: float, digits: int) -> str:
-    """Return a number to nearest, with a true minus; a rounded zero has none."""
+    """Returns a number to nearest, with a true minus; a rounded zero has none."""
     text = nearest(value, digits)
     return text.replace("-", "" if float(text) == 0 else MINUS)
 
@@ -281,7 +281,7 @@ def _words(kind: str) -> str:
 
 
 def _band(runs: list[list[float]]) -> dict[str, list[float]]:
-    """Return mean, least and largest of the seeds at each step, in percent."""
+    """Returns mean, least and largest of the seeds at each step, in percent."""
     by_step = [[100 * value for value in values] for values in zip(*runs, strict=True)]
     return {
         "mean": [round(mean(values), 2) for values in by_step],
@@ -306,15 +306,15 @@ def _draw(size: tuple[int, int], choice: Choice) -> Markup:
         points = list(zip(steps, values, strict=True))[first:]
         plot.line(points, f"s-{colour}{' dashed' if kind == ORDINARY else ''}")
         ends.append((points[-1], _words(kind), colour))
-    heights = [plot.y(at[1]) for at, _, _ in ends]
+    heights = [plot.y(point[1]) for point, _, _ in ends]
     listed = [plot.y.start - 58 + 18 * i for i in range(len(ends))]
     places = listed if is_narrow else fanned(heights)
-    for (at, words, colour), height, to in zip(ends, heights, places, strict=True):
+    for (point, words, colour), height, to in zip(ends, heights, places, strict=True):
         up = to - height + 4.5
         if is_narrow:
-            plot.text(at, words, f"{colour} halo", "end", (-8, up))
+            plot.text(point, words, f"{colour} halo", "end", (-8, up))
         else:
-            plot.text(at, words, f"{colour} halo", "start", (10, up))
+            plot.text(point, words, f"{colour} halo", "start", (10, up))
     return plot.svg(
         "Three rising lines: ordinary training ends highest, clipping without noise a "
         "little lower, and the private run lowest."

@@ -73,34 +73,34 @@ SEED = 14
 
 @cache
 def spent(rate: float, noise: float) -> float:
-    """Return ε of the whole training at ``DELTA``."""
+    """Returns ε of the whole training at ``DELTA``."""
     return epsilon(sample_rate=rate, noise_multiplier=noise, steps=STEPS, delta=DELTA)
 
 
 def limit_lines(rate: float, noise: float) -> list[tuple[float, float]]:
-    """Return (e^ε', δ(ε') rounded up), from ε' = 0 to ε at ``DELTA``."""
+    """Returns (e^ε', δ(ε') rounded up), from ε' = 0 to ε at ``DELTA``."""
     top = spent(rate, noise)
     losses = [top * i / (LINES - 1) for i in range(LINES)]
-    found = EXACT.delta_bounds([Phase(rate, noise, STEPS)], losses, RELATION)
+    deltas = EXACT.delta_bounds([Phase(rate, noise, STEPS)], losses, RELATION)
     return [
         (_upwards(math.exp(loss), 6), math.ceil(1e5 * side.value) / 1e5)
-        for loss, side in zip(losses, found, strict=True)
+        for loss, side in zip(losses, deltas, strict=True)
     ]
 
 
 def most_hits(lines: list[tuple[float, float]], false_alarms: float) -> float:
-    """Return the largest share of hits that the lines allow."""
+    """Returns the largest share of hits that the lines allow."""
     rising = (slope * false_alarms + delta for slope, delta in lines)
     falling = (1 - (1 - delta - false_alarms) / slope for slope, delta in lines)
     return min(1.0, *rising, *falling)
 
 
 def loss_bins(rate: float, noise: float) -> dict[str, Any]:
-    """Return the privacy loss of the whole run, binned over ±``REACH`` ε.
+    """Returns the privacy loss of the whole run, binned over ±``REACH`` ε.
 
     ``with`` and ``without`` are probabilities in units of the largest bin, which is
-    ``largest``; ``beyond`` is what δ is made of, bin by bin right of ε, in units of
-    ``DELTA``.
+    ``largest``; ``beyond`` contains the contribution to δ of each bin above ε, in units
+    of ``DELTA``.
     """
     top = spent(rate, noise)
     run = [Phase(rate, noise, STEPS)]
@@ -110,7 +110,7 @@ def loss_bins(rate: float, noise: float) -> dict[str, Any]:
     sums = []
     for law, weights, sign in (
         (remove, remove.probabilities, 1),
-        (add, add.probabilities, -1),  # its losses are those of the other order
+        (add, add.probabilities, -1),  # the opposite order of neighbours
         (remove, excess, 1),
     ):
         places = sign * (law.first + np.arange(len(weights))) // FINE + BINS // 2
@@ -127,7 +127,7 @@ def loss_bins(rate: float, noise: float) -> dict[str, Any]:
 
 @cache
 def data() -> dict[str, Any]:
-    """Return the records, the training, and both limits at each q and σ.
+    """Returns the records, the training, and both limits at each q and σ.
 
     ``most`` has the two limits in percent, in the order of their names in ``limits``.
     """
@@ -165,10 +165,10 @@ def data() -> dict[str, Any]:
 
 @cache
 def right_calls(noise_multiplier: float, sample_rate: float, steps: int) -> float:
-    """Return how often an attacker is right who knows both worlds' trainings.
+    """Returns the accuracy of an attacker that knows trainings in both worlds.
 
-    It sees one finished θ and splits the plane along the axis that parted other
-    trainings best. Measured on ``MANY`` trainings per world.
+    It sees one final θ and classifies it along the axis that separated other trainings
+    best. Measured on ``MANY`` trainings per world.
     """
     run = (noise_multiplier, sample_rate, steps)
     false_alarms, hits = _calls(*run, cuts=[0.0])[0]
@@ -176,24 +176,24 @@ def right_calls(noise_multiplier: float, sample_rate: float, steps: int) -> floa
 
 
 def shown_right(noise_multiplier: float) -> str:
-    """Return ``right_calls`` at the first state's q in percent, to nearest."""
+    """Returns ``right_calls`` at the first state's q in percent, to nearest."""
     return f"{percent(right_calls(noise_multiplier, SHOWN_RATE, STEPS), 0)} %"
 
 
 def scatter(count: int) -> str:
-    """Return twice the largest standard error of a share of ``count``, in points."""
+    """Returns twice the largest standard error of a share of ``count``, in points."""
     return f"{100 / math.sqrt(count):.0f}"
 
 
 def limits_at(noise_multiplier: float, rate: float = SHOWN_RATE) -> Limits:
-    """Return the largest share of right calls, of this run and by ε alone."""
+    """Returns the largest share of right calls, of this run and by ε alone."""
     run = Phase(rate, noise_multiplier, STEPS)
     return Limits.of([run], spent(rate, noise_multiplier), DELTA)
 
 
 @cache
 def picture() -> Picture:
-    """Return the attacker's shares at every threshold, below the limit."""
+    """Returns the attacker's shares at every threshold, below the limit."""
     most = limits_at(NOISE[SHOWN_NOISE])
     return Picture(
         title=(
@@ -236,7 +236,7 @@ def picture() -> Picture:
 def _calls(
     noise_multiplier: float, sample_rate: float, steps: int, cuts: list[float]
 ) -> list[tuple[float, float]]:
-    """Return false alarms and hits at thresholds, in units of the scores' std."""
+    """Returns false alarms and hits at thresholds, in units of the scores' std."""
     worlds = [
         train(
             2 * MANY,
@@ -279,7 +279,7 @@ def _draw(size: tuple[int, int]) -> Markup:
 
 
 def _upwards(value: float, digits: int) -> float:
-    """Return the value to so many significant digits, rounded up."""
+    """Returns the value rounded up to ``digits`` significant digits."""
     scale = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
     return float(f"{math.ceil(value / scale - 1e-9) * scale:.{digits}g}")
 

@@ -37,7 +37,7 @@ Rows = Sequence[Sequence[int]]
 
 
 def patches() -> list[list[int]]:
-    """Return the pixels under the kernel at each position, row by row: U transposed."""
+    """Returns the pixels under the kernel at each position: U transposed."""
     size = range(len(KERNEL))
     return [
         [IMAGE[top + i][left + j] for i in size for j in size]
@@ -47,30 +47,30 @@ def patches() -> list[list[int]]:
 
 
 def output() -> list[int]:
-    """Return y = w U, one number per position."""
+    """Returns y = w U, one number per position."""
     kernel = flat(KERNEL)
     return [_product(kernel, patch) for patch in patches()]
 
 
 def kernel_gradient() -> list[int]:
-    """Return U g: the positions' patches, weighted by the output's gradient."""
+    """Returns U g: the positions' patches, weighted by the output's gradient."""
     weights = flat(OUTPUT_GRADIENT)
     pixels = zip(*patches(), strict=True)
     return [_product(weights, column) for column in pixels]
 
 
 def flat(rows: Rows) -> list[int]:
-    """Return the entries row by row."""
+    """Returns the entries row by row."""
     return [entry for row in rows for entry in row]
 
 
 def places() -> tuple[int, ...]:
-    """Return the numbers of the positions, which are also those of the entries."""
+    """Returns the numbers of the positions in links."""
     return tuple(range(1, len(patches()) + 1))
 
 
 def data() -> dict[str, Any]:
-    """Return both products: each line of U, what it is multiplied by, what it makes.
+    """Returns the steps of both products: a line of U, its factor, and the result.
 
     A line is a column of U for the output, and a row of U for the gradient.
     """
@@ -99,7 +99,7 @@ def data() -> dict[str, Any]:
 
 @cache
 def picture() -> Picture:
-    """Return image, patches, product and gradient, one after the other."""
+    """Returns image, patches, product and gradient, one after the other."""
     positions, entries = len(patches()), len(flat(KERNEL))
     return Picture(
         title=(
@@ -146,12 +146,12 @@ NARROW = {
 }
 
 
-def _draw(plot: Plot, at: dict[str, tuple[int, int]]) -> Markup:
-    _image(plot, at["image"])
-    _title(plot, at["matrix"], "2 unfold: U")
-    _columns(plot, at["matrix"], patches())
-    _product_row(plot, at)
-    _gradient(plot, at["gradient"])
+def _draw(plot: Plot, corners: dict[str, tuple[int, int]]) -> Markup:
+    _image(plot, corners["image"])
+    _title(plot, corners["matrix"], "2 unfold: U")
+    _columns(plot, corners["matrix"], patches())
+    _product_row(plot, corners)
+    _gradient(plot, corners["gradient"])
     return plot.svg(
         "Four overlapping 2 × 2 patches of an image become the columns of a matrix; "
         "the kernel, as a row, times that matrix gives the four outputs, and the "
@@ -173,7 +173,7 @@ def _image(plot: Plot, corner: tuple[int, int]) -> None:
 
 
 def _columns(plot: Plot, corner: tuple[int, int], columns: Rows) -> None:
-    """Draw a matrix by its columns, each under the colour of its position."""
+    """Draws a matrix by its columns, each under the colour of its position."""
     x, y = corner
     _cells(plot, corner, [list(row) for row in zip(*columns, strict=True)])
     for number, hue in enumerate(HUES):
@@ -182,14 +182,14 @@ def _columns(plot: Plot, corner: tuple[int, int], columns: Rows) -> None:
         plot.bar((left + 2, left + CELL - 2), (bottom + 3, bottom + 7), f"f-{hue}")
 
 
-def _product_row(plot: Plot, at: dict[str, tuple[int, int]]) -> None:
-    _title(plot, at["kernel"], "3 multiply: w U = y")
-    x, y = at["kernel"]
+def _product_row(plot: Plot, corners: dict[str, tuple[int, int]]) -> None:
+    _title(plot, corners["kernel"], "3 multiply: w U = y")
+    x, y = corners["kernel"]
     _cells(plot, (x, y), [flat(KERNEL)], "f-sunken")
     plot.text((x + 4 * CELL + 10, y + 20), "× U =", "ink")
-    _columns(plot, at["product"], [[value] for value in output()])
-    _title(plot, at["output"], "4 reshape: the output")
-    _cells(plot, at["output"], [output()[:SIDE], output()[SIDE:]])
+    _columns(plot, corners["product"], [[value] for value in output()])
+    _title(plot, corners["output"], "4 reshape: the output")
+    _cells(plot, corners["output"], [output()[:SIDE], output()[SIDE:]])
 
 
 def _gradient(plot: Plot, corner: tuple[int, int]) -> None:
