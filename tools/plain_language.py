@@ -126,7 +126,7 @@ FAMILIES = {
     "source: runs": Family(1.0, r"dpsgd_explorer/runs/.*\.py", prose.comments),
     "source: server": Family(1.0, r"dpsgd_explorer/server/.*\.py", prose.comments),
     "source: training": Family(1.0, r"dpsgd_explorer/training/.*\.py", prose.comments),
-    "source: web": Family(8.5, r"dpsgd_explorer/web/.*\.py", prose.comments),
+    "source: web": Family(1.0, r"dpsgd_explorer/web/.*\.py", prose.comments),
     "source: examples": Family(0.5, r"examples/.*\.py", prose.comments),
     "source: tests": Family(16.0, r"tests/.*\.py", prose.comments),
     "source: tests of scripts": Family(0.5, r"tests/.*\.js", prose.script_comments),

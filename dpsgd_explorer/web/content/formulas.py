@@ -50,7 +50,7 @@ def math(tex: str, block: bool = False, alt: str = "") -> Markup:
 
     Args:
         tex: LaTeX of the subset above.
-        block: If True, display style on a line without text, limits above and below.
+        block: If True, display style: a separate line, limits above and below sums.
         alt: The formula in words, for screen readers without MathML support.
 
     Raises:

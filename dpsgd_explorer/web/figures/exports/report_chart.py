@@ -61,7 +61,7 @@ def _lines(
 
 
 def _wall(plot: Plot, shape: dict[str, Any]) -> None:
-    """Draws the budget as a vertical line, and shades the area behind it."""
+    """Draws the budget as a vertical line, and shades larger ε."""
     budget = shape["x0"]
     plot.bar((budget, plot.x.high), (plot.y.low, plot.y.high), "f-wash-budget")
     plot.line([(budget, plot.y.low), (budget, plot.y.high)], "s-budget")
