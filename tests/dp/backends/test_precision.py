@@ -221,7 +221,7 @@ def test_layers_may_have_different_precisions(engine, mode, clipping_style):
 @pytest.mark.parametrize("backend", [NativeBackend, TorchBackend])
 @pytest.mark.parametrize("mode", ["MixOpt", "ghost", "instantiate"])
 @pytest.mark.parametrize(
-    "make", [Normalised, lambda: LastState(nn.LSTM)], ids=["positions", "lstm"]
+    "make", [Normalised, lambda: LastState(IN_BFLOAT16[-1])], ids=["positions", "last"]
 )
 def test_backward_inside_autocast_is_clipped_as_outside(make, mode, backend):
     with using(backend()):
