@@ -129,9 +129,9 @@ export function powers(low, high, most) {
 export const powerText = (power) => significant(Number(`1e${power}`));
 
 /** Sentence with the values after a step. @param {Racer[]} racers with values */
-export function conclusion(steps, racers, place, {valid = true, write = epsilonText} = {}) {
+export function conclusion(steps, racers, index, {valid = true, write = epsilonText} = {}) {
   if (!valid) return "Batches are shuffled: none of these numbers holds";
-  const of = (status) => racers.filter((racer) => racer.status === status).map(({epsilon}) => epsilon[place]);
+  const of = (status) => racers.filter((racer) => racer.status === status).map(({epsilon}) => epsilon[index]);
   const [[truth = null], bounds, guesses] = ["exact", "bound", "approximation"].map(of);
   const said = truth === null ? [] : [`exactly ε = ${write(truth)}`];
   if (bounds.length > 0) said.push(`by bounds up to ${write(bounds.includes(null) ? null : Math.max(...bounds))}`);
@@ -139,11 +139,11 @@ export function conclusion(steps, racers, place, {valid = true, write = epsilonT
     const isBelow = truth !== null && guess < truth * (1 - NOTICEABLE);
     said.push(`by an approximation ${write(guess)}${isBelow ? ", below the truth" : ""}`);
   }
-  const count = steps[place] === 1 ? "1 step" : `${integer(steps[place])} steps`;
+  const count = steps[index] === 1 ? "1 step" : `${integer(steps[index])} steps`;
   return `After ${count}: ${said.join(", ") || "no accountant has an answer"}`;
 }
 
-/** ε as text: three significant digits or more, rounded up. */
+/** ε as text: at most four significant digits, rounded up. */
 export function epsilonText(value) {
   if (value === null || value === undefined) return "∞";
   if (value === 0) return "0";

@@ -68,10 +68,10 @@ const inside = ([left, top, right, bottom], marks) => clipped([left - 6, top - 6
 export function multiple(chart, member, all, {range, steps}) {
   const {marks, place, edges} = frame(chart, {range, steps, few: true});
   const ghosts = all.filter((other) => other !== member).map(({log}) => line(log.evaluations.map(place), "s-faint thin soft"));
-  const own = member.log.evaluations.map(place);
+  const curve = member.log.evaluations.map(place);
   const colour = member.private ? "private" : "twin";
-  const lines = [...ghosts, line(own, `s-${colour}${member.private ? "" : " dashed"}`)];
-  if (own.length) lines.push(disc(own.at(-1), 4, `f-${colour}`));
+  const lines = [...ghosts, line(curve, `s-${colour}${member.private ? "" : " dashed"}`)];
+  if (curve.length) lines.push(disc(curve.at(-1), 4, `f-${colour}`));
   return [...marks, ...inside(edges, lines)];
 }
 

@@ -14,7 +14,7 @@ export function placeAfter(elapsed, {first, last, length = PACE.length, tick = P
 /**
  * Connect the parts `play`, `place` and `place-words` of an element.
  * @param {HTMLElement} element
- * @param {{words: (place: number) => string, show: (place: number) => void, pace?: {length: number, tick: number}}}
+ * @param {{words: (position: number) => string, show: (position: number) => void, pace?: {length: number, tick: number}}}
  *   options
  * `words` returns the text of a position, `show` draws it; `pace` has the milliseconds of a whole playback and of a
  * tick.
@@ -30,11 +30,11 @@ export function player(element, {words, show, pace = PACE}) {
     isPlaying = false;
     write(element, "play", "Play");
   }
-  function go(place) {
-    slider.value = String(place);
-    slider.setAttribute("aria-valuetext", words(place));
-    write(element, "place-words", words(place));
-    show(place);
+  function go(position) {
+    slider.value = String(position);
+    slider.setAttribute("aria-valuetext", words(position));
+    write(element, "place-words", words(position));
+    show(position);
   }
   function play() {
     const turn = ++playing;
@@ -46,9 +46,9 @@ export function player(element, {words, show, pace = PACE}) {
     go(first);
     const frame = (time) => {
       if (!isPlaying || turn !== playing) return;
-      const place = placeAfter(Math.max(0, time - start), {first, last: last(), ...pace, tick});
-      if (place !== Number(slider.value)) go(place);
-      if (place === last()) stop();
+      const position = placeAfter(Math.max(0, time - start), {first, last: last(), ...pace, tick});
+      if (position !== Number(slider.value)) go(position);
+      if (position === last()) stop();
       else requestAnimationFrame(frame);
     };
     requestAnimationFrame(frame);

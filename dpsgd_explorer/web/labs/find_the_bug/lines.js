@@ -6,9 +6,9 @@
 const MOVES = {ArrowDown: (i) => i + 1, ArrowUp: (i) => i - 1, Home: () => 0, End: (_, last) => last};
 
 /** Pure: index that a key moves to; null for other keys. */
-export function moved(key, place, count) {
+export function moved(key, index, count) {
   const move = MOVES[key];
-  return move ? Math.min(count - 1, Math.max(0, move(place, count - 1))) : null;
+  return move ? Math.min(count - 1, Math.max(0, move(index, count - 1))) : null;
 }
 
 export class Lines {

@@ -106,7 +106,7 @@ export function quotients(sum, noise, spread) {
 /** Row with the highest correlation with a picture, and the correlation. @param {Float64Array[]} rows */
 export function bestRow(rows, picture) {
   const correlations = rows.map((row) => correlation(row, picture));
-  const best = correlations.reduce((place, value, i) => (value > correlations[place] ? i : place), 0);
+  const best = correlations.reduce((index, value, i) => (value > correlations[index] ? i : index), 0);
   return {row: rows[best], correlation: correlations[best]};
 }
 

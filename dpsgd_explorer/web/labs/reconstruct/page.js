@@ -15,7 +15,7 @@ const {elements} = part("settings");
 const first = ofAddress(location.search, data, LISTS);
 let {seed} = first;
 
-for (const [name, place] of Object.entries(first.places)) elements[name].value = String(place);
+for (const [name, index] of Object.entries(first.places)) elements[name].value = String(index);
 if (first.model) elements.model.value = first.model;
 part("settings").addEventListener("input", show);
 part("settings").addEventListener("change", link); // on release of a slider, because browsers limit the rate of address changes

@@ -30,7 +30,7 @@ export function sides(misread, twin, pool) {
   };
 }
 
-/** Pictures that are in `wrong` and not in `right`; the first ones are from different classes. */
+/** At most `SHOWN` pictures that are in `wrong` and not in `right`, spread over the classes. */
 function shown(pool, wrong, right) {
   const rounds = new Map();
   const unique = new Map(pool.map((picture) => [picture.index, picture]));

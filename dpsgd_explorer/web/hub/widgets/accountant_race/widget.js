@@ -21,18 +21,18 @@ export function mount(element, data) {
     height: heightOf, label: "ε over steps, one line per accountant, both axes logarithmic", draw: () => draw(shown),
   });
 
-  function draw(place) {
-    shown = place;
+  function draw(index) {
+    shown = index;
     if (!chart.width) return;
     const {steps, curves} = course;
-    chart.show(marks(chart, {steps, runners: runners(curves, data.looks), reached: place, guess: course === data.courses[0] ? guess : null}));
-    const words = conclusion(steps, curves, place, {write: printed});
+    chart.show(marks(chart, {steps, runners: runners(curves, data.looks), reached: index, guess: course === data.courses[0] ? guess : null}));
+    const words = conclusion(steps, curves, index, {write: printed});
     write(element, "title", words);
     speak(words);
-    const rows = curves.map(({label, status, epsilon}) => [label, status, printed(epsilon[place])]);
-    showTable(part(element, "ranking"), {caption: `After ${integer(steps[place])} of ${integer(steps.at(-1))} steps`, heads: ["Accountant", "Answer", "ε"], rows, words: [0, 1]});
+    const rows = curves.map(({label, status, epsilon}) => [label, status, printed(epsilon[index])]);
+    showTable(part(element, "ranking"), {caption: `After ${integer(steps[index])} of ${integer(steps.at(-1))} steps`, heads: ["Accountant", "Answer", "ε"], rows, words: [0, 1]});
   }
-  const play = player(element, {words: (place) => integer(course.steps[place]), show: draw});
+  const play = player(element, {words: (index) => integer(course.steps[index]), show: draw});
   const choose = (chosen) => {
     course = chosen;
     door.search = `?${course.query}`;

@@ -23,11 +23,11 @@ export function nearest(bounds, value) {
  * Pure: effect of one C on the gradients of a step. A bin includes its upper edge, so a norm equal to C is not
  * clipped.
  */
-export function outcome({bounds, edges, noise}, step, place) {
-  const cut = step.counts.slice(edges.indexOf(bounds[place])).reduce((sum, count) => sum + count, 0);
+export function outcome({bounds, edges, noise}, step, index) {
+  const cut = step.counts.slice(edges.indexOf(bounds[index])).reduce((sum, count) => sum + count, 0);
   return {
-    bound: bounds[place], cut, count: step.batch_size, share: cut / step.batch_size, degrees: step.angles[place],
-    mean: step.lengths[place], noise: noise[place], ratio: noise[place] / step.lengths[place],
+    bound: bounds[index], cut, count: step.batch_size, share: cut / step.batch_size, degrees: step.angles[index],
+    mean: step.lengths[index], noise: noise[index], ratio: noise[index] / step.lengths[index],
   };
 }
 
@@ -45,22 +45,22 @@ export function sentences({cut, count, degrees, ratio}, parameters) {
 }
 
 export function mount(element, data) {
-  let [at, place, guess] = [data.first, data.own, null];
+  let [stepIndex, index, guess] = [data.first, data.own, null];
   const speak = speaker(element);
   const chart = new Chart(part(element, "chart"), {
     height: HEIGHT, role: "group", label: "Lengths of gradients as bars; below, over C, the angle of the clipped mean and the noise", draw: () => draw(),
   });
   const put = (to) => {
-    place = clamp(to, 0, data.bounds.length - 1);
+    index = clamp(to, 0, data.bounds.length - 1);
     redraw();
   };
   const handle = grip(chart, {
     label: "Clipping bound C: arrow keys move it", control: "bound", range: [data.bounds[0], data.bounds.at(-1)], move: ([c]) => put(nearest(data.bounds, c)),
-    step: ([dx, dy], big) => put(place + (dx + dy) * (big ? DECADE : 1)),
+    step: ([dx, dy], big) => put(index + (dx + dy) * (big ? DECADE : 1)),
   });
   for (const choice of element.querySelectorAll("[data-step]")) {
     choice.addEventListener("change", () => {
-      at = Number(choice.value);
+      stepIndex = Number(choice.value);
       redraw();
     });
   }
@@ -71,8 +71,8 @@ export function mount(element, data) {
 
   function draw() {
     if (!chart.width) return;
-    const step = data.steps[at];
-    const now = outcome(data, step, place);
+    const step = data.steps[stepIndex];
+    const now = outcome(data, step, index);
     const title = conclusion(now, step.step);
     const [cut, drowned] = sentences(now, data.parameters);
     write(element, "title", title);
@@ -84,7 +84,7 @@ export function mount(element, data) {
       write(element, name, significant(now[name], 2));
       part(element, `${name}-bar`).setAttribute("width", String((100 * now[name]) / longest));
     }
-    chart.show(marks(chart, data, step, now, at === data.first ? guess : null));
+    chart.show(marks(chart, data, step, now, stepIndex === data.first ? guess : null));
     const words = `C = ${significant(now.bound, 2)}`;
     handle.at([chart.x(now.bound), PANELS.lengths[1]], now.bound, words);
   }

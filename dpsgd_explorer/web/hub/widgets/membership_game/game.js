@@ -19,7 +19,7 @@ function drawn(generator, list, count) {
 
 /** New game with distinct records, half of them training records; pure except for the generator. @returns {Game} */
 export function begin(generator, joined, rounds) {
-  const places = [true, false].map((isIn) => [...joined.keys()].filter((place) => joined[place] === isIn));
+  const places = [true, false].map((isIn) => [...joined.keys()].filter((index) => joined[index] === isIn));
   const dealt = places.flatMap((list) => drawn(generator, list, rounds / 2));
   return {order: drawn(generator, dealt, rounds), said: [], revealed: false};
 }

@@ -11,23 +11,23 @@ const STYLES = ["private", "good"];
  * Pure: share of the noise over the run that the next doubling of the batch removes; the last doubling ends at all
  * records.
  */
-export function gain({points, doubling}, place) {
-  const next = points[Math.min(place + doubling, points.length - 1)];
-  return 1 - next.shares[1] / points[place].shares[1];
+export function gain({points, doubling}, index) {
+  const next = points[Math.min(index + doubling, points.length - 1)];
+  return 1 - next.shares[1] / points[index].shares[1];
 }
 
 /** Pure: heading. */
-export function conclusion({points}, place) {
-  const {batch, shares} = points[place];
+export function conclusion({points}, index) {
+  const {batch, shares} = points[index];
   return `A batch of ${integer(batch)} leaves ${percent(shares[0], 0)} of the noise per update of a batch of ${points[0].batch}, and ${percent(shares[1], 0)} of the noise over the run`;
 }
 
 /** Pure: effect of a larger batch. */
-export function sentence(data, place) {
+export function sentence(data, index) {
   const last = data.points.length - 1;
-  if (place === last) return "These are all records in every step: no larger batch is left.";
-  const next = place + data.doubling > last ? "Taking all records in every step" : "Twice the batch";
-  return `${next} would take away another ${percent(gain(data, place), 0)} of the noise over the run.`;
+  if (index === last) return "These are all records in every step: no larger batch is left.";
+  const next = index + data.doubling > last ? "Taking all records in every step" : "Twice the batch";
+  return `${next} would take away another ${percent(gain(data, index), 0)} of the noise over the run.`;
 }
 
 export function mount(element, data) {
@@ -39,25 +39,25 @@ export function mount(element, data) {
 
   function draw() {
     if (!chart.width) return;
-    const place = Number(slider.value);
-    const point = data.points[place];
+    const index = Number(slider.value);
+    const point = data.points[index];
     for (const name of ["steps", "sigma", "update", "run"]) write(element, name, point[name]);
     const words = integer(point.batch);
     write(element, "batch-words", words);
     slider.setAttribute("aria-valuetext", words);
-    write(element, "title", conclusion(data, place));
-    write(element, "fact", sentence(data, place));
-    speak(`${conclusion(data, place)}. ${sentence(data, place)}`);
-    chart.show(marks(chart, data.points, place));
+    write(element, "title", conclusion(data, index));
+    write(element, "fact", sentence(data, index));
+    speak(`${conclusion(data, index)}. ${sentence(data, index)}`);
+    chart.show(marks(chart, data.points, index));
   }
   const redraw = oncePerFrame(draw);
   slider.addEventListener("input", redraw);
 }
 
-function marks(chart, points, place) {
+function marks(chart, points, index) {
   const {width, height} = chart;
   const {x, y} = chart.frame([points[0].batch, points.at(-1).batch], [0, 1], [44, 34, width - 12, height - 44], {logX: true});
-  const pointX = x(points[place].batch);
+  const pointX = x(points[index].batch);
   return [
     ...[0, 0.5, 1].flatMap((share) => [rule([44, y(share)], [width - 12, y(share)]), text([36, y(share) + 4], percent(share, 0), "", "end")]),
     text([0, 14], `noise, as a share of that at batches of ${points[0].batch}`),
@@ -66,7 +66,7 @@ function marks(chart, points, place) {
     rule([pointX, y(0)], [pointX, y(1)], "line thin s-ink dotted"),
     ...STYLES.flatMap((style, i) => [
       line(points.map((point) => [x(point.batch), y(point.shares[i])]), `s-${style}`),
-      disc([pointX, y(points[place].shares[i])], 5, `f-${style}`),
+      disc([pointX, y(points[index].shares[i])], 5, `f-${style}`),
       text([width - 12, y(points.at(-1).shares[i]) - 10], LABELS[i], `${style} halo`, "end"),
     ]),
   ];

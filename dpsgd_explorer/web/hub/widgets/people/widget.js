@@ -8,20 +8,20 @@ const LINES = [["record", "budget"], ["person", "good"]];
 const LEVELS = [0.5, 1, 2, 5, 10, 20, 50];
 
 /** Pure: values for the person; with the person as the unit, the number of records does not matter. */
-export const held = ({points}, place, unit) => points[unit === BY_PERSON ? 0 : place];
+export const held = ({points}, index, unit) => points[unit === BY_PERSON ? 0 : index];
 
 /** Pure: heading. */
-export function conclusion(data, place, unit) {
-  const {records} = data.points[place];
-  const {epsilon} = held(data, place, unit);
+export function conclusion(data, index, unit) {
+  const {records} = data.points[index];
+  const {epsilon} = held(data, index, unit);
   const person = `a person with ${records === 1 ? "one record" : `${records} records`}`;
   if (unit === BY_PERSON) return `Clipped by person, ε = ${epsilon} covers ${person} as a whole`;
   return `A promise of ε = ${data.target} per record bounds ${person} by ${epsilon}${records > 1 ? " only" : ""}`;
 }
 
 /** Pure: the heading's ε as an attacker's limit. */
-export function sentence(data, place, unit) {
-  const {limits} = held(data, place, unit);
+export function sentence(data, index, unit) {
+  const {limits} = held(data, index, unit);
   if (limits === null) return "Alone, this is almost no limit on how often an attacker is right about whether this person took part.";
   const price = unit === BY_PERSON ? " There are fewer units then, and all of a person’s gradients fit into one C." : "";
   return `An attacker who guesses whether this person took part is right at most: ${limits}. A coin: 50 %.${price}`;
@@ -38,14 +38,14 @@ export function mount(element, data) {
 
   function draw() {
     if (!chart.width) return;
-    const place = Number(slider.value);
-    const words = [conclusion(data, place, state.unit), sentence(data, place, state.unit)];
+    const index = Number(slider.value);
+    const words = [conclusion(data, index, state.unit), sentence(data, index, state.unit)];
     write(element, "title", words[0]);
     write(element, "fact", words[1]);
-    write(element, "records-words", String(data.points[place].records));
-    slider.setAttribute("aria-valuetext", `${data.points[place].records}; epsilon ${held(data, place, state.unit).epsilon}`);
+    write(element, "records-words", String(data.points[index].records));
+    slider.setAttribute("aria-valuetext", `${data.points[index].records}; epsilon ${held(data, index, state.unit).epsilon}`);
     speak(words.join(". "));
-    chart.show(marks(chart, data.points, place, state));
+    chart.show(marks(chart, data.points, index, state));
   }
   slider.addEventListener("input", redraw);
   for (const radio of element.querySelectorAll("[data-unit]")) {
@@ -60,14 +60,14 @@ export function mount(element, data) {
   });
 }
 
-function marks({width, height}, points, place, {unit, guesses}) {
+function marks({width, height}, points, index, {unit, guesses}) {
   const [left, right, bottom] = [38, width - 14, height - 44];
   const x = scale([points[0].records, points.at(-1).records], [left + 10, right - 10]);
   const y = scale([LEVELS[0], LEVELS.at(-1)], [bottom, 26], {log: true});
   const level = (point, i) => [x(point.records), y((i === BY_PERSON ? points[0] : point).value)];
-  const selected = level(points[place], unit);
-  const {epsilon} = unit === BY_PERSON ? points[0] : points[place];
-  const isFirst = place === 0; // above its line, which rises from here; all later labels are below
+  const selected = level(points[index], unit);
+  const {epsilon} = unit === BY_PERSON ? points[0] : points[index];
+  const isFirst = index === 0; // above its line, which rises from here; all later labels are below
   return [
     ...LEVELS.flatMap((value) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], String(value), "", "end")]),
     text([0, 12], "ε for all records of the person, log scale"),

@@ -9,9 +9,9 @@ const NARROW = 500; // px
 const ROOM = 1.08; // end of the ε axis, in budgets
 
 /** Pure: heading at an evaluation. */
-export function conclusion({steps, last, spent_words: spent, budget, accuracy, twin}, place) {
-  const beside = twin ? `; without privacy, ${twin[place].toFixed(2)}` : "";
-  return `After ${integer(steps[place])} of ${integer(last)} steps: ε = ${spent[place]} of ${budget} spent, ${accuracy[place].toFixed(2)} of 100 unseen records right${beside}`;
+export function conclusion({steps, last, spent_words: spent, budget, accuracy, twin}, index) {
+  const beside = twin ? `; without privacy, ${twin[index].toFixed(2)}` : "";
+  return `After ${integer(steps[index])} of ${integer(last)} steps: ε = ${spent[index]} of ${budget} spent, ${accuracy[index].toFixed(2)} of 100 unseen records right${beside}`;
 }
 
 /** Pure: round values from low to high, in at most `most` steps of 1, 2 or 5 times a power of ten. */
@@ -32,15 +32,15 @@ export function mount(element, data) {
     height: 360, label: "Test accuracy against the ε that was spent, up to the step that is shown", draw: () => draw(shown),
   });
 
-  function draw(place) {
-    shown = place;
+  function draw(index) {
+    shown = index;
     if (!chart.width) return;
-    chart.show(curves(chart, run, place));
-    const words = conclusion(run, place);
+    chart.show(curves(chart, run, index));
+    const words = conclusion(run, index);
     write(element, "title", words);
     speak(words);
   }
-  const play = player(element, {words: (place) => integer(run.steps[place]), show: draw});
+  const play = player(element, {words: (index) => integer(run.steps[index]), show: draw});
   const choose = (chosen) => {
     run = chosen;
     door.search = `?${run.query}`;
@@ -54,7 +54,7 @@ export function mount(element, data) {
 }
 
 /** Curves up to an evaluation; values below the axis are cut off. */
-function curves(chart, {spent, accuracy, twin, floor, budget}, place) {
+function curves(chart, {spent, accuracy, twin, floor, budget}, index) {
   const isNarrow = chart.width < NARROW;
   const end = spent.at(-1);
   const [left, top, right, bottom] = [34, 26, chart.width - 10, chart.height - 44];
@@ -67,13 +67,13 @@ function curves(chart, {spent, accuracy, twin, floor, budget}, place) {
   for (const value of ticks(0, end, isNarrow ? 3 : 6)) {
     marks.push(rule([x(value), bottom], [x(value), bottom + 5], "axis"), text([x(value), bottom + 19], value, "", "middle"));
   }
-  const upTo = (values) => values.slice(0, place + 1).map((value, i) => [x(spent[i]), y(value)]);
-  const tip = [x(spent[place]), y(accuracy[place])];
+  const upTo = (values) => values.slice(0, index + 1).map((value, i) => [x(spent[i]), y(value)]);
+  const tip = [x(spent[index]), y(accuracy[index])];
   marks.push(...clipped([left, top - 8, right, bottom + 1], [
     ...(twin ? [line(upTo(twin), "s-twin thin dashed")] : []),
     line(upTo(accuracy), "s-private"),
   ]), line([[x(end), top], [x(end), bottom]], "s-budget"));
-  const isLate = spent[place] > 0.8 * end; // the label is below the curve where it is flat, otherwise next to it
+  const isLate = spent[index] > 0.8 * end; // the label is below the curve where it is flat, otherwise next to it
   const name = isLate ? [tip[0] - 12, tip[1] + 26] : [tip[0] + 12, tip[1] + 16];
   marks.push(text([x(end) - 8, bottom - 12], `budget ε = ${budget}`, "budget halo", "end"));
   if (tip[1] < bottom) marks.push(disc(tip, 5, "f-private"), text(name, "private", "private halo", isLate ? "end" : "start"));

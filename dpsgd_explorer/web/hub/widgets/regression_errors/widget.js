@@ -6,21 +6,21 @@ import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widge
 const NAMED_AT = {adassp: [20, 22], ssp: [2, -14], large_noise: [17, 2], small_noise: [9, -8]}; // label position: number of points divided by the index of its point, px below the line
 
 /** Pure: methods with an error at an ε, smallest median first. */
-export function ranked({methods}, place) {
+export function ranked({methods}, index) {
   return methods
-    .filter(({texts}) => texts[place] !== "–")
-    .sort((one, other) => (one.medians[place] ?? Infinity) - (other.medians[place] ?? Infinity));
+    .filter(({texts}) => texts[index] !== "–")
+    .sort((first, second) => (first.medians[index] ?? Infinity) - (second.medians[index] ?? Infinity));
 }
 
 /** Pure: heading. */
-export function conclusion(data, place) {
-  const medians = ranked(data, place).map(({name, texts}) => `${name} ${texts[place]}`);
-  return `Median errors at ε = ${data.epsilons[place]}: ${medians.join(", ")}`;
+export function conclusion(data, index) {
+  const medians = ranked(data, index).map(({name, texts}) => `${name} ${texts[index]}`);
+  return `Median errors at ε = ${data.epsilons[index]}: ${medians.join(", ")}`;
 }
 
 /** Pure: methods that are worse than always predicting the mean. */
-export function sentence(data, place) {
-  const worse = ranked(data, place).filter(({medians}) => medians[place] === null || medians[place] > data.mean);
+export function sentence(data, index) {
+  const worse = ranked(data, index).filter(({medians}) => medians[index] === null || medians[index] > data.mean);
   const rest = `Always answering the mean has ${data.baselines.mean}, and least squares without privacy ${data.baselines.least}.`;
   if (!worse.length) return `${rest} All are better than the mean here.`;
   return `${rest} No better than the mean here: ${worse.map(({name}) => name).join(" and ")}.`;
@@ -35,19 +35,19 @@ export function mount(element, data) {
 
   function draw() {
     if (!chart.width) return;
-    const place = Number(slider.value);
-    const words = [conclusion(data, place), sentence(data, place)];
+    const index = Number(slider.value);
+    const words = [conclusion(data, index), sentence(data, index)];
     write(element, "title", words[0]);
     write(element, "sub", data.sub);
     write(element, "fact", words[1]);
-    write(element, "epsilon-words", String(data.epsilons[place]));
-    slider.setAttribute("aria-valuetext", String(data.epsilons[place]));
+    write(element, "epsilon-words", String(data.epsilons[index]));
+    slider.setAttribute("aria-valuetext", String(data.epsilons[index]));
     for (const {slug, texts, bands} of data.methods) {
-      write(element, slug, texts[place]);
-      write(element, `${slug}-band`, bands[place]);
+      write(element, slug, texts[index]);
+      write(element, `${slug}-band`, bands[index]);
     }
     speak(words.join(". "));
-    chart.show(marks(chart, data, place, guesses));
+    chart.show(marks(chart, data, index, guesses));
   }
   slider.addEventListener("input", redraw);
   element.addEventListener("guessed", ({detail}) => {
@@ -56,12 +56,12 @@ export function mount(element, data) {
   });
 }
 
-function marks({width, height}, data, place, guesses) {
+function marks({width, height}, data, index, guesses) {
   const {epsilons, methods, axes} = data;
   const [left, right, bottom] = [38, width - 14, height - 44];
   const x = scale([0, axes.epsilon], [left, right]);
   const y = scale(axes.error, [bottom, 26]);
-  const cursorX = x(epsilons[place]);
+  const cursorX = x(epsilons[index]);
   return [
     ...axes.ticks.flatMap(([value, words]) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], words, "", "end")]),
     text([0, 12], `${axes.name}, (100,000 $)²`),
@@ -76,7 +76,7 @@ function marks({width, height}, data, place, guesses) {
       return [
         line(points, `s-${colour}${dash}`),
         ...(named ? [text([named[0] + 8, named[1] + below], label, `${colour} halo`)] : []),
-        ...(medians[place] === null ? [] : [disc([cursorX, y(medians[place])], 5, `f-${colour}`)]),
+        ...(medians[index] === null ? [] : [disc([cursorX, y(medians[index])], 5, `f-${colour}`)]),
       ];
     }),
     ...guesses.flatMap((guess) => [

@@ -24,8 +24,8 @@ export const EPOCH = {
     {size, isYours: dealt(generator, records, size).includes(0)}
   )),
   shuffled: (generator, records, size) => {
-    const place = dealt(generator, records, records).indexOf(0);
-    return range(records / size, (_, step) => ({size, isYours: Math.floor(place / size) === step}));
+    const position = dealt(generator, records, records).indexOf(0);
+    return range(records / size, (_, step) => ({size, isYours: Math.floor(position / size) === step}));
   },
 };
 

@@ -19,21 +19,21 @@ const WORDS = {
 const printed = (value) => String(value).replace("-", "−");
 
 /** Pure: terms of one row or column's product, as text. */
-export function product({lines, by, makes}, place) {
-  const terms = lines[place].map((pixel, i) => `${by[i] < 0 ? `(${printed(by[i])})` : by[i]} × ${printed(pixel)}`);
-  return `${terms.join(" + ")} = ${printed(makes[place])}`;
+export function product({lines, by, makes}, index) {
+  const terms = lines[index].map((pixel, i) => `${by[i] < 0 ? `(${printed(by[i])})` : by[i]} × ${printed(pixel)}`);
+  return `${terms.join(" + ")} = ${printed(makes[index])}`;
 }
 
 /** Pure: heading. */
-export function conclusion({name, makes}, place) {
-  const [number, entry] = [place + 1, printed(makes[place])];
+export function conclusion({name, makes}, index) {
+  const [number, entry] = [index + 1, printed(makes[index])];
   return name === "output"
     ? `At position ${number} the kernel covers the pixels of column ${number} and computes entry ${number} of the output: ${entry}`
     : `Entry ${number} of the kernel was multiplied by the pixels of row ${number}, and its gradient for this record is ${entry}`;
 }
 
 /** Pure: row and column of an entry in row-major order. */
-export const corner = (place, side) => [Math.floor(place / side), place % side];
+export const corner = (index, side) => [Math.floor(index / side), index % side];
 
 export function mount(element, data) {
   const speak = speaker(element);
@@ -46,15 +46,15 @@ export function mount(element, data) {
 
   function draw() {
     if (!image.width || !matrix.width) return;
-    const [way, place] = [data.ways[chosen(ways)], chosen(places)];
+    const [way, index] = [data.ways[chosen(ways)], chosen(places)];
     const words = WORDS[way.name];
-    image.show(blocks(image.width, data, way, place));
-    matrix.show(unfolded(matrix.width, data, way, place));
-    write(element, "title", conclusion(way, place));
+    image.show(blocks(image.width, data, way, index));
+    matrix.show(unfolded(matrix.width, data, way, index));
+    write(element, "title", conclusion(way, index));
     write(element, "sub", `One record, one channel, stride 1, no padding; ${words.sub}`);
     write(element, "place-words", words.place);
-    write(element, "fact", product(way, place));
-    speak(`${conclusion(way, place)}. ${product(way, place)}`);
+    write(element, "fact", product(way, index));
+    speak(`${conclusion(way, index)}. ${product(way, index)}`);
   }
   part(element, "next").addEventListener("click", () => {
     places[(chosen(places) + 1) % places.length].checked = true;
@@ -80,9 +80,9 @@ function cells([x, y], size, rows, {lit = [0, 0, 0, 0], css = "f-surface"} = {})
 const square = (entries, side) => Array.from({length: side}, (_, i) => entries.slice(side * i, side * (i + 1)));
 
 /** The image, the factors of its highlighted pixels, and the result. */
-function blocks(width, {image, side}, {name, by, makes}, place) {
+function blocks(width, {image, side}, {name, by, makes}, index) {
   const size = Math.min(LARGEST, Math.floor((width - 2 * GAP - 2) / (3 + 2 * side)));
-  const at = corner(place, side);
+  const at = corner(index, side);
   const lefts = [1, 3 * size + GAP, (3 + side) * size + 2 * GAP];
   return [
     ...WORDS[name].blocks.map((words, i) => text([lefts[i], 14], words, "strong")),
@@ -98,7 +98,7 @@ function blocks(width, {image, side}, {name, by, makes}, place) {
  * The unfolded matrix; for the output with the kernel at its left and y below, for the gradient with g above and U g
  * at its right.
  */
-function unfolded(width, {columns}, {name, by, makes}, place) {
+function unfolded(width, {columns}, {name, by, makes}, index) {
   const count = columns.length;
   const size = Math.min(LARGEST, Math.floor((width - 2 * NEAR - 32) / (count + 2)));
   const [left, top] = [1 + size + NEAR, TOP + size + NEAR];
@@ -110,14 +110,14 @@ function unfolded(width, {columns}, {name, by, makes}, place) {
     return [
       title(top - 10), text([1 + size / 2, top - 10], "w", "strong", "middle"), text([left - 12, bottom + size / 2 + 5], "y", "strong", "end"),
       ...cells([1, top], size, upright(by), {css: "f-sunken"}),
-      ...cells([left, top], size, rows, {lit: [0, place, count, 1]}),
-      ...cells([left, bottom], size, [makes], {lit: [0, place, 1, 1]}),
+      ...cells([left, top], size, rows, {lit: [0, index, count, 1]}),
+      ...cells([left, bottom], size, [makes], {lit: [0, index, 1, 1]}),
     ];
   }
   return [
     title(14), text([left - 12, TOP + size / 2 + 5], "g", "strong", "end"), text([right + size / 2, top - 10], "U g", "strong", "middle"),
     ...cells([left, TOP], size, [by], {css: "f-sunken"}),
-    ...cells([left, top], size, rows, {lit: [place, 0, 1, count]}),
-    ...cells([right, top], size, upright(makes), {lit: [place, 0, 1, 1]}),
+    ...cells([left, top], size, rows, {lit: [index, 0, 1, count]}),
+    ...cells([right, top], size, upright(makes), {lit: [index, 0, 1, 1]}),
   ];
 }
