@@ -35,6 +35,7 @@ FOLDERS = {
     "model or loss that is trained",
     "audit": "an attack or a receipt whose verdict is wrong",
     "compat": "a script for another library that no longer trains, or another ε",
+    "integrations": "a trainer of another library that clips or counts wrongly",
     "regression": "a release, budget or golden figure of linear regression that is off",
     "experiments": "a setting that is taken outside its domain or refused inside it",
     "training": "a training that differs from its recording, or after a resume",

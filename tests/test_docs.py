@@ -231,7 +231,14 @@ def test_pictures_say_what_they_show():
     assert all(len(alt) > 10 for alt, _ in PICTURE.findall(everything()))
 
 
-HOW_TO = ("from-opacus", "from-fastdp", "gpus", "token-losses", "audit-a-run")
+HOW_TO = (
+    "from-opacus",
+    "from-fastdp",
+    "gpus",
+    "token-losses",
+    "audit-a-run",
+    "hugging-face",
+)
 API = ("dp", "schedules", "accounting", "regression", "compat")
 LONG_PAGES = (
     "docs/reference/errors.md",

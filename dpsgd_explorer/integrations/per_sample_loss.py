@@ -1,0 +1,59 @@
+"""Losses of models of transformers, averaged over samples."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from dpsgd_explorer import dp
+from dpsgd_explorer.errors import ConfigError
+
+#: Label of positions that do not count, as in transformers.
+IGNORED = -100
+
+
+def per_sample_loss(
+    logits: Tensor, labels: Tensor, *, predicts_next: bool = False
+) -> Tensor:
+    """Returns the mean over the samples of the mean loss of a sample.
+
+    Args:
+        logits: Outputs ``(B, T, classes)`` for labels of tokens, ``(B, classes)`` for
+            one label per sample, ``(B, 1)`` or ``(B, targets)`` for a regression.
+        labels: Whole numbers ``(B, T)`` or ``(B,)``, of which -100 does not count;
+            numbers ``(B,)`` or ``(B, targets)`` for a regression.
+        predicts_next: If True, an output predicts the next label of the sequence.
+
+    Raises:
+        ConfigError: the shapes fit none of these cases.
+
+    Example:
+        >>> import torch
+        >>> from dpsgd_explorer.integrations.per_sample_loss import per_sample_loss
+        >>> logits = torch.zeros(2, 3, 4)
+        >>> labels = torch.tensor([[0, 1, 2], [3, -100, -100]])
+        >>> round(per_sample_loss(logits, labels).item(), 4)  # log 4
+        1.3863
+    """
+    if predicts_next and logits.dim() == 3 and labels.dim() == 2:
+        logits, labels = logits[:, :-1], labels[:, 1:]
+    if labels.is_floating_point():
+        values = logits.squeeze(-1) if labels.dim() == 1 else logits
+        if values.shape == labels.shape:
+            errors = (values - labels).square()
+            return (
+                errors.flatten(1).mean(1).mean() if errors.dim() > 1 else errors.mean()
+            )
+    elif logits.dim() == labels.dim() + 1 and logits.shape[:-1] == labels.shape:
+        losses = F.cross_entropy(
+            logits.movedim(-1, 1), labels, reduction="none", ignore_index=IGNORED
+        )
+        if labels.dim() == 1:
+            return losses.mean()
+        return dp.per_sample_mean(losses, labels != IGNORED)
+    raise ConfigError(
+        "labels",
+        f"labels of shape {tuple(labels.shape)} must fit logits of shape "
+        f"{tuple(logits.shape)}: one class per sample or token, or numbers. For "
+        "another loss pass compute_loss_func, a mean of one term per record.",
+    )

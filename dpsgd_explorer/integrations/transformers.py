@@ -1,0 +1,369 @@
+"""Differential privacy in the ``Trainer`` of Hugging Face transformers.
+
+``DPTrainer`` takes the place of ``transformers.Trainer``.  It needs the extra
+``transformers``.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from dpsgd_explorer import dp
+from dpsgd_explorer.accounting.rounding import round_up
+from dpsgd_explorer.errors import ConfigError, PrivacyError
+from dpsgd_explorer.integrations.per_sample_loss import per_sample_loss
+
+__all__ = ["DPTrainer"]
+
+STATE_FILE = "privacy_engine.pt"
+RECEIPT_FILE = "privacy.json"
+
+
+class DPTrainer(transformers.Trainer):
+    """``transformers.Trainer`` with DP-SGD.
+
+    A batch has the expected size ``per_device_train_batch_size *
+    gradient_accumulation_steps``; a part of it, with at most
+    ``per_device_train_batch_size`` samples, is on the device at a time.  Each record is
+    in a batch with the same probability.  The training ends with the plan.  Logs
+    contain ``epsilon`` and ``epsilon_left``; a checkpoint contains the state of the
+    engine and the receipt, ``privacy.json``.
+
+    The loss of a record is the mean over its labels, from the model's outputs: cross
+    entropy over tokens or classes, or the squared error of a regression.  For another
+    loss pass ``compute_loss_func``, a mean of one term per record.
+
+    Args:
+        args: The arguments of ``transformers.Trainer``, in its order.
+        privacy: Arguments of ``dp.PrivacyEngine`` by name, such as ``target_epsilon``,
+            ``target_delta``, ``noise_multiplier``, ``max_grad_norm``, ``clipping_fn``
+            or ``noise``.  Sizes and length follow from the training arguments.
+        lost_steps: For a resume: the number of steps after the checkpoint whose results
+            anyone may have seen; see ``PrivacyEngine.load_state_dict``.
+        options: The arguments of ``transformers.Trainer`` by name.
+
+    Attributes:
+        engine: The ``dp.PrivacyEngine`` of the training, or None before ``train``.
+
+    Raises:
+        ConfigError: an argument is outside its domain, or a training argument cannot be
+            combined with DP-SGD.
+
+    Source: Abadi et al. (2016), arXiv:1607.00133, Algorithm 1.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> from transformers import TrainingArguments
+        >>> from dpsgd_explorer.integrations.transformers import DPTrainer
+        >>> texts = [
+        ...     {"input_ids": torch.randint(9, (4,)), "labels": i % 2}
+        ...     for i in range(20)
+        ... ]
+        >>> sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1}
+        >>> model = BertForSequenceClassification(
+        ...     BertConfig(vocab_size=9, intermediate_size=4, **sizes)
+        ... )
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trainer = DPTrainer(
+        ...         model=model,
+        ...         args=TrainingArguments(
+        ...             folder,
+        ...             per_device_train_batch_size=5,
+        ...             num_train_epochs=1,
+        ...             disable_tqdm=True,
+        ...             report_to=[],
+        ...             use_cpu=True,
+        ...         ),
+        ...         train_dataset=texts,
+        ...         privacy={"target_epsilon": 3.0},
+        ...     )
+        ...     result = trainer.train()  # doctest: +ELLIPSIS
+        {'train_runtime': ...}
+        >>> trainer.engine.steps_done, round(trainer.engine.get_epsilon(), 3)
+        (4, 3.0)
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        privacy: Mapping[str, Any],
+        lost_steps: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(*args, **options)
+        self._privacy, self._lost_steps = dict(privacy), lost_steps
+        self.engine: dp.PrivacyEngine | None = None
+        self._part_size = self.args.per_device_train_batch_size
+        self._expected_size = self._part_size * self.args.gradient_accumulation_steps
+        _check(self.args, self.label_smoother)
+        self.args = copy.copy(self.args)
+        # A batch of the loader is a whole batch: ``training_step`` splits it.
+        self.args.gradient_accumulation_steps = 1
+        self.accelerator.gradient_accumulation_steps = 1
+        # The engine clips each sample; the loader continues where the plan stopped.
+        self.args.max_grad_norm, self.args.ignore_data_skip = 0.0, True
+        self.add_callback(_Detaching(self))
+
+    def get_train_dataloader(self) -> Any:
+        """Returns the loader of Poisson batches, for a new engine."""
+        given: Any = super().get_train_dataloader()
+        records = given.dataset
+        if not hasattr(records, "__len__"):
+            raise ConfigError(
+                "train_dataset",
+                "train_dataset must have a length and items by index, because each "
+                "record is drawn separately, got a stream. Read the records into a "
+                "datasets.Dataset or a list first.",
+            )
+        per_epoch = max(1, math.ceil(len(records) / self._expected_size))
+        steps = self.args.max_steps
+        if steps <= 0:
+            steps = math.ceil(self.args.num_train_epochs * per_epoch)
+        earlier = self.engine
+        if earlier is not None:
+            earlier.detach()
+        model: Any = self.model
+        self.engine = dp.PrivacyEngine(
+            model,
+            batch_size=self._expected_size,
+            sample_size=len(records),
+            steps=steps,
+            **{"after": earlier} | self._privacy,
+        )
+        loader = self.engine.poisson_loader(
+            records,
+            collate=given.collate_fn,
+            num_workers=self.args.dataloader_num_workers,
+        )
+        return _Epochs(loader, per_epoch)
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """Creates the optimizer and makes its steps private."""
+        optimizer: torch.optim.Optimizer = super().create_optimizer(model)
+        self._engine().attach(optimizer)
+        return optimizer
+
+    def training_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        num_items_in_batch: Any = None,
+    ) -> Tensor:
+        """Returns the mean loss of a batch, after the backward of all its parts.
+
+        Args:
+            model: The model.
+            inputs: The batch, with tensors of shape ``(B, ...)``.
+            num_items_in_batch: Not used: a loss that is divided by the number of labels
+                in the batch mixes its samples.
+        """
+        model.train()
+        inputs = self._prepare_inputs(inputs)
+        size = max((len(x) for x in tree_leaves(inputs) if _is_batch(x)), default=0)
+        total = torch.zeros((), device=self.args.device)
+        for start in range(0, max(1, size), self._part_size):
+            end = min(size, start + self._part_size)
+            part = tree_map(
+                lambda x, rows=slice(start, end): x[rows] if _is_batch(x) else x, inputs
+            )
+            with self.compute_loss_context_manager():
+                loss = self.compute_loss(model, part)
+            # Not by accelerate, which would divide the loss by a number.
+            loss.backward()
+            if size:
+                total += loss.detach() * (end - start) / size
+        return total
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> Any:
+        """Returns the mean of the losses of the samples while training.
+
+        Args:
+            model: The model.
+            inputs: A part of a batch.
+            return_outputs: If True, the result is (loss, outputs).
+            num_items_in_batch: Not used.
+
+        Raises:
+            ConfigError: the loss of a sample cannot be derived from outputs and labels.
+        """
+        if not model.training or self.compute_loss_func is not None:
+            return super().compute_loss(model, inputs, return_outputs)
+        inputs = dict(inputs)
+        labels = inputs.pop("labels", None)
+        if labels is None:
+            raise ConfigError(
+                "labels",
+                "labels must be in every batch. For another loss pass "
+                "compute_loss_func, a mean of one term per record.",
+            )
+        unwrapped: Any = self.accelerator.unwrap_model(model)
+        if hasattr(unwrapped, "get_base_model"):  # an adapter of peft
+            unwrapped = unwrapped.get_base_model()
+        if unwrapped.config.is_encoder_decoder and "decoder_input_ids" not in inputs:
+            inputs["decoder_input_ids"] = (
+                unwrapped.prepare_decoder_input_ids_from_labels(labels=labels)
+            )
+        outputs = model(**inputs)
+        logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
+        predicts_next = (
+            type(unwrapped).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+        )
+        loss = per_sample_loss(logits, labels, predicts_next=predicts_next)
+        return (loss, outputs) if return_outputs else loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Logs values, with the epsilon of the steps done and what is left.
+
+        Args:
+            logs: The values.
+            start_time: Start of the training.
+        """
+        logs.update(self._spent())
+        super().log(logs, start_time)
+
+    def _spent(self) -> dict[str, float]:
+        """Returns the epsilon of the steps done and of the rest of the plan."""
+        engine = self.engine
+        if engine is None or not engine.steps_done or not engine.plan.is_private:
+            return {}
+        try:
+            spent = engine.get_epsilon()
+        except PrivacyError:  # the receipt says why
+            return {}
+        left = max(0.0, engine.plan.epsilon() - spent)
+        return {"epsilon": float(round_up(spent, 4)), "epsilon_left": round(left, 4)}
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> None:
+        """Returns None: before the step there is no gradient that may be read."""
+
+    def _engine(self) -> dp.PrivacyEngine:
+        if self.engine is None:
+            raise PrivacyError("no training has begun. Call train() first.")
+        return self.engine
+
+    def receipt(self) -> dict[str, Any]:
+        """Returns the planned and the actual values; see ``PrivacyEngine.receipt``.
+
+        Raises:
+            PrivacyError: no training has begun.
+        """
+        return self._engine().receipt()
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        torch.save(self._engine().state_dict(), Path(output_dir) / STATE_FILE)
+        self._save_receipt(output_dir)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            state = torch.load(Path(checkpoint) / STATE_FILE, weights_only=True)
+            self._engine().load_state_dict(state, lost_steps=self._lost_steps)
+
+    def save_model(
+        self, output_dir: str | None = None, _internal_call: bool = False
+    ) -> None:
+        """Saves the model, with the receipt beside it.
+
+        Args:
+            output_dir: Folder; if None, ``args.output_dir``.
+            _internal_call: True for a call of the trainer itself.
+        """
+        super().save_model(output_dir, _internal_call)
+        if self.engine is not None:
+            self._save_receipt(output_dir or self.args.output_dir)
+
+    def _save_receipt(self, folder: str | None) -> None:
+        receipt = json.dumps(self._engine().receipt(), indent=1)
+        Path(str(folder), RECEIPT_FILE).write_text(receipt + "\n", encoding="utf-8")
+
+    def create_model_card(self, *args: Any, **options: Any) -> None:
+        """Writes the model card of transformers, with the receipt at its end."""
+        super().create_model_card(*args, **options)
+        card = Path(str(self.args.output_dir), "README.md")
+        text = dp.receipt_text(self._engine().receipt())
+        with card.open("a", encoding="utf-8") as file:
+            file.write(f"\n## Differential privacy\n\n```\n{text}\n```\n")
+
+
+class _Epochs:
+    """The Poisson batches of a plan, with the same number in each iteration.
+
+    Attributes:
+        dataset: The data set, which the trainer counts.
+    """
+
+    def __init__(self, loader: dp.PoissonLoader, per_epoch: int) -> None:
+        self.dataset, self._per_epoch = loader.dataset, per_epoch
+        self._loader = loader
+        self._batches: Iterator[Any] | None = None
+
+    def __len__(self) -> int:
+        return self._per_epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._batches is None:  # at the first iteration a resume has been loaded
+            self._batches = self._loader.all_epochs()
+        return itertools.islice(self._batches, self._per_epoch)
+
+
+class _Detaching(transformers.TrainerCallback):
+    """Detaches the engine at the end of a training."""
+
+    def __init__(self, trainer: DPTrainer) -> None:
+        self._trainer = trainer
+
+    def on_train_end(self, *_: Any, **__: Any) -> None:
+        """Restores model and optimizer."""
+        self._trainer._engine().detach()
+
+
+def _is_batch(value: Any) -> bool:
+    """Returns True for a tensor with one row per sample."""
+    return isinstance(value, Tensor) and value.dim() > 0
+
+
+def _check(args: transformers.TrainingArguments, label_smoother: Any) -> None:
+    """Raises ConfigError for training arguments that DP-SGD cannot have."""
+    rejected = {
+        "fp16": (
+            args.fp16,
+            "gradients of float16 overflow at the scale of single samples; use bf16",
+        ),
+        "n_gpu": (args.n_gpu > 1, "DataParallel is not supported; use one device"),
+        "world_size": (
+            args.world_size > 1,
+            "several processes are not supported here; use dp.PrivacyEngine(group=...)",
+        ),
+        "label_smoothing_factor": (
+            label_smoother is not None,
+            "it averages over the labels of a batch; pass compute_loss_func",
+        ),
+        "auto_find_batch_size": (
+            args.auto_find_batch_size,
+            "a change of the batch size changes the mechanism",
+        ),
+        "deepspeed": (args.deepspeed, "DeepSpeed shards gradients before clipping"),
+    }
+    for name, (is_set, reason) in rejected.items():
+        if is_set:
+            raise ConfigError(name, f"{name} must be left out: {reason}.")
