@@ -153,8 +153,15 @@ function wireFormula(formula) {
   button.className = "text-button";
   button.textContent = "Copy TeX";
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(formula.dataset.tex);
-    button.textContent = "Copied";
+    try {
+      await navigator.clipboard.writeText(formula.dataset.tex);
+      button.textContent = "Copied";
+    } catch {
+      const code = document.createElement("code");
+      code.textContent = formula.dataset.tex;
+      button.replaceWith(code);
+      getSelection().selectAllChildren(code);
+    }
   });
   formula.querySelector("figcaption").append(" ", button);
 }
