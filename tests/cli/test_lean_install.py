@@ -46,7 +46,7 @@ IN_TRITON = {
     "dpsgd_explorer.dp.backends.triton.noise_kernel",
     "dpsgd_explorer.dp.backends.triton.row_kernels",
 }
-OPTIONS = {"database": ["upgrade"]}
+OPTIONS = {"queue": ["status"], "runs": ["end", "x"], "database": ["upgrade"]}
 pytestmark = [pytest.mark.long("release"), pytest.mark.timeout(2 * SECONDS)]
 
 
