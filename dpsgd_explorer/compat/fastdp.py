@@ -8,6 +8,7 @@ this library does, and rejects other values with the remedy.
 from __future__ import annotations
 
 import inspect
+from numbers import Number
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -90,7 +91,7 @@ def _translated(arguments: dict[str, Any]) -> dict[str, Any]:
     for name, value in arguments.items():
         if name in KEYWORDS:
             accepted, remedy = KEYWORDS[name]
-            if value not in accepted:
+            if not (isinstance(value, Number | None) and value in accepted):
                 allowed = " or ".join(map(repr, accepted))
                 raise ConfigError(
                     name, f"{name} must be {allowed}, got {value!r}. {remedy}"

@@ -13,16 +13,22 @@ IGNORED = -100
 
 
 def per_sample_loss(
-    logits: Tensor, labels: Tensor, *, predicts_next: bool = False
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    predicts_next: bool = False,
+    is_multi_label: bool = False,
 ) -> Tensor:
     """Returns the mean over the samples of the mean loss of a sample.
 
     Args:
         logits: Outputs ``(B, T, classes)`` for labels of tokens, ``(B, classes)`` for
-            one label per sample, ``(B, 1)`` or ``(B, targets)`` for a regression.
+            labels of samples, ``(B, 1)`` or ``(B, targets)`` for a regression.
         labels: Whole numbers ``(B, T)`` or ``(B,)``, of which -100 does not count;
-            numbers ``(B,)`` or ``(B, targets)`` for a regression.
+            numbers ``(B,)`` or ``(B, targets)`` for a regression; 0.0 or 1.0
+            ``(B, classes)`` for several classes per sample.
         predicts_next: If True, an output predicts the next label of the sequence.
+        is_multi_label: If True, labels with decimals are several classes per sample.
 
     Raises:
         ConfigError: the shapes fit none of these cases.
@@ -40,10 +46,9 @@ def per_sample_loss(
     if labels.is_floating_point():
         values = logits.squeeze(-1) if labels.dim() == 1 else logits
         if values.shape == labels.shape:
-            errors = (values - labels).square()
-            return (
-                errors.flatten(1).mean(1).mean() if errors.dim() > 1 else errors.mean()
-            )
+            if is_multi_label:
+                return F.binary_cross_entropy_with_logits(values, labels)
+            return F.mse_loss(values, labels)
     elif logits.dim() == labels.dim() + 1 and logits.shape[:-1] == labels.shape:
         losses = F.cross_entropy(
             logits.movedim(-1, 1), labels, reduction="none", ignore_index=IGNORED

@@ -22,11 +22,13 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from dpsgd_explorer import dp
 from dpsgd_explorer.accounting.rounding import round_up
+from dpsgd_explorer.dp.sampling.loader import fetcher
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.integrations.per_sample_loss import per_sample_loss
 
 __all__ = ["DPTrainer"]
 
+LOGGED_DIGITS = 4
 STATE_FILE = "privacy_engine.pt"
 RECEIPT_FILE = "privacy.json"
 
@@ -42,8 +44,9 @@ class DPTrainer(transformers.Trainer):
     engine and the receipt, ``privacy.json``.
 
     The loss of a record is the mean over its labels, from the model's outputs: cross
-    entropy over tokens or classes, or the squared error of a regression.  For another
-    loss pass ``compute_loss_func``, a mean of one term per record.
+    entropy over tokens or classes, binary cross entropy for several classes, or the
+    squared error of a regression.  For another loss pass ``compute_loss_func``, a mean
+    of one term per record.
 
     Args:
         args: The arguments of ``transformers.Trainer``, in its order.
@@ -106,6 +109,7 @@ class DPTrainer(transformers.Trainer):
         super().__init__(*args, **options)
         self._privacy, self._lost_steps = dict(privacy), lost_steps
         self.engine: dp.PrivacyEngine | None = None
+        self._plan_is_whole = True  # no earlier phase is added to its epsilon
         self._part_size = self.args.per_device_train_batch_size
         self._expected_size = self._part_size * self.args.gradient_accumulation_steps
         _check(self.args, self.label_smoother)
@@ -121,27 +125,22 @@ class DPTrainer(transformers.Trainer):
         """Returns the loader of Poisson batches, for a new engine."""
         given: Any = super().get_train_dataloader()
         records = given.dataset
-        if not hasattr(records, "__len__"):
-            raise ConfigError(
-                "train_dataset",
-                "train_dataset must have a length and items by index, because each "
-                "record is drawn separately, got a stream. Read the records into a "
-                "datasets.Dataset or a list first.",
-            )
-        per_epoch = max(1, math.ceil(len(records) / self._expected_size))
+        _, sample_size = fetcher(records, given.collate_fn)
+        per_epoch = math.ceil(sample_size / self._expected_size)
         steps = self.args.max_steps
         if steps <= 0:
             steps = math.ceil(self.args.num_train_epochs * per_epoch)
-        earlier = self.engine
-        if earlier is not None:
-            earlier.detach()
+        if self.engine is not None:  # an interrupted training leaves it attached
+            self.engine.detach()
+        arguments = {"after": self.engine} | self._privacy
+        self._plan_is_whole = arguments["after"] is None
         model: Any = self.model
         self.engine = dp.PrivacyEngine(
             model,
             batch_size=self._expected_size,
-            sample_size=len(records),
+            sample_size=sample_size,
             steps=steps,
-            **{"after": earlier} | self._privacy,
+            **arguments,
         )
         loader = self.engine.poisson_loader(
             records,
@@ -169,12 +168,23 @@ class DPTrainer(transformers.Trainer):
             inputs: The batch, with tensors of shape ``(B, ...)``.
             num_items_in_batch: Not used: a loss that is divided by the number of labels
                 in the batch mixes its samples.
+
+        Raises:
+            ConfigError: the tensors of the batch have different numbers of rows.
         """
         model.train()
         inputs = self._prepare_inputs(inputs)
-        size = max((len(x) for x in tree_leaves(inputs) if _is_batch(x)), default=0)
+        sizes = {len(x) for x in tree_leaves(inputs) if _is_batch(x)}
+        if len(sizes) != 1:
+            raise ConfigError(
+                "data_collator",
+                "data_collator must return tensors with one row per record, got "
+                f"{sorted(sizes)} rows.",
+            )
+        (size,) = sizes
         total = torch.zeros((), device=self.args.device)
-        for start in range(0, max(1, size), self._part_size):
+        # An empty batch has no part: models cannot reshape it, and its step is noise.
+        for start in range(0, size, self._part_size):
             end = min(size, start + self._part_size)
             part = tree_map(
                 lambda x, rows=slice(start, end): x[rows] if _is_batch(x) else x, inputs
@@ -183,8 +193,7 @@ class DPTrainer(transformers.Trainer):
                 loss = self.compute_loss(model, part)
             # Not by accelerate, which would divide the loss by a number.
             loss.backward()
-            if size:
-                total += loss.detach() * (end - start) / size
+            total += loss.detach() * (end - start) / size
         return total
 
     def compute_loss(
@@ -224,10 +233,12 @@ class DPTrainer(transformers.Trainer):
             )
         outputs = model(**inputs)
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
-        predicts_next = (
-            type(unwrapped).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+        loss = per_sample_loss(
+            logits,
+            labels,
+            predicts_next=_predicts_next(unwrapped),
+            is_multi_label=_is_multi_label(unwrapped.config),
         )
-        loss = per_sample_loss(logits, labels, predicts_next=predicts_next)
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -249,8 +260,12 @@ class DPTrainer(transformers.Trainer):
             spent = engine.get_epsilon()
         except PrivacyError:  # the receipt says why
             return {}
-        left = max(0.0, engine.plan.epsilon() - spent)
-        return {"epsilon": float(round_up(spent, 4)), "epsilon_left": round(left, 4)}
+        logs = {"epsilon": float(round_up(spent, LOGGED_DIGITS))}
+        if self._plan_is_whole:
+            scale = 10**LOGGED_DIGITS
+            left = max(0.0, engine.plan.epsilon() - spent)
+            logs["epsilon_left"] = math.floor(left * scale) / scale
+        return logs
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> None:
         """Returns None: before the step there is no gradient that may be read."""
@@ -276,7 +291,15 @@ class DPTrainer(transformers.Trainer):
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None:
-            state = torch.load(Path(checkpoint) / STATE_FILE, weights_only=True)
+            file = Path(checkpoint) / STATE_FILE
+            if not file.exists():
+                raise ConfigError(
+                    "resume_from_checkpoint",
+                    f"resume_from_checkpoint must hold {STATE_FILE}, the count of the "
+                    "steps done, got a checkpoint of a training without privacy. Load "
+                    "its model, and begin a new training.",
+                )
+            state = torch.load(file, weights_only=True)
             self._engine().load_state_dict(state, lost_steps=self._lost_steps)
 
     def save_model(
@@ -335,6 +358,21 @@ class _Detaching(transformers.TrainerCallback):
     def on_train_end(self, *_: Any, **__: Any) -> None:
         """Restores model and optimizer."""
         self._trainer._engine().detach()
+
+
+def _predicts_next(model: Any) -> bool:
+    """Returns True if an output of the model predicts the next label."""
+    names = {kind.__name__ for kind in type(model).__mro__}
+    generates = any(name.endswith("ForConditionalGeneration") for name in names)
+    is_causal = names & set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
+    return not model.config.is_encoder_decoder and bool(is_causal or generates)
+
+
+def _is_multi_label(config: Any) -> bool:
+    """Returns True if labels with decimals are classes, as transformers decides it."""
+    if config.problem_type is None:
+        return bool(config.num_labels > 1)
+    return bool(config.problem_type == "multi_label_classification")
 
 
 def _is_batch(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """Keywords of FastDP are translated, or rejected by name."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -35,9 +36,10 @@ def test_a_script_of_fastdp_trains_with_all_its_keywords():
 
 @pytest.mark.parametrize("name", KEYWORDS)
 def test_a_keyword_without_equivalent_is_rejected_with_a_remedy(name):
-    with pytest.raises(ConfigError, match=name) as error:
-        PrivacyEngine(nn.Linear(3, 1), **SIZES, epochs=1, **{name: "other"})
-    assert error.value.field == name
+    for value in ("other", [2.0], torch.ones(3), np.linspace(2, 10, 5)):
+        with pytest.raises(ConfigError, match=name) as error:
+            PrivacyEngine(nn.Linear(3, 1), **SIZES, epochs=1, **{name: value})
+        assert error.value.field == name
 
 
 @pytest.mark.parametrize(

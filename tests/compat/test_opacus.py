@@ -178,6 +178,17 @@ def test_a_second_run_adds_to_the_first():
     assert privacy_engine.get_epsilon(1e-3) > max(first, 2.0)
 
 
+def test_one_engine_trains_one_model():
+    """The first model would otherwise go on without noise, and without a word."""
+    privacy_engine, model, optimizer, loader = made_private()
+    with pytest.raises(ConfigError, match="PrivacyEngine for each model") as error:
+        made_private(privacy_engine)
+    assert error.value.field == "module"
+    train(model, optimizer, loader)
+    assert model.weight.private_grad is not None
+    assert privacy_engine.get_epsilon(1e-3) == epsilon(20, 100, 5, 1.0, 1e-3)
+
+
 def test_without_poisson_sampling_there_is_no_epsilon():
     engine, model, optimizer, loader = made_private(poisson_sampling=False)
     assert isinstance(loader, DataLoader)
@@ -195,7 +206,7 @@ class Stream(IterableDataset):
     ("field", "options"),
     {
         "data_loader": {"data_loader": [1, 2]},
-        "data_loader of a stream": {"data_loader": DataLoader(Stream(), batch_size=2)},
+        "dataset of a stream": {"data_loader": DataLoader(Stream(), batch_size=2)},
         "data_loader with weights": {
             "data_loader": loader_of(sampler=WeightedRandomSampler([1.0] * 100, 100))
         },

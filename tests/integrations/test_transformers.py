@@ -10,8 +10,10 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import IterableDataset
 from transformers import (
     BertConfig,
+    BertForMaskedLM,
     BertForSequenceClassification,
     BertForTokenClassification,
+    BertLMHeadModel,
     GPT2Config,
     GPT2LMHeadModel,
     TrainingArguments,
@@ -149,6 +151,41 @@ def test_a_resumed_training_counts_every_step_once(tmp_path):
     assert trainer.engine.get_epsilon() == trainer.engine.plan.epsilon()
 
 
+def test_an_empty_batch_is_a_step_too(tmp_path):
+    """With one expected record a batch is empty with a probability of a third."""
+    trainer = trainer_of(
+        tmp_path,
+        gpt2(),
+        texts(6),
+        {"noise_multiplier": 1.0, "noise": "seeded", "seed": 3},
+        per_device_train_batch_size=1,
+        max_steps=12,
+    )
+    trainer.train()
+    assert trainer.engine.steps_done == 12
+    assert trainer.receipt()["not_private"]["batch_sizes"]["empty"] > 0
+    assert trainer.engine.get_epsilon() == trainer.engine.plan.epsilon()
+
+
+def test_a_second_training_adds_to_the_first(tmp_path):
+    trainer = trainer_of(tmp_path, gpt2(), texts(12), logging_steps=1)
+    trainer.train()
+    first = trainer.engine.get_epsilon()
+    trainer.train()
+    assert trainer.engine.get_epsilon() > first
+    assert trainer.state.log_history[-1]["epsilon"] >= trainer.engine.get_epsilon()
+    assert "epsilon_left" not in trainer.state.log_history[-1]
+
+
+def test_a_checkpoint_without_a_count_is_rejected(tmp_path):
+    options = {"save_strategy": "steps", "save_steps": 2}
+    trainer_of(tmp_path, gpt2(), texts(12), **options).train()
+    (tmp_path / "checkpoint-2" / "privacy_engine.pt").unlink()
+    trainer = trainer_of(tmp_path, gpt2(), texts(12), **options)
+    with pytest.raises(ConfigError, match="training without privacy"):
+        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+
+
 def test_lost_steps_are_counted_and_shorten_the_rest(tmp_path):
     options = {"save_strategy": "steps", "save_steps": 2, "num_train_epochs": 2}
     trainer_of(tmp_path, gpt2(), texts(12), **options).train()
@@ -172,6 +209,50 @@ def test_losses_of_other_tasks_get_an_epsilon(kind, labels, options, tmp_path):
     trainer = trainer_of(tmp_path, bert(kind, **options), texts(8, labels))
     trainer.train()
     assert trainer.engine.get_epsilon() == trainer.engine.plan.epsilon()
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "options"),
+    [
+        (BertForSequenceClassification, torch.tensor([1]), {"num_labels": 3}),
+        (BertForSequenceClassification, torch.tensor([0.4]), {"num_labels": 1}),
+        (BertForSequenceClassification, torch.tensor([[1.0, 0.0]]), {"num_labels": 2}),
+        (
+            BertForSequenceClassification,
+            torch.tensor([[0.3, -0.2]]),
+            {"num_labels": 2, "problem_type": "regression"},
+        ),
+        (
+            BertForTokenClassification,
+            torch.tensor([[1, -100, 0, 1]]),
+            {"num_labels": 2},
+        ),
+        (BertForMaskedLM, torch.tensor([[-100, 7, -100, 2]]), {}),
+        (BertLMHeadModel, torch.tensor([[3, 7, -100, 2]]), {"is_decoder": True}),
+    ],
+)
+def test_the_loss_of_one_record_is_the_loss_of_transformers(
+    kind, labels, options, tmp_path
+):
+    model = bert(kind, **options)
+    inputs = {"input_ids": torch.tensor([[3, 7, 5, 2]]), "labels": labels}
+    trainer = trainer_of(tmp_path, model, texts(4))
+    model.train()
+    loss = trainer.compute_loss(model, inputs)
+    torch.testing.assert_close(loss, model(**inputs).loss)
+
+
+def test_a_subclass_of_a_causal_model_predicts_the_next_word(tmp_path):
+    class Own(GPT2LMHeadModel):
+        pass
+
+    model = gpt2()
+    model.__class__ = Own
+    record = {name: value[None] for name, value in texts(1)[0].items()}
+    trainer = trainer_of(tmp_path, model, texts(4))
+    model.train()
+    loss = trainer.compute_loss(model, record)
+    torch.testing.assert_close(loss, model(**record).loss)
 
 
 def test_the_loss_of_a_model_is_the_mean_over_its_samples():
@@ -250,8 +331,19 @@ def test_a_training_argument_that_cannot_be_private_is_rejected(
 
 
 def test_wrong_data_and_options_are_rejected_by_name(tmp_path):
-    with pytest.raises(ConfigError, match="train_dataset"):
+    with pytest.raises(ConfigError, match=r"dataset must have a length"):
         trainer_of(tmp_path, gpt2(), Stream(), max_steps=2).train()
+
+    def with_shared_positions(records):
+        names = ("input_ids", "labels")
+        columns = {
+            name: torch.stack([each[name] for each in records]) for name in names
+        }
+        return columns | {"position_ids": torch.arange(LENGTH)[None]}
+
+    given = {"data_collator": with_shared_positions}
+    with pytest.raises(ConfigError, match="one row per record"):
+        trainer_of(tmp_path, gpt2(), texts(20), trainer=given).train()
     with pytest.raises(ConfigError, match="noise_multiplier"):
         trainer_of(tmp_path, gpt2(), texts(4), {"noise_multiplier": -1.0}).train()
     unlabelled = [{"input_ids": record["input_ids"]} for record in texts(4)]

@@ -12,6 +12,8 @@ export const LOSS = {
   title: "Training and test loss",
   unit: "nats",
   caption: "Loss, nats",
+  settled: 4,
+  enough: 8,
   series: [
     {kind: "step", field: "loss", name: "training, each step", hover: "training", head: "Training loss", is_main: false},
     {kind: "evaluation", field: "test_loss", name: "test", hover: "test", head: "Test loss", is_main: true},

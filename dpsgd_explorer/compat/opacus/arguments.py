@@ -8,6 +8,7 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from dpsgd_explorer import dp
+from dpsgd_explorer.dp.sampling.loader import fetcher
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import one_of
 
@@ -72,20 +73,19 @@ DEFAULTS = Options(
 )
 
 
-def check_loader(data_loader: DataLoader[Any]) -> None:
-    """Raises ConfigError if Poisson batches cannot replace the batches of a loader."""
+def checked_size(data_loader: DataLoader[Any]) -> int:
+    """Returns the number of records of a loader.
+
+    Raises:
+        ConfigError: Poisson batches cannot replace the batches of the loader.
+    """
     if not isinstance(data_loader, DataLoader):
         raise ConfigError(
             "data_loader",
             "data_loader must be a torch.utils.data.DataLoader, got a "
             f"{type(data_loader).__name__}.",
         )
-    if not hasattr(data_loader.dataset, "__len__"):
-        raise ConfigError(
-            "data_loader",
-            "data_loader must have a data set with a length, because each record is "
-            "drawn separately, got a stream. Read the records into a list first.",
-        )
+    _, size = fetcher(data_loader.dataset, data_loader.collate_fn)
     if data_loader.batch_size is None:
         raise ConfigError(
             "data_loader",
@@ -99,6 +99,7 @@ def check_loader(data_loader: DataLoader[Any]) -> None:
             f"Poisson sampling, got a {type(data_loader.sampler).__name__}. Leave "
             "sampler= out; for several processes use dp.PrivacyEngine(..., group=...).",
         )
+    return size
 
 
 def checked(given: Options) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from dpsgd_explorer.compat.opacus.arguments import (
     GRAD_SAMPLE_MODES,
     Options,
     adaptive_clipping,
-    check_loader,
     checked,
+    checked_size,
 )
 from dpsgd_explorer.compat.opacus.module_validator import ModuleValidator
 from dpsgd_explorer.errors import (
@@ -184,12 +184,19 @@ class PrivacyEngine:
         given: Options,
     ) -> tuple[Any, ...]:
         options = checked(given)
-        check_loader(data_loader)
+        if self.engine is not None and self.engine.module is not module:
+            raise ConfigError(
+                "module",
+                "module must be the model of the first make_private: an engine trains "
+                "one model. Create a PrivacyEngine for each model. All models together "
+                "spend at most the sum of their epsilons, at the sum of their deltas.",
+            )
+        size = checked_size(data_loader)
         poisson = options["poisson_sampling"]
         engine = dp.PrivacyEngine(
             module,
             batch_size=data_loader.batch_size,
-            sample_size=len(data_loader.dataset),  # type: ignore[arg-type]
+            sample_size=size,
             max_grad_norm=max_grad_norm,
             loss_reduction=options["loss_reduction"],
             accounting_mode=self._accounting_mode,
@@ -329,7 +336,7 @@ class PrivacyEngine:
             UnsupportedModuleError: the module contains unsupported layers.
         """
         ModuleValidator.validate(module, strict=True)
-        check_loader(data_loader)
+        checked_size(data_loader)
 
     @classmethod
     def get_compatible_module(cls, module: nn.Module) -> nn.Module:

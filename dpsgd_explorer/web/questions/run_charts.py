@@ -45,8 +45,8 @@ class Series:
     def points(self, events: Sequence[Data]) -> list[tuple[float, float]]:
         """Returns step and value of each event that has a value."""
         values = [
-            (one["step"], (one.get("diagnostics") or one).get(self.field))
-            for one in events
+            (event["step"], (event.get("diagnostics") or event).get(self.field))
+            for event in events
         ]
         return [(step, value) for step, value in values if value is not None]
 
@@ -84,6 +84,8 @@ class RunChart:
             "title": self.title,
             "unit": self.unit,
             "caption": self.caption,
+            "settled": SETTLED,
+            "enough": ENOUGH,
             "series": [asdict(series) for series in self.series],
         }
 

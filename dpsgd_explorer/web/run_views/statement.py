@@ -56,7 +56,6 @@ FILTERED = (
 )
 SAMPLED = ("balle_sampling",)
 AUTOMATIC = ("bu",)  # reference of the automatic clipping function
-MADE_WITH = "DP-SGD Explorer"
 
 
 def statement(

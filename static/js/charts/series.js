@@ -13,6 +13,8 @@
  * @property {string} title before the first value
  * @property {string} unit
  * @property {string} caption of the table
+ * @property {number} settled number of last values that set the end of the vertical axis
+ * @property {number} enough number of values before they set it
  * @property {Series[]} series
  *
  * @typedef {object} SeriesView
@@ -27,18 +29,16 @@ import {plural, significant} from "../lib/format.js";
 import {axisName, baseLayout, keyAxis, niceTicks, strong, thin, unitName, valueAxis, words} from "./base.js";
 
 const MARGIN = {l: 44, r: 16, t: 28, b: 44};
-const SETTLED = 4; // number of last values that set the end of the axis, as in `run_charts.py`
-const ENOUGH = 8;
 const LINE = 18; // px, height of a line of text
 
 /** Events that contain the values of a line. */
 const eventsOf = ({kind}, log) => (kind === "step" ? log.steps : log.evaluations);
 
 /** End of the vertical axis: `near`, or `far` if the last values of the main line are above `near`. */
-export function topOf({series}, [near, far], log) {
+export function topOf({series, settled, enough}, [near, far], log) {
   const main = series.find((line) => line.is_main);
   const values = eventsOf(main, log).map((event) => event[main.field]).filter((value) => value !== null);
-  return values.length >= ENOUGH && values.slice(-SETTLED).every((value) => value > near) ? far : near;
+  return values.length >= enough && values.slice(-settled).every((value) => value > near) ? far : near;
 }
 
 /** Pure: Plotly traces and layout of a view. @param {SeriesView} view */

@@ -16,12 +16,8 @@ from markupsafe import Markup, escape
 Point = tuple[float, float]
 Ticks = Sequence[tuple[float, str]]
 UNIT = 1000  # width and height of the area in units of its view box
-ABOVE, OUTSIDE, BELOW_TICK, BELOW_NAME = (
-    -12,
-    -7,
-    21,
-    36,
-)  # px, distances of labels from the area
+# Distances of labels from the area, in px.
+ABOVE, OUTSIDE, BELOW_TICK, BELOW_NAME = -12, -7, 21, 36
 
 
 def nice_step(end: float, count: int) -> float:

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 WORDS_A_MINUTE = 180
-WIDGET_MINUTES = (
-    2  # minutes for a guess, for moving the widget and reading its sentences
-)
+WIDGET_MINUTES = 2  # for a guess, moving the widget and reading its sentences
 WIDGET = "data-widget="  # occurs once in the markup of each widget
 # Drawings and formulas have no words to read.  Few readers open folds and sources.
 # The still picture of a widget replaces the moving one, so only one of them counts.
