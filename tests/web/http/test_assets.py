@@ -172,3 +172,13 @@ def test_a_crash_while_publishing_leaves_nothing_half_done(publish, monkeypatch)
         with pytest.raises(OSError, match="no space"):
             publish()
     assert not list(publish().shelf.glob(".*"))
+
+
+def test_every_class_of_the_drawings_in_templates_has_a_style():
+    root = Path(__file__).parents[3]
+    css = "".join(file.read_text("utf-8") for file in root.glob("static/css/*.css"))
+    drawings = list(root.glob("templates/**/*.svg"))
+    assert drawings
+    for drawing in drawings:
+        for name in re.findall(r'class="([\w-]+)"', drawing.read_text("utf-8")):
+            assert f".{name} " in css, f"{drawing.name}: {name}"
