@@ -120,6 +120,13 @@ def test_a_comparison_that_goes_on_shows_what_was_measured(client, store, compar
     assert "data-stop" in page
 
 
+def test_a_comparison_that_failed_says_why(client, store):
+    run_id = client.post(RUNS, json=ASKED).json["id"]
+    error = {"code": "failed", "message": "the disk is full"}
+    store.leases.finish(store.leases.claim(run_id), "failed", error=error)
+    assert "the disk is full" in client.get(f"/runs/{run_id}/").text
+
+
 def test_an_engine_that_rejects_the_model_says_why(client, store, compared):
     reason = {"refused": "lstm cannot be mapped", "difference": None}
     log = [

@@ -134,6 +134,15 @@ def test_one_that_was_stopped_has_released_nothing(client, store_search):
     assert "privacy-statement" not in page
 
 
+def test_one_that_waited_at_an_upgrade_says_why_it_failed(client, store, visitor):
+    """It was queued by an earlier version, and this version cannot carry it out."""
+    run_id = store.create(CONFIG, visitor=visitor).id
+    error = {"code": "refused", "message": "can no longer be launched"}
+    store.leases.finish(store.leases.claim(run_id), "failed", error=error)
+    page = page_of(client, run_id)
+    assert re.search(r'class="error[^>]*>can no longer be launched<', page)
+
+
 def test_its_winner_is_a_dot_at_the_price_of_the_choice(client, search):
     text = client.get("/runs/pareto").text
     assert "1 of 1 runs is on the front" in text
