@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 from torch.nn import functional as F
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from dpsgd_explorer import dp
 from dpsgd_explorer.errors import ConfigError
@@ -62,3 +65,26 @@ def per_sample_loss(
         f"{tuple(logits.shape)}: one class per sample or token, or numbers. For "
         "another loss pass compute_loss_func, a mean of one term per record.",
     )
+
+
+def predicts_next(model: Any) -> bool:
+    """Returns True if an output of the model predicts the next label.
+
+    Args:
+        model: A model of transformers.
+    """
+    names = {kind.__name__ for kind in type(model).__mro__}
+    generates = any(name.endswith("ForConditionalGeneration") for name in names)
+    is_causal = names & set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
+    return not model.config.is_encoder_decoder and bool(is_causal or generates)
+
+
+def is_multi_label(config: Any) -> bool:
+    """Returns True if labels with decimals are classes, as transformers decides it.
+
+    Args:
+        config: The configuration of a model of transformers.
+    """
+    if config.problem_type is None:
+        return bool(config.num_labels > 1)
+    return bool(config.problem_type == "multi_label_classification")

@@ -18,13 +18,16 @@ import torch
 import transformers
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from dpsgd_explorer import dp
 from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.dp.sampling.loader import fetcher
 from dpsgd_explorer.errors import ConfigError, PrivacyError
-from dpsgd_explorer.integrations.per_sample_loss import per_sample_loss
+from dpsgd_explorer.integrations.per_sample_loss import (
+    is_multi_label,
+    per_sample_loss,
+    predicts_next,
+)
 
 __all__ = ["DPTrainer"]
 
@@ -236,8 +239,8 @@ class DPTrainer(transformers.Trainer):
         loss = per_sample_loss(
             logits,
             labels,
-            predicts_next=_predicts_next(unwrapped),
-            is_multi_label=_is_multi_label(unwrapped.config),
+            predicts_next=predicts_next(unwrapped),
+            is_multi_label=is_multi_label(unwrapped.config),
         )
         return (loss, outputs) if return_outputs else loss
 
@@ -358,21 +361,6 @@ class _Detaching(transformers.TrainerCallback):
     def on_train_end(self, *_: Any, **__: Any) -> None:
         """Restores model and optimizer."""
         self._trainer._engine().detach()
-
-
-def _predicts_next(model: Any) -> bool:
-    """Returns True if an output of the model predicts the next label."""
-    names = {kind.__name__ for kind in type(model).__mro__}
-    generates = any(name.endswith("ForConditionalGeneration") for name in names)
-    is_causal = names & set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
-    return not model.config.is_encoder_decoder and bool(is_causal or generates)
-
-
-def _is_multi_label(config: Any) -> bool:
-    """Returns True if labels with decimals are classes, as transformers decides it."""
-    if config.problem_type is None:
-        return bool(config.num_labels > 1)
-    return bool(config.problem_type == "multi_label_classification")
 
 
 def _is_batch(value: Any) -> bool:

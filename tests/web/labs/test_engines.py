@@ -124,7 +124,8 @@ def test_a_comparison_that_failed_says_why(client, store):
     run_id = client.post(RUNS, json=ASKED).json["id"]
     error = {"code": "failed", "message": "the disk is full"}
     store.leases.finish(store.leases.claim(run_id), "failed", error=error)
-    assert "the disk is full" in client.get(f"/runs/{run_id}/").text
+    page = client.get(f"/runs/{run_id}/").text
+    assert re.search(r'class="error[^>]*>the disk is full<', page)
 
 
 def test_an_engine_that_rejects_the_model_says_why(client, store, compared):
