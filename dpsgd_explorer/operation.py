@@ -10,11 +10,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.signatures import SigningKeys
 from dpsgd_explorer.validation import one_of
 
 HEADER = re.compile("[A-Za-z0-9-]+")
@@ -25,9 +26,10 @@ SECRETS = (
     "DPSGD_QUEUE_URL",
     "DPSGD_METRICS_TOKEN",
     "DPSGD_SECRET_KEY",
+    "DPSGD_RECEIPT_KEY",
 )
 #: Secrets that only the web server needs; workers and nginx do not get them.
-WEB_SECRETS = ("DPSGD_METRICS_TOKEN", "DPSGD_SECRET_KEY")
+WEB_SECRETS = ("DPSGD_METRICS_TOKEN", "DPSGD_SECRET_KEY", "DPSGD_RECEIPT_KEY")
 #: Smallest number of characters of a token: random ones have 6 bits each, in all 96.
 MIN_TOKEN_CHARACTERS = 16
 
@@ -44,13 +46,16 @@ class Operation:
         metrics_token: Token for ``/metrics`` from other machines; "" allows none.
         secret_key: Key that signs cookies, common to all web servers; "" means a key
             that is created in the instance folder.
+        receipt_key: Ed25519 keys as PEM, of which the first private key signs receipts;
+            "" means that receipts are not signed.
     """
 
     log_format: str = "text"
     trusted_proxies: tuple[str, ...] = ()
     user_header: str = ""
-    metrics_token: str = ""
-    secret_key: str = ""
+    metrics_token: str = field(default="", repr=False)
+    secret_key: str = field(default="", repr=False)
+    receipt_key: str = field(default="", repr=False)
 
     @classmethod
     def from_values(cls, values: Mapping[str, str]) -> Self:
@@ -70,13 +75,14 @@ class Operation:
             ),
             metrics_token=_token(values, "DPSGD_METRICS_TOKEN"),
             secret_key=_token(values, "DPSGD_SECRET_KEY"),
+            receipt_key=_receipt_key(values.get("DPSGD_RECEIPT_KEY", "")),
         )
 
     def to_environment(self) -> dict[str, str]:
         """Returns the variables with which another process gets these settings."""
         return {
-            f"DPSGD_{field.name.upper()}": _text(getattr(self, field.name))
-            for field in fields(self)
+            f"DPSGD_{each.name.upper()}": _text(getattr(self, each.name))
+            for each in fields(self)
         }
 
 
@@ -156,6 +162,12 @@ def _token(values: Mapping[str, str], name: str) -> str:
             'print(secrets.token_urlsafe(32))"',
         )
     return token
+
+
+def _receipt_key(text: str) -> str:
+    if text:
+        SigningKeys.from_pem("DPSGD_RECEIPT_KEY", text)
+    return text
 
 
 def _text(value: Any) -> str:

@@ -28,6 +28,7 @@
 | ``DPSGD_LOG_FORMAT`` | ``text`` | or ``json``: one object per line, with requests |
 | ``DPSGD_METRICS_TOKEN`` | none | opens ``/metrics`` to other machines |
 | ``DPSGD_SECRET_KEY`` | a file | key for the cookies of all web servers |
+| ``DPSGD_RECEIPT_KEY`` | none | Ed25519 keys (PEM) that sign receipts |
 | ``HOST``, ``PORT`` | 127.0.0.1, 8000 | address of the site; see below |
 
 The two addresses and the secrets may be in files: the path is in the variable with

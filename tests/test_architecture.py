@@ -77,6 +77,7 @@ EVERYONE = {
     "privacy_warning",
     "quotas",
     "settings",
+    "signatures",
     "validation",
     "__version__",
 }

@@ -7,6 +7,7 @@ import pytest
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.quotas import QUOTAS, REPLACED
 from dpsgd_explorer.settings import Settings
+from tests.keys import private_pem
 
 TOKEN = "k7Zp-2vQx9_LmN4tR8wA"
 
@@ -39,6 +40,7 @@ def test_settings_are_the_same_in_a_process_that_gets_their_environment(tmp_path
             "DPSGD_USER_HEADER": "X-Remote-User",
             "DPSGD_METRICS_TOKEN": TOKEN,
             "DPSGD_SECRET_KEY": TOKEN,
+            "DPSGD_RECEIPT_KEY": private_pem(),
             "DPSGD_QUOTA_QUEUED": "5",
             "HOST": "0.0.0.0",
             "PORT": "8080",

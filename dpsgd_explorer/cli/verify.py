@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.errors import ConfigError, ReceiptError
+from dpsgd_explorer.signatures import check_signature, signature_of
 
 if TYPE_CHECKING:
     from dpsgd_explorer.audit.receipts.findings import Figure, Findings
@@ -35,6 +36,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="receipt (JSON), export of a run (JSON) or file of weights (safetensors)",
     )
+    parser.add_argument(
+        "--key",
+        metavar="FILE",
+        help="public keys (PEM) of the site, which must have signed the receipt",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -47,6 +53,7 @@ def carry_out(options: argparse.Namespace) -> int:
     try:
         receipt = file.read_receipt(path)
         findings = verify_receipt(receipt)
+        origin = _origin(receipt, options.key)
     except ReceiptError as error:
         print(
             f"verify: {path.name} is not a valid receipt: {error} {READABLE}",
@@ -58,24 +65,54 @@ def carry_out(options: argparse.Namespace) -> int:
             "FILE", f"FILE must be a file that can be read: {path}: {error.strerror}."
         ) from None
     write = _as_json if options.json else _as_text
-    print(write(findings, limits(receipt)))
+    print(write(findings, origin, limits(receipt)))
     if findings.wrong:
         places = ", ".join(figure.path for figure in findings.wrong)
         print(f"verify: figures that do not fit: {places}", file=sys.stderr)
     return WRONG if findings.wrong else 0
 
 
-def _as_json(findings: Findings, limits: Sequence[str]) -> str:
+def _origin(receipt: Mapping[str, Any], key: str | None) -> dict[str, Any] | None:
+    """Returns key and run of the signature, and whether it was checked."""
+    if key is None:
+        signature = signature_of(receipt)
+    else:
+        signature = check_signature(receipt, "--key", _text_of(Path(key)))
+    if signature is None:
+        return None
+    return {
+        "key": signature["key"],
+        "run": signature["run"],
+        "is_checked": key is not None,
+    }
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(
+            "--key", f"--key must be a file that can be read: {path}: {reason}."
+        ) from None
+
+
+def _as_json(
+    findings: Findings, origin: dict[str, Any] | None, limits: Sequence[str]
+) -> str:
     answer = {
         "fits": not findings.wrong,
         "figures": [asdict(figure) for figure in findings.figures],
         "not_checked": findings.unchecked,
+        "signature": origin,
         "limits": list(limits),
     }
     return json.dumps(answer, indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def _as_text(findings: Findings, limits: Sequence[str]) -> str:
+def _as_text(
+    findings: Findings, origin: dict[str, Any] | None, limits: Sequence[str]
+) -> str:
     rows = [COLUMNS, *(_row(figure) for figure in _shown(findings.figures))]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
@@ -85,6 +122,7 @@ def _as_text(findings: Findings, limits: Sequence[str]) -> str:
             *table,
             f"{fitting} of {len(findings.figures)} figures fit.",
             *_guarantee(findings.figures),
+            *_signature(origin),
             "",
             "Not checked, because no other figure determines it:",
             *(f"  {place}: {why}" for place, why in findings.unchecked.items()),
@@ -100,6 +138,18 @@ def _guarantee(figures: Sequence[Figure]) -> list[str]:
     if epsilon is None or delta is None:
         return []
     return [f"Stated: ε = {round_up(epsilon, EPSILON_DIGITS)} at δ = {delta:g}."]
+
+
+def _signature(origin: Mapping[str, Any] | None) -> list[str]:
+    """Returns a line about the signature; [] without one."""
+    if origin is None:
+        return []
+    if origin["is_checked"]:
+        return [f"Signed with the key {origin['key']} for run {origin['run']}."]
+    return [
+        f"Signature by {origin['key']}: not checked. Pass the site's public keys, "
+        "--key FILE."
+    ]
 
 
 def _shown(figures: Sequence[Figure]) -> list[Figure]:

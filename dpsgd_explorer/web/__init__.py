@@ -16,6 +16,7 @@ from dpsgd_explorer.runs.operation.fleet import Fleet
 from dpsgd_explorer.runs.operation.readiness import Readiness
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.signatures import SigningKeys
 from dpsgd_explorer.web.api import events as events_api
 from dpsgd_explorer.web.api import exports
 from dpsgd_explorer.web.api import groups as groups_api
@@ -182,7 +183,12 @@ def open_services(settings: Settings) -> dict[str, Any]:
         "listeners": listeners,
         "metrics": registry,
         "request_times": RequestTimes(registry),
+        "signing_keys": _signing_keys(settings.operation.receipt_key),
         "visitor_signer": make_signer(
             settings.instance_dir, settings.operation.secret_key
         ),
     }
+
+
+def _signing_keys(text: str) -> SigningKeys | None:
+    return SigningKeys.from_pem("DPSGD_RECEIPT_KEY", text) if text else None

@@ -5,11 +5,14 @@ import subprocess
 import sys
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.experiments import kinds
+from dpsgd_explorer.signatures import SigningKeys
 from dpsgd_explorer.training.artifacts import save_weights
+from tests.keys import private_pem, public_pem
 from tests.stored_runs import stored_search
 
 ADULT = {
@@ -120,6 +123,37 @@ def test_a_run_beyond_its_budget_does_not_fit(verify):
     code, _, errors = verify(receipt)
     assert code == 1
     assert "all steps are within the budget" in errors
+
+
+def test_a_signature_is_checked_against_the_keys_of_a_site(tmp_path, verify):
+    key, file = Ed25519PrivateKey.generate(), tmp_path / "keys.pem"
+    file.write_text(public_pem(key))
+    keys = SigningKeys.from_pem("KEY", private_pem(key))
+    _, receipt = ended("search")
+    signed = keys.sign(receipt, "a" * 32)
+
+    code, table, _ = verify(signed, "--key", str(file))
+    assert code == 0
+    assert f"Signed with the key {signed['signature']['key']} for run aaaa" in table
+    code, answer, _ = verify(signed, "--key", str(file), "--json")
+    assert json.loads(answer)["signature"]["is_checked"] is True
+
+    code, table, _ = verify(signed)
+    assert code == 0
+    assert "not checked. Pass the site" in table
+    code, table, _ = verify(receipt)
+    assert code == 0
+    assert "key" not in table
+
+    code, table, errors = verify(receipt, "--key", str(file))
+    assert (code, table) == (1, "")
+    assert "signature: is missing" in errors
+    signed["trial"]["epsilon"] = 0.5
+    code, table, errors = verify(signed, "--key", str(file))
+    assert (code, table) == (1, "")
+    assert "changed after it was signed" in errors
+    for path in (tmp_path, tmp_path / "receipt.json"):  # a folder; no key
+        assert verify(signed, "--key", str(path))[0] == 2
 
 
 def test_weights_and_answers_as_json(tmp_path, capsys):

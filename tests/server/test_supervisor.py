@@ -17,6 +17,7 @@ from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker import fork_server
 from dpsgd_explorer.runs.worker.prctl import NAME_BYTES
 from dpsgd_explorer.settings import Settings
+from tests.keys import private_pem
 from tests.ports import free_port
 from tests.runs.system_processes import name_of, wait_until
 from tests.server.processes import (
@@ -231,6 +232,7 @@ def test_only_the_web_server_has_its_secrets(tmp_path):
     secrets = {
         "DPSGD_METRICS_TOKEN_FILE": str(file),
         "DPSGD_SECRET_KEY": token,
+        "DPSGD_RECEIPT_KEY": private_pem(),
     }
     own = {"DPSGD_INSTANCE_DIR": str(tmp_path), "PORT": str(port)}
     command = [sys.executable, "-m", "dpsgd_explorer", "serve"]
@@ -255,6 +257,7 @@ def test_only_the_web_server_has_its_secrets(tmp_path):
                 environment = Path(f"/proc/{pid}/environ").read_text()
                 assert token not in environment
                 assert "METRICS_TOKEN_FILE" not in environment
+                assert "PRIVATE KEY" not in environment
                 assert "DPSGD_INSTANCE_DIR" in environment
     finally:
         process.terminate()

@@ -14,12 +14,13 @@ from dpsgd_explorer.audit.receipts.spent import (
     check_selection,
 )
 from dpsgd_explorer.audit.receipts.steps import Steps, check_batch_sizes
+from dpsgd_explorer.signatures import SIGNATURE, signature_of
 
 SEEDED = "seeded"
 #: Limits of every check.
 LIMITS = (
-    "This check proves arithmetic, not honesty: receipts are not signed, and anyone "
-    "can invent figures that fit each other.",
+    "This check proves arithmetic, not honesty: anyone can invent figures that fit "
+    "each other, and a signature only shows which site stated them.",
 )
 LIMITS_OF_AUDIT = (
     "The bound assumes that the canaries’ scores are independent given their coins; "
@@ -53,7 +54,7 @@ def verify_receipt(receipt: Mapping[str, Any]) -> Findings:
     """Recomputes every figure of a receipt that follows from others.
 
     The check needs neither the data nor torch.  It proves arithmetic, not honesty:
-    a receipt has no signature, and anyone can invent figures that fit each other.
+    anyone can invent figures that fit each other.  A signature is not checked here.
 
     Args:
         receipt: Receipt of a ``PrivacyEngine``, of a training run, or of a search, as
@@ -91,6 +92,8 @@ def verify_receipt(receipt: Mapping[str, Any]) -> Findings:
         dpsgd_explorer.errors.ReceiptError: told.steps: is missing.
     """
     findings = Findings()
+    signature_of(receipt)
+    receipt = {name: receipt[name] for name in receipt if name != SIGNATURE}
     if "selection" not in receipt:
         layout.check_receipt(receipt)
         _check(findings, receipt)

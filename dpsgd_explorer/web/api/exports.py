@@ -29,7 +29,7 @@ from dpsgd_explorer.web.api.answer_cache import QUEUES
 from dpsgd_explorer.web.api.operation import operation, parse_query
 from dpsgd_explorer.web.api.recount import filter_of, odometer_of
 from dpsgd_explorer.web.figures.exports.share_card import share_card
-from dpsgd_explorer.web.http.services import run_store
+from dpsgd_explorer.web.http.services import run_store, signing_keys
 from dpsgd_explorer.web.run_views.exports.report import report
 from dpsgd_explorer.web.run_views.exports.reproduce import notebook, script
 from dpsgd_explorer.web.run_views.models import LogEntry, RunSummary, links
@@ -203,7 +203,7 @@ def receipt(run_id: str) -> Response:
     """Downloads the receipt of a finished private run.
 
     The receipt contains the plan, the steps done, ε and the audit. The command ``dpsgd
-    verify`` checks it.
+    verify`` checks it. A site with a key signs it.
     """
     store = run_store()
     run = store.get(run_id)
@@ -214,6 +214,8 @@ def receipt(run_id: str) -> Response:
             f"run {run_id!r} has no receipt: a private training or search gets a "
             "receipt when it is done."
         )
+    if (keys := signing_keys()) is not None:
+        content = keys.sign(content, run.id)
     name = f"dpsgd-run-{run_id[:8]}.receipt.json"
     disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(_strict(content, indent=1), mimetype=JSON, headers=disposition)

@@ -10,10 +10,11 @@ from dpsgd_explorer.runs.operation.readiness import Readiness
 from dpsgd_explorer.web.api.openapi import specification
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.errors import HttpError
-from dpsgd_explorer.web.http.services import settings
+from dpsgd_explorer.web.http.services import settings, signing_keys
 
 bp = Blueprint("service_api", __name__)
 RETRY_SECONDS = 5
+PEM = "application/x-pem-file"
 
 
 class Health(BaseModel):
@@ -57,6 +58,20 @@ def readyz() -> Ready:
             503, "not_ready", f"{'; '.join(failed)}.", retry_after=RETRY_SECONDS
         )
     return Ready(status="ready", checks={check.name: check.says for check in checks})
+
+
+@operation(bp, "GET", "/receipt-keys.pem", media_types=(PEM,))
+def receipt_keys() -> Response:
+    """Downloads the public keys of the site, with which its receipts can be checked.
+
+    The command ``dpsgd verify --key FILE`` takes the answer. Keys of receipts that were
+    signed earlier are included.
+    """
+    keys = signing_keys()
+    if keys is None:
+        raise HttpError(404, "not_found", "This site does not sign its receipts.")
+    disposition = {"Content-Disposition": 'attachment; filename="receipt-keys.pem"'}
+    return Response(keys.public_pem, mimetype=PEM, headers=disposition)
 
 
 @operation(bp, "GET", "/openapi.json")

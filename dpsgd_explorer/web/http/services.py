@@ -9,6 +9,7 @@ from dpsgd_explorer.runs.doorbell import Doorbell
 from dpsgd_explorer.runs.operation.fleet import Fleet
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
+from dpsgd_explorer.signatures import SigningKeys
 
 
 def run_store() -> RunStore:
@@ -39,3 +40,9 @@ def settings() -> Settings:
     """Return the settings of the server."""
     environment: Settings = current_app.extensions["settings"]
     return environment
+
+
+def signing_keys() -> SigningKeys | None:
+    """Return the keys that sign receipts; None if the site has none."""
+    keys: SigningKeys | None = current_app.extensions["signing_keys"]
+    return keys

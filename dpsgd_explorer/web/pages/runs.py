@@ -16,7 +16,12 @@ from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.runs.store.deletion import UNDO_SECONDS, Forgotten
 from dpsgd_explorer.runs.store.records import Run
 from dpsgd_explorer.web.http.own_tables import own_tables, tables
-from dpsgd_explorer.web.http.services import classes, run_store, settings
+from dpsgd_explorer.web.http.services import (
+    classes,
+    run_store,
+    settings,
+    signing_keys,
+)
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
 from dpsgd_explorer.web.pages.groups import group_words
 from dpsgd_explorer.web.questions.looked_at import COVERED
@@ -156,6 +161,7 @@ def show(run_id: str) -> str:
         standing=view.standing(config, partial(_logged, run.id)),
         continuation=continuation(run_store(), run, config),
         audit=AuditWords.of(run),
+        receipt_keys=url_for("service_api.receipt_keys") if signing_keys() else "",
         along=take_along(
             run,
             run_store().weights_size(run.id),

@@ -11,13 +11,18 @@ import sys
 import tracemalloc
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dpsgd_explorer import __version__
 from dpsgd_explorer.accounting import Odometer
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.experiments.kinds import KINDS, LAUNCHED, start
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.operation import Operation
+from dpsgd_explorer.signatures import check_signature
 from dpsgd_explorer.web.http.assets import FRONT_DIR, plotly_bundle
+from tests.keys import private_pem, public_pem
+from tests.stored_runs import stored_search
 from tests.web.conftest import SMALL, STEP, ended, error_of, recorded_events
 
 RUNS = "/api/v1/runs"
@@ -363,3 +368,25 @@ def test_the_odometer_of_a_run_goes_on_in_the_library(client, store):
 def test_a_run_without_noise_has_no_odometer(client, store):
     run_id = client.post(RUNS, json=SMALL | {"private": False}).json["id"]
     assert json.loads(download(client, run_id, "json"))["odometer"] is None
+
+
+def test_a_site_with_a_key_signs_its_receipts(make_app):
+    key = Ed25519PrivateKey.generate()
+    app = make_app(operation=Operation(receipt_key=private_pem(key)))
+    client, store = app.test_client(), app.extensions["run_store"]
+    receipt = stored_search()[1][-1].data["receipt"]
+    run_id = client.post(RUNS, json=SMALL).json["id"]
+    *first, end = recorded_events()
+    ended(store, run_id, [*first, Event("end", end.data | {"receipt": receipt})])
+
+    keys = client.get("/receipt-keys.pem").text
+    signed = client.get(f"{RUNS}/{run_id}/receipt.json").json
+    assert check_signature(signed, "--key", keys)["run"] == run_id
+    assert {name: signed[name] for name in receipt} == receipt
+    assert keys == public_pem(key)
+    assert "/receipt-keys.pem" in client.get(f"/runs/{run_id}/").text
+
+
+def test_a_site_without_a_key_says_so(client, finished):
+    error_of(client.get("/receipt-keys.pem"), 404, says="does not sign")
+    assert "receipt-keys" not in client.get(f"/runs/{finished}/").text
