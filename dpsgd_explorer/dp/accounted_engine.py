@@ -293,6 +293,11 @@ def _warnings(state: EngineState) -> list[str]:
             f"parameters were changed {ledger.outside_writes} times outside the "
             "optimizer's steps"
         )
+    if ledger.public_passes:
+        warnings.append(
+            f"{ledger.public_passes} times the program declared rows public, which "
+            "epsilon does not cover"
+        )
     if ledger.shares_seed:
         warnings.append(
             "another run in the same process used the same seed for its noise"

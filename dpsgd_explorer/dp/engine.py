@@ -420,6 +420,42 @@ class PrivacyEngine(AccountedEngine):
         """
         return self._attached("add a batch to").batch.accumulate()
 
+    def public(self) -> AbstractContextManager[None]:
+        """Returns a context for passes on rows that need no protection.
+
+        In the context the model is an ordinary one: nothing is clipped, and the
+        gradients of the rows have no noise.  The next step adds them to the noisy
+        gradient of its batch.  ``zero_grad`` drops them.  Rows are public if nobody's
+        record is in them: public data, or samples of a generator that was trained
+        through a private model.  Epsilon does not cover them, and the receipt says how
+        often this was used.
+
+        Both the forward and the backward pass of public rows must be in the context,
+        and neither pass of private rows.
+
+        Raises:
+            PrivacyError: the engine is not attached, releases gradients in backward
+                (``engine="extending"``), or runs in several processes; or a gradient of
+                an earlier step is still there.
+
+        Example:
+            >>> import torch
+            >>> from torch.nn.functional import mse_loss
+            >>> model = torch.nn.Linear(3, 1)
+            >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            >>> engine = PrivacyEngine(
+            ...     model, batch_size=10, sample_size=100, steps=20, target_epsilon=3.0
+            ... )
+            >>> engine.attach(optimizer)
+            >>> private = torch.randn(100, 3), torch.randn(100, 1)
+            >>> x, y = next(iter(engine.poisson_loader(private)))
+            >>> mse_loss(model(x), y).backward()
+            >>> with engine.public():
+            ...     mse_loss(model(torch.zeros(5, 3)), torch.zeros(5, 1)).backward()
+            >>> optimizer.step()
+        """
+        return self._attached("use public rows in").public()
+
     def _attached(self, action: str) -> Session:
         if self._session is None:
             raise PrivacyError(

@@ -225,9 +225,37 @@ class Session:
 
     def _drop_gradients(self) -> None:
         self.batch.pending.take_out()
+        self.batch.public = {}
         self._drop_waiting()
         for parameter in self._parameters:
             vars(parameter).pop("private_grad", None)
+
+    @contextmanager
+    def public(self) -> Iterator[None]:
+        """Makes the passes in the context ordinary ones; see ``PrivacyEngine.public``.
+
+        Raises:
+            PrivacyError: passes in the context cannot be told from private ones.
+        """
+        if self._gradient_engine.releases_in_backward or not self._state.ranks.is_alone:
+            raise PrivacyError(
+                "public() needs gradients that are released by optimizer.step() in one "
+                'process. Use engine="hooks", "vmap" or "microbatch" without group=.'
+            )
+        self.batch.check_not_public("another public()")
+        if self._waiting:
+            raise PrivacyError(
+                "public() must come after the steps of all optimizers of a batch."
+            )
+        self.batch.begin_public()
+        self._gradient_engine.stop()
+        try:
+            yield
+            self.batch.keep_public()
+            self._state.ledger.public_passes += 1
+        finally:
+            self.batch.end_public()
+            self._gradient_engine.start()
 
     def choose_bound(self, max_grad_norm: float) -> None:
         """Sets the clipping bound of the next step and all later steps.
@@ -270,6 +298,7 @@ class Session:
 
     def _make_step(self, optimizer: Optimizer) -> None:
         """Sets the private gradients before a step of the optimizer."""
+        self.batch.check_not_public("optimizer.step()")
         self._optimizers.check()
         if self._waiting:
             in_flight = self.batch.is_in_flight
@@ -287,6 +316,8 @@ class Session:
         except BaseException:
             pending.take_out()
             raise
+        for parameter, public in self.batch.take_public().items():
+            gradients[parameter] = gradients[parameter] + public
         if len(self._optimizers.optimizers) > 1:
             pending.take_out()
             gradients = self._share(gradients, optimizer)
@@ -398,6 +429,7 @@ class LogicalBatch:
         total: The clipped sum.
         pending: The placeholders; none if the end of backward sets the gradients.
         code: Code of the whole batch that was drawn last, which the ranks compare.
+        public: Gradients of public passes since the last step.
     """
 
     def __init__(
@@ -422,6 +454,8 @@ class LogicalBatch:
         self._pass: object = None  # the forward pass of the last backward
         self._size_before = 0  # number of samples in the sum before that backward
         self._is_spoiled = False
+        self.public: Gradients = {}
+        self._is_public = False
 
     @property
     def is_in_flight(self) -> bool:
@@ -458,6 +492,57 @@ class LogicalBatch:
         """True if further samples of the batch must go through backward."""
         return self._accumulating or self.total.size < (self._drawn or 0)
 
+    def begin_public(self) -> None:
+        """Takes the placeholders out of ``param.grad`` for public passes.
+
+        Raises:
+            PrivacyError: ``param.grad`` has a gradient of an earlier step, or one that
+                did not go through the engine.
+        """
+        self._check_sum()
+        if self._released:
+            self._drop_cleared()
+            self._released = False
+        self.pending.take_out()
+        if self._gradients_are_there():
+            raise PrivacyError(FOREIGN_GRADIENT)
+        self._is_public = True
+
+    def check_not_public(self, action: str) -> None:
+        """Raises PrivacyError while public passes run.
+
+        Args:
+            action: What must not happen then, for the message.
+        """
+        if self._is_public:
+            raise PrivacyError(
+                f"{action} must come after the end of public(), got it inside: passes "
+                "in it have no protection."
+            )
+
+    def keep_public(self) -> None:
+        """Adds the gradients in ``param.grad`` to those of earlier public passes."""
+        for parameter in self._parameters:
+            gradient = parameter.grad
+            if gradient is not None:
+                earlier = self.public.get(parameter)
+                self.public[parameter] = (
+                    gradient if earlier is None else earlier + gradient
+                )
+
+    def end_public(self) -> None:
+        """Puts placeholders into ``param.grad``, which ``zero_grad`` removes."""
+        self._is_public = False
+        for parameter in self._parameters:
+            parameter.grad = None
+        if self._backward_ran or self.public:
+            self.pending.place()
+
+    def take_public(self) -> Gradients:
+        """Returns the gradients of public passes, and forgets them."""
+        taken, self.public = self.public, {}
+        return taken
+
     def has_parts_to_come(self) -> bool:
         """Returns True if further parts of the drawn batch follow."""
         return self._to_come > 0
@@ -474,8 +559,9 @@ class LogicalBatch:
             code: Code of the whole batch.
 
         Raises:
-            PrivacyError: no step followed the part before.
+            PrivacyError: no step followed the part before, or public passes run.
         """
+        self.check_not_public("a batch of the engine's loader")
         waiting = begins or self._held != self._drawn
         if self._drawn is not None and waiting:
             raise PrivacyError(
@@ -550,6 +636,7 @@ class LogicalBatch:
 
     def _drop(self) -> None:
         self.pending.take_out()
+        self.public = {}
         self._backward_ran = self._is_spoiled = False
         # The gradients of another optimizer may still be there.
         self._released = self._released and self._gradients_are_there()

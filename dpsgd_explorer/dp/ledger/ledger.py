@@ -114,6 +114,7 @@ class Ledger:
         losses: Results of the checks of the losses' autograd graphs.
         largest_batches: Number of batches that have the largest size.
         outside_writes: Number of times that parameters were written between steps.
+        public_passes: Number of times that rows were declared public.
         shares_seed: If True, another run of the process drew noise from the seed.
     """
 
@@ -126,7 +127,7 @@ class Ledger:
         self.fresh_resumes = 0
         self.losses = LossRecord()
         self.largest_batches = 0
-        self.outside_writes = 0
+        self.outside_writes = self.public_passes = 0
         self.shares_seed = False
 
     @property
@@ -208,6 +209,7 @@ class Ledger:
             "losses": self.losses.as_data(),
             "largest_batches": self.largest_batches,
             "outside_writes": self.outside_writes,
+            "public_passes": self.public_passes,
             "shares_seed": self.shares_seed,
         }
 
@@ -224,5 +226,6 @@ class Ledger:
         ledger.losses = LossRecord.from_data(data["losses"])
         ledger.largest_batches = data.get("largest_batches", 0)
         ledger.outside_writes = data.get("outside_writes", 0)
+        ledger.public_passes = data.get("public_passes", 0)
         ledger.shares_seed = data.get("shares_seed", False)
         return ledger
