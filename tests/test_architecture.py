@@ -113,7 +113,6 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/runs/store/store.py": "one door to the table of runs",
     "dpsgd_explorer/settings.py": "the variables, read and checked in one place",
     "dpsgd_explorer/web/content/glossary.py": "one table of terms",
-    "dpsgd_explorer/web/questions": "a module for each kind of question",
     "static/js/pages/train.js": "one page: all that it draws follows from one store",
     "tests": "one module for each tool and for each promise of the whole tree",
     "tests/accounting/exact/test_accountant.py": "the promises of one class",

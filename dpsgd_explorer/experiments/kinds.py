@@ -106,7 +106,7 @@ KINDS = {
         Kind(
             config=RegressionConfig,
             experiment=f"{LOOPS}.regression:RegressionExperiment",
-            view=f"{VIEWS}.regression:VIEW",
+            view=f"{LABS}.regression.view:VIEW",
             measured=ERROR,
             title="Linear regression",
             noun="a linear regression",

@@ -23,7 +23,6 @@ from dpsgd_explorer.web.api import groups as groups_api
 from dpsgd_explorer.web.api import price as price_api
 from dpsgd_explorer.web.api import privacy as privacy_api
 from dpsgd_explorer.web.api import recount as recount_api
-from dpsgd_explorer.web.api import regression as regression_api
 from dpsgd_explorer.web.api import runs as runs_api
 from dpsgd_explorer.web.api import service as service_api
 from dpsgd_explorer.web.api import twin as twin_api
@@ -83,7 +82,6 @@ API = (
     twin_api,
     exports,
     privacy_api,
-    regression_api,
     service_api,
 )
 OPERATION = (metrics,)

@@ -11,7 +11,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import SETTINGS
 from dpsgd_explorer.web.labs.accountants.page import RaceQuestion
 from dpsgd_explorer.web.labs.planner.question import BudgetQuestion
-from dpsgd_explorer.web.questions.regression import RegressionQuestion
+from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
 
 MODELS = (
     TrainingConfig,

@@ -16,7 +16,7 @@ class Lab:
     """One lab.
 
     Attributes:
-        slug: Name in addresses.  The folder has underscores in place of the dashes.
+        slug: Name in addresses.
         title: Name on pages.
         question: The question that the lab answers.
         summary: Contents of the page, in one sentence.
@@ -35,7 +35,7 @@ class Lab:
 
     @property
     def name(self) -> str:
-        """Name of the folder, and of the page's endpoint in the blueprint of labs."""
+        """Name of the page's endpoint in the blueprint of labs."""
         return self.slug.replace("-", "_")
 
     def add_to(self, blueprint: Blueprint) -> None:

@@ -11,7 +11,7 @@ from dpsgd_explorer.web.labs.engines import page as engines
 from dpsgd_explorer.web.labs.find_the_bug import page as find_the_bug
 from dpsgd_explorer.web.labs.planner import page as planner
 from dpsgd_explorer.web.labs.reconstruct import page as reconstruct
-from dpsgd_explorer.web.pages import regression_lab as linear_regression
+from dpsgd_explorer.web.labs.regression import page as regression
 
 bp = Blueprint("labs", __name__, url_prefix="/labs")
 
@@ -19,7 +19,7 @@ bp = Blueprint("labs", __name__, url_prefix="/labs")
 LABS = (
     accountants.LAB,
     planner.LAB,
-    linear_regression.LAB,
+    regression.LAB,
     engines.LAB,
     attack.LAB,
     reconstruct.LAB,

@@ -16,7 +16,6 @@ from dpsgd_explorer.accounting import (
 )
 from dpsgd_explorer.web.figures import odds
 from dpsgd_explorer.web.figures import recorded_run as run
-from dpsgd_explorer.web.figures.regression import lab as regression
 from dpsgd_explorer.web.figures.svg import Plot
 from dpsgd_explorer.web.hub.chapters.dp_concepts import tail
 from dpsgd_explorer.web.hub.chapters.privacy_accounting.growth import growth
@@ -28,10 +27,11 @@ from dpsgd_explorer.web.hub.widgets.microscope import dpsgd_step as microscope
 from dpsgd_explorer.web.hub.widgets.noise_to_signal import batch_costs
 from dpsgd_explorer.web.hub.widgets.randomised_response import survey as response
 from dpsgd_explorer.web.hub.widgets.three_way_twin import widget as three_way_twin
+from dpsgd_explorer.web.labs.regression import figures as regression
+from dpsgd_explorer.web.labs.regression.page import PRESETS
+from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
+from dpsgd_explorer.web.labs.regression.results import View
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN
-from dpsgd_explorer.web.pages.regression_lab import PRESETS
-from dpsgd_explorer.web.questions.regression import RegressionQuestion
-from dpsgd_explorer.web.questions.regression_results import View
 from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.chapter_pictures import chapter_pictures
 

@@ -12,17 +12,17 @@ from dpsgd_explorer.accounting import gaussian_epsilon
 from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.regression.comparison import Sweep
 from dpsgd_explorer.regression.spending import steps_within
-from dpsgd_explorer.web.figures.regression.lab import errors_picture, path_picture
-from dpsgd_explorer.web.figures.regression.parts import cloud_picture
 from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.hub.examples.default_run import default_plan
 from dpsgd_explorer.web.hub.widgets.regression_errors.widget import (
     REPETITIONS,
     comparison,
 )
+from dpsgd_explorer.web.labs.regression.figures import errors_picture, path_picture
+from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
+from dpsgd_explorer.web.labs.regression.release_figures import cloud_picture
+from dpsgd_explorer.web.labs.regression.results import View, median_range
 from dpsgd_explorer.web.questions.comparison import Comparison
-from dpsgd_explorer.web.questions.regression import RegressionQuestion
-from dpsgd_explorer.web.questions.regression_results import View, median_range
 from dpsgd_explorer.web.questions.rounding import (
     known_to,
     limit,

@@ -14,14 +14,14 @@ from functools import cache
 from typing import Any
 
 from dpsgd_explorer.regression.comparison import EPSILONS
-from dpsgd_explorer.web.figures.error_axes import COLOURS, DASHES, ErrorAxes
-from dpsgd_explorer.web.figures.regression import regimes
-from dpsgd_explorer.web.figures.regression.plot import EPSILON_TICKS
 from dpsgd_explorer.web.figures.svg import Picture, round_ticks
 from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.hub.widgets.base import Widget
-from dpsgd_explorer.web.questions.regression import RegressionQuestion
-from dpsgd_explorer.web.questions.regression_results import NAMES, REGIMES, View
+from dpsgd_explorer.web.labs.regression import regimes
+from dpsgd_explorer.web.labs.regression.error_axes import COLOURS, DASHES, ErrorAxes
+from dpsgd_explorer.web.labs.regression.plot import EPSILON_TICKS
+from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
+from dpsgd_explorer.web.labs.regression.results import NAMES, REGIMES, View
 from dpsgd_explorer.web.questions.rounding import nearest, significant
 
 SHOWN = tuple(round(epsilon, 4) for epsilon in EPSILONS)

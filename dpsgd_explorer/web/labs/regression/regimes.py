@@ -6,9 +6,10 @@ from markupsafe import Markup
 
 from dpsgd_explorer.regression.comparison import EPSILONS
 from dpsgd_explorer.regression.rates import RELEASED
-from dpsgd_explorer.web.figures.error_axes import COLOURS, DASHES
-from dpsgd_explorer.web.figures.regression.parts import relation
-from dpsgd_explorer.web.figures.regression.plot import (
+from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.labs.regression.error_axes import COLOURS, DASHES
+from dpsgd_explorer.web.labs.regression.plot import (
     NARROW,
     SHORT_NAMES,
     WIDE,
@@ -21,10 +22,9 @@ from dpsgd_explorer.web.figures.regression.plot import (
     released,
     spread_text,
 )
-from dpsgd_explorer.web.figures.svg import Picture
-from dpsgd_explorer.web.forms.fields import text_of
-from dpsgd_explorer.web.questions.regression import METHODS
-from dpsgd_explorer.web.questions.regression_results import (
+from dpsgd_explorer.web.labs.regression.question import METHODS
+from dpsgd_explorer.web.labs.regression.release_figures import relation
+from dpsgd_explorer.web.labs.regression.results import (
     REGIMES,
     UNPAID,
     View,

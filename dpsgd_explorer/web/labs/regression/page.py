@@ -11,16 +11,17 @@ from flask import render_template, request
 
 from dpsgd_explorer.errors import QuotaError
 from dpsgd_explorer.experiments.california_housing import housing
-from dpsgd_explorer.web.figures.regression.lab import PICTURES
 from dpsgd_explorer.web.forms.fields import form_groups, script_fields, text_of
 from dpsgd_explorer.web.forms.form import Form, parse, read_form
 from dpsgd_explorer.web.labs.base import Lab
-from dpsgd_explorer.web.questions.regression import (
+from dpsgd_explorer.web.labs.regression.api import bp
+from dpsgd_explorer.web.labs.regression.figures import PICTURES
+from dpsgd_explorer.web.labs.regression.question import (
     METHODS,
     RegressionQuestion,
     solved_for,
 )
-from dpsgd_explorer.web.questions.regression_results import (
+from dpsgd_explorer.web.labs.regression.results import (
     NAMES,
     RankedMethod,
     View,
@@ -246,4 +247,5 @@ LAB = Lab(
     ),
     page=linear_regression,
     parts={"results": linear_regression_results},
+    api=bp,
 )

@@ -1,15 +1,15 @@
 /** Status bar and chart of one noisy gradient descent, live or replayed. */
 
-import {roundUp} from "../../lib/format.js";
-import {RunLog} from "../log/run_log.js";
-import {conclusion, figure, mse} from "../../charts/descent.js";
-import {BasePanel} from "./base_panel.js";
+import {roundUp} from "../../../../static/js/lib/format.js";
+import {RunLog} from "../../../../static/js/runs/log/run_log.js";
+import {conclusion, figure, mse} from "./chart.js";
+import {BasePanel} from "../../../../static/js/runs/panel/base_panel.js";
 
 const NAMES = ["step", "epsilon", "seconds", "mse_median", "mse_low", "mse_high"];
 const HEADS = ["Step", "ε spent", "Seconds", "MSE, median", "5 %", "95 %"];
 const EMPTY = new RunLog();
 
-/** @typedef {Pick<import("./run_panel.js").PanelContent, "log" | "whole" | "title" | "file" | "terms" | "activity"> & {plan: import("./descent_content.js").DescentPlan}} PanelContent */
+/** @typedef {Pick<import("../../../../static/js/runs/panel/run_panel.js").PanelContent, "log" | "whole" | "title" | "file" | "terms" | "activity"> & {plan: import("./content.js").DescentPlan}} PanelContent */
 
 export class DescentPanel extends BasePanel {
   /** @param {HTMLElement} root */

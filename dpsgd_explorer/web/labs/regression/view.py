@@ -7,15 +7,15 @@ from typing import Any
 
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.regression_config import SPEND, RegressionConfig
-from dpsgd_explorer.web.figures.error_axes import (
+from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.labs.regression.error_axes import (
     COLOURS,
     ERROR_NAME,
     Baseline,
     ErrorAxes,
 )
-from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.labs.regression.results import mse
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
-from dpsgd_explorer.web.questions.regression_results import mse
 from dpsgd_explorer.web.questions.rounding import limit
 from dpsgd_explorer.web.run_views.base import (
     PRINTED,

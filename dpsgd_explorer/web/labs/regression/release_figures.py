@@ -7,11 +7,11 @@ from markupsafe import Markup
 
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.regression.perturbation import LABELS
-from dpsgd_explorer.web.figures.error_axes import COLOURS
 from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot, round_ticks
 from dpsgd_explorer.web.forms.fields import text_of
-from dpsgd_explorer.web.questions.regression import METHODS
-from dpsgd_explorer.web.questions.regression_results import View, epsilon_text
+from dpsgd_explorer.web.labs.regression.error_axes import COLOURS
+from dpsgd_explorer.web.labs.regression.question import METHODS
+from dpsgd_explorer.web.labs.regression.results import View, epsilon_text
 from dpsgd_explorer.web.questions.rounding import limit, need
 
 WIDE, NARROW = (816, 300), (342, 280)

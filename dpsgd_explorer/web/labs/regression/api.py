@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from dpsgd_explorer.regression.comparison import EPSILONS, Spread
 from dpsgd_explorer.web.api.operation import operation
+from dpsgd_explorer.web.labs.regression.question import METHODS, RegressionQuestion
+from dpsgd_explorer.web.labs.regression.results import Followed, View
 from dpsgd_explorer.web.questions.privacy import finite
-from dpsgd_explorer.web.questions.regression import METHODS, RegressionQuestion
-from dpsgd_explorer.web.questions.regression_results import Followed, View
 
 bp = Blueprint("regression_api", __name__, url_prefix="/api/v1/regression")
 

@@ -1,7 +1,7 @@
 /** Panel content of a noisy gradient descent, except for its log. */
 
-import {decimalsOf} from "../../charts/plan.js";
-import {exponential, startOf} from "../../lib/format.js";
+import {decimalsOf} from "../../../../static/js/charts/plan.js";
+import {exponential, startOf} from "../../../../static/js/lib/format.js";
 
 /**
  * @typedef {object} DescentPlan

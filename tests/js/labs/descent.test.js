@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import {conclusion, figure, mse} from "../../../static/js/charts/descent.js";
+import {conclusion, figure, mse} from "../../../dpsgd_explorer/web/labs/regression/chart.js";
 
 const AXES = {
   epsilon: 2,

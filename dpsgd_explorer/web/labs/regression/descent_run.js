@@ -1,10 +1,10 @@
 /** Launches a lab's gradient descent as a run, and follows it on the lab's page. */
 
-import {mse} from "../charts/descent.js";
-import {status} from "./panel/base_panel.js";
-import {ApiError, postJson} from "../lib/api.js";
-import {integer, plural, roundUp} from "../lib/format.js";
-import {LiveRun} from "./log/live_run.js";
+import {mse} from "./chart.js";
+import {status} from "../../../../static/js/runs/panel/base_panel.js";
+import {ApiError, postJson} from "../../../../static/js/lib/api.js";
+import {integer, plural, roundUp} from "../../../../static/js/lib/format.js";
+import {LiveRun} from "../../../../static/js/runs/log/live_run.js";
 
 const RUNS = "/api/v1/runs";
 

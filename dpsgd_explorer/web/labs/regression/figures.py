@@ -9,13 +9,10 @@ import numpy as np
 from markupsafe import Markup
 
 from dpsgd_explorer.regression.comparison import EPSILONS
-from dpsgd_explorer.web.figures.error_axes import COLOURS
-from dpsgd_explorer.web.figures.regression.parts import (
-    budget_picture,
-    cloud_picture,
-    relation,
-)
-from dpsgd_explorer.web.figures.regression.plot import (
+from dpsgd_explorer.web.figures.svg import Picture
+from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.labs.regression.error_axes import COLOURS
+from dpsgd_explorer.web.labs.regression.plot import (
     NARROW,
     SHORT_NAMES,
     TABLE_EPSILONS,
@@ -30,11 +27,14 @@ from dpsgd_explorer.web.figures.regression.plot import (
     released,
     spread_text,
 )
-from dpsgd_explorer.web.figures.regression.regimes import RATE_WORDS, regimes_picture
-from dpsgd_explorer.web.figures.svg import Picture
-from dpsgd_explorer.web.forms.fields import text_of
-from dpsgd_explorer.web.questions.regression import METHODS, TOP_EPSILON
-from dpsgd_explorer.web.questions.regression_results import (
+from dpsgd_explorer.web.labs.regression.question import METHODS, TOP_EPSILON
+from dpsgd_explorer.web.labs.regression.regimes import RATE_WORDS, regimes_picture
+from dpsgd_explorer.web.labs.regression.release_figures import (
+    budget_picture,
+    cloud_picture,
+    relation,
+)
+from dpsgd_explorer.web.labs.regression.results import (
     NAMES,
     UNPAID,
     Followed,

@@ -3,11 +3,11 @@
  * Without it, each change loads a new page.
  */
 
-import {DescentRun} from "../runs/descent_run.js";
-import {Newest} from "../lib/api.js";
-import {markCurrent, openPage} from "../lib/page.js";
-import {toQuery} from "../forms/query.js";
-import {SettingsForm} from "../forms/settings_form.js";
+import {DescentRun} from "./descent_run.js";
+import {Newest} from "../../../../static/js/lib/api.js";
+import {markCurrent, openPage} from "../../../../static/js/lib/page.js";
+import {toQuery} from "../../../../static/js/forms/query.js";
+import {SettingsForm} from "../../../../static/js/forms/settings_form.js";
 
 const RETRY_MS = 2000;
 const SOLVABLE = ["steps", "noise_multiplier", "target_epsilon"];

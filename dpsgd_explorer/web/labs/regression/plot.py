@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from dpsgd_explorer.regression.comparison import EPSILONS, Spread
-from dpsgd_explorer.web.figures.error_axes import COLOURS, ERROR_NAME, ErrorAxes
 from dpsgd_explorer.web.figures.svg import Anchor, Plot, Point, round_ticks
-from dpsgd_explorer.web.questions.regression import METHODS, TOP_EPSILON
-from dpsgd_explorer.web.questions.regression_results import (
+from dpsgd_explorer.web.labs.regression.error_axes import COLOURS, ERROR_NAME, ErrorAxes
+from dpsgd_explorer.web.labs.regression.question import METHODS, TOP_EPSILON
+from dpsgd_explorer.web.labs.regression.results import (
     FEW,
     NAMES,
     RankedMethod,

@@ -33,7 +33,7 @@ from dpsgd_explorer.regression.comparison import (
 from dpsgd_explorer.regression.perturbation import Perturbation
 from dpsgd_explorer.regression.spending import spent
 from dpsgd_explorer.regression.statistics import Statistics
-from dpsgd_explorer.web.questions.regression import METHODS, RegressionQuestion
+from dpsgd_explorer.web.labs.regression.question import METHODS, RegressionQuestion
 from dpsgd_explorer.web.questions.rounding import known_to, limit
 
 CLOUD = 50

@@ -9,7 +9,7 @@
  * @property {number | null} mse_low 5th percentile
  * @property {number | null} mse_high 95th percentile
  *
- * @typedef {object} ErrorAxes see dpsgd_explorer/web/figures/error_axes.py
+ * @typedef {object} ErrorAxes see error_axes.py
  * @property {number} epsilon
  * @property {[number, number]} error
  * @property {[number, string][]} ticks
@@ -19,12 +19,12 @@
  *
  * @typedef {object} DescentView
  * @property {Point[]} points
- * @property {import("../runs/panel/descent_panel.js").DescentPlan} plan
+ * @property {import("./panel.js").DescentPlan} plan
  * @property {{width: number, height: number}} size
  */
 
-import {integer, roundUp} from "../lib/format.js";
-import {axisName, baseLayout, keyAxis, niceTicks, strong, valueAxis, words} from "./base.js";
+import {integer, roundUp} from "../../../../static/js/lib/format.js";
+import {axisName, baseLayout, keyAxis, niceTicks, strong, valueAxis, words} from "../../../../static/js/charts/base.js";
 
 const MARGIN = {l: 52, r: 16, t: 28, b: 44};
 const NARROW = 480;

@@ -1,1 +1,0 @@
-"""Figures of private linear regression for the lab, the chapter and its widget."""
