@@ -1,11 +1,16 @@
 """Data sets of a loader: what is taken for records, and what is refused with advice."""
 
+import os
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import (
     ConcatDataset,
     DataLoader,
+    Dataset,
     IterableDataset,
     Subset,
     TensorDataset,
@@ -154,3 +159,44 @@ def test_a_number_of_steps_that_is_none_is_refused(steps):
     with pytest.raises(ConfigError, match="steps must be") as caught:
         loader(PAIRS, steps=steps)
     assert caught.value.field == "steps"
+
+
+class Mapped(Dataset):
+    """Rows of a file, read when they are asked for."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return torch.from_numpy(self.rows[index].copy()), torch.zeros(1)
+
+
+def resident_mib():
+    """Return the memory that this process holds, files included."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@pytest.mark.parametrize("as_tensors", [False, True])
+def test_ten_million_rows_in_a_file_are_not_copied(tmp_path, as_tensors):
+    """1.2 GiB in a sparse file; a batch touches a thousand rows of it."""
+    size = 10**7
+    rows = np.memmap(tmp_path / "rows", np.float32, "w+", shape=(size, 32))
+    data = Mapped(rows)
+    if as_tensors:
+        data = torch.from_numpy(rows), torch.zeros(1).expand(size, 1)
+    engine = PrivacyEngine(
+        nn.Linear(32, 1),
+        batch_size=1000,
+        sample_size=size,
+        steps=2,
+        noise_multiplier=1.0,
+    )
+    engine.attach(torch.optim.SGD(engine.module.parameters(), lr=0.1))
+    before = resident_mib()
+    inputs, _ = next(iter(engine.poisson_loader(data)))
+    assert 800 < len(inputs) < 1200
+    assert resident_mib() - before < 400
