@@ -16,6 +16,7 @@ from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.classes.records import Class
 from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.charts.run_charts import RUN_CHARTS
 from dpsgd_explorer.web.classes.setup import CLASS, class_asked
 from dpsgd_explorer.web.content.choice_notes import choice_notes
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line
@@ -51,7 +52,6 @@ from dpsgd_explorer.web.questions.plan_preview import (
     truth_of,
 )
 from dpsgd_explorer.web.questions.rounding import limit, nearest
-from dpsgd_explorer.web.questions.run_charts import RUN_CHARTS
 from dpsgd_explorer.web.recorded import runs as recorded
 from dpsgd_explorer.web.recorded.files import FOLDER
 from dpsgd_explorer.web.recorded.runs import RecordedRun

@@ -23,6 +23,7 @@ from dpsgd_explorer.experiments.architecture import feature_shape
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet, Model
 from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.charts.run_charts import axis_ends
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.questions.model_card import card_of
 from dpsgd_explorer.web.questions.odds import THIS_RUN, Limits, percent_at_most
@@ -43,7 +44,6 @@ from dpsgd_explorer.web.questions.quick_searches import (
     quick_steps_within,
 )
 from dpsgd_explorer.web.questions.rounding import need
-from dpsgd_explorer.web.questions.run_charts import axis_ends
 from dpsgd_explorer.web.recorded.runs import rates_without_privacy
 
 TICK_POWERS = range(-4, 3)

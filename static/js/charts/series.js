@@ -1,5 +1,5 @@
 /**
- * Chart of values by step, from a description that the server sends with the page; see `web/questions/run_charts.py`.
+ * Chart of values by step, from a description that the server sends with the page; see `web/charts/run_charts.py`.
  *
  * @typedef {object} Series one line
  * @property {"step" | "evaluation"} kind of the events that contain its values

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.charts.run_charts import RUN_CHARTS
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line, error_ticks
 from dpsgd_explorer.web.figures.run_charts.standing import standing
 from dpsgd_explorer.web.pages.train import recorded_curves
 from dpsgd_explorer.web.questions.plan_preview import chart_catalogue, plan_of
-from dpsgd_explorer.web.questions.run_charts import RUN_CHARTS
 from dpsgd_explorer.web.recorded.runs import recorded, recorded_twin
 from dpsgd_explorer.web.run_views.training import TrainingView
 

@@ -10,13 +10,13 @@ from typing import Any
 from markupsafe import Markup
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.charts.run_charts import RunChart
 from dpsgd_explorer.web.figures.run_charts.elastic import (
     Axis,
     Elastic,
     nice_ceiling,
     nice_ticks,
 )
-from dpsgd_explorer.web.questions.run_charts import RunChart
 
 Data = dict[str, Any]
 EDGES = tuple(

@@ -8,9 +8,9 @@ from typing import Any
 from markupsafe import Markup
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.web.charts.run_charts import RUN_CHARTS
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line, accuracy_svg
 from dpsgd_explorer.web.figures.run_charts.diagnostics import norms_svg, series_svg
-from dpsgd_explorer.web.questions.run_charts import RUN_CHARTS
 
 Data = dict[str, Any]
 
