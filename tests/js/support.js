@@ -7,6 +7,8 @@ import {RunLog} from "../../static/js/runs/log/run_log.js";
 
 export const RECORDED = JSON.parse(readFileSync(new URL("adult_run.json", import.meta.url), "utf8"));
 export const PLAN = chartPlan(RECORDED.plan, RECORDED.config, RECORDED.catalogue);
+/** Charts of several runs and lines behind a live curve, as the server describes them. */
+export const SEVERAL = JSON.parse(readFileSync(new URL("several_runs.json", import.meta.url), "utf8"));
 /** A chart of values along the steps, as the server describes one. */
 export const LOSS = {
   title: "Training and test loss",
@@ -43,6 +45,12 @@ export function logUpToStep(step) {
 export function chartOf(width, height) {
   return Object.assign(Object.create(Chart.prototype), {width, height});
 }
+
+/** All marks of a drawing, also those inside others. */
+export const flat = (marks) => marks.flatMap((mark) => [mark, ...(Array.isArray(mark.content) ? flat(mark.content) : [])]);
+
+/** A line behind a live curve. */
+export const behind = (look, more) => ({...SEVERAL.behind[look], look, ...more});
 
 /** All words of a drawing's marks. */
 export const wordsOf = (marks) => marks.filter(({name}) => name === "text").map(({content}) => content);

@@ -19,6 +19,7 @@ from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.runs.store.records import StoredEvent
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.http.services import run_store
+from dpsgd_explorer.web.questions.epsilon_axis import EpsilonAxis, epsilon_axis
 from dpsgd_explorer.web.questions.limits import check_size
 from dpsgd_explorer.web.questions.privacy import (
     Curve,
@@ -62,10 +63,11 @@ class RecountAnswer(EnclosedEpsilon):
 
     For a run with a budget for changes, ``epsilon`` is the whole budget from the first
     step on, a bound. Its curve is the count of the privacy filter, which is not a
-    guarantee.
+    guarantee. ``epsilon_axis`` is the axis of its charts.
     """
 
     curve: Curve
+    epsilon_axis: EpsilonAxis
 
 
 @operation(bp, "GET", "/epsilon")
@@ -98,7 +100,11 @@ def recount(run_id: str, query: RecountQuestion) -> RecountAnswer:
         "sampling": own.sampling,
         "status": own.status if own.status == NOT_PRIVATE else common_status(intervals),
     }
-    return RecountAnswer(**terms, curve=Curve.along(steps, intervals))
+    return RecountAnswer(
+        **terms,
+        curve=Curve.along(steps, intervals),
+        epsilon_axis=epsilon_axis(terms["epsilon"], "spent"),
+    )
 
 
 def _by_filter(
@@ -122,6 +128,7 @@ def _by_filter(
         lower=None,
         upper=spent.epsilon,
         curve=Curve.through(steps, budget.counted(phases, steps)),
+        epsilon_axis=epsilon_axis(spent.epsilon, "spent"),
     )
 
 

@@ -2,7 +2,7 @@
 
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
 
-/** @typedef {{id: string, student: string, private: boolean, counted: boolean, planned: number, budget: number | null, drawn: boolean, dataset: string}} RosterRun */
+/** @typedef {{key: string, drawn: boolean, dataset: string}} RosterRun line of a run, see `web/charts/several_runs.py` */
 
 export class ClassLog {
   constructor() {
@@ -34,11 +34,11 @@ export class ClassLog {
 
   /** True if a run on the roster has not ended. */
   get isRunning() {
-    return this.runs.some(({id}) => !this.of(id).isFinal);
+    return this.runs.some(({key}) => !this.of(key).isFinal);
   }
 
   /** Training runs on one data set, in the form that the charts use. */
   lines(dataset) {
-    return this.runs.filter((run) => run.drawn && run.dataset === dataset).map((run) => ({...run, letter: run.id, evaluations: this.of(run.id).evaluations, steps: []}));
+    return this.runs.filter((run) => run.drawn && run.dataset === dataset).map((run) => ({...run, evaluations: this.of(run.key).evaluations, steps: []}));
   }
 }

@@ -15,6 +15,7 @@ from dpsgd_explorer.runs.classes.membership import (
     MAX_STUDENTS,
     check_is_open,
 )
+from dpsgd_explorer.web.charts.several_runs import OF_A_CLASS, RunLine
 from dpsgd_explorer.web.classes.links import TEACHER, entrance_of
 from dpsgd_explorer.web.classes.models import ClassAnswer
 from dpsgd_explorer.web.classes.roster import Entry, entries_of
@@ -25,6 +26,7 @@ from dpsgd_explorer.web.run_views.group_models import MOST_EVENTS
 bp = Blueprint("classes", __name__)
 
 MOST_SHOWN = 400  # runs on a page; the CSV file has all
+MOST_LETTERS = 24  # of a student's name on the chart
 
 
 @bp.get("/classes/")
@@ -94,6 +96,7 @@ def _shown(class_id: str) -> dict[str, Any]:
         ],
         "entries": entries,
         "most": MOST_SHOWN,
+        "chart": OF_A_CLASS,
         "keep_days": settings().keep_days,
         "roster_data": {
             "version": class_.version,
@@ -102,21 +105,28 @@ def _shown(class_id: str) -> dict[str, Any]:
         "page_data": {
             "log": f"/api/v1/classes/{class_.id}/events.json",
             "most_events": MOST_EVENTS,
+            "chart": OF_A_CLASS.described(),
             "roster": url_for("classes.roster", class_id=class_.id),
         },
     }
 
 
+def _short(name: str) -> str:
+    """Returns a student's name, cut to fit on the chart."""
+    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…"
+
+
 def _for_script(entry: Entry) -> dict[str, Any]:
     run = entry.run
     data = DATA_SETS.get(str(run.config.get("dataset")))
-    return {
-        "id": run.id,
-        "student": entry.student,
-        "private": entry.is_private,
-        "counted": run.config.get("filter_epsilon") is not None,
-        "planned": run.steps,
-        "budget": run.config.get("filter_epsilon") or run.config.get("target_epsilon"),
-        "drawn": KINDS[run.kind].compared,
-        "dataset": data.label if data else str(run.config.get("dataset", "")),
-    }
+    line = RunLine(
+        key=run.id,
+        label=_short(entry.student),
+        dashed=not entry.is_private,
+        dataset=data.label if data else str(run.config.get("dataset", "")),
+        private=entry.is_private,
+        counted=run.config.get("filter_epsilon") is not None,
+        planned=run.steps,
+        budget=run.config.get("filter_epsilon") or run.config.get("target_epsilon"),
+    )
+    return line.described() | {"drawn": KINDS[run.kind].compared}

@@ -1,40 +1,34 @@
 /** Page of a class: a live chart of its runs, the roster, and the teacher's actions. */
 
 import {ClassLog} from "./class_log.js";
-import {classConclusion, classMarks} from "./class_runs.js";
-import {MARGIN, nearest, pointsOf} from "../../../static/js/charts/overlay.js";
-import {axesOf, nameOf} from "../../../static/js/charts/overlay_axes.js";
+import {RunsFigure} from "../../../static/js/charts/runs_figure.js";
 import {ApiError, deleteJson, getJson, postJson} from "../../../static/js/lib/api.js";
 import {showTimes} from "../../../static/js/lib/format.js";
 import {openPage} from "../../../static/js/lib/page.js";
-import {savePicture} from "../../../static/js/lib/picture.js";
-import {Chart} from "../../../static/js/lib/svg.js";
 
 const TRAINING_MS = 1000; // between two requests for events while a run trains
 const IDLE_MS = 3000; // between two requests for events while no run trains
 const ROSTER_MS = 2000; // at least, between two requests for the roster
-const HEIGHT = 380;
 const GONE = 404;
 
 const {page, data, part} = openPage("class-page");
 const log = new ClassLog();
-const view = {axis: "epsilon", chosen: null, hovered: null, dataset: ""};
+const axes = Object.fromEntries(data.chart.axes.map((axis) => [axis.field, axis]));
+const view = {axis: axes.epsilon, chosen: null, hovered: null, dataset: ""};
 const state = {version: 0, rosterAt: 0, timer: 0, isStale: false, isBusy: false, failed: false};
-const chart = new Chart(part("plot"), {height: HEIGHT, label: "", draw: paint});
+const figure = new RunsFigure(part("figure"), data.chart, {file: "dpsgd-class", note: () => [document.querySelector("h1").textContent], onHover: (hovered) => hovered !== view.hovered && change({hovered})});
 let frame = 0;
 
 takeRoster();
 wire();
+change({});
 follow();
 
 /* Actions */
 
 function wire() {
-  for (const input of page.querySelectorAll('input[name="axis"]')) input.addEventListener("change", () => change({axis: input.value}));
+  for (const input of page.querySelectorAll('input[name="axis"]')) input.addEventListener("change", () => change({axis: axes[input.value]}));
   part("data-set").addEventListener("change", ({target}) => change({dataset: target.value}));
-  part("plot").addEventListener("pointermove", hover);
-  part("plot").addEventListener("pointerleave", () => change({hovered: null}));
-  for (const button of page.querySelectorAll("[data-save]")) button.addEventListener("click", () => savePicture(chart.svg, {title: part("conclusion").textContent, note: document.querySelector("h1").textContent}, "dpsgd-class", button.dataset.save));
   page.addEventListener("click", ({target}) => {
     for (const [name, act] of Object.entries(ACTIONS)) {
       const button = target.closest(`[data-${name}]`);
@@ -161,40 +155,11 @@ function change(news) {
   });
 }
 
-function lines() {
-  return log.lines(view.dataset).map((run) => ({...run, points: pointsOf(run, "accuracy", view.axis)}));
-}
-
 function show() {
-  paint();
-  const drawn = lines();
-  const words = classConclusion(drawn);
-  if (part("conclusion").textContent !== words) part("conclusion").textContent = words;
-  chart.svg.setAttribute("aria-label", `${words}, against ${nameOf(drawn, view.axis)}. The roster below has each run.`);
-  part("axis-name").textContent = nameOf(drawn, view.axis);
-  const absent = drawn.filter(({points, evaluations}) => points.length === 0 && evaluations.length > 0).length;
-  part("absent").textContent = absent ? `${absent} without privacy ${absent === 1 ? "has" : "have"} no ε; choose step or seconds.` : "";
+  figure.update({runs: log.lines(view.dataset), axis: view.axis, lit: view.hovered ?? view.chosen});
   for (const row of part("roster").querySelectorAll("[data-run]")) {
     const {run} = row.dataset;
     row.classList.toggle("lit", (view.hovered ?? view.chosen) === run);
     row.querySelector("[data-light]").setAttribute("aria-pressed", String(view.chosen === run));
   }
-}
-
-function paint() {
-  if (chart.width === 0) return;
-  const drawn = lines();
-  const axes = axesOf(drawn, "accuracy", view.axis);
-  const {width, height} = chart;
-  chart.frame(axes.x.range, axes.y.range, [MARGIN.left, MARGIN.top, width - MARGIN.right, height - MARGIN.bottom], {logX: axes.x.log});
-  Object.assign(view, {axes, drawn});
-  chart.show(classMarks({lines: drawn, axis: view.axis, lit: view.hovered ?? view.chosen}, {x: chart.x, y: chart.y, axes, width, height}));
-}
-
-function hover(event) {
-  if (!view.axes) return;
-  const [x, y] = chart.pixel(event);
-  const cursor = Math.min(Math.max(chart.x.back(x), view.axes.x.range[0]), view.axes.x.range[1]);
-  const hovered = nearest(view.drawn, cursor, y, (value) => chart.y(view.axes.y.to(value)));
-  if (hovered !== view.hovered) change({hovered});
 }

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from dpsgd_explorer.errors import ConfigError, RunNotFoundError
 from dpsgd_explorer.runs.store.records import Run
+from dpsgd_explorer.web.charts.several_runs import COMPARED, RunLine
 from dpsgd_explorer.web.figures.pareto import HEAD, Dot, Place, pareto_drawings
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.http.own_tables import visible_run
@@ -53,8 +54,10 @@ def compare() -> str | tuple[str, int]:
         result=result,
         problems=requested.problems,
         most=comparison.MOST,
+        charts=COMPARED,
         page_data={
             "runs": [_for_script(run) for run in result.runs] if result else [],
+            "charts": {chart.name: chart.described() for chart in COMPARED},
         },
     )
     return page, status
@@ -151,18 +154,21 @@ def _place(dot: pareto.Dot) -> Place:
 
 def _for_script(compared: comparison.Compared) -> dict[str, object]:
     run = compared.row.run
-    return {
+    line = RunLine(
+        key=compared.letter,
+        label=compared.letter,
+        dashed=not compared.is_private,
+        together=compared.seeds,
+        dataset=compared.row.dataset,
+        private=compared.is_private,
+        counted=compared.is_counted,
+        planned=run.steps,
+        budget=compared.budget,
+    )
+    return line.described() | {
         "id": run.id,
-        "letter": compared.letter,
-        "title": compared.row.title,
         "short": compared.short,
-        "seeds": compared.seeds,
         "state": run.state,
         "begun": run.step > 0,
         "log": run.links["log"],
-        "planned": run.steps,
-        "budget": compared.budget,
-        "dataset": compared.row.dataset,
-        "private": compared.is_private,
-        "counted": compared.is_counted,
     }

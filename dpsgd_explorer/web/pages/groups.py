@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flask import Blueprint, render_template
@@ -21,6 +22,13 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.experiments.vocabulary import SETTINGS
 from dpsgd_explorer.runs.store.records import Group
 from dpsgd_explorer.runs.store.schema import RUNNING
+from dpsgd_explorer.web.charts.several_runs import (
+    OF_A_SWEEP,
+    OF_A_TWIN,
+    OF_SEEDS,
+    Colour,
+    RunLine,
+)
 from dpsgd_explorer.web.forms.fields import FormField, form_fields
 from dpsgd_explorer.web.forms.form import to_query
 from dpsgd_explorer.web.http.own_tables import visible_group
@@ -41,6 +49,10 @@ from dpsgd_explorer.web.run_views.registry import VIEWS
 bp = Blueprint("groups", __name__, url_prefix="/groups")
 
 NOUNS = {SWEEP: "sweep", SEEDS: "seeds", TWIN: "twin"}
+CHARTS = {SWEEP: OF_A_SWEEP, SEEDS: OF_SEEDS, TWIN: OF_A_TWIN}
+TWIN_COLOURS: tuple[Colour, ...] = ("private", "good", "twin")
+LOG_BEYOND = 5  # ratio of a sweep's values above which their axis is logarithmic
+ROOM = 0.06  # share of the axis beyond the first and last value
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,12 @@ class MemberRow:
     result: str
     value: str
     number: float | None
+
+    @property
+    def is_private(self) -> bool:
+        """Returns True if the run adds noise."""
+        config = self.run.config
+        return bool(config["private"]) and config["noise_multiplier"] != 0
 
 
 @dataclass(frozen=True)
@@ -136,6 +154,7 @@ def show(group_id: str) -> str:
         setup=_setup(configs[0]),
         field=field,
         members=members,
+        chart=CHARTS[group.purpose],
         query=to_query(configs[0]),
         page_data=_page_data(answer, members, field, configs[0]),
     )
@@ -183,22 +202,62 @@ def _page_data(
     config: TrainingConfig,
 ) -> dict[str, Any]:
     """Returns the data for the page's script."""
-    floor, ceiling = accuracy_range(config.data)
+    numbers = [member.number for member in members]
+    places = _places(numbers)
     return {
         "group": group.model_dump(mode="json"),
         "members": [
-            {
-                "id": member.run.id,
-                "value": member.value,
-                "number": member.number,
-                "private": member.run.config["private"]
-                and member.run.config["noise_multiplier"] != 0,
-                "steps": member.run.steps,
-                "evaluations": member.run.config["evaluations"],
-            }
-            for member in members
+            _line(group.purpose, index, member).described()
+            | {"id": member.run.id, "value": member.value, "place": place}
+            for index, (member, place) in enumerate(zip(members, places, strict=True))
         ],
         "setting": {"label": field.label, "symbol": field.symbol} if field else None,
-        "floor": floor,
-        "ceiling": ceiling,
+        "chart": CHARTS[group.purpose].within(accuracy_range(config.data)).described(),
+        "values": _value_axis(members, places)
+        | {"name": (field.symbol or field.label) if field else ""},
+    }
+
+
+def _line(purpose: str, index: int, member: MemberRow) -> RunLine:
+    """Returns the line of a run; the lines of a twin differ in colour and name."""
+    is_private = member.is_private
+    line = RunLine(
+        key=member.run.id,
+        label=member.value,
+        colour="private" if is_private else "twin",
+        dashed=not is_private,
+        planned=member.run.steps,
+    )
+    if purpose != TWIN:
+        return line
+    role = member.value.split(",")[0]
+    label = f"{role}, not private" if index else role
+    colour = TWIN_COLOURS[index]
+    return replace(line, label=label, colour=colour, dashed=colour == "twin")
+
+
+def _places(numbers: Sequence[float | None]) -> list[float]:
+    """Returns the positions of a sweep's values: the values if they are numbers."""
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        return [float(index) for index in range(1, len(numbers) + 1)]
+    return known
+
+
+def _value_axis(
+    members: Sequence[MemberRow], places: Sequence[float]
+) -> dict[str, Any]:
+    """Returns the axis of a sweep's values, logarithmic if they span a large ratio."""
+    low, high = min(places), max(places)
+    is_number = all(member.number is not None for member in members)
+    log = is_number and low > 0 and high / low >= LOG_BEYOND
+    room = (high / low) ** ROOM if log else ROOM * (high - low)
+    if not is_number:
+        room = 0.5
+    return {
+        "range": (low / room, high * room) if log else (low - room, high + room),
+        "log": log,
+        "ticks": sorted(
+            (place, member.value) for place, member in zip(places, members, strict=True)
+        ),
     }

@@ -17,6 +17,7 @@ from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.classes.records import Class
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.charts.run_charts import RUN_CHARTS
+from dpsgd_explorer.web.charts.several_runs import LINES_BEHIND, lines_behind
 from dpsgd_explorer.web.classes.setup import CLASS, class_asked
 from dpsgd_explorer.web.content.choice_notes import choice_notes
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line
@@ -240,10 +241,8 @@ def _recorded_lines(config: TrainingConfig) -> list[Line]:
     curves = recorded_curves().get(slug)
     if curves is None:
         return []
-    lines = [
-        Line(curves["twin"], "twin without privacy", "s-twin thin dashed"),
-        Line(curves["recorded"], "recorded", "s-private thin soft"),
-    ]
+    looks = {name: LINES_BEHIND[name] for name in ("twin", "recorded")}
+    lines = [Line(curves[name], look.label, look.css) for name, look in looks.items()]
     return [line for line in lines if line.evaluations]
 
 
@@ -307,6 +306,7 @@ def _page_data(
         "switches": {switch.name: list(switch.members) for switch in form.switches},
         "presets": {preset.slug: preset.query for preset in preset_links()},
         "recorded": _drawn_curves(),
+        "lines_behind": lines_behind(),
         "notes": choice_notes(),
         "config": form.settings.model_dump(mode="json") if form.settings else None,
         "plan": plan,

@@ -1,8 +1,6 @@
 """Information on a run before it starts: its plan, and the ranges of its charts.
 
 Axis ranges are fixed before the first point arrives, so that the chart does not jump.
-The odds below the ticks of the ε axis are computed here, because the browser computes
-nothing about ε.
 """
 
 from __future__ import annotations
@@ -25,8 +23,9 @@ from dpsgd_explorer.experiments.own_table import OwnTable
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.charts.run_charts import axis_ends
 from dpsgd_explorer.web.forms.fields import text_of
+from dpsgd_explorer.web.questions.epsilon_axis import planned_axis
 from dpsgd_explorer.web.questions.model_card import card_of
-from dpsgd_explorer.web.questions.odds import THIS_RUN, Limits, percent_at_most
+from dpsgd_explorer.web.questions.odds import THIS_RUN, Limits
 from dpsgd_explorer.web.questions.previews import preview
 from dpsgd_explorer.web.questions.privacy import (
     Curve,
@@ -46,14 +45,12 @@ from dpsgd_explorer.web.questions.quick_searches import (
 from dpsgd_explorer.web.questions.rounding import need
 from dpsgd_explorer.web.recorded.runs import rates_without_privacy
 
-TICK_POWERS = range(-4, 3)
-TICKS = 10
 CURVE_POINTS = 101
 PLANS = 256
 FEW_POINTS = 9  # maximum number of points of a preliminary answer
 SPARED = 5e-3  # share of ε that preliminary noise may spend less than the final noise
 UNKNOWN = ("", "")  # norm method and reason of a layer that chooses at its first step
-WHOLE_RANGE = 0.0, 0.995  # range of accuracies on an axis of errors, on a log scale
+WHOLE_RANGE = 0.0, 99.5  # percent, of accuracies on an axis of errors, on a log scale
 VIEWS = {
     "accuracy": "Accuracy",
     "gradients": "Gradients",
@@ -152,6 +149,11 @@ def planned(
         curve=line,
         noise_is_bound=target is not None,
         run_odds=None if preliminary else _run_odds(run, epsilons.spent.value, plan),
+        epsilon_axis=planned_axis(
+            config,
+            spent.epsilon if plan.is_private else None,
+            stops_early=last_step < plan.steps,
+        ),
         **_plan_values(config, plan),
     )
 
@@ -188,6 +190,7 @@ def _planned_by_filter(
         curve=line,
         noise_is_bound=preliminary and config.target_epsilon is not None,
         run_odds=None,
+        epsilon_axis=planned_axis(config, budget, stops_early=last_step < plan.steps),
         **_plan_values(config, plan),
     )
 
@@ -243,15 +246,12 @@ def _gradient_noise(config: TrainingConfig, plan: Plan) -> float:
 
 @cache
 def chart_catalogue() -> dict[str, Any]:
-    """Return the charts' data beyond a plan: data sets, models, ticks with odds."""
+    """Return the charts' data beyond a plan: data sets, models, accountants."""
     return {
         "data_sets": {name: _data_set(name, data) for name, data in DATA_SETS.items()},
         "models": {name: _model(name, model) for name, model in MODELS.items()},
         "accountants": {name: counter_label(name) for name in (*ACCOUNTANTS, FILTER)},
         "claims": {name: accountant.status for name, accountant in ACCOUNTANTS.items()},
-        "scales": [
-            _scale(factor, power) for power in TICK_POWERS for factor in (1, 2, 5)
-        ],
     }
 
 
@@ -275,7 +275,7 @@ def catalogue_with(
 
 
 def accuracy_range(data: DataSet) -> tuple[float, float]:
-    """Return the range of the accuracy axis.
+    """Return the range of the accuracy axis in percent.
 
     A range from 0 is drawn as errors on a log scale; otherwise the axis shows the
     accuracies of working runs only.
@@ -283,11 +283,14 @@ def accuracy_range(data: DataSet) -> tuple[float, float]:
     if data.majority < CLOSE:
         return WHOLE_RANGE
     guessing = math.floor(20 * data.majority) / 20  # first steps may be below guessing
-    return round(guessing - 0.1, 2), round(min(guessing + 0.15, 1.0), 2)
+    return (
+        float(round(100 * (guessing - 0.1))),
+        min(float(round(100 * (guessing + 0.15))), WHOLE_RANGE[1]),
+    )
 
 
 def _own_data_set(table: OwnTable) -> dict[str, Any]:
-    return _facts(table.facts, *WHOLE_RANGE) | {
+    return _facts(table.facts, WHOLE_RANGE) | {
         "models": list(own_table.MODELS),
         "guesses": True,  # the baseline is not computed from the data
     }
@@ -302,10 +305,10 @@ def fitting_models() -> dict[str, list[str]]:
 
 
 def _data_set(name: str, data: DataSet) -> dict[str, Any]:
-    return _facts(data, *accuracy_range(data)) | {"models": fitting_models()[name]}
+    return _facts(data, accuracy_range(data)) | {"models": fitting_models()[name]}
 
 
-def _facts(data: DataSet, floor: float, ceiling: float) -> dict[str, Any]:
+def _facts(data: DataSet, accuracies: tuple[float, float]) -> dict[str, Any]:
     return {
         "label": data.label,
         "sample_size": data.train_size,
@@ -313,8 +316,7 @@ def _facts(data: DataSet, floor: float, ceiling: float) -> dict[str, Any]:
         "labels": list(data.labels),
         "input_shape": list(data.input_shape),
         "baseline": data.majority,
-        "accuracy_floor": floor,
-        "accuracy_ceiling": ceiling,
+        "accuracy_range": accuracies,
         "note": data_note(data),
     }
 
@@ -351,18 +353,3 @@ def rate_note(model: str, dataset: str) -> str:
     if rate is None:
         return ""
     return f"Nothing is clipped: the recorded run without privacy uses η = {rate:g}."
-
-
-def _scale(factor: int, power: int) -> dict[str, Any]:
-    """Return ticks with a round distance, each with the limit of ε alone."""
-    digits = max(0, -power)
-    values = [float(f"{factor * i}e{power}") for i in range(TICKS + 1)]
-    ticks = [
-        {
-            "epsilon": value,
-            "text": f"{value:.{digits}f}",
-            "odds": percent_at_most(value),
-        }
-        for value in values
-    ]
-    return {"step": values[1], "ticks": ticks}

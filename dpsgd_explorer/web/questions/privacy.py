@@ -17,6 +17,7 @@ from dpsgd_explorer.accounting.queries import Answer, all_answers
 from dpsgd_explorer.accounting.registry import ALL, deciding_name
 from dpsgd_explorer.accounting.spending import FILTER
 from dpsgd_explorer.experiments.accountant_words import LABELS
+from dpsgd_explorer.web.questions.epsilon_axis import EpsilonAxis
 from dpsgd_explorer.web.questions.privacy_models import RELATIONS
 from dpsgd_explorer.web.questions.rounding import limit
 
@@ -270,6 +271,7 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     trade-off curve; null in a preliminary answer, without noise, and if a budget for
     changes leaves the steps open. ``step_bytes`` is the recorded peak memory that torch
     allocated during a private step of ``step_records`` records.
+    ``epsilon_axis`` is the ε axis of its charts, with its budget and ticks.
     ``axes`` are the ends of the vertical axes of the charts along the steps: the usual
     one, and one for runs whose values stay above it.
     """
@@ -292,6 +294,7 @@ class PlanAnswer(EnclosedEpsilon, EveryEpsilon):
     curve: Curve | None
     noise_is_bound: bool
     run_odds: str | None
+    epsilon_axis: EpsilonAxis
     axes: dict[str, tuple[float, float]]
 
 

@@ -14,10 +14,11 @@
  */
 
 import {decimalsUp, integer, percent, plural, roundUp} from "../lib/format.js";
-import {SCALE_WORDS, X, accuracyOf, axisEnd, axisWords, baseline, baselineLabel, height, heightOf, labelShift, shareOf, wallAt, yAxis} from "./accuracy_axis.js";
-import {axisName, baseLayout, keyAxis, niceTicks, strong, thin, unitName, wall, words} from "./base.js";
+import {SCALE_WORDS, X, axisEnd, axisWords, baseline, baselineLabel, heightOf, labelShift, shareOf, wallAt, yAxis} from "./accuracy_axis.js";
+import {axisName, baseLayout, keyAxis, strong, thin, unitName, wall, words} from "./base.js";
 import {ghostLabels, ghostTraces, visible} from "./ghosts.js";
 import {FILTER} from "./plan.js";
+import {accuracyOf, height, niceTicks} from "./ticks.js";
 
 const NARROW = 480; // px; a narrower chart has shorter texts
 export const MARGIN = {l: 44, r: 16, t: 28, b: 10};

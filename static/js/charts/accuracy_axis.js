@@ -3,38 +3,10 @@
 import {percent} from "../lib/format.js";
 import {valueAxis, words} from "./base.js";
 import {FILTER, epochAt, spentAt} from "./plan.js";
+import {errorTicks, height} from "./ticks.js";
 
 const BEYOND = 1.1; // end of the ε axis in budgets, so that the budget's line is inside the chart
-const TICKS = [99, 98, 95, 90, 85, 80, 70, 75, 60, 50, 0]; // percent; a tick too close to an earlier entry is left out
-const APART = 0.08; // smallest distance of two ticks, as a share of the axis
-const MOST = 99.5; // percent, largest end of the axis
-
 export const SCALE_WORDS = "log of the error";
-
-/**
- * Range of the accuracy axis: the accuracies that runs on the data set usually reach, extended to contain all points.
- * @param {{accuracy_floor: number, accuracy_ceiling: number}} catalogue
- * @param {{test_accuracy: number}[]} points of all runs in the chart
- * @returns {[number, number]} in percent
- */
-export function accuracyRange({accuracy_floor: floor, accuracy_ceiling: ceiling}, points) {
-  const shares = points.map((point) => 100 * point.test_accuracy);
-  const [low, high] = [Math.min(100 * floor, ...shares), Math.max(100 * ceiling, ...shares)];
-  return [low < 100 * floor ? 10 * Math.floor(low / 10) : 100 * floor, high > 100 * ceiling ? MOST : 100 * ceiling];
-}
-
-/**
- * Height of a percentage on the axis; values above its end are drawn at the end.
- * @param {number} percent @param {[number, number]} range
- */
-export function height(percent, [, ceiling]) {
-  return -Math.log10(1 - Math.min(percent, ceiling) / 100);
-}
-
-/** Percentage at a height of the axis, the inverse of `height`. @param {number} place */
-export function accuracyOf(place) {
-  return 100 * (1 - 10 ** -place);
-}
 
 /** @param {{test_accuracy: number}} point @param {[number, number]} range */
 export function heightOf({test_accuracy}, range) {
@@ -52,19 +24,8 @@ export function shareOf(point, range) {
 
 /** @param {{range: [number, number]}} view */
 export function yAxis({range}, color) {
-  const shown = ticks(range);
+  const shown = errorTicks(range);
   return valueAxis(color, range.map((end) => height(end, range)), {tickvals: shown.map((tick) => height(tick, range)), ticktext: shown.map(String)});
-}
-
-/** Round percentages within the range, at least `apart` from each other. @param {[number, number]} range */
-export function ticks(range, apart = APART) {
-  const [floor, ceiling] = range.map((end) => height(end, range));
-  const kept = [];
-  for (const tick of [range[0], ...TICKS]) {
-    const tickHeight = height(tick, range);
-    if (tick >= range[0] && tick <= range[1] && kept.every((other) => Math.abs(height(other, range) - tickHeight) >= apart * (ceiling - floor))) kept.push(tick);
-  }
-  return kept.sort((a, b) => a - b);
 }
 
 const ABOVE = 26; // px from a point to the middle of a label above it

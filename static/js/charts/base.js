@@ -1,4 +1,4 @@
-/** Shared parts of the Plotly charts: layout, axes with round ticks, thinned points, lines and labels. */
+/** Shared parts of the Plotly charts: layout, axes, thinned points, lines and labels. */
 
 /** @typedef {(token: string) => string} Color reads a CSS custom property */
 
@@ -84,28 +84,6 @@ export function unitName(text, color) {
 /** Name of the horizontal axis, at its right end below the ticks. */
 export function axisName(text, color) {
   return words(text, color("--ink-3"), {xref: "paper", x: 1, xanchor: "right", yref: "paper", y: 0, yanchor: "top", yshift: -23});
-}
-
-/** Round steps of 1, 2 or 5 times a power of ten, about `count` of them up to `end`. */
-export function niceStep(end, count) {
-  const rough = end / count;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((factor) => factor * power >= rough * (1 - 1e-9));
-  return step * power;
-}
-
-/** Evenly spaced round values from 0 to `end`; empty if `end` is not positive and finite. @returns {number[]} */
-export function niceTicks(end, count = 6) {
-  if (!(end > 0 && end < Infinity)) return [];
-  const step = niceStep(end, count);
-  const ticks = [];
-  for (let i = 0; i * step <= end * (1 + 1e-9); i += 1) ticks.push(Number((i * step).toPrecision(12)));
-  return ticks;
-}
-
-/** The smallest round value (1, 2 or 5 times a power of ten) that is not below `value`. */
-export function niceCeiling(value) {
-  return niceStep(value, 1);
 }
 
 /**

@@ -1,4 +1,4 @@
-/** SVG figure with its heading and table, and its saved files. */
+/** SVG figure with its heading, and its table and saved files if the page has buttons for them. */
 
 import {savePicture} from "../lib/picture.js";
 import {Chart, csv, save, showTable} from "../lib/svg.js";
@@ -8,7 +8,7 @@ import {Chart, csv, save, showTable} from "../lib/svg.js";
  * @property {string} conclusion
  * @property {() => import("../lib/svg.js").Rows & {names: string[], values: (number | null)[][]}} table
  * `rows` as text, and `values` as numbers with column names for CSV
- * @property {string} note below a saved picture
+ * @property {string | string[]} note below a saved picture
  */
 
 export class Figure {
@@ -21,7 +21,7 @@ export class Figure {
     this.file = file;
     this.draw = draw;
     this.plot = figure.querySelector("[data-plot]");
-    this.heading = figure.querySelector("[data-conclusion]");
+    this.heading = figure.querySelector("[data-conclusion], [data-title]");
     this.table = figure.querySelector("[data-table]");
     this.still = figure.querySelector("[data-still]");
     /** @type {Shown | null} */
@@ -33,7 +33,7 @@ export class Figure {
 
   wire(figure) {
     const button = figure.querySelector("[data-show-table]");
-    button.addEventListener("click", () => {
+    button?.addEventListener("click", () => {
       this.table.hidden = !this.table.hidden;
       button.setAttribute("aria-expanded", String(!this.table.hidden));
       button.textContent = this.table.hidden ? "Show as table" : "Hide table";
@@ -60,7 +60,7 @@ export class Figure {
   }
 
   fillTable() {
-    if (!this.table.hidden && this.shown) showTable(this.table, this.shown.table());
+    if (this.table && !this.table.hidden && this.shown) showTable(this.table, this.shown.table());
   }
 
   /** @param {"csv" | "svg" | "png"} kind */

@@ -6,30 +6,29 @@ import {heightOf} from "./accuracy_axis.js";
 import {thin, words} from "./base.js";
 
 /**
- * @typedef {object} Ghost
- * @property {string} id
+ * @typedef {object} Look of a line, as the server describes it: `LineBehind` of `web/charts/several_runs.py`
  * @property {string} label
- * @property {(import("../runs/log/run_log.js").Evaluation & {drawn_at?: number | null})[]} points `drawn_at`: ε at
- *   which a point without privacy is drawn
- * @property {"recorded" | "twin" | "prediction" | "run"} [look] a run by default
- * @property {boolean} [yields] if true, only points ahead of the current run are drawn
+ * @property {string} colour
+ * @property {string[]} dashes of the first, second, ... line with this look
+ * @property {number} opacity
+ * @property {string} symbol of a single point
+ * @property {number} size
+ * @property {boolean} yields if true, only points ahead of the current run are drawn
+ * @property {boolean} reveals if true, the line reveals the result of a prediction
+ *
+ * @typedef {Look & {id: string, look: string, points: (import("../runs/log/run_log.js").Evaluation & {drawn_at?: number | null})[]}} Ghost
+ * `look`: name of the look; `drawn_at`: ε at which a point without privacy is drawn
  */
 
-const DASHES = ["solid", "dot", "dashdot", "longdashdot"]; // dash styles of pinned runs
-const LOOKS = {
-  recorded: {line: "--series-private", text: "--text-private", opacity: 0.6},
-  twin: {line: "--series-twin", text: "--text-twin", dash: "dash"},
-  prediction: {line: "--ink", text: "--ink", symbol: "diamond-open", size: 10},
-  run: {line: "--ink-3", text: "--ink-3"},
-};
 const GAP = 17; // px between two labels
 const LONGEST = 28; // longest label on the chart, in letters
 
-/** Style of each ghost, in the chart and in the list below it. @param {Ghost[]} ghosts */
-export function looks(ghosts) {
-  const runs = ghosts.filter(({look = "run"}) => look === "run");
-  return ghosts.map((ghost) => ({dash: DASHES[runs.indexOf(ghost) % DASHES.length] ?? "solid", ...LOOKS[ghost.look ?? "run"]}));
+/** Dash style of each ghost, in the chart and in the list below it. @param {Ghost[]} ghosts */
+export function dashesOf(ghosts) {
+  return ghosts.map(({look, dashes}, i) => dashes[ghosts.slice(0, i).filter((other) => other.look === look).length % dashes.length]);
 }
+
+const token = (kind, colour) => (colour.startsWith("ink") ? `--${colour}` : `--${kind}-${colour}`);
 
 /**
  * Visible points of each ghost.
@@ -45,10 +44,10 @@ export function visible(ghosts, x, end, isAhead) {
 
 /** @param {Ghost[]} ghosts @param {object[][]} shown return value of `visible` */
 export function ghostTraces(ghosts, shown, {x, range, hover}, color) {
-  const drawn = looks(ghosts);
-  return ghosts.flatMap(({label}, i) => {
+  const dashes = dashesOf(ghosts);
+  return ghosts.flatMap(({label, colour, opacity, symbol, size}, i) => {
     const points = shown[i];
-    const {line, dash, opacity = 1, symbol = "circle", size = 5} = drawn[i];
+    const line = color(token("series", colour));
     if (points.length === 0) return [];
     return [{
       type: "scatter",
@@ -58,8 +57,8 @@ export function ghostTraces(ghosts, shown, {x, range, hover}, color) {
       customdata: points.map((point) => `${label}: ${hover(point)}`),
       hovertemplate: "%{customdata}<extra></extra>",
       opacity,
-      line: {color: color(line), width: 1.25, dash},
-      marker: {color: color(line), size, symbol},
+      line: {color: line, width: 1.25, dash: dashes[i]},
+      marker: {color: line, size, symbol},
     }];
   });
 }
@@ -72,13 +71,12 @@ export function ghostTraces(ghosts, shown, {x, range, hover}, color) {
  * @param {number} end x of the labels' right edge
  */
 export function ghostLabels(ghosts, shown, {x, range, pixel, top, floor, end}, color) {
-  const drawn = looks(ghosts);
   const ends = shown.flatMap((points, i) => (points.length ? [{i, last: points.at(-1), at: pixel(heightOf(points.at(-1), range))}] : []));
   if (ends.length === 0) return [];
   const right = Math.min(end, Math.max(...ends.map(({last}) => x(last))));
   const begin = Math.max(top, Math.min(Math.max(...ends.map(({at}) => at)) + 2.1 * GAP, floor - GAP * ends.length));
   const places = fanned(ends.map(({at}) => at), GAP, begin).map((place, k) => Math.max(place, begin) - ends[k].at);
-  return ends.map(({i, last}, k) => words(`${short(ghosts[i].label)}, ${percent(last.test_accuracy)}`, color(drawn[i].text), {
+  return ends.map(({i, last}, k) => words(`${short(ghosts[i].label)}, ${percent(last.test_accuracy)}`, color(token("text", ghosts[i].colour)), {
     x: right, xanchor: "right", xshift: -12, y: heightOf(last, range), yshift: -places[k], bgcolor: color("--surface"),
   }));
 }
@@ -109,14 +107,14 @@ export class GhostList {
     const names = JSON.stringify(ghosts.map(({id, label}) => [id, label]));
     if (!this.list || names === this.shown) return; // replacing an unchanged list would lose the focus
     this.shown = names;
-    const drawn = looks(ghosts);
-    this.list.replaceChildren(...ghosts.map((ghost, i) => item(ghost, drawn[i])));
+    const dashes = dashesOf(ghosts);
+    this.list.replaceChildren(...ghosts.map((ghost, i) => item(ghost, dashes[i])));
     if (this.focusAt !== null) (this.list.querySelectorAll("button")[this.focusAt] ?? this.list).focus();
     this.focusAt = null;
   }
 }
 
-function item({id, label, look = "run"}, {dash}) {
+function item({id, label, look}, dash) {
   const line = document.createElement("li");
   const button = Object.assign(document.createElement("button"), {type: "button", textContent: "×"});
   button.dataset.remove = id;
@@ -133,10 +131,12 @@ export const PREDICTION = "prediction";
 export class Prediction {
   /**
    * @param {HTMLElement} part with an opening button, a slider in percent, its output, and the text of the result
+   * @param {Look} look
    * @param {() => void} onChange
    */
-  constructor(part, onChange) {
+  constructor(part, look, onChange) {
     this.part = part;
+    this.look = look;
     this.onChange = onChange;
     this.open = part.querySelector("[data-predict-open]");
     this.box = part.querySelector("[data-predict-box]");
@@ -200,7 +200,7 @@ export class Prediction {
   ghosts(plan) {
     if (this.value === null) return [];
     const point = {test_accuracy: this.value / 100, step: plan.last_step, epsilon: plan.budget, seconds: null};
-    return [{id: PREDICTION, label: "your prediction", look: PREDICTION, points: [point]}];
+    return [{...this.look, id: PREDICTION, look: PREDICTION, points: [point]}];
   }
 
   /**

@@ -12,7 +12,8 @@
  */
 
 import {integer, percent, significant} from "../lib/format.js";
-import {axisName, baseLayout, keyAxis, niceCeiling, niceTicks, strong, valueAxis, wall, words} from "./base.js";
+import {axisName, baseLayout, keyAxis, strong, valueAxis, wall, words} from "./base.js";
+import {niceCeiling, niceTicks} from "./ticks.js";
 
 const MARGIN = {l: 44, r: 16, t: 42, b: 44};
 const NARROW = 420; // px; a narrower chart has shorter texts

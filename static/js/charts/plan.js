@@ -15,69 +15,29 @@
  *   as spent
  * @property {number | null} budget largest ε of the run, null without privacy
  * @property {string} budget_text
- * @property {"budget" | "stop at" | "planned"} budget_word
+ * @property {"budget" | "stop at" | "planned" | "spent"} budget_word
  * @property {number} digits decimals of all values of ε
  * @property {Tick[]} ticks of the epsilon axis
  * @property {{steps: number[], epsilon: number[]}} curve
  * @property {number} baseline share of the majority class
  * @property {number} classes
- * @property {number} accuracy_floor
- * @property {number} accuracy_ceiling
+ * @property {[number, number]} accuracy_range percent, usual ends of the axis
  * @property {number} max_grad_norm
  * @property {string} clipping_fn
  * @property {number} evaluations
  * @property {string | null} run_odds percent, largest success rate of an attacker of this run
  */
 
-import {roundUp} from "../lib/format.js";
-import {niceStep} from "./base.js";
-
 export const FILTER = "filter"; // accountant of runs with a budget for mid-run changes
-const MOST_DECIMALS = 100; // limit of toFixed
 
 /**
  * @param {Record<string, any>} answer of /api/v1/privacy/plan
  * @param {Record<string, any>} config the requested settings
- * @param {{data_sets: Record<string, any>, scales: {step: number, ticks: Tick[]}[]}} catalogue
+ * @param {{data_sets: Record<string, any>}} catalogue
  * @returns {Plan}
  */
-export function chartPlan(answer, config, catalogue) {
-  const {budget, budget_word} = budgetOf(answer, config);
-  const digits = decimalsOf(budget);
-  return {
-    ...answer,
-    ...catalogue.data_sets[config.dataset],
-    max_grad_norm: config.max_grad_norm,
-    clipping_fn: config.clipping_fn,
-    evaluations: config.evaluations,
-    budget,
-    budget_word,
-    budget_text: roundUp(budget, digits),
-    digits,
-    ticks: budget === null ? [] : ticksUpTo(budget, catalogue.scales),
-  };
-}
-
-/** Decimals that resolve all values up to a budget; null: without privacy. */
-export function decimalsOf(budget) {
-  if (!budget || budget >= 0.1) return 2;
-  return Math.min(Math.max(4, 1 - Math.floor(Math.log10(budget))), MOST_DECIMALS);
-}
-
-/** Budget of a run and its name: the ε at which the run stops, the target ε, or the planned ε. */
-function budgetOf(answer, {stop_at_epsilon, target_epsilon, filter_epsilon}) {
-  if (!answer.private) return {budget: null, budget_word: "budget"};
-  if (filter_epsilon) return {budget: filter_epsilon, budget_word: "budget"};
-  if (stop_at_epsilon && answer.last_step < answer.steps) return {budget: stop_at_epsilon, budget_word: "stop at"};
-  if (target_epsilon) return {budget: target_epsilon, budget_word: "budget"};
-  return {budget: answer.epsilon, budget_word: "planned"};
-}
-
-/** @returns {Tick[]} */
-export function ticksUpTo(budget, scales) {
-  const step = niceStep(budget, 6);
-  const scale = scales.find((candidate) => Math.abs(candidate.step / step - 1) < 1e-6) ?? scales.at(-1);
-  return scale.ticks.filter((tick) => tick.epsilon <= budget * 1.0001);
+export function chartPlan({epsilon_axis: axis, ...answer}, {dataset, max_grad_norm, clipping_fn, evaluations}, {data_sets: sets}) {
+  return {...answer, ...axis, ...sets[dataset], max_grad_norm, clipping_fn, evaluations};
 }
 
 /**
@@ -104,20 +64,11 @@ export function epochAt({rates, sample_rate}, step) {
 /** ε after one more epoch, from the server's list; null at the end. */
 export function afterNextEpoch({curve, sample_rate, rates}, step) {
   if (!curve || rates) return null;
-  const nextEpoch = Math.min(step + 1 / sample_rate, curve.steps.at(-1));
-  const index = curve.steps.findIndex((listed) => listed >= nextEpoch);
-  return index < 0 ? null : curve.epsilon[index];
+  return spentAt({curve}, Math.min(step + 1 / sample_rate, curve.steps.at(-1)));
 }
 
-/**
- * ε that the plan has spent by a step, interpolated linearly between the server's values: a position on an axis, not
- * a guarantee.
- */
+/** ε that the server lists for the first step at or after a step, null beyond the last. */
 export function spentAt({curve}, step) {
-  if (!curve || step > curve.steps.at(-1)) return null;
-  const after = curve.steps.findIndex((listed) => listed >= step);
-  if (after === 0) return curve.epsilon[0];
-  const [from, to] = [curve.steps[after - 1], curve.steps[after]];
-  const [low, high] = [curve.epsilon[after - 1], curve.epsilon[after]];
-  return low + ((step - from) / (to - from)) * (high - low);
+  const index = curve ? curve.steps.findIndex((listed) => listed >= step) : -1;
+  return index < 0 ? null : curve.epsilon[index];
 }

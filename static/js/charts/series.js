@@ -26,7 +26,8 @@
  */
 
 import {plural, significant} from "../lib/format.js";
-import {axisName, baseLayout, keyAxis, niceTicks, strong, thin, unitName, valueAxis, words} from "./base.js";
+import {axisName, baseLayout, keyAxis, strong, thin, unitName, valueAxis, words} from "./base.js";
+import {niceTicks} from "./ticks.js";
 
 const MARGIN = {l: 44, r: 16, t: 28, b: 44};
 const LINE = 18; // px, height of a line of text

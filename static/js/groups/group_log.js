@@ -3,13 +3,8 @@
 import {RunLog} from "../runs/log/run_log.js";
 
 /**
- * @typedef {object} Member a run of the group
- * @property {string} id
- * @property {string} value setting that differs from the other runs
- * @property {number | null} number the value as a number
- * @property {boolean} private if true, the run adds noise
- * @property {number} steps planned number
- * @property {number} evaluations planned number
+ * @typedef {import("../charts/runs_chart.js").Run & {id: string, value: string, place: number}} Member a run of the group
+ * `value`: setting that differs from the other runs, at `place` on the axis of a sweep
  */
 
 export class GroupLog {

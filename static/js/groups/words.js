@@ -94,10 +94,10 @@ export function progressWords({ended, total, has_ended: over}) {
 }
 
 /** Status line of one run in the small multiples. */
-export function memberWords({log, steps}, epsilonText) {
+export function memberWords({log, planned}, epsilonText) {
   if (log.state === "queued" || log.state === "paused") return log.state;
   const reached = log.accuracy === null ? "" : percent(log.accuracy);
   if (log.state === "done") return `ε ${epsilonText}, ${reached}`;
   if (log.isFinal) return {failed: "failed", cancelled: "stopped", interrupted: "interrupted"}[log.state];
-  return `step ${log.latest.step} of ${steps}${reached ? `, ${reached}` : ""}`;
+  return `step ${log.latest.step} of ${planned}${reached ? `, ${reached}` : ""}`;
 }

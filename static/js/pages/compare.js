@@ -1,16 +1,19 @@
 /** Comparison of up to eight trainings on linked charts, with a shared selection and a shared cursor. */
 
-import {pointAt, pointsOf} from "../charts/overlay.js";
+import {pointsOf} from "../charts/runs_axes.js";
+import {filled, pointAt} from "../charts/runs_chart.js";
+import {RunsFigure} from "../charts/runs_figure.js";
 import {decimalsUp, percent, significant} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
 import {ComparedRuns} from "../runs/compare/compared_runs.js";
-import {OverlayChart} from "../runs/compare/overlay_chart.js";
 import {showPins, wirePins} from "../runs/ghosts/ghosts.js";
 import {FINAL_STATES} from "../runs/log/run_log.js";
 
 const {page, data, part, parts} = openPage("compare-page");
-const view = {axis: "epsilon", chosen: null, hovered: null, share: 1, hoverX: null};
-const charts = [...parts("chart")].map((figure) => new OverlayChart(figure, {onHover: hover}));
+const axes = Object.fromEntries(data.charts.accuracy.axes.map((axis) => [axis.field, axis]));
+const view = {axis: axes.epsilon, chosen: null, hovered: null, share: 1, hoverX: null};
+const note = () => data.runs.map(({label, short}) => `${label}: ${short}`);
+const charts = [...parts("chart")].map((figure) => new RunsFigure(figure, data.charts[figure.dataset.chart], {file: `compare-${figure.dataset.chart}`, note, onHover: hover}));
 const runs = new ComparedRuns(data.runs, {onPoints: () => paintSoon(), onState: () => refresh()});
 
 wirePins(page, say);
@@ -39,7 +42,7 @@ for (const button of parts("light")) {
 paintSoon();
 
 function chooseAxis(axis) {
-  view.axis = axis;
+  view.axis = axes[axis];
   view.hoverX = null;
   page.querySelector(`input[name="axis"][value="${axis}"]`).checked = true;
 }
@@ -58,8 +61,8 @@ function hover(letter, x) {
 /** Highlighted run: the hovered one, else the chosen one, else the most accurate one on the axis. */
 function litRun() {
   if (view.hovered ?? view.chosen) return view.hovered ?? view.chosen;
-  const last = (run) => pointsOf(run, "accuracy", view.axis).at(-1)?.y ?? -1;
-  return [...runs.runs].sort((a, b) => last(b) - last(a))[0].letter;
+  const last = (run) => pointsOf(run, data.charts.accuracy, view.axis).at(-1)?.y ?? -1;
+  return [...runs.runs].sort((a, b) => last(b) - last(a))[0].key;
 }
 
 function paintSoon() {
@@ -70,7 +73,7 @@ function paintSoon() {
 function paint() {
   const lit = litRun();
   const cursor = cursorAt();
-  for (const chart of charts) chart.show({runs: runs.runs, axis: view.axis, lit, cursor});
+  for (const chart of charts) chart.update({runs: runs.runs, axis: view.axis, lit, cursor});
   light(lit);
   read(cursor);
   fillLive();
@@ -80,8 +83,8 @@ function paint() {
 function cursorAt() {
   if (view.hoverX !== null) return view.hoverX;
   if (view.share >= 1) return null;
-  const [start, end] = charts[0].axes?.x.range ?? [0, 1];
-  return charts[0].axes?.x.log ? start * (end / start) ** view.share : start + (end - start) * view.share;
+  const {range: [start, end], log} = charts[0].frame?.axes.x ?? {range: [0, 1], log: false};
+  return log ? start * (end / start) ** view.share : start + (end - start) * view.share;
 }
 
 function light(lit) {
@@ -90,22 +93,21 @@ function light(lit) {
 }
 
 function read(cursor) {
-  const words = cursor === null ? "the end" : WRITTEN[view.axis](cursor);
+  const words = cursor === null ? "the end" : written(cursor, view.axis);
   part("read").textContent = words;
   part("read-row").textContent = words;
   part("cursor").setAttribute("aria-valuetext", words);
   for (const run of runs.runs) {
-    const points = pointsOf(run, "accuracy", view.axis);
+    const points = pointsOf(run, data.charts.accuracy, view.axis);
     const point = cursor === null ? points.at(-1) : pointAt(points, cursor);
-    page.querySelector(`[data-at][data-of="${run.letter}"]`).textContent = point ? `${point.y.toFixed(1)} %` : "–";
+    page.querySelector(`[data-at][data-of="${run.key}"]`).textContent = point ? `${point.y.toFixed(1)} %` : "–";
   }
 }
 
-const WRITTEN = {
-  epsilon: (x) => `ε ${significant(x)}`,
-  step: (x) => `step ${Math.floor(x)}`,
-  seconds: (x) => `${x.toFixed(1)} s`,
-};
+/** Position of the cursor, in the server's words. */
+function written(x, {reads, decimals}) {
+  return filled(reads, {x: decimals === null ? significant(x) : (Math.floor(x * 10 ** decimals) / 10 ** decimals).toFixed(decimals)});
+}
 
 /** Fill in the current results of live runs. */
 function fillLive() {
@@ -114,7 +116,7 @@ function fillLive() {
     const step = run.steps.at(-1);
     const accuracy = run.evaluations.at(-1)?.test_accuracy;
     const texts = {epsilon: decimalsUp(step.epsilon), step: String(step.step), seconds: step.seconds.toFixed(1), accuracy: accuracy === undefined ? "–" : percent(accuracy)};
-    for (const [name, words] of Object.entries(texts)) page.querySelector(`[data-out="${name}"][data-of="${run.letter}"]`).textContent = words;
+    for (const [name, words] of Object.entries(texts)) page.querySelector(`[data-out="${name}"][data-of="${run.key}"]`).textContent = words;
   }
 }
 

@@ -1,19 +1,21 @@
 /** Page of a group of runs: a chart of every run, shared progress, and conclusions. */
 
+import {frame, marks} from "../charts/runs_chart.js";
+import {Figure} from "../charts/figure.js";
+import {RunsFigure} from "../charts/runs_figure.js";
 import {GroupLog, endOf} from "../groups/group_log.js";
-import {commonRange, endAccuracies, endEpsilons, multiple, seeds, splitBars, twins} from "../groups/drawings.js";
+import {endAccuracies, endEpsilons, runsOf, splitBars} from "../groups/results.js";
 import {conclusion, memberWords, notComparable, progressWords, splitOf, spread} from "../groups/words.js";
 import {ApiError, deleteJson, getJson, postJson} from "../lib/api.js";
 import {percent, showTimes} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
-import {savePicture} from "../lib/picture.js";
 import {Chart} from "../lib/svg.js";
 import {MARKS, WORDS} from "../runs/panel/base_panel.js";
 
 const SOON_MS = 300; // between two requests while a run is running
 const LATER_MS = 1500; // between two requests while all runs wait
 const GROUP_MS = 1000; // between two requests for the progress
-const HEIGHTS = {multiple: 132, curves: 340, split: 150, against: 260};
+const HEIGHTS = {split: 150, against: 260};
 
 const {page, data, part} = openPage("group");
 const {purpose} = data.group;
@@ -22,7 +24,7 @@ const symbol = data.setting ? data.setting.symbol || data.setting.label : "";
 
 /** State of the page in addition to the logs. */
 const store = {group: data.group, lookedAt: performance.now(), timer: 0, closed: false, said: ""};
-/** @type {{chart: Chart, draw: (chart: Chart) => import("../lib/svg.js").Mark[], title?: () => string}[]} */
+/** @type {{show: () => void}[]} charts, and how each shows the newest values */
 const charts = [];
 
 start();
@@ -30,7 +32,7 @@ start();
 function start() {
   showTimes(page);
   if (purpose === "sweep") makeSweep();
-  if (purpose === "seeds") addFigure("curves", HEIGHTS.curves, "Accuracy of all seeds over steps", (chart) => seeds(chart, log.members, view()), () => spread(log.members.map(endOf)) || "Accuracy on the way");
+  if (purpose === "seeds") addCurves(() => spread(log.members.map(endOf)) || data.chart.title);
   if (purpose === "twin") makeTwin();
   part("cancel")?.addEventListener("click", cancel);
   page.querySelector("[data-delete]")?.addEventListener("click", (event) => remove(event.currentTarget));
@@ -39,22 +41,37 @@ function start() {
   follow();
 }
 
-function view() {
-  const {floor: accuracy_floor, ceiling: accuracy_ceiling} = data;
-  return {range: commonRange(log.members, {accuracy_floor, accuracy_ceiling}), steps: Math.max(...log.members.map(({steps}) => steps)), symbol};
-}
-
 /* Charts */
 
-function addFigure(name, height, label, draw, title = null) {
-  const figure = page.querySelector(`[data-figure="${name}"]`);
-  const heading = figure.querySelector("[data-title]");
-  const entry = {chart: new Chart(figure.querySelector("[data-drawing]"), {height, label, draw: () => paint(entry)}), draw, title, heading};
-  charts.push(entry);
-  for (const button of figure.querySelectorAll("[data-save]")) {
-    const words = () => ({title: heading.textContent, note: `${document.querySelector("h1").textContent}; ${figure.querySelector(".chart-sub").textContent}`});
-    button.addEventListener("click", () => savePicture(entry.chart.svg, words(), `dpsgd-group-${data.group.id.slice(0, 8)}-${name}`, button.dataset.save));
-  }
+/** The runs and axis of every chart of curves. */
+function curves() {
+  return {runs: runsOf(log.members), axis: data.chart.axes[0]};
+}
+
+function figureOf(name) {
+  return page.querySelector(`[data-figure="${name}"]`);
+}
+
+function fileOf(name) {
+  return `dpsgd-group-${data.group.id.slice(0, 8)}-${name}`;
+}
+
+function headline() {
+  return document.querySelector("h1").textContent;
+}
+
+/** Chart of the curves of all runs. @param {() => string} title */
+function addCurves(title) {
+  const figure = new RunsFigure(figureOf("curves"), data.chart, {file: fileOf("curves"), title, note: () => [headline()]});
+  charts.push({show: () => figure.update(curves())});
+}
+
+/** Chart with one value per run. @param {(svg: Chart) => import("../lib/svg.js").Mark[]} draw */
+function addResults(name, height, draw) {
+  const place = figureOf(name);
+  const figure = new Figure(place, {file: fileOf(name), height: () => height, draw});
+  const sub = place.querySelector(".chart-sub").textContent;
+  charts.push({show: () => figure.show({conclusion: figure.heading.textContent, note: [sub, headline()], table: null})});
 }
 
 function makeSweep() {
@@ -65,11 +82,12 @@ function makeSweep() {
     const place = document.createElement("div");
     item.append(head, member.line, place);
     part("multiples").append(item);
-    const entry = {chart: new Chart(place, {height: HEIGHTS.multiple, label: `Accuracy over steps at ${symbol} = ${member.value}`, draw: () => paint(entry)}), draw: (chart) => multiple(chart, member, log.members, view())};
-    charts.push(entry);
+    const show = () => svg.width && svg.show(marks(frame({...curves(), chart: data.chart, lit: member.key}, svg)));
+    const svg = new Chart(place, {height: data.chart.height, label: `Accuracy over steps at ${symbol} = ${member.value}`, draw: show});
+    charts.push({show});
   }
-  addFigure("accuracy", HEIGHTS.against, `Accuracy at the end against ${symbol}`, (chart) => endAccuracies(chart, log.members, view()));
-  addFigure("epsilon", HEIGHTS.against, `ε at the end against ${symbol}`, (chart) => endEpsilons(chart, log.members, view()));
+  addResults("accuracy", HEIGHTS.against, (svg) => endAccuracies(svg, log.members, data));
+  addResults("epsilon", HEIGHTS.against, (svg) => endEpsilons(svg, log.members, data));
 }
 
 /** Accuracy lost to clipping and noise; null if unknown or not comparable. */
@@ -80,14 +98,8 @@ function split() {
 }
 
 function makeTwin() {
-  addFigure("curves", HEIGHTS.curves, "Accuracy of private, clipped only and ordinary training over steps", (chart) => twins(chart, log.members, view()));
-  addFigure("split", HEIGHTS.split, "Points of accuracy that clipping takes, and that noise takes", (chart) => splitBars(chart, split()));
-}
-
-function paint(entry) {
-  if (!entry.chart.width) return;
-  entry.chart.show(entry.draw(entry.chart));
-  if (entry.title) entry.heading.textContent = entry.title();
+  addCurves(() => data.chart.title);
+  addResults("split", HEIGHTS.split, (svg) => splitBars(svg, split()));
 }
 
 /* Events */
@@ -130,7 +142,7 @@ function show() {
   if (group.has_ended && store.said !== said) part("announce").textContent = `${progressWords(group)}. ${said}.`;
   store.said = group.has_ended ? said : "";
   for (const run of group.runs) showRun(run);
-  for (const entry of charts) paint(entry);
+  for (const chart of charts) chart.show();
 }
 
 function showRun(run) {

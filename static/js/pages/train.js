@@ -16,8 +16,8 @@ const LARGEST_SEED = 2 ** 31 - 1;
 
 const {page, data, part} = openPage("train");
 
-const ghosts = new Ghosts(data.recorded, updateGhosts);
-const panel = new RunPanel(part("panel"), (id) => ghosts.remove(id));
+const ghosts = new Ghosts(data.recorded, data.lines_behind, updateGhosts);
+const panel = new RunPanel(part("panel"), (id) => ghosts.remove(id), data.lines_behind);
 const planPanel = new PlanPanel(part("settings"), data.catalogue);
 const form = new SettingsForm(part("settings"), data, settingsChanged);
 const layers = new LayerTable(page.querySelector("[data-layers]"), (heads) => form.set("clipping_heads", heads));

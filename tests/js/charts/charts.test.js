@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {figure as accuracy} from "../../../static/js/charts/accuracy.js";
-import {axisEnd, height} from "../../../static/js/charts/accuracy_axis.js";
+import {axisEnd} from "../../../static/js/charts/accuracy_axis.js";
+import {height} from "../../../static/js/charts/ticks.js";
 import {HEIGHT, drawing, sentence} from "../../../static/js/runs/panel/budget.js";
 import {figure as series, topOf} from "../../../static/js/charts/series.js";
 import {bars, countTop, figure as norms, normTicks, previewEdges} from "../../../static/js/charts/norms.js";
-import {LOSS, PLAN, SIZE, color, logUpTo} from "../support.js";
+import {LOSS, PLAN, SIZE, behind, color, logUpTo} from "../support.js";
 
 const log = logUpTo();
 const view = {
@@ -60,8 +61,8 @@ test("guessing has its line where the axis reaches down to it", () => {
   assert.equal(dotted(accuracy({...view, range: [80, 100]}, color)).length, 0);
 });
 
-const RECORDED_LINE = {id: "recorded", label: "recorded", look: "recorded", yields: true, points: log.evaluations};
-const TWIN_LINE = {id: "twin", label: "twin without privacy", look: "twin", points: log.evaluations.map((point) => ({...point, epsilon: null}))};
+const RECORDED_LINE = behind("recorded", {id: "recorded", points: log.evaluations});
+const TWIN_LINE = behind("twin", {id: "twin", points: log.evaluations.map((point) => ({...point, epsilon: null}))});
 
 test("other runs stand behind, thin and labelled; the twin is dashed and stands at the ε of the plan", () => {
   const {traces, layout} = accuracy({...view, evaluations: [], ghosts: [RECORDED_LINE, TWIN_LINE]}, color);
@@ -80,7 +81,7 @@ test("a picture of the chart says what its axis measures", () => {
 });
 
 test("names of ghosts never lie on one another, and none is on a narrow chart", () => {
-  const ghosts = Array.from({length: 6}, (_, i) => ({id: `${i}`, label: `run ${i}`, points: log.evaluations}));
+  const ghosts = Array.from({length: 6}, (_, i) => behind("run", {id: `${i}`, label: `run ${i}`, points: log.evaluations}));
   const named = (size) => accuracy({...view, size, ghosts}, color).layout.annotations.filter(({text}) => text.startsWith("run "));
   const shifts = named(SIZE).map(({yshift}) => yshift).sort((a, b) => a - b);
   assert.equal(shifts.length, 6);
@@ -91,7 +92,7 @@ test("names of ghosts never lie on one another, and none is on a narrow chart", 
 
 test("a pinned run ends where the axis does; one without ε of its own needs the plan", () => {
   const far = log.evaluations.map((point, i) => ({...point, epsilon: i}));
-  const [line] = accuracy({...view, ghosts: [{id: "far", label: "far", points: far}]}, color).traces;
+  const [line] = accuracy({...view, ghosts: [behind("run", {id: "far", label: "far", points: far})]}, color).traces;
   assert.ok(line.x.every((epsilon) => epsilon <= axisEnd(view)));
   const long = TWIN_LINE.points.map((point) => ({...point, step: 10 * point.step}));
   const [twin] = accuracy({...view, ghosts: [{...TWIN_LINE, points: long}]}, color).traces;

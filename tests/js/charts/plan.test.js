@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {afterNextEpoch, chartPlan, ticksUpTo} from "../../../static/js/charts/plan.js";
+import {afterNextEpoch, spentAt} from "../../../static/js/charts/plan.js";
 import {PLAN, RECORDED} from "../support.js";
 
-const {plan, config, catalogue} = RECORDED;
+const {plan} = RECORDED;
 
 test("the wall stands at the target", () => {
   assert.deepEqual([PLAN.budget, PLAN.budget_text, PLAN.budget_word], [1, "1.00", "budget"]);
@@ -15,28 +15,12 @@ test("the odds under the ticks are the server's", () => {
   assert.equal(PLAN.ticks.at(-1).odds, "73.2"); // e / (1 + e), rounded up
 });
 
-test("a fixed noise puts the wall at what the plan will spend", () => {
-  const given = chartPlan({...plan, epsilon: 0.7312}, {...config, target_epsilon: null, noise_multiplier: 4}, catalogue);
-  assert.deepEqual([given.budget, given.budget_text, given.budget_word], [0.7312, "0.74", "planned"]);
-});
-
-test("a stop that comes before the last step is the wall; one that does not is none", () => {
-  const stopped = chartPlan({...plan, last_step: 20}, {...config, stop_at_epsilon: 0.5}, catalogue);
-  assert.deepEqual([stopped.budget, stopped.budget_word], [0.5, "stop at"]);
-  assert.equal(chartPlan(plan, {...config, stop_at_epsilon: 9}, catalogue).budget, 1);
-});
-
-test("without privacy there is no budget and no tick", () => {
-  const open = chartPlan({...plan, private: false, epsilon: null}, config, catalogue);
-  assert.deepEqual([open.budget, open.budget_text, open.ticks.length], [null, "∞", 0]);
-});
-
-test("every budget of the form has its ticks", () => {
-  for (const budget of [0.01, 0.07, 0.3, 2.41, 8, 30, 999, 1000]) {
-    const ticks = ticksUpTo(budget, catalogue.scales);
-    assert.ok(ticks.length >= 4 && ticks.length <= 11, `${budget}: ${ticks.length}`);
-    assert.ok(ticks.at(-1).epsilon <= budget * 1.001 && ticks.at(-1).epsilon > 0.7 * budget);
-  }
+test("what is spent by a step is a value that the server listed, and never below the truth", () => {
+  const {steps, epsilon} = plan.curve;
+  for (const [i, step] of steps.entries()) assert.equal(spentAt(plan, step), epsilon[i]);
+  assert.equal(spentAt(plan, steps.at(-2) + 0.5), epsilon.at(-1));
+  assert.equal(spentAt(plan, steps.at(-1) + 1), null);
+  assert.equal(spentAt({curve: null}, 1), null);
 });
 
 test("the next epoch's price is one the server listed, and never below the present", () => {

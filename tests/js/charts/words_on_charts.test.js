@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {figure as accuracy} from "../../../static/js/charts/accuracy.js";
-import {height} from "../../../static/js/charts/accuracy_axis.js";
+import {height} from "../../../static/js/charts/ticks.js";
 import {PLAN, color} from "../support.js";
 
 const view = {plan: PLAN, axis: "epsilon", range: [75, 90], first_epsilon: null, seconds: 3};

@@ -2,19 +2,19 @@
 
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {accuracyTicks, band, closeUp, commonRange, endAccuracies, endEpsilons, epsilonOf, multiple, seeds, splitBars, twins, valueAxis} from "../../../static/js/groups/drawings.js";
+import {endAccuracies, endEpsilons, epsilonOf, runsOf, splitBars} from "../../../static/js/groups/results.js";
 import {GroupLog, endOf} from "../../../static/js/groups/group_log.js";
 import {nextSeeds, suggestions, twinRates, typedValues, variations} from "../../../static/js/forms/query.js";
 import {conclusion, memberWords, progressWords, splitOf, spread} from "../../../static/js/groups/words.js";
-import {scale} from "../../../static/js/lib/svg.js";
+import {SEVERAL, chartOf, flat} from "../support.js";
 
 const RATE = {name: "learning_rate", kind: "number", marks: [0.1, 1, 10, 100], choices: {}};
 const SETTING = {label: "Learning rate", symbol: "η"};
-const VIEW = {range: [75, 90], steps: 300, symbol: "η"};
+const VIEW = {chart: {...SEVERAL.charts.sweep, ends: [75, 90]}, values: {range: [0.9, 4.4], log: true, ticks: [[1, "1"], [2, "2"], [4, "4"]], name: "η"}};
 
 /** A group whose runs ended at these accuracies; null: still waits. */
 function group(ends, more = {}) {
-  const members = ends.map((_, i) => ({id: `r${i}`, value: String(2 ** i), number: 2 ** i, private: true, steps: 300, evaluations: 2, ...more}));
+  const members = ends.map((_, i) => ({key: `r${i}`, id: `r${i}`, value: String(2 ** i), place: 2 ** i, colour: "private", private: true, planned: 300, ...more}));
   const log = new GroupLog(members);
   let id = 0;
   const add = (i, seq, kind, data) => log.add({id: ++id, run_id: `r${i}`, seq, kind, data});
@@ -28,23 +28,6 @@ function group(ends, more = {}) {
     add(i, 6, "state", {state: "done"});
   });
   return log;
-}
-
-/** A drawing without a page. */
-function chart(width = 600, height = 300) {
-  return {
-    width,
-    height,
-    frame(x, y, [left, top, right, bottom], {logX = false} = {}) {
-      this.x = scale(x, [left, right], {log: logX});
-      this.y = scale(y, [bottom, top]);
-      return this;
-    },
-  };
-}
-
-function flat(marks) {
-  return marks.flatMap((mark) => [mark, ...(Array.isArray(mark.content) ? flat(mark.content) : [])]);
 }
 
 const written = (marks) => flat(marks).filter(({name}) => name === "text").map(({content}) => content);
@@ -110,77 +93,31 @@ test("progress says how many have ended", () => {
   assert.equal(progressWords({...group, ended: 9, has_ended: true}), "All 9 runs have ended");
 });
 
-test("values lie by ratio where they span one, and by place where they are no numbers", () => {
-  const numbers = (values) => values.map((number) => ({number}));
-  assert.equal(valueAxis(numbers([0.25, 1, 16])).log, true);
-  assert.equal(valueAxis(numbers([0, 0.5, 0.9])).log, false);
-  assert.deepEqual(valueAxis(numbers([null, 3])).places, [1, 2]);
-  for (const values of [[0.25, 1, 16], [0, 0.5, 0.9], [3, 4]]) {
-    const {range} = valueAxis(numbers(values));
-    assert.ok(range[0] < Math.min(...values) && range[1] > Math.max(...values));
-  }
-});
-
 test("every drawing of a group is finite while runs wait, train and have ended", () => {
   for (const ends of [[null, null, null], [0.85, null, null], [0.85, 0.8, 0.1]]) {
-    for (const range of [[75, 90], [0, 99.5]]) {
+    for (const width of [150, 600]) {
       const {members} = group(ends);
-      const view = {...VIEW, range};
-      const split = splitOf(members.map(endOf));
-      for (const width of [150, 600]) {
-        const all = [
-          multiple(chart(width, 132), members[0], members, view),
-          endAccuracies(chart(width), members, view),
-          endEpsilons(chart(width), members, view),
-          seeds(chart(width), members, view),
-          twins(chart(width), members, view),
-          splitBars(chart(width), split),
-        ];
-        for (const {attributes} of all.flatMap(flat)) {
-          for (const value of Object.values(attributes)) assert.doesNotMatch(String(value), /NaN|Infinity|undefined/);
-        }
+      const all = [
+        endAccuracies(chartOf(width, 260), members, VIEW),
+        endEpsilons(chartOf(width, 260), members, VIEW),
+        splitBars(chartOf(width, 150), splitOf(members.map(endOf))),
+      ];
+      for (const {attributes} of all.flatMap(flat)) {
+        for (const value of Object.values(attributes)) assert.doesNotMatch(String(value), /NaN|Infinity|undefined/);
       }
     }
   }
 });
 
 test("the chart of ends has a dot for each run that ended, and its value below", () => {
-  const marks = endAccuracies(chart(), group([0.8, null, 0.85]).members, VIEW);
+  const marks = endAccuracies(chartOf(600, 260), group([0.8, null, 0.85]).members, VIEW);
   assert.equal(marks.filter(({name}) => name === "circle").length, 2);
   for (const words of ["1", "2", "4", "85.0 %", "η"]) assert.ok(written(marks).includes(words), words);
 });
 
-test("the band holds the least, the mean and the most at each step of two runs", () => {
-  const points = band(group([0.8, 0.9, null]).members);
-  assert.deepEqual(points.map(({step}) => step), [100, 300]);
-  assert.deepEqual([points[1].low, points[1].high], [0.8, 0.9]);
-  assert.ok(Math.abs(points[1].mean - 0.85) < 1e-12);
-  assert.deepEqual(band(group([0.8, null]).members), []);
-});
-
-test("seeds that have all ended are seen close up", () => {
-  assert.deepEqual(closeUp(group([0.851, 0.856]).members, [75, 90]), [82, 86]);
-  assert.deepEqual(closeUp(group([0.851, null]).members, [75, 90]), [75, 90]);
-  assert.deepEqual(accuracyTicks([82, 86]), [82, 83, 84, 85, 86]);
-});
-
-test("every point of every run lies inside the plot", () => {
-  for (const ends of [[0.84, 0.7, 0.93], [0.7, 0.84, 0.85], [0.85, 0.86, 0.4], [0.85, 0.992, null]]) {
-    const {members} = group(ends);
-    const range = commonRange(members, {accuracy_floor: 0.75, accuracy_ceiling: 0.9});
-    for (const {test_accuracy: share} of members.flatMap(({log}) => log.evaluations)) {
-      assert.ok(range[0] <= 100 * share && 100 * share <= range[1], `${share} on ${range}`);
-    }
-    const discs = flat(twins(chart(), members, {...VIEW, range})).filter(({name}) => name === "circle");
-    assert.equal(discs.length, ends.filter((end) => end !== null).length);
-    assert.equal(new Set(discs.map(({attributes}) => attributes.cy)).size, discs.length, "none is moved to the edge");
-    assert.ok(accuracyTicks(range).length >= 3);
-  }
-});
-
-test("ticks of accuracy lie within the axis", () => {
-  assert.deepEqual(accuracyTicks([75, 90]), [75, 80, 85, 90]);
-  assert.ok(accuracyTicks([0, 99.5], true).every((tick) => tick > 0 && tick < 99.5));
+test("a run has ended for its chart when it has taken all its steps", () => {
+  const runs = runsOf(group([0.84, null]).members);
+  assert.deepEqual(runs.map(({is_done, evaluations}) => [is_done, evaluations.length]), [[true, 2], [false, 0]]);
 });
 
 test("a sweep starts with doublings around the present value, inside the marks", () => {

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {accuracyAt, figure} from "../../../static/js/charts/accuracy.js";
-import {height} from "../../../static/js/charts/accuracy_axis.js";
 import {PREDICTION, verdict} from "../../../static/js/charts/ghosts.js";
-import {PLAN, SIZE, color, logUpTo, logUpToStep} from "../support.js";
+import {height} from "../../../static/js/charts/ticks.js";
+import {PLAN, SIZE, behind, color, logUpTo, logUpToStep} from "../support.js";
 
 const RANGE = [50, 95];
 const VIEW = {evaluations: [], plan: PLAN, axis: "epsilon", range: RANGE, first_epsilon: null, seconds: 1, size: SIZE};
 
 function predicted(value, axis = "epsilon") {
   const point = {test_accuracy: value / 100, step: PLAN.last_step, epsilon: PLAN.budget, seconds: null};
-  const ghosts = [{id: PREDICTION, label: "your prediction", look: PREDICTION, points: [point]}];
+  const ghosts = [behind(PREDICTION, {id: PREDICTION, points: [point]})];
   return figure({...VIEW, axis, ghosts}, color);
 }
 

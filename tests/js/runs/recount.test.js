@@ -8,6 +8,7 @@ const steps = [...new Set(log.events.map(({data}) => data.step ?? 0))].sort((a, 
 const ANSWER = {
   accountant: "other", status: "approximation", delta: 1e-5, neighboring_relation: "add_or_remove_one",
   epsilon: 0.4, epsilon_text: "0.40", curve: {steps, epsilon: steps.map((step) => (0.4 * step) / steps.at(-1))},
+  epsilon_axis: {budget: 0.4, budget_text: "0.40", budget_word: "spent", digits: 2, ticks: []},
 };
 const catalogue = {...RECORDED.catalogue, accountants: {...RECORDED.catalogue.accountants, other: "Other"}};
 const lens = new Lens({plan: RECORDED.plan, config: RECORDED.config, catalogue}, ANSWER);

@@ -9,11 +9,11 @@ import pytest
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.charts.run_charts import RUN_CHARTS
-from dpsgd_explorer.web.figures.run_charts.accuracy import Line, error_ticks
+from dpsgd_explorer.web.figures.run_charts.accuracy import Line
 from dpsgd_explorer.web.figures.run_charts.standing import standing
 from dpsgd_explorer.web.pages.train import recorded_curves
 from dpsgd_explorer.web.questions.plan_preview import chart_catalogue, plan_of
-from dpsgd_explorer.web.recorded.runs import recorded, recorded_twin
+from dpsgd_explorer.web.recorded.runs import recorded
 from dpsgd_explorer.web.run_views.training import TrainingView
 
 SLUGS = ["mnist", "mnist-cnn", "mnist-pixels", "adult"]
@@ -60,15 +60,6 @@ def test_a_twin_stands_at_the_privacy_that_the_run_has_spent():
     assert [x for x, _ in beside] == [x for x, _ in curve]
 
 
-def test_what_has_no_place_of_its_own_stands_by_the_steps_that_the_plan_lists():
-    run, twin = recorded("adult"), recorded_twin("adult")
-    line = Line(twin.data("evaluation"), "twin", "s-twin")
-    svg = standing(run.config, plan_of(run.config), [line])["accuracy"]
-    [points] = paths(svg, "s-twin")
-    assert len(points) == len(line.evaluations)
-    assert [x for x, _ in points] == sorted(x for x, _ in points)
-
-
 def test_without_privacy_the_axis_is_steps_and_there_is_no_wall():
     config = recorded("adult-twin").config
     line = Line(recorded("adult-twin").data("evaluation"), "open", "s-twin", True)
@@ -79,28 +70,6 @@ def test_without_privacy_the_axis_is_steps_and_there_is_no_wall():
 
 def test_without_a_plan_nothing_stands():
     assert standing(TrainingConfig.parse({}), None, []) == {}
-
-
-RANGES = [(0, 99.5), (75, 90), (70, 90), (75, 99.5), (50, 99.5), (40, 65), (65, 80)]
-TICKS = """
-import {ticks} from "%s/static/js/charts/accuracy_axis.js";
-console.log(JSON.stringify(%s.map((range) => ticks(range))));
-"""
-
-
-def test_both_drawings_of_accuracy_have_the_same_ticks():
-    """The server's chart stands until the script's replaces it: nothing may jump."""
-    source = TICKS % (Path(__file__).parents[3], json.dumps(RANGES))
-    done = subprocess.run(
-        ["node", "--input-type=module", "-e", source],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout) == [
-        [float(text) for _, text in error_ticks(low / 100, high / 100)]
-        for low, high in RANGES
-    ]
 
 
 LIVE = Path(__file__).with_name("live_ticks.js")

@@ -57,7 +57,7 @@ def test_the_table_holds_only_what_differs_then_what_came_out(
     page = compare(client, *ids).text
     assert re.search(r"The other \d\d settings are equal", page)
     data = json.loads(re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)[1])
-    assert [run["letter"] for run in data["runs"]] == ["A", "B"]
+    assert [run["key"] for run in data["runs"]] == ["A", "B"]
     for run in data["runs"]:
         assert client.get(run["log"]).status_code == 200
 

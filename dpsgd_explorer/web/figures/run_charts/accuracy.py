@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,22 +9,19 @@ from typing import Any
 from markupsafe import Markup
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
-from dpsgd_explorer.web.figures.run_charts.elastic import (
-    Axis,
-    Elastic,
-    Point,
+from dpsgd_explorer.web.charts.ticks import (
+    Ends,
+    error_height,
+    error_range,
+    error_ticks,
     nice_ticks,
 )
+from dpsgd_explorer.web.figures.run_charts.elastic import Axis, Elastic, Point
 from dpsgd_explorer.web.questions.plan_preview import accuracy_range
-from dpsgd_explorer.web.questions.rounding import limit, percent
+from dpsgd_explorer.web.questions.rounding import percent
 
 Data = dict[str, Any]
 BEYOND = 1.1  # ratio of the end of the ε axis to the budget
-# Percent, in order of preference.  static/js/charts/accuracy_axis.js has the same
-# ticks, and a test compares both.
-TICKS = (99, 98, 95, 90, 85, 80, 70, 75, 60, 50, 0)
-APART = 0.08  # minimum distance of two ticks, as a share of the axis
-MOST = 0.995
 LOW = 0.1  # share of the height above which the baseline's label fits below
 # Labels of the budget: share of the height, class of the pages, px down.
 BUDGET_AT = ((0.1, "only-wide", -5.5), (0.45, "only-narrow", 4.5))
@@ -42,38 +37,14 @@ class Line:
     is_run: bool = False
 
 
-def budget_of(config: TrainingConfig, plan: Data) -> tuple[float, str]:
-    """Returns the ε of the vertical line, and its label.
-
-    It is the ε at which the run stops, its budget, or its planned final ε.
-    """
-    if config.is_filtered:
-        return config.filter_epsilon or 0.0, "budget"
-    if config.stop_at_epsilon and plan["last_step"] < plan["steps"]:
-        return config.stop_at_epsilon, "stop at"
-    if config.target_epsilon:
-        return config.target_epsilon, "budget"
-    return float(plan["epsilon"]), "planned"
-
-
 def epsilon_axis(config: TrainingConfig) -> str:
     """Returns the label of the ε axis; a filter only guarantees the total ε."""
     return "ε counted by the filter" if config.is_filtered else "ε spent"
 
 
-def _height(share: float) -> float:
-    """Returns the axis position of an accuracy, logarithmic in the error."""
-    return -math.log10(1 - min(share, MOST))
-
-
-def _range(config: TrainingConfig, lines: Sequence[Line]) -> tuple[float, float]:
-    floor, ceiling = accuracy_range(config.data)
-    shares = [e["test_accuracy"] for line in lines for e in line.evaluations]
-    low, high = min([floor, *shares]), max([ceiling, *shares])
-    return (
-        math.floor(10 * low) / 10 if low < floor else floor,
-        MOST if high > ceiling else ceiling,
-    )
+def _range(config: TrainingConfig, lines: Sequence[Line]) -> Ends:
+    percents = [100 * e["test_accuracy"] for line in lines for e in line.evaluations]
+    return error_range(accuracy_range(config.data), percents)
 
 
 def accuracy_svg(config: TrainingConfig, plan: Data, lines: Sequence[Line]) -> Markup:
@@ -81,17 +52,13 @@ def accuracy_svg(config: TrainingConfig, plan: Data, lines: Sequence[Line]) -> M
 
     With scripts, the gauge below the chart has the ticks of ε.
     """
-    low, high = _range(config, lines)
-    wall, word = budget_of(config, plan) if plan["private"] else (0.0, "")
+    ends, axis = _range(config, lines), plan["epsilon_axis"]
+    wall = axis["budget"] if plan["private"] else 0.0
     end = BEYOND * wall if wall else 1.02 * plan["steps"]
+    low, high = (error_height(value, ends) for value in ends)
     plot = Elastic(
-        Axis(
-            0,
-            end,
-            nice_ticks(wall or end),
-            epsilon_axis(config) if wall else "step",
-        ),
-        Axis(_height(low), _height(high), error_ticks(low, high), "%"),
+        Axis(0, end, _ticks(axis, end), epsilon_axis(config) if wall else "step"),
+        Axis(low, high, error_ticks(ends), "%"),
         "on-gauge" if wall else "",
     )
     if wall:
@@ -99,12 +66,12 @@ def accuracy_svg(config: TrainingConfig, plan: Data, lines: Sequence[Line]) -> M
     plot.axes()
     if wall:
         plot.rule(wall, "s-budget")
-        name = f"{word} ε = {limit(wall)}"
+        name = f"{axis['budget_word']} ε = {axis['budget_text']}"
         for share, css, down in BUDGET_AT:
             height = plot.y.low + share * (plot.y.high - plot.y.low)
             plot.text((wall, height), name, f"budget halo {css}", "end", (-10, down))
-    _baseline(plot, config, low)
-    drawn = [(line, _points(line, plan, end)) for line in lines]
+    _baseline(plot, config, ends)
+    drawn = [(line, _points(line, plan, end, ends)) for line in lines]
     for line, points in drawn:
         plot.line(points, line.css)
         if points and line.is_run:
@@ -113,12 +80,18 @@ def accuracy_svg(config: TrainingConfig, plan: Data, lines: Sequence[Line]) -> M
     return plot.svg(_sentence(lines))
 
 
-def _baseline(plot: Elastic, config: TrainingConfig, low: float) -> None:
+def _ticks(axis: Data, end: float) -> list[tuple[float, str]]:
+    """Returns the ticks of the ε axis, or of an axis of steps without privacy."""
+    ticks = [(tick["epsilon"], tick["text"]) for tick in axis["ticks"]]
+    return ticks or nice_ticks(end)
+
+
+def _baseline(plot: Elastic, config: TrainingConfig, ends: Ends) -> None:
     """Draws the accuracy of always predicting the majority class."""
     share = config.data.majority
-    if share <= low:
+    if 100 * share <= ends[0]:
         return
-    height = _height(share)
+    height = error_height(100 * share, ends)
     plot.level(height, "s-faint thin dotted")
     middle = plot.x.low + 0.55 * (plot.x.high - plot.x.low)
     down = 14 if plot.y.share(height) > LOW else -6
@@ -129,39 +102,15 @@ def _baseline(plot: Elastic, config: TrainingConfig, low: float) -> None:
         plot.text((middle, height), words, css, "middle", (0, down))
 
 
-def error_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Returns positions and texts of the ticks between two accuracies (0 to 1)."""
-    least_gap = APART * (_height(high) - _height(low))
-    shares = [low, *(tick / 100 for tick in TICKS if low <= tick / 100 <= high)]
-    kept: list[float] = []
-    for share in shares:
-        if all(abs(_height(share) - _height(other)) >= least_gap for other in kept):
-            kept.append(share)
-    return [(_height(share), f"{100 * share:g}") for share in sorted(kept)]
-
-
-def _points(line: Line, plan: Data, end: float) -> list[Point]:
-    """Returns the points of a line; runs without ε are drawn at the planned ε."""
+def _points(line: Line, plan: Data, end: float, ends: Ends) -> list[Point]:
+    """Returns the points of a line; runs without ε are drawn at ``drawn_at``."""
     points = []
     for event in line.evaluations:
         x = event["step"] if not plan["private"] else event["epsilon"]
         x = event.get("drawn_at") if x is None else x
-        x = _spent_at(plan["curve"], event["step"]) if x is None else x
         if x is not None and x <= end:
-            points.append((x, _height(event["test_accuracy"])))
+            points.append((x, error_height(100 * event["test_accuracy"], ends)))
     return points
-
-
-def _spent_at(curve: Data, step: int) -> float | None:
-    """Returns the ε of a step, interpolated linearly between the steps of the plan."""
-    steps, spent = curve["steps"], curve["epsilon"]
-    after = bisect_left(steps, step)
-    if after == len(steps):
-        return None
-    if after == 0:
-        return float(spent[0])
-    share = (step - steps[after - 1]) / (steps[after] - steps[after - 1])
-    return float(spent[after - 1] + share * (spent[after] - spent[after - 1]))
 
 
 def _name(plot: Elastic, drawn: list[tuple[Line, list[Point]]]) -> None:

@@ -11,12 +11,8 @@ from markupsafe import Markup
 
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.charts.run_charts import RunChart
-from dpsgd_explorer.web.figures.run_charts.elastic import (
-    Axis,
-    Elastic,
-    nice_ceiling,
-    nice_ticks,
-)
+from dpsgd_explorer.web.charts.ticks import nice_ceiling, nice_ticks
+from dpsgd_explorer.web.figures.run_charts.elastic import Axis, Elastic
 
 Data = dict[str, Any]
 EDGES = tuple(

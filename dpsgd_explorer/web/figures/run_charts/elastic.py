@@ -1,13 +1,11 @@
 """An SVG chart that scales to its container, with the axes of the live chart.
 
 Positions are shares of the area inside the margins.  ``.elastic`` in train.css sets the
-margins of ``static/js/charts``.  The ticks follow the rules of ``static/js/charts``,
-and a test compares both.
+margins of ``static/js/charts``.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -18,28 +16,6 @@ Ticks = Sequence[tuple[float, str]]
 UNIT = 1000  # width and height of the area in units of its view box
 # Distances of labels from the area, in px.
 ABOVE, OUTSIDE, BELOW_TICK, BELOW_NAME = -12, -7, 21, 36
-
-
-def nice_step(end: float, count: int) -> float:
-    """Returns a round step between ticks, for about ``count`` ticks up to ``end``."""
-    rough = end / count
-    power: float = 10.0 ** math.floor(math.log10(rough))
-    step = next(f for f in (1, 2, 5, 10) if f * power >= rough * (1 - 1e-9))
-    return step * power
-
-
-def nice_ticks(end: float, count: int = 6) -> list[tuple[float, str]]:
-    """Returns round values from 0 to an end above 0, with their text."""
-    step = nice_step(end, count)
-    values = [
-        float(f"{i * step:.12g}") for i in range(math.floor(end / step + 1e-9) + 1)
-    ]
-    return [(value, f"{value:,.6g}") for value in values]
-
-
-def nice_ceiling(value: float) -> float:
-    """Returns the smallest round number that is at least ``value``."""
-    return nice_step(value, 1)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@
  */
 
 import {integer, roundUp} from "../../../../static/js/lib/format.js";
-import {axisName, baseLayout, keyAxis, niceTicks, strong, valueAxis, words} from "../../../../static/js/charts/base.js";
+import {axisName, baseLayout, keyAxis, strong, valueAxis, words} from "../../../../static/js/charts/base.js";
+import {niceTicks} from "../../../../static/js/charts/ticks.js";
 
 const MARGIN = {l: 52, r: 16, t: 28, b: 44};
 const NARROW = 480;

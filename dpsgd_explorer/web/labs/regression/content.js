@@ -1,6 +1,5 @@
 /** Panel content of a noisy gradient descent, except for its log. */
 
-import {decimalsOf} from "../../../../static/js/charts/plan.js";
 import {exponential, startOf} from "../../../../static/js/lib/format.js";
 
 /**
@@ -19,7 +18,7 @@ import {exponential, startOf} from "../../../../static/js/lib/format.js";
  */
 export function descentContent(run, plan) {
   return {
-    plan: {...plan, budget: plan.epsilon, budget_text: plan.epsilon_text, digits: decimalsOf(plan.epsilon)},
+    plan: {...plan, budget: plan.epsilon, budget_text: plan.epsilon_text},
     title: `Run of ${startOf(run.created_at)}`,
     file: `run-${run.id.slice(0, 6)}`,
     terms: `ε at δ = ${exponential(plan.delta)}, ${plan.relation}, ${plan.status}; the errors are not private`,

@@ -15,6 +15,7 @@ from dpsgd_explorer.web.labs.regression.error_axes import (
     ErrorAxes,
 )
 from dpsgd_explorer.web.labs.regression.results import mse
+from dpsgd_explorer.web.questions.epsilon_axis import decimals_of
 from dpsgd_explorer.web.questions.privacy import PrivacyTerms
 from dpsgd_explorer.web.questions.rounding import limit
 from dpsgd_explorer.web.run_views.base import (
@@ -138,6 +139,7 @@ class RegressionView(RunView):
                 "noise_multiplier": noise,
                 "epsilon": config.epsilon,
                 "epsilon_text": limit(config.epsilon),
+                "digits": decimals_of(config.epsilon),
                 "first_epsilon": config.spent(1),
                 "relation": RELATIONS[config.neighboring_relation],
                 "repetitions": config.repetitions,

@@ -12,7 +12,7 @@ const KINDS = {evaluation: "evaluations", step: "steps"};
 
 /**
  * @typedef {object} ComparedRun
- * @property {string} letter
+ * @property {string} key letter of the run
  * @property {string} state
  * @property {boolean} begun if true, the run had taken a step when the server sent it
  * @property {string} log URL of its log

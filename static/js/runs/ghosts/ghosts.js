@@ -80,6 +80,7 @@ function write(ids) {
 
 const PAGE = 5000;
 const GONE = 404;
+const PIN = "run"; // name of the look of pinned runs
 const finished = new Map(); // evaluations of ended runs, which do not change
 
 /** Pure: converts columns to evaluations. @param {Record<string, any[]>} columns of equal length */
@@ -92,14 +93,16 @@ export class Ghosts {
   /**
    * @param {Record<string, Record<"recorded" | "twin", Record<string, any[]>>>} recorded columns of evaluations, by
    *   preset
+   * @param {Record<string, import("../../charts/ghosts.js").Look>} looks of the lines, by name
    * @param {() => void} onChange
    */
-  constructor(recorded, onChange) {
+  constructor(recorded, looks, onChange) {
+    this.looks = looks;
     this.recorded = Object.fromEntries(
       Object.entries(recorded).map(([slug, of]) => [slug, {recorded: pointsOf(of.recorded), twin: pointsOf(of.twin)}]),
     );
     this.onChange = onChange;
-    /** @type {import("../../charts/ghosts.js").Ghost[]} */
+    /** @type {{id: string, label: string, points: object[]}[]} */
     this.pins = [];
     this.removed = new Set(); // ids of recorded lines that the visitor removed
   }
@@ -118,11 +121,10 @@ export class Ghosts {
 
   /** @param {string | undefined} preset with the current settings @param {string | null} id of the current run */
   beside(preset, id = null) {
-    const {recorded, twin} = this.recorded[preset] ?? {};
-    const lines = [];
-    if (recorded) lines.push({id: "recorded", label: "recorded", look: "recorded", yields: true, points: recorded});
-    if (twin?.length) lines.push({id: "twin", label: "twin without privacy", look: "twin", points: twin});
-    return [...lines, ...this.pins].filter((ghost) => ghost.id !== id && !this.removed.has(ghost.id));
+    const recorded = Object.entries(this.recorded[preset] ?? {}).filter(([, points]) => points.length);
+    const lines = recorded.map(([name, points]) => ({...this.looks[name], id: name, look: name, points}));
+    const pins = this.pins.map((pin) => ({...this.looks[PIN], ...pin, look: PIN}));
+    return [...lines, ...pins].filter((ghost) => ghost.id !== id && !this.removed.has(ghost.id));
   }
 
   /** Remove a line; a pinned run is unpinned. */

@@ -126,8 +126,7 @@ export class Lens {
     const {curve, ...spent} = answer;
     this.epsilons = new Map(curve.steps.map((step, i) => [step, curve.epsilon[i]]));
     const counted = {...plan, ...spent, curve};
-    const open = {...config, target_epsilon: null, stop_at_epsilon: null};
-    this.plan = {...chartPlan(counted, open, catalogue), budget_word: "spent"};
+    this.plan = chartPlan(counted, config, catalogue);
     this.terms = terms(counted, catalogue);
     this.accountant = catalogue.accountants[counted.accountant];
     this.seen = new WeakMap();

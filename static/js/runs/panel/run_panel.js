@@ -3,18 +3,17 @@
 import {showTruth} from "../../forms/plan_panel.js";
 import {Gauge, Recount} from "./budget.js";
 import {MARGIN, accuracyAt, conclusion as accuracyConclusion, figure as accuracyFigure, table as accuracyTable} from "../../charts/accuracy.js";
-import {SCALE_WORDS, accuracyRange, axisWords} from "../../charts/accuracy_axis.js";
+import {SCALE_WORDS, axisWords} from "../../charts/accuracy_axis.js";
 import {GhostList, PREDICTION, Prediction} from "../../charts/ghosts.js";
 import {conclusion as normsConclusion, countTop, figure as normsFigure, previewEdges, table as normsTable} from "../../charts/norms.js";
 import {conclusion as seriesConclusion, figure as seriesFigure, table as seriesTable, topOf} from "../../charts/series.js";
 import {afterNextEpoch, planNow} from "../../charts/plan.js";
-import {niceCeiling} from "../../charts/base.js";
+import {errorRange, niceCeiling} from "../../charts/ticks.js";
 import {showChanges} from "../actions/mid_run.js";
 import {RunLog} from "../log/run_log.js";
 import {BasePanel} from "./base_panel.js";
 
 const EMPTY = new RunLog();
-const ANSWERS = new Set(["recorded", "twin"]); // ghosts that reveal the result of a prediction
 
 /**
  * @typedef {object} PanelContent content of a panel
@@ -33,11 +32,14 @@ const ANSWERS = new Set(["recorded", "twin"]); // ghosts that reveal the result 
  */
 
 export class RunPanel extends BasePanel {
-  /** @param {HTMLElement} root @param {(id: string) => void} [removeGhost] */
-  constructor(root, removeGhost = () => {}) {
+  /**
+   * @param {HTMLElement} root @param {(id: string) => void} [removeGhost]
+   * @param {Record<string, import("../../charts/ghosts.js").Look>} [looks] of other lines on the chart, by name
+   */
+  constructor(root, removeGhost = () => {}, looks = {}) {
     super(root);
     const predict = root.querySelector("[data-predict]");
-    this.prediction = predict && new Prediction(predict, () => this.request({now: true}));
+    this.prediction = predict && new Prediction(predict, looks[PREDICTION], () => this.request({now: true}));
     this.ghostList = new GhostList(root.querySelector("[data-ghosts]"), (id) => (id === PREDICTION ? this.prediction.clear() : removeGhost(id)));
     this.gauge = new Gauge(root.querySelector("[data-gauge]"));
     this.axisInputs = [...root.querySelectorAll('input[name="axis"]')];
@@ -136,9 +138,10 @@ export class RunPanel extends BasePanel {
 
   paintAccuracy() {
     const {log, axis, plan} = this;
-    const others = (this.content.ghosts ?? []).filter(({look}) => !(this.prediction?.hidesAnswers && ANSWERS.has(look)));
+    const others = (this.content.ghosts ?? []).filter(({reveals}) => !(reveals && this.prediction?.hidesAnswers));
     const ghosts = [...others, ...(this.prediction?.ghosts(plan) ?? [])];
-    const range = accuracyRange(plan, [...this.whole.evaluations, ...ghosts.flatMap(({points}) => points)]);
+    const shown = [...this.whole.evaluations, ...ghosts.flatMap(({points}) => points)];
+    const range = errorRange(plan.accuracy_range, shown.map(({test_accuracy: share}) => 100 * share));
     this.paintAxisSwitch();
     this.root.querySelector("[data-accuracy-scale]").textContent = `; ${SCALE_WORDS}`;
     this.prediction?.update(this.whole, range);

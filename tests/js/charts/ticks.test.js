@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import {readFileSync} from "node:fs";
 import {test} from "node:test";
-import {accuracyRange, height} from "../../../static/js/charts/accuracy_axis.js";
-import {niceCeiling, niceStep, niceTicks, thin} from "../../../static/js/charts/base.js";
+import {thin} from "../../../static/js/charts/base.js";
+import {errorRange, height, niceCeiling, niceStep, niceTicks} from "../../../static/js/charts/ticks.js";
 
 test("ticks are round and reach the end", () => {
   assert.deepEqual(niceTicks(3, 6), [0, 0.5, 1, 1.5, 2, 2.5, 3]);
@@ -32,23 +32,22 @@ test("few points are left as they are", () => {
   assert.equal(thin(points, (point) => point.y), points);
 });
 
-const ADULT = {accuracy_floor: 0.75, accuracy_ceiling: 0.9};
-const at = (...shares) => shares.map((test_accuracy) => ({test_accuracy}));
+const ADULT = [75, 90];
 
 test("the accuracy axis is close up as long as every point stands on it", () => {
-  assert.deepEqual(accuracyRange(ADULT, []), [75, 90]);
-  assert.deepEqual(accuracyRange(ADULT, at(0.76, 0.9, 0.8)), [75, 90]);
-  assert.deepEqual(accuracyRange(ADULT, at(0.72, 0.8)), [70, 90]);
-  assert.deepEqual(accuracyRange(ADULT, at(0.8, 0.982)), [75, 99.5]);
-  assert.deepEqual(accuracyRange(ADULT, at(0, 1)), [0, 99.5]);
-  assert.deepEqual(accuracyRange({accuracy_floor: 0, accuracy_ceiling: 0.995}, at(0, 1)), [0, 99.5]);
+  assert.deepEqual(errorRange(ADULT, []), [75, 90]);
+  assert.deepEqual(errorRange(ADULT, [76, 90, 80]), [75, 90]);
+  assert.deepEqual(errorRange(ADULT, [72, 80]), [70, 90]);
+  assert.deepEqual(errorRange(ADULT, [80, 98.2]), [75, 99.5]);
+  assert.deepEqual(errorRange(ADULT, [0, 100]), [0, 99.5]);
+  assert.deepEqual(errorRange([0, 99.5], [0, 100]), [0, 99.5]);
 });
 
 test("step 1 and the last half point of each recorded preset are seen on the axis", () => {
   for (const slug of ["mnist", "mnist-cnn", "mnist-pixels", "adult"]) {
     const {events} = JSON.parse(readFileSync(new URL(`../../../dpsgd_explorer/web/recorded/${slug}.json`, import.meta.url), "utf8"));
     const points = events.filter(({kind}) => kind === "evaluation").map(({data}) => data);
-    const range = accuracyRange(slug === "adult" ? ADULT : {accuracy_floor: 0, accuracy_ceiling: 0.995}, points);
+    const range = errorRange(slug === "adult" ? ADULT : [0, 99.5], points.map(({test_accuracy: share}) => 100 * share));
     const [floor, ceiling] = range.map((end) => height(end, range));
     const share = (percent) => (height(percent, range) - floor) / (ceiling - floor);
     const last = 100 * points.at(-1).test_accuracy;

@@ -1,0 +1,87 @@
+/** Charts of a group with one value per run; pure functions from the group's logs to marks of ../lib/svg.js. */
+
+import {axesOf, linesOf} from "../charts/runs_axes.js";
+import {axisMarks} from "../charts/runs_chart.js";
+import {niceTicks, spaced, tickText} from "../charts/ticks.js";
+import {percent, roundUp} from "../lib/format.js";
+import {box, disc, line, rule, text} from "../lib/svg.js";
+import {endOf} from "./group_log.js";
+
+/** @typedef {import("../lib/svg.js").Mark} Mark */
+/** @typedef {import("./group_log.js").Member & {log: import("../runs/log/run_log.js").RunLog}} Followed */
+/** @typedef {{range: [number, number], log: boolean, ticks: [number, string][], name: string}} ValueAxis axis of a sweep's values, from the server */
+
+const LETTER = 7.2; // px, mean width of a letter of a tick
+
+/** Members as runs of a chart of several runs. @param {Followed[]} members @returns {import("../charts/runs_chart.js").Run[]} */
+export function runsOf(members) {
+  return members.map((member) => ({...member, evaluations: member.log.evaluations, steps: [], is_done: endOf(member) !== null}));
+}
+
+/** Chart of a result against the value of each run; `read` returns a result, or null. */
+function against(svg, members, {values, y: axis, unit, read, words}) {
+  const edges = [44, 26, svg.width - 12, svg.height - 44];
+  const {x, y} = svg.frame(values.range, axis.range, edges, {logX: values.log});
+  const marks = axisMarks({x: {...values, ticks: apart(values.ticks, x)}, y: axis}, edges, {x, y, unit, name: values.name});
+  const reached = [...members].sort((a, b) => a.place - b.place).filter((member) => read(member) !== null);
+  const place = (member) => [x(member.place), Math.min(y(axis.to(read(member))), edges[3])];
+  marks.push(line(reached.map(place), "s-private"), ...reached.map((member) => disc(place(member), 4.5, `f-${member.colour}`)));
+  const last = reached.at(-1);
+  if (last) marks.push(text([place(last)[0], place(last)[1] - 10], words(last), "private halo", "end"));
+  return marks;
+}
+
+/** Ticks with an empty text where texts would overlap. */
+function apart(ticks, x) {
+  let free = -Infinity;
+  return ticks.map(([at, words]) => {
+    const half = (LETTER * words.length) / 2;
+    if (x(at) - half < free) return [at, ""];
+    free = x(at) + half + 6;
+    return [at, words];
+  });
+}
+
+/** Final accuracy against the value. @param {{chart: object, values: ValueAxis}} view @returns {Mark[]} */
+export function endAccuracies(svg, members, {chart, values}) {
+  const [axis] = chart.axes;
+  const {y} = axesOf(linesOf(runsOf(members), chart, axis), {...chart, is_small: false}, axis);
+  const read = (member) => (endOf(member) === null ? null : 100 * endOf(member));
+  return against(svg, members, {values, y, unit: chart.unit, read, words: (member) => percent(endOf(member))});
+}
+
+/** Final ε against the value; runs without a guarantee have no point. @param {{values: ValueAxis}} view @returns {Mark[]} */
+export function endEpsilons(svg, members, {values}) {
+  const spent = members.map(epsilonOf).filter((epsilon) => epsilon !== null);
+  const top = 1.08 * Math.max(...spent, 0.01);
+  const y = {range: [0, top], ticks: niceTicks(top, 5).map((tick) => [tick, tickText(tick)]), to: (epsilon) => epsilon};
+  return against(svg, members, {values, y, unit: "ε", read: epsilonOf, words: (member) => roundUp(epsilonOf(member))});
+}
+
+/** Final ε of a run, null without a guarantee or before its end. */
+export function epsilonOf({log}) {
+  return log.end?.epsilon ?? null;
+}
+
+/**
+ * Bars of the accuracy lost to clipping and to noise.
+ * @param {{clipping: number, noise: number} | null} split in shares @returns {Mark[]}
+ */
+export function splitBars(svg, split) {
+  const rows = [["clipping", "good"], ["noise", "private"]];
+  const values = split ? rows.map(([name]) => 100 * split[name]) : [0, 0];
+  const [low, high] = [Math.min(0, ...values), Math.max(0.1, ...values)];
+  const [left, right] = [76, svg.width - 64];
+  const {x} = svg.frame([low, high], [0, 1], [left, 0, right, svg.height - 40]);
+  const row = (svg.height - 44) / rows.length;
+  const marks = [rule([x(0), 4], [x(0), svg.height - 40], "axis"), text([right, svg.height - 6], "percentage points", "", "end")];
+  for (const tick of spaced([low, high], 5)) marks.push(text([x(tick), svg.height - 22], tickText(tick).replace("-", "−"), "", "middle"));
+  rows.forEach(([name, colour], i) => {
+    const y = 8 + i * row;
+    marks.push(text([left - 10 + Math.min(0, x(low) - left), y + row / 2], name, "ink", "end"));
+    if (!split) return;
+    const ends = [x(0), x(values[i])].sort((a, b) => a - b);
+    marks.push(box([ends[0], y], ends[1] - ends[0], row - 12, `f-${colour}`), text([Math.max(...ends) + 8, y + row / 2], values[i].toFixed(1).replace("-", "−"), "ink"));
+  });
+  return marks;
+}
