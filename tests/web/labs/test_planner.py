@@ -5,9 +5,12 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dpsgd_explorer.web.labs.planner import figure
+from dpsgd_explorer.web.labs.planner.budget_map import COLUMNS, ROWS, compute_grid
+from dpsgd_explorer.web.recorded.files import recording
 from tests.web.reading import page_data
 
 LAB = "/labs/planner/"
@@ -63,6 +66,18 @@ def test_a_map_is_drawn_at_once_or_on_demand(reading):
     at_once = reading.get(LAB + link.replace("&amp;", "&")).text
     assert page_data(at_once)["map"]["budget"]["epsilon"] == 2
     assert page_data(reading.get(LAB).text)["map"]
+
+
+def test_the_recorded_map_is_that_of_the_first_plan_as_the_accountant_has_it(reading):
+    """If this fails: python -m dpsgd_explorer.web.labs.planner.record"""
+    stored = recording("recorded", FOLDER)
+    plan = stored["sample_size"], stored["expected_batch_size"], stored["delta"]
+    answer = page_data(reading.get(LAB).text)["answer"]
+    batch, steps = answer["expected_batch_size"], answer["steps"]
+    assert plan == (round(batch * steps / answer["epochs"]), batch, answer["delta"])
+    grid = compute_grid(*plan)
+    assert grid.shape == (ROWS, COLUMNS)
+    assert np.array(stored["log_epsilon"]) == pytest.approx(grid, abs=1e-6)
 
 
 def test_a_plan_beyond_the_map_has_none(reading):

@@ -67,8 +67,9 @@ def _page() -> str:
 def asks_for_map() -> bool:
     """Returns True if the server draws the map.
 
-    The map takes a second.  For a plan in the address, the form without script requests
-    it explicitly, and the script requests it after the page is loaded.
+    The map of the plan shown first is recorded, others take a second.  For a plan in
+    the address, the form without script requests it explicitly, and the script requests
+    it after the page is loaded.
     """
     return not request.args or MAP in request.args
 
