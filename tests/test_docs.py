@@ -236,6 +236,7 @@ HOW_TO = (
     "from-fastdp",
     "gpus",
     "token-losses",
+    "public-rows",
     "audit-a-run",
     "hugging-face",
 )
