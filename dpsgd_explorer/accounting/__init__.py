@@ -22,6 +22,12 @@ from dpsgd_explorer.accounting.fixed_size import (
     fixed_size_epsilon,
     fixed_size_interval,
 )
+from dpsgd_explorer.accounting.group_privacy import (
+    chained_epsilon,
+    group_delta_interval,
+    group_epsilon,
+    group_epsilon_interval,
+)
 from dpsgd_explorer.accounting.odometer import Odometer
 from dpsgd_explorer.accounting.plan import Plan
 from dpsgd_explorer.accounting.privacy_loss_distribution import PrivacyLossDistribution
@@ -72,6 +78,7 @@ __all__ = [
     "all_epsilons",
     "best_of_pure_trials",
     "best_of_trials",
+    "chained_epsilon",
     "delta",
     "delta_interval",
     "epsilon",
@@ -82,6 +89,9 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_noise_multiplier",
+    "group_delta_interval",
+    "group_epsilon",
+    "group_epsilon_interval",
     "noise_multiplier",
     "noise_scale",
     "padded_selection",

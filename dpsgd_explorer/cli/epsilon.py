@@ -10,7 +10,13 @@ from fractions import Fraction
 from typing import Any, cast
 
 from dpsgd_explorer import accounting
-from dpsgd_explorer.accounting import NAMES, SAMPLINGS, Phase, round_up
+from dpsgd_explorer.accounting import (
+    NAMES,
+    SAMPLINGS,
+    Phase,
+    group_epsilon_interval,
+    round_up,
+)
 from dpsgd_explorer.accounting.batches import (
     Batches,
     batches_answers,
@@ -31,7 +37,7 @@ from dpsgd_explorer.cli.flags import DELTA_HELP, number, whole_number
 SIGMA_DIGITS = 4
 EPSILON_DIGITS = 4
 #: {Python name: option} of options with another name in Python.
-RENAMED = {"neighboring_relation": "--relation"}
+RENAMED = {"neighboring_relation": "--relation", "records": "--records-per-person"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +88,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=whole_number,
         help=f"number of records in the data, for {TRUNCATED_POISSON}",
     )
+    parser.add_argument(
+        "--records-per-person",
+        type=whole_number,
+        default=1,
+        metavar="K",
+        help="ε of a person with K records, all added or removed together (default: 1)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(renamed=RENAMED)
 
@@ -105,6 +118,7 @@ def carry_out(options: argparse.Namespace) -> int:
     validation.one_of(
         "neighboring_relation", options.relation, tuple(NeighboringRelation)
     )
+    _check_group(options)
     noise = options.noise_multiplier
     sigma = _noise(options) if noise is None else noise
     run = Phase(options.sample_rate, sigma, options.steps)
@@ -114,6 +128,26 @@ def carry_out(options: argparse.Namespace) -> int:
     else:
         print(_text(run, answers, options))
     return 0
+
+
+def _check_group(options: argparse.Namespace) -> None:
+    """Checks the options with which several records of a person can be combined.
+
+    Raises:
+        AccountingError: an option has no answer for several records.
+    """
+    if options.records_per_person == 1:
+        return
+    required = {
+        "accountant": ("exact", options.accountant),
+        "neighboring_relation": (ADD_OR_REMOVE_ONE, options.relation),
+        "sampling": (POISSON, options.sampling),
+    }
+    for name, (value, given) in required.items():
+        if given != value:
+            validation.refuse(name, f"{value!r} for several records a person", given)
+    if options.noise_multiplier is None:
+        validation.refuse("records", "1 for a target", options.records_per_person)
 
 
 def _noise(options: argparse.Namespace) -> float:
@@ -139,6 +173,9 @@ def _answers(run: Phase, options: argparse.Namespace) -> dict[str, Interval | st
         AccountingError: an argument is outside its domain, or the only requested
             accountant has no answer.
     """
+    if options.records_per_person != 1:
+        terms = (options.delta, options.records_per_person)
+        return {options.accountant: group_epsilon_interval([run], *terms)}
     batches = Batches(options.sampling, options.sample_size, options.max_batch_size)
     if options.accountant == ALL:
         batch_answers = batches_answers(run, options.delta, options.relation, batches)
@@ -168,7 +205,9 @@ def _text(
     [(name, answer)] = answers.items()
     assert isinstance(answer, Interval)
     shown = round_up(answer.value, EPSILON_DIGITS)
-    return f"{head} ε = {shown}\n{terms}; {claim(name, answer.status)}"
+    records = options.records_per_person
+    of = "" if records == 1 else f" for {records} records of one person"
+    return f"{head} ε = {shown}{of}\n{terms}; {claim(name, answer.status)}"
 
 
 def _line(name: str, answer: Interval | str) -> str:
@@ -190,6 +229,8 @@ def _records(
         "sampling": options.sampling,
         **asdict(run),
     }
+    if options.records_per_person != 1:
+        shared["records_per_person"] = options.records_per_person
     records = [
         {"accountant": name, **_numbers(answer), **shared}
         for name, answer in answers.items()

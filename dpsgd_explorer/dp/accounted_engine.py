@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsgd_explorer.accounting import Odometer, Phase, Plan
+from dpsgd_explorer.accounting import (
+    Odometer,
+    Phase,
+    Plan,
+    group_epsilon_interval,
+)
 from dpsgd_explorer.accounting.auditing.audit import (
     DEFAULT_CONFIDENCE,
     AuditResult,
@@ -107,6 +112,33 @@ class AccountedEngine:
         """
         self._vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
         return self.odometer().epsilons(self._delta(delta))
+
+    def group_epsilon(
+        self,
+        records: int,
+        delta: float | None = None,
+        *,
+        assume_poisson: bool = False,
+        assume_per_sample_loss: bool = False,
+    ) -> float:
+        """Returns the epsilon of the steps done so far for a person with k records.
+
+        All records of the person are added or removed together.  The exact accountant
+        computes it, whatever the accountant of the plan is.
+
+        Args:
+            records: Number of the person's records k, from 1 to 1000.
+            delta: Delta, between 0 and 1; if None, the delta of the plan.
+            assume_poisson: See ``get_epsilon``.
+            assume_per_sample_loss: See ``get_epsilon``.
+
+        Raises:
+            AccountingError: ``records`` or ``delta`` is outside its domain.
+            PrivacyError: in the same cases as ``get_epsilon``.
+        """
+        self._vouch(poisson=assume_poisson, loss=assume_per_sample_loss)
+        spent = group_epsilon_interval(self.phases(), self._delta(delta), records)
+        return float(spent)
 
     def odometer(self) -> Odometer:
         """Returns an ``Odometer`` with the steps done so far.

@@ -632,6 +632,19 @@ class Run:
         """
         return self.engine.get_epsilon(delta)
 
+    def group_epsilon(self, records: int, delta: float | None = None) -> float:
+        """Returns the epsilon of the steps done so far for a person with k records.
+
+        Args:
+            records: Number of the person's records k, from 1 to 1000.
+            delta: Delta, between 0 and 1; if None, the delta of the plan.
+
+        Raises:
+            AccountingError: ``records`` or ``delta`` is outside its domain.
+            PrivacyError: in the same cases as ``epsilon``.
+        """
+        return self.engine.group_epsilon(records, delta)
+
     @property
     def clipped_fraction(self) -> float | None:
         """Share of samples of the last batch whose gradients were clipped.

@@ -184,6 +184,16 @@ def test_batches_of_fixed_size_have_their_own_bound(capsys):
     assert "replacing one record, batches of fixed size" in told
 
 
+def test_several_records_of_a_person_cost_more(capsys):
+    options = ["--noise-multiplier", "1.1", *RUN_OPTIONS, "--records-per-person", "5"]
+    told = said(capsys, "epsilon", *options)
+    spent = accounting.group_epsilon(noise_multiplier=1.1, **RUN, records=5)
+    shown = accounting.round_up(spent, 4)
+    assert f"ε = {shown} for 5 records of one person\n" in told
+    answer = json.loads(said(capsys, "epsilon", *options, "--json"))
+    assert (answer["value"], answer["records_per_person"]) == (spent, 5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -199,6 +209,18 @@ def test_batches_of_fixed_size_have_their_own_bound(capsys):
             "--sampling must be",
         ),
         (["--target-epsilon", "0"], "--target-epsilon must be greater than 0"),
+        (
+            ["--target-epsilon", "1", "--records-per-person", "2"],
+            "--records-per-person must be 1 for a target, got 2",
+        ),
+        (
+            ["--noise-multiplier", "1", "--records-per-person", "0"],
+            "--records-per-person must be",
+        ),
+        (
+            ["--noise-multiplier=1", "--records-per-person=2", "--accountant=rdp"],
+            "--accountant must be 'exact'",
+        ),
         (
             ["--noise-multiplier", "1", "--accountant", "x"],
             "--accountant must be one",

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import optim
 
-from dpsgd_explorer.accounting import Odometer, Plan
+from dpsgd_explorer.accounting import Odometer, Plan, group_epsilon
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.errors import ConfigError, PrivacyError, UnsupportedModuleError
@@ -54,6 +54,18 @@ def test_the_odometer_of_an_engine_goes_on_with_other_queries():
     assert odometer.epsilon(delta) == engine.get_epsilon()
     odometer.add_gaussian(10.0)
     assert odometer.epsilon(delta) > engine.get_epsilon()
+
+
+def test_several_records_of_a_person_cost_what_the_accountant_says():
+    *_, engine = run(3)
+    settings = {"sample_rate": 0.2, "noise_multiplier": 1.0, "steps": 3}
+    four = group_epsilon(**settings, delta=1e-3, records=4)
+    assert engine.group_epsilon(4, delta=1e-3) == four
+    assert engine.group_epsilon(1) == engine.get_epsilon() < engine.group_epsilon(4)
+    *_, unchecked = run(3, sampling="unchecked")
+    with pytest.raises(PrivacyError, match="assumes Poisson sampling"):
+        unchecked.group_epsilon(2)
+    assert unchecked.group_epsilon(4, delta=1e-3, assume_poisson=True) == four
 
 
 def test_no_step_spends_nothing_and_no_noise_spends_everything():

@@ -116,7 +116,33 @@ class SubsampledGaussianLoss(PrivacyLoss):
     def largest_tilt(self) -> float:  # type: ignore[override]  # as an attribute
         """The tilt at which the mode, at (1 + tilt) / σ, is MAX_CENTER from 0."""
         share = self.sample_rate if self.direction == "add" else 1.0
-        return MAX_CENTER * self.noise_multiplier / share
+        return MAX_CENTER * self.noise_multiplier / (share * self._distance)
+
+    # A subclass with another mixture in place of 1 - q + q w redefines the following.
+
+    @property
+    def _distance(self) -> float:
+        """Largest distance of the outputs' means, in clipping bounds."""
+        return 1.0
+
+    @property
+    def _edge(self) -> float:
+        """The infimum of y."""
+        return math.log1p(-self.sample_rate)
+
+    def _mixture(self, v: Floats) -> tuple[Floats, Floats]:
+        """Returns y and y'; any shape."""
+        return log_mixture(v, self.sample_rate, self.noise_multiplier)
+
+    def _shifted_mixture(self, v: Floats, height: Floats) -> tuple[Floats, Floats]:
+        """Returns Re y, and Im y or a lower bound on it, at v + i height."""
+        return shifted_mixture(v, height, self.sample_rate, self.noise_multiplier)
+
+    def _noise_at(self, height: Floats) -> Floats:
+        """Returns the v at which y is ``height`` above its infimum; [M] -> [M]."""
+        q, sigma = self.sample_rate, self.noise_multiplier
+        ratio = np.expm1(height) * (1 - q) / q  # w
+        return np.asarray(sigma * np.log(ratio) + 0.5 / sigma)
 
     def cumulants(self, tilts: Floats) -> Floats:
         """Returns K, K' and K'' by a trapezoid sum with half the coarse spacing."""
@@ -200,7 +226,7 @@ class SubsampledGaussianLoss(PrivacyLoss):
             return None
         size, error = self._fft_size(grid)
         period = 2 * math.pi / grid.spacing
-        edge = math.log1p(-self.sample_rate)  # y > log(1 - q)
+        edge = self._edge
         base = _tilted_integrand(self, grid.tilt)
         inside = base.logs > base.logs.max() - MAX_LOG_DROP
         reach = float(np.abs(base.loss[inside]).max()) - edge
@@ -238,8 +264,9 @@ class SubsampledGaussianLoss(PrivacyLoss):
             high = single_step_epsilon(q, sigma, tail, REPLACE_ONE)
             return -high, high
         high = single_step_epsilon(q, sigma, tail, ADD_OR_REMOVE_ONE)
-        edge = math.log1p(-q)
-        return (edge, high) if self.direction == "remove" else (-high, -edge)
+        return (
+            (self._edge, high) if self.direction == "remove" else (-high, -self._edge)
+        )
 
     def _fft_size(self, grid: ContourGrid) -> tuple[int, float]:
         """Returns the number of nodes per period, and the error that remains."""
@@ -254,12 +281,10 @@ class SubsampledGaussianLoss(PrivacyLoss):
 
     def _log_density(self, height: Floats, tilt: float, sign: float) -> Floats:
         """Returns log of the tilted density of y at log(1 - q) + height, times √2π."""
-        q, sigma = self.sample_rate, self.noise_multiplier
-        ratio = np.expm1(height) * (1 - q) / q  # w
-        v = sigma * np.log(ratio) + 0.5 / sigma
-        loss = sign * (height + math.log1p(-q))
+        v = self._noise_at(height)
+        loss = sign * (height + self._edge)
         weight = loss if sign > 0 else 0.0
-        return weight + tilt * loss - 0.5 * v * v - np.log(log_mixture(v, q, sigma)[1])
+        return weight + tilt * loss - 0.5 * v * v - np.log(self._mixture(v)[1])
 
     def log_decay_bound(self, tilt: float) -> Callable[[float], float]:
         """Returns the smaller of the bounds from two paths v + iτ(v).
@@ -327,9 +352,9 @@ class SubsampledGaussianLoss(PrivacyLoss):
             "add": (-high * self.sample_rate, 0.0),
             "replace": (-high, 1 + high),
         }[self.direction]
-        sigma = self.noise_multiplier
-        first = math.floor((left / sigma - NODE_REACH) / spacing)
-        last = math.ceil((right / sigma + NODE_REACH) / spacing)
+        unit = self._distance / self.noise_multiplier
+        first = math.floor((left * unit - NODE_REACH) / spacing)
+        last = math.ceil((right * unit + NODE_REACH) / spacing)
         v: Floats = np.asarray(spacing * np.arange(first, last + 1))
         weight, loss, slope = self._log_integrand(v)
         ends = [weight + low * loss, weight + high * loss]
@@ -340,23 +365,21 @@ class SubsampledGaussianLoss(PrivacyLoss):
 
     def _log_integrand(self, v: Floats) -> tuple[Floats, Floats, Floats]:
         """Returns the log density of P, times √2π, the privacy loss, and its slope."""
-        q, sigma = self.sample_rate, self.noise_multiplier
-        weight, loss, size = self._directed(
-            v, -0.5 * v * v, lambda x: log_mixture(x, q, sigma)
-        )
+        weight, loss, size = self._directed(v, -0.5 * v * v, self._mixture)
         return weight, loss, -size if self.direction == "add" else size
 
     def _shifted(self, v: Floats, height: Floats) -> tuple[Floats, Floats, Floats]:
         """Returns the real parts of log density and loss at v ± i height, and |Im ℓ|.
+
+        |Im ℓ| may be a lower bound.
 
         Shapes: v [M], height [..., M] -> [..., M] each.
 
         The loss falls with v if a record is added.  The path is then v - i height, on
         which Im ℓ is positive as well.
         """
-        q, sigma = self.sample_rate, self.noise_multiplier
         normal = 0.5 * (height * height - v * v)
-        return self._directed(v, normal, lambda x: shifted_mixture(x, height, q, sigma))
+        return self._directed(v, normal, lambda x: self._shifted_mixture(x, height))
 
     def _directed(
         self,
@@ -375,10 +398,10 @@ class SubsampledGaussianLoss(PrivacyLoss):
 
     def _curvature(self, v: Floats) -> Floats:
         """Returns d|ℓ'|/dv; y' is a logistic function, so that y'' = y' (1/σ - y')."""
-        q, sigma = self.sample_rate, self.noise_multiplier
+        sigma = self.noise_multiplier
 
         def curvature(v: Floats) -> Floats:
-            slope = log_mixture(v, q, sigma)[1]
+            slope = self._mixture(v)[1]
             return slope * (1 / sigma - slope)
 
         if self.direction == "replace":

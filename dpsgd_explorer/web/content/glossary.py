@@ -209,8 +209,8 @@ TERMS: dict[str, Term] = {
     ),
     "group-privacy": Term(
         "group privacy",
-        "The promise to several records together: k records of one person have k "
-        "times the ε (and a larger δ), unless the person is the unit.",
+        "The promise to several records together. For k records of one person, ε is "
+        "about k times as large or more, unless the person is the unit.",
         "in-the-real-world#unit",
     ),
     "likelihood-ratio": Term(

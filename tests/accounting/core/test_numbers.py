@@ -89,7 +89,7 @@ NOT_WHOLE = [
 ]
 ALL_WHOLE = {"steps", "asked", "before", "sample_size", "expected_batch_size", "every"}
 ALL_WHOLE |= {"stages", "repetitions", "max_batch_size", "public_size", "keep_every"}
-ALL_WHOLE |= {"digits", "first"}
+ALL_WHOLE |= {"digits", "first", "records"}
 
 
 class Call(NamedTuple):
@@ -241,6 +241,16 @@ def truncated(
     )
 
 
+def of_a_group(sample_rate, noise_multiplier, steps, delta, epsilon, records):
+    run = Phase(sample_rate, noise_multiplier, steps)
+    return (
+        accounting.group_epsilon(**asdict(run), delta=delta, records=records),
+        accounting.group_epsilon_interval([run], delta, records),
+        accounting.group_delta_interval([run], epsilon, records),
+        accounting.chained_epsilon([run], delta, records),
+    )
+
+
 def audited(delta, confidence):
     scores = error_rates.Scores(np.linspace(1.0, 3.0, 64), np.linspace(-3.0, 1.5, 64))
     phases = [replace(STEP, steps=120)]
@@ -298,6 +308,7 @@ CALLS = {
     ),
     "ACCOUNTANTS": Call(of_accountants, {"epsilon": 0.5, "steps": 100} | DELTA),
     "epsilon_interval": Call(of_two_phases, RUN | DELTA),
+    "group_epsilon": Call(of_a_group, RUN | DELTA | {"epsilon": 0.5, "records": 3}),
     "questions": Call(
         questions,
         {"steps": 100, "epsilon": 0.5, "false_positive_rates": 0.125} | DELTA,
@@ -403,7 +414,10 @@ CALLS = {
 ELSEWHERE = {
     "Accountant": "ACCOUNTANTS",
     "delta_interval": "questions",
+    "chained_epsilon": "group_epsilon",
     "fixed_size_interval": "fixed_size_epsilon",
+    "group_delta_interval": "group_epsilon",
+    "group_epsilon_interval": "group_epsilon",
     "trade_off_intervals": "questions",
     "trade_off": "questions",
     "truncated_poisson_epsilon": "truncated_poisson",

@@ -9,13 +9,10 @@ from scipy.stats import binom
 
 from dpsgd_explorer.accounting import (
     Odometer,
-    delta,
     epsilon,
-    gaussian_epsilon,
     noise_multiplier,
     trade_off,
 )
-from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.hub.chapters.auditing import figures as audit
 from dpsgd_explorer.web.hub.chapters.planning_a_budget import figures as selection
 from dpsgd_explorer.web.hub.chapters.private_linear_regression import (
@@ -25,7 +22,6 @@ from dpsgd_explorer.web.hub.chapters.what_models_leak import figures as exposure
 from dpsgd_explorer.web.hub.examples import toy_problem as toy
 from dpsgd_explorer.web.hub.examples.default_run import default_plan
 from dpsgd_explorer.web.hub.examples.toy_training import STEPS, train
-from dpsgd_explorer.web.hub.widgets.people import group_privacy
 from dpsgd_explorer.web.hub.widgets.rare_class import readings as rare_class
 from dpsgd_explorer.web.hub.widgets.unfolded import widget as unfold
 
@@ -42,41 +38,6 @@ def test_the_unfolded_convolution_is_torch_s():
     outputs.backward(slopes[None, None])
     assert kernel.grad.flatten().tolist() == unfold.kernel_gradient()
     assert unfold.kernel_gradient() != unfold.output(), "two things, two numbers"
-
-
-@pytest.mark.parametrize("records", [1, 2, 5])
-def test_a_person_s_bound_is_the_least_that_chaining_gives(records):
-    """Against a search over a grid of pairs (ε, δ(ε)) of one record."""
-    plan = default_plan()
-    noise = noise_multiplier(
-        target_epsilon=1.0, sample_rate=plan.sample_rate, steps=plan.steps, delta=1e-5
-    )
-    bound = group_privacy.group_epsilon(records)
-    for share, fits in ((0.98, False), (1.02, True)):
-        one = share * bound / records
-        chained = one_delta = delta(
-            sample_rate=plan.sample_rate,
-            noise_multiplier=noise,
-            steps=plan.steps,
-            epsilon=one,
-        )
-        for _ in range(records - 1):  # one more record: δ' = e^ε δ' + δ
-            chained = math.exp(one) * chained + one_delta
-        assert (chained <= 1e-5) == fits
-    assert bound >= records * (1 - 1e-6)
-
-
-def test_a_person_s_bound_covers_what_is_exact_without_sampling(monkeypatch):
-    """k records of one person at q = 1 are one release with σ/k."""
-    config = TrainingConfig.parse({"expected_batch_size": 60_000, "steps": 1})
-    monkeypatch.setattr(group_privacy, "default_plan", lambda: config.plan)
-    noise = noise_multiplier(target_epsilon=1.0, sample_rate=1.0, steps=1, delta=1e-5)
-    monkeypatch.setattr(group_privacy, "noise_for", lambda *_: noise)
-    for records in (1, 2, 4):
-        bound = group_privacy.group_epsilon.__wrapped__(records)
-        exact = gaussian_epsilon(delta=1e-5, noise_multiplier=noise / records)
-        assert exact <= bound * (1 + 1e-9)
-        assert records > 1 or bound == pytest.approx(exact, rel=1e-6)
 
 
 def test_choosing_costs_less_than_adding_up_and_never_less_than_one_run():

@@ -9,7 +9,8 @@ from dpsgd_explorer.web.hub.chapters.in_the_real_world.deployments import (
     LIBRARY_HEAD,
 )
 from dpsgd_explorer.web.hub.widgets.people.group_privacy import (
-    bound_text,
+    chained_text,
+    epsilon_text,
     people_picture,
 )
 from dpsgd_explorer.web.questions.odds import percent_at_most as right_at_most
@@ -20,8 +21,9 @@ __all__ = [
     "DEPLOYMENT_HEAD",
     "LIBRARIES",
     "LIBRARY_HEAD",
-    "bound_text",
+    "chained_text",
     "deployments",
+    "epsilon_text",
     "posterior_percent",
     "right_at_most",
 ]

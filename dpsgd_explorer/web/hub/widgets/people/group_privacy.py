@@ -1,25 +1,16 @@
-"""Group privacy: ε of a person with several records.
+"""Group privacy: ε of a person with several records, exactly.
 
-Chaining the inequality over k records, one at a time, turns (ε, δ) into
-
-    (k ε, δ (1 + e^ε + … + e^((k-1) ε))).
-
-A mechanism has a pair (ε, δ(ε)) for every ε, and each gives a bound; the least ε for k
-records at a given δ is found on its exact curve.
-
-Source: Dwork and Roth (2014), Theorem 2.2, for δ = 0; Vadhan (2017), Lemma 2.2.
+Source: Ganesh (2024), arXiv:2401.10294, by ``accounting.group_epsilon_interval``.
 """
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
 from markupsafe import Markup
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.accounting import Phase
-from dpsgd_explorer.accounting.core.root_finding import first_safe
 from dpsgd_explorer.web.figures.svg import Picture, Plot, small
 from dpsgd_explorer.web.hub.examples.default_run import default_plan, noise_for
 from dpsgd_explorer.web.questions.rounding import limit
@@ -28,7 +19,6 @@ TARGET = 1.0  # of one record
 DELTA = 1e-5
 MOST = 10
 SHOWN = (1, 2, 5, 10)
-PRECISION = 1e-11  # of ε per record; the bound is on the safe side
 
 
 def run_phases() -> list[Phase]:
@@ -40,37 +30,42 @@ def run_phases() -> list[Phase]:
 
 @cache
 def group_epsilon(records: int) -> float:
-    """Returns a bound on ε for ``records`` records of one person, at the same δ.
+    """Returns ε of ``records`` records of one person together, at the same δ.
 
     The run is the trainer's default, with the noise for ε = ``TARGET`` per record.
     """
-    [run] = run_phases()
-
-    def log_excess(epsilon: float) -> float:
-        delta = accounting.delta(
-            sample_rate=run.sample_rate,
-            noise_multiplier=run.noise_multiplier,
-            steps=run.steps,
-            epsilon=epsilon,
-        )
-        chained = sum(math.exp(i * epsilon) for i in range(records))
-        return math.log(delta * chained / DELTA)
-
-    return records * first_safe(log_excess, 0.0, 10 * TARGET, PRECISION)
+    return accounting.group_epsilon_interval(run_phases(), DELTA, records).value
 
 
-def bound_text(records: int) -> str:
-    """Returns the bound as text, rounded up."""
+@cache
+def run_certainty(records: int) -> float:
+    """Returns the limit of this run on an attacker's share of right guesses."""
+    return (1 + accounting.group_delta_interval(run_phases(), 0.0, records).value) / 2
+
+
+def epsilon_text(records: int) -> str:
+    """Returns ε as text, rounded up."""
     return limit(group_epsilon(records))
 
 
 @cache
+def chained_epsilon(records: int) -> float:
+    """Returns the bound on ε that chains the guarantee of one record."""
+    return accounting.chained_epsilon(run_phases(), DELTA, records)
+
+
+def chained_text(records: int) -> str:
+    """Returns the chained bound as text, rounded up."""
+    return limit(chained_epsilon(records))
+
+
+@cache
 def people_picture() -> Picture:
-    """Returns the bound against a person's number of records."""
+    """Returns ε against a person's number of records."""
     return Picture(
         title=(
-            f"A promise of ε = {TARGET:g} per record bounds a person with five "
-            f"records by {bound_text(5)} only, a person with ten by {bound_text(MOST)}"
+            f"A promise of ε = {TARGET:g} per record is ε = {epsilon_text(5)} for a "
+            f"person with five records, and {epsilon_text(MOST)} with ten"
         ),
         sub=(
             f"ε for all records of one person at δ = {small(DELTA)}; trainer’s default "
@@ -79,9 +74,11 @@ def people_picture() -> Picture:
         wide=_draw((904, 330), narrow=False),
         narrow=_draw((342, 280), narrow=True),
         head=("records of a person", "clipped by record", "clipped by person"),
-        rows=tuple((f"{k}", bound_text(k), bound_text(1)) for k in range(1, MOST + 1)),
+        rows=tuple(
+            (f"{k}", epsilon_text(k), epsilon_text(1)) for k in range(1, MOST + 1)
+        ),
         kind="computed",
-        status="bound",
+        status="exact",
         note="“By person” samples people and clips the sum of a person’s gradients "
         "once; the number of people equals the number of records in “by record”.",
     )
@@ -97,7 +94,7 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     for k in SHOWN[1:]:
         point = line[k - 1]
         plot.dot(point, "f-budget")
-        plot.text(point, bound_text(k), "budget halo", "end", (-8, -8))
+        plot.text(point, epsilon_text(k), "budget halo", "end", (-8, -8))
     plot.dot(line[0], "f-good")
     plot.text((MOST, line[0][1]), "clipped by person", "good halo", "end", (0, 20))
     if not narrow:
@@ -106,5 +103,5 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
         )
     return plot.svg(
         f"A line that rises from epsilon {TARGET:g} at one record to "
-        f"{bound_text(MOST)} at ten, and a level line for clipping by person."
+        f"{epsilon_text(MOST)} at ten, and a level line for clipping by person."
     )

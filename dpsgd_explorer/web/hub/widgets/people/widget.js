@@ -1,4 +1,4 @@
-/** Person with several records: bound on ε for all of them, by the unit of sampling and clipping. */
+/** Person with several records: ε for all of them, by the unit of sampling and clipping. */
 
 import {Chart, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
@@ -16,13 +16,12 @@ export function conclusion(data, index, unit) {
   const {epsilon} = held(data, index, unit);
   const person = `a person with ${records === 1 ? "one record" : `${records} records`}`;
   if (unit === BY_PERSON) return `Clipped by person, ε = ${epsilon} covers ${person} as a whole`;
-  return `A promise of ε = ${data.target} per record bounds ${person} by ${epsilon}${records > 1 ? " only" : ""}`;
+  return `A promise of ε = ${data.target} per record is ε = ${epsilon} for ${person}`;
 }
 
 /** Pure: the heading's ε as an attacker's limit. */
 export function sentence(data, index, unit) {
   const {limits} = held(data, index, unit);
-  if (limits === null) return "Alone, this is almost no limit on how often an attacker is right about whether this person took part.";
   const price = unit === BY_PERSON ? " There are fewer units then, and all of a person’s gradients fit into one C." : "";
   return `An attacker who guesses whether this person took part is right at most: ${limits}. A coin: 50 %.${price}`;
 }
@@ -33,7 +32,7 @@ export function mount(element, data) {
   const state = {unit: BY_RECORD, guesses: []};
   const redraw = oncePerFrame(() => draw());
   const chart = new Chart(part(element, "chart"), {
-    height: 300, label: "Bound on epsilon against a person’s records: it rises where records are clipped, and stays level where persons are", draw: redraw,
+    height: 300, label: "Epsilon against a person’s records: it rises where records are clipped, and stays level where persons are", draw: redraw,
   });
 
   function draw() {
