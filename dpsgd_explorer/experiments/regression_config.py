@@ -13,7 +13,10 @@ from pydantic import Field, field_validator, model_validator
 from dpsgd_explorer.accounting.core.validation import MIN_DELTA
 from dpsgd_explorer.errors import AccountingError, ConfigError
 from dpsgd_explorer.experiments.california_housing import housing
-from dpsgd_explorer.experiments.california_housing.descents import PreparedHousing
+from dpsgd_explorer.experiments.california_housing.descents import (
+    DescentSpec,
+    PreparedHousing,
+)
 from dpsgd_explorer.experiments.config import KIND_HELP, RunConfig, evenly_spent
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.regression.bounds import Bounds
@@ -43,9 +46,13 @@ class RegressionConfig(RunConfig):
     kind: Literal["regression"] = Field("regression", description=KIND_HELP)
     rows: str = setting("rows", "normalize", group="Data")
     x_bound: float = setting("x_bound", 1.0, group="Data", slider=False)
-    y_bound: float = setting("y_bound", 5.0, group="Data", slider=False)
+    y_bound: float = setting("y_bound", 5.0, group="Data")
     neighboring_relation: str = setting(
-        "neighboring_relation", "add_or_remove_one", group="Privacy"
+        "neighboring_relation",
+        "add_or_remove_one",
+        group="Privacy",
+        help="Data sets that ε compares. Replacing one record needs √2 to 2 times the "
+        "noise.",
     )
     delta: float = setting(
         "delta",
@@ -95,15 +102,17 @@ class RegressionConfig(RunConfig):
         le=None,
     )
     rate_factor: float = setting("rate_factor", 1.0, group="Descent", slider=False)
-    repetitions: int = setting("repetitions", 20, group="Run", slider=False, symbol="R")
+    repetitions: int = setting(
+        "repetitions", 20, group="Experiment", slider=False, symbol="R"
+    )
     evaluations: int = setting(
         "evaluations",
         100,
-        group="Run",
+        group="Experiment",
         slider=False,
         help="Number of points on the error curve, evenly spread over ε.",
     )
-    seed: int = setting("seed", 0, group="Run", slider=False)
+    seed: int = setting("seed", 0, group="Experiment", slider=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -200,9 +209,24 @@ class RegressionConfig(RunConfig):
         return PreparedHousing(self.rows, self.x_bound, self.y_bound)
 
     @property
+    def spec(self) -> DescentSpec:
+        """The descent without δ, which its errors do not depend on."""
+        noise, steps = self.schedule
+        return DescentSpec(
+            prepared_housing=self.prepared_housing,
+            neighboring_relation=self.neighboring_relation,
+            noise_multiplier=noise,
+            steps=steps,
+            rate=self.learning_rate,
+            rate_factor=self.rate_factor,
+            repetitions=self.repetitions,
+            seed=self.seed,
+        )
+
+    @property
     def bounds(self) -> Bounds:
         """Public bounds of the records."""
-        return Bounds(self.x_bound, self.y_bound, self.neighboring_relation)
+        return self.spec.bounds
 
     @property
     def evaluation_steps(self) -> list[int]:

@@ -7,6 +7,7 @@ resumed run yields the events of an uninterrupted run, bit for bit except for ti
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,6 @@ from dpsgd_explorer.experiments.events import NOT_PRIVATE, Event
 from dpsgd_explorer.experiments.experiment import Experiment
 from dpsgd_explorer.experiments.regression_config import RegressionConfig
 from dpsgd_explorer.regression.comparison import Spread
-from dpsgd_explorer.regression.noisy_gd import Descent
-from dpsgd_explorer.regression.rates import resolve_rate
 
 
 class RegressionExperiment(Experiment):
@@ -30,7 +29,8 @@ class RegressionExperiment(Experiment):
         housing_data = self.config.prepared_housing
         self._statistics = housing_data.statistics
         self._evaluation_set = housing_data.evaluation_set
-        self._descent = self._planned_descent()
+        # n is treated as public, as in the lab.
+        self._descent = replace(self.config.spec.descent, delta=self.config.delta)
         self._rng = np.random.default_rng(self.config.seed)
         repetitions = self.config.repetitions
         self._rates = self._descent.draw_rates(self._statistics, self._rng, repetitions)
@@ -45,22 +45,6 @@ class RegressionExperiment(Experiment):
     def _load_state(self, state: dict[str, Any]) -> None:
         self._theta = np.array(state["theta"])
         self._rng.bit_generator.state = state["generator"]
-
-    def _planned_descent(self) -> Descent:
-        """Returns the descent with its learning rate; n is treated as public."""
-        config, n = self.config, self._statistics.n
-        rate = resolve_rate(
-            config.learning_rate, self._statistics, config.bounds, config.schedule, n
-        )
-        noise, steps = config.schedule
-        return Descent(
-            bounds=config.bounds,
-            noise_multiplier=noise,
-            steps=steps,
-            learning_rate=rate,
-            delta=config.delta,
-            rate_factor=config.rate_factor,
-        )
 
     def _advance(self) -> None:
         """Descends to the next evaluated step and emits its events."""
