@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from flask import Blueprint
 from flask.typing import ResponseReturnValue
@@ -21,7 +21,6 @@ class Lab:
         question: The question that the lab answers.
         summary: Contents of the page, in one sentence.
         page: View of the page.
-        parts: Views of parts of the page, by name in addresses.
         api: API routes of the lab, None without any.
     """
 
@@ -30,7 +29,6 @@ class Lab:
     question: str
     summary: str
     page: View
-    parts: Mapping[str, View] = field(default_factory=dict)
     api: Blueprint | None = None
 
     @property
@@ -39,8 +37,5 @@ class Lab:
         return self.slug.replace("-", "_")
 
     def add_to(self, blueprint: Blueprint) -> None:
-        """Adds the page and its parts to the blueprint of all labs."""
-        address = f"/{self.slug}/"
-        blueprint.add_url_rule(address, self.name, self.page)
-        for name, view in self.parts.items():
-            blueprint.add_url_rule(address + name, f"{self.name}_{name}", view)
+        """Adds the page to the blueprint of all labs."""
+        blueprint.add_url_rule(f"/{self.slug}/", self.name, self.page)

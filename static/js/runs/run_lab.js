@@ -32,14 +32,36 @@ export class RunLab {
     addEventListener("pageshow", (event) => event.persisted && (this.panel ? this.live?.resume() : this.busy(false)));
   }
 
-  /** Validate the settings as a new page load would. The address contains only settings that differ from the defaults. */
-  async check(signal) {
-    const address = toQuery(this.form.differing);
+  /** Settings in the address: those that differ from the defaults. */
+  get differing() {
+    return this.form.differing;
+  }
+
+  /** Settings of the next run, as JSON values. */
+  get settings() {
+    return this.form.json;
+  }
+
+  /** Validate the settings as a new page load would. @returns {Promise<boolean>} true if the server answered */
+  check(signal) {
+    const address = toQuery(this.differing);
     history.replaceState(null, "", address ? `?${address}` : location.pathname);
-    const response = await fetch(location.href, {signal}).catch(() => null);
-    if (!response?.ok) return;
-    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
-    if (!signal.aborted) this.showFaults(JSON.parse(fresh.getElementById("page-data").textContent).errors);
+    return this.load(location.href, signal);
+  }
+
+  /** Show what the page at an address says of the settings. @returns {Promise<boolean>} true if the server answered */
+  async load(address, signal) {
+    const response = await fetch(address, {signal}).catch(() => null);
+    const text = response?.ok ? await response.text().catch(() => null) : null;
+    if (text === null || signal.aborted) return false;
+    this.take(new DOMParser().parseFromString(text, "text/html"));
+    return true;
+  }
+
+  /** @param {Document} fresh the page of the settings */
+  take(fresh) {
+    this.data = JSON.parse(fresh.getElementById("page-data").textContent);
+    this.showFaults(this.data.errors);
   }
 
   async launch() {
@@ -47,7 +69,7 @@ export class RunLab {
     this.busy(true);
     try {
       this.form.requireFilled();
-      this.follow(await postJson(RUNS, {kind: this.kind, ...this.form.json}));
+      this.follow(await postJson(RUNS, {kind: this.kind, ...this.settings}));
     } catch (error) {
       this.busy(false);
       this.refused(error);

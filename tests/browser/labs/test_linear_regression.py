@@ -61,12 +61,15 @@ def test_a_mistake_stands_at_its_field_and_the_charts_come_back(lab):
 
 @pytest.mark.long("more journeys")
 def test_a_preset_sets_everything_and_an_open_table_stays_open(lab):
-    lab.locator("#errors summary").click()
     lab.get_by_role("link", name=re.compile("The notebook’s figure")).click()
     expect(heading(lab, "descent")).to_contain_text("After 50,251 steps")
-    expect(lab.locator("#errors table")).to_be_visible()
     expect(lab.locator("#noise_multiplier")).to_have_value("500")
-    expect(lab.locator("[data-preset][aria-current]")).to_have_count(1)
+    preset = lab.locator("[data-presets] [aria-current]")
+    expect(preset).to_contain_text("The notebook’s figure")
+    lab.locator("#errors summary").click()
+    lab.locator("#y_bound").fill("4")
+    expect(preset).to_have_count(0)
+    expect(lab.locator("#errors table")).to_be_visible()
 
 
 @pytest.mark.long("more journeys")

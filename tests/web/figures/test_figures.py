@@ -30,7 +30,7 @@ from dpsgd_explorer.web.hub.widgets.three_way_twin import widget as three_way_tw
 from dpsgd_explorer.web.labs.regression import figures as regression
 from dpsgd_explorer.web.labs.regression.page import PRESETS
 from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
-from dpsgd_explorer.web.labs.regression.results import View
+from dpsgd_explorer.web.labs.regression.results import REGIMES, View
 from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN
 from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.chapter_pictures import chapter_pictures
@@ -105,7 +105,7 @@ def everything():
     asked = {preset.label: preset.settings for preset in PRESETS}
     beyond = {"noise_multiplier": 10, "steps": 400}  # further than the axis of ε
     for label, settings in (asked | {"beyond": beyond}).items():
-        view = View(RegressionQuestion(**settings), waits=True)
+        view = View(RegressionQuestion(**settings), waits=("", *REGIMES))
         for name, draw in regression.PICTURES.items():
             yield f"{label}: {name}", partial(draw, view)
 

@@ -1,7 +1,6 @@
 """The regression lab as a reader without script gets it, and its answers."""
 
 import html
-import json
 import re
 
 import pytest
@@ -18,11 +17,11 @@ from dpsgd_explorer.web.labs.regression.results import (
     verdict,
 )
 from tests.web.conftest import error_of
+from tests.web.reading import page_data
 
 PAGE = "/labs/linear-regression/"
 CHARTS = {"errors", "descent", "regimes", "cloud", "budget"}
 ON_DEMAND = {"regimes"}  # where it is not recorded
-RESULTS = PAGE + "results"
 API = "/api/v1/regression/comparison"
 
 
@@ -114,36 +113,32 @@ def test_a_bad_setting_is_told_at_its_field(reading, query, name, says):
     assert answer.status_code == 200
     [told] = re.findall(rf'id="{name}-error">(.*?)</p>', answer.text)
     assert says in html.unescape(told)
-    [data] = re.findall(r'data-errors="(.*?)"', answer.text)
-    assert set(json.loads(html.unescape(data))) == {name}
+    assert set(page_data(answer.text)["errors"]) == {name}
     assert shown(answer.text) == {}
     error_of(reading.get(API, query_string=query), 422, name)
 
 
-def test_results_alone_are_those_of_the_page(reading):
-    query = {"epsilon": "0.3", "y_bound": "3"}
-    alone = reading.get(RESULTS, query_string=query).text
-    assert shown(alone) == shown(reading.get(PAGE, query_string=query).text)
-    assert "<html" not in alone
-
-
 def test_a_long_descent_is_computed_when_waited_for(client, monkeypatch):
+    labs_regression.guesses()  # cached, with all descents
     monkeypatch.setattr(descents, "SHORT", 100)
     descents.compute.cache_clear()
-    before = client.get(RESULTS).text
+    before = client.get(PAGE).text
     assert "descent" not in shown(before)
     assert "This descent takes 502 steps" in before
     [link] = re.findall(r'href="([^"]*)" data-wait="descent"', before)
-    after = client.get(html.unescape(link)).text
+    after = client.get(PAGE + html.unescape(link)).text
     assert shown(after)["descent"].startswith("After 502 steps and ε = 1.9989 ")
     with descents._long_descent:
-        busy = client.get(RESULTS, query_string={"wait": "1"}).text
+        other = {"noise_multiplier": "49"}
+        busy = client.get(PAGE, query_string=other | {"wait": "1"}).text
         assert "another long descent is being computed" in busy
-        assert error_of(client.get(API), 429)["retry_after"] == 2
+        error = error_of(client.get(API, query_string=other), 429)
+        assert error["retry_after"] == 2
+        assert "descent" in shown(client.get(PAGE, query_string={"wait": "1"}).text)
 
 
 def test_a_descent_that_diverges_is_said_to(reading):
-    text = reading.get(RESULTS, query_string={"rate_factor": "20"}).text
+    text = reading.get(PAGE, query_string={"rate_factor": "20"}).text
     assert shown(text)["descent"].startswith(
         "After 502 steps and ε = 1.9989 the descent has diverged"
     )
@@ -151,9 +146,9 @@ def test_a_descent_that_diverges_is_said_to(reading):
 
 
 def test_a_learning_rate_can_be_a_number(reading):
-    public = View(RegressionQuestion()).specs[""].learning_rate
-    given = reading.get(RESULTS, query_string={"learning_rate": repr(public)}).text
-    assert shown(given)["descent"] == shown(reading.get(RESULTS).text)["descent"]
+    public = RegressionQuestion().run.spec.learning_rate
+    given = reading.get(PAGE, query_string={"learning_rate": repr(public)}).text
+    assert shown(given)["descent"] == shown(reading.get(PAGE).text)["descent"]
     assert "as given" in given
     query = {"learning_rate": "1e-5", "rate_factor": "2"}
     descent = reading.get(API, query_string=query).json["descent"]
@@ -163,7 +158,7 @@ def test_a_learning_rate_can_be_a_number(reading):
 
 def test_a_rate_from_the_data_leaves_no_claim_on_its_chart(reading):
     [public, notebook] = (
-        reading.get(RESULTS, query_string={"rate": rate}).text
+        reading.get(PAGE, query_string={"rate": rate}).text
         for rate in ("public", "notebook")
     )
     figure = r'id="descent".*?</figure>'
@@ -173,9 +168,9 @@ def test_a_rate_from_the_data_leaves_no_claim_on_its_chart(reading):
 
 
 def test_tight_bounds_show_their_bias(reading):
-    text = reading.get(RESULTS, query_string={"y_bound": "2"}).text
+    text = reading.get(PAGE, query_string={"y_bound": "2"}).text
     assert "bounds alone, no noise" in text
-    free = reading.get(RESULTS).text
+    free = reading.get(PAGE).text
     assert "bounds alone, no noise" not in free
 
 
@@ -235,34 +230,28 @@ def test_one_of_noise_steps_and_epsilon_follows_from_the_others(
 ):
     page = reading.get(PAGE, query_string=query).text
     [box] = re.findall(rf'<input id="{name}"[^>]* value="([^"]*)"', page)
-    [solved] = re.findall(r'data-solved="(.*?)"', page)
-    assert json.loads(html.unescape(solved)) == {name: box}
     assert text is None or box == text
     assert re.search(rf'<option value="{name}" selected>', page)
     question = RegressionQuestion.model_validate(query)
-    noise, steps = question.schedule
+    noise, steps = question.run.schedule
     assert shown(page)["descent"].startswith(f"After {steps:,} step")
-    assert question.descent_epsilon <= question.target_epsilon or name == (
-        "target_epsilon"
-    )
+    assert question.run.epsilon <= question.target_epsilon or name == ("target_epsilon")
     answer = reading.get(API, query_string=query).json["descent"]
     assert (answer["noise_multiplier"], answer["steps"][-1]) == (noise, steps)
-    assert answer["epsilon"] == question.descent_epsilon
+    assert answer["epsilon"] == question.run.epsilon
 
 
 def test_what_stands_in_the_box_that_follows_is_no_setting(reading):
     sent = {"solve": "noise_multiplier", "steps": "200000", "target_epsilon": "1"}
     page = reading.get(PAGE, query_string=sent | {"noise_multiplier": "1877.3"}).text
-    [data] = re.findall(r'data-errors="(.*?)"', page)
-    assert json.loads(html.unescape(data)) == {}
+    assert page_data(page)["errors"] == {}
     empty = reading.get(PAGE, query_string=sent | {"noise_multiplier": ""}).text
-    [data] = re.findall(r'data-errors="(.*?)"', empty)
-    assert json.loads(html.unescape(data)) == {}
+    assert page_data(empty)["errors"] == {}
 
 
 def test_a_descent_beyond_the_axis_has_its_own(reading):
     query = {"solve": "target_epsilon", "noise_multiplier": "10", "steps": "400"}
-    text = reading.get(RESULTS, query_string=query).text
+    text = reading.get(PAGE, query_string=query).text
     [descent] = re.findall(r'id="descent".*?</figure>', text, re.DOTALL)
     assert ">10</text>" in descent
 
@@ -277,7 +266,7 @@ def test_an_emptied_box_is_asked_for_only_if_nothing_follows(reading):
 
 def test_the_two_regimes_are_those_of_the_notebook(reading):
     query = {"variant": "notebook", "rate": "notebook", "epsilon": "2"}
-    text = reading.get(RESULTS, query_string=query).text
+    text = reading.get(PAGE, query_string=query).text
     [regimes] = re.findall(r'id="regimes".*?</figure>', text, re.DOTALL)
     assert "50,251 steps with σ = 500 and 502 steps with σ = 50" in regimes
     assert '<span class="badge exact">' not in regimes
@@ -292,15 +281,16 @@ def test_the_two_regimes_are_those_of_the_notebook(reading):
 
 
 def test_regimes_that_are_not_recorded_are_computed_when_asked_for(client, monkeypatch):
+    labs_regression.guesses()  # cached, with all descents
     monkeypatch.setattr(descents, "SHORT", 600)
     monkeypatch.setattr(
         labs_results, "REGIMES", {"large_noise": 60.0, "small_noise": 50.0}
     )
     query = {"y_bound": "4"}
-    before = client.get(RESULTS, query_string=query).text
+    before = client.get(PAGE, query_string=query).text
     assert "regimes" not in shown(before)
     [link] = re.findall(r'href="([^"]*)" data-wait="regimes"', before)
-    after = client.get(html.unescape(link)).text
+    after = client.get(PAGE + html.unescape(link)).text
     assert "regimes" in shown(after)
     answer = client.get("/api/v1/regression/regimes", query_string=query).json
     assert {n: d["noise_multiplier"] for n, d in answer["regimes"].items()} == {

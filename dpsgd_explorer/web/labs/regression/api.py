@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from dpsgd_explorer.regression.comparison import EPSILONS, Spread
 from dpsgd_explorer.web.api.operation import operation
 from dpsgd_explorer.web.labs.regression.question import METHODS, RegressionQuestion
-from dpsgd_explorer.web.labs.regression.results import Followed, View
+from dpsgd_explorer.web.labs.regression.results import REGIMES, Followed, View
 from dpsgd_explorer.web.questions.privacy import finite
 
 bp = Blueprint("regression_api", __name__, url_prefix="/api/v1/regression")
@@ -60,9 +60,9 @@ class Descent(BaseModel):
         """Return a descent with its errors."""
         spec = followed.spec
         return cls(
-            steps=list(followed.trace.steps),
+            steps=list(followed.steps),
             epsilons=list(followed.epsilons),
-            mse=Band.of(followed.trace.spreads),
+            mse=Band.of(followed.spreads),
             noise_multiplier=spec.noise_multiplier,
             epsilon=followed.epsilons[-1],
             learning_rate=spec.learning_rate,
@@ -107,19 +107,14 @@ class RegimesAnswer(BaseModel):
     regimes: dict[str, Descent]
 
 
-@operation(
-    bp,
-    "GET",
-    "/regimes",
-    errors=(429,),
-)
+@operation(bp, "GET", "/regimes", errors=(429,))
 def regimes(query: RegressionQuestion) -> RegimesAnswer:
     """Returns the errors of two settings of noisy gradient descent.
 
     One takes many steps with much noise, the other few steps with little noise, both
     within ε = 2. The errors are computed from the data and are not private.
     """
-    found = View(query, compares_regimes=True).regimes
+    found = View(query, waits=REGIMES).regimes
     return RegimesAnswer(
         delta=query.delta,
         neighboring_relation=query.neighboring_relation,
@@ -128,19 +123,14 @@ def regimes(query: RegressionQuestion) -> RegimesAnswer:
     )
 
 
-@operation(
-    bp,
-    "GET",
-    "/comparison",
-    errors=(429,),
-)
+@operation(bp, "GET", "/comparison", errors=(429,))
 def comparison(query: RegressionQuestion) -> ComparisonAnswer:
     """Returns the errors of SSP, AdaSSP and noisy gradient descent.
 
     The methods predict California housing prices. The errors are computed from the data
     and are not private.
     """
-    view = View(query, waits=True)
+    view = View(query, waits=("",))
     budget = view.budget
     return ComparisonAnswer(
         delta=query.delta,

@@ -22,8 +22,18 @@ COLOURS = {
     "noisy_gd": "good",
     "large_noise": "good",
     "small_noise": "budget",
+    # The descent at its rate, and at a tenth and ten times it.
+    "": "good",
+    "÷ 10": "twin",
+    "× 10": "budget",
 }
-DASHES = {"large_noise": " dashed", "small_noise": " dotted"}
+DASHES = {
+    "noisy_gd": " dashed",
+    "large_noise": " dashed",
+    "small_noise": " dotted",
+    "÷ 10": " dotted",
+    "× 10": " dashed",
+}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The page of the linear regression lab, and its results for the page's script."""
+"""The page of the linear regression lab."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from dpsgd_explorer.web.forms.fields import form_groups, script_fields, text_of
 from dpsgd_explorer.web.forms.form import Form, parse, read_form
 from dpsgd_explorer.web.labs.base import Lab
 from dpsgd_explorer.web.labs.regression.api import bp
-from dpsgd_explorer.web.labs.regression.figures import PICTURES
+from dpsgd_explorer.web.labs.regression.figures import pictures
 from dpsgd_explorer.web.labs.regression.question import (
     METHODS,
     RegressionQuestion,
     solved_for,
 )
 from dpsgd_explorer.web.labs.regression.results import (
-    NAMES,
+    REGIMES,
     RankedMethod,
     View,
     epsilon_text,
-    median_range,
     mse,
 )
 from dpsgd_explorer.web.questions.rounding import limit
 
 SOLVED_DIGITS = 4
-WAIT = "wait"  # query parameter that requests a long descent
-REGIMES = "regimes"  # value of WAIT that also requests both noise regimes
+WAIT = "wait"  # query parameter that requests long descents
+WAITS = {"descent": ("",), "regimes": ("", *REGIMES)}  # its values; others: "descent"
 WORSE = 1.1  # minimum ratio of two errors for the word "larger"
 
 
@@ -59,7 +58,7 @@ class PresetLink:
     def note(self) -> str:
         """Description of the settings in a few words."""
         question = parse(RegressionQuestion, self.settings)
-        return self.template.format(steps=question.planned_steps)
+        return self.template.format(steps=question.run.planned_steps)
 
 
 PRESETS = (
@@ -87,132 +86,100 @@ PRESETS = (
 
 
 def linear_regression() -> str:
-    """Shows the lab with the settings of the address, and errors in them."""
+    """Shows the lab with the settings of the address, and errors in them.
+
+    Without charts if a setting is invalid.  If another long descent is running, the
+    page contains a message instead of this descent.
+    """
+    query = {n: text for n, text in request.args.items() if n != WAIT and text}
     form = _form()
+    view, busy = _view(form.settings)
+    run = view.question.run.model_dump(mode="json", exclude_none=True) if view else None
     return render_template(
         "labs/linear_regression.html",
         form=form,
         groups=form_groups(RegressionQuestion),
         presets=PRESETS,
         size=housing.SIZE,
-        query={name: text for name, text in _settings().items() if text},
+        query=query,
         guesses=guesses(),
-        page_data={"fields": script_fields(RegressionQuestion)},
-        **_results(form),
+        busy=busy,
+        view=view,
+        run=run,
+        waiting={name: urlencode({**query, WAIT: name}) for name in WAITS},
+        page_data={
+            "fields": script_fields(RegressionQuestion),
+            "errors": form.errors,
+            "run": run,
+        },
+        **(_results(view) if view else {}),
     )
-
-
-def linear_regression_results() -> str:
-    """Returns the results without the rest of the page, for the script."""
-    return render_template("labs/_regression_results.html", **_results(_form()))
 
 
 def _form() -> Form[RegressionQuestion]:
     """Returns the submitted form, with the solved number filled in."""
-    settings = _settings()
+    settings = {n: text for n, text in request.args.items() if n != WAIT}
     solved = str(solved_for(settings))
     form = read_form(RegressionQuestion, settings, solved=solved)
     texts = form.texts | {"solve": solved}  # older addresses lack "solve"
     if form.settings is not None:
-        texts |= solved_texts(form.settings)
+        texts[solved] = _spent_texts(form.settings)[solved]
     return replace(form, texts=texts)
 
 
-def solved_texts(question: RegressionQuestion) -> dict[str, str]:
-    """Returns {setting: solved number}, rounded conservatively."""
-    noise, steps = question.schedule
-    texts = {
+def _spent_texts(question: RegressionQuestion) -> dict[str, str]:
+    """Returns steps, noise and ε of the descent, rounded conservatively."""
+    noise, steps = question.run.schedule
+    return {
         "steps": str(steps),
         "noise_multiplier": limit(noise, SOLVED_DIGITS),
-        "target_epsilon": limit(question.descent_epsilon, SOLVED_DIGITS),
+        "target_epsilon": limit(question.run.epsilon, SOLVED_DIGITS),
     }
-    return {question.solve: texts[question.solve]}
 
 
-def _settings() -> dict[str, str]:
-    return {name: text for name, text in request.args.items() if name != WAIT}
-
-
-def _results(form: Form[RegressionQuestion]) -> dict[str, Any]:
-    """Returns the variables of the template; without charts if a setting is invalid.
-
-    If another long descent is running, the results contain a message instead of this
-    descent.
-    """
-    question = form.settings
-    shared: dict[str, Any] = {
-        "errors": form.errors,
-        "view": None,
-        "busy": "",
-        "figures": {},
-    }
+def _view(question: RegressionQuestion | None) -> tuple[View | None, str]:
+    """Returns the results, and a message if a long descent has to wait."""
     if question is None:
-        return shared
+        return None, ""
     wanted = request.args.get(WAIT)
-    view = View(question, waits=bool(wanted), compares_regimes=wanted == REGIMES)
+    view = View(question, WAITS.get(wanted, WAITS["descent"]) if wanted else ())
     try:
         _ = view.followed, view.regimes
     except QuotaError as error:
-        shared["busy"] = str(error)
-        view = View(question)
-    figures = {name: draw(view) for name, draw in PICTURES.items()}
-    return shared | {
-        "view": view,
-        "figures": figures,
-        "key_numbers": key_numbers(view),
-        "variants": _variant_rows(view),
-        "run": question.run.model_dump(mode="json", exclude_none=True),
-        "plan": _plan(question),
-        "solved": solved_texts(question),
-        "wait_queries": {
-            name: urlencode({**_settings(), WAIT: value})
-            for name, value in (("descent", "1"), (REGIMES, REGIMES))
-        },
-    }
+        return View(question), str(error)
+    return view, ""
 
 
-def _plan(question: RegressionQuestion) -> dict[str, Any]:
-    """Returns the texts of the panel that launches the descent."""
-    noise, steps = question.schedule
-    return {
-        "steps": steps,
-        "noise_text": text_of(float(f"{noise:.4g}")),
-        "epsilon_text": limit(question.descent_epsilon, SOLVED_DIGITS),
-    }
-
-
-def key_numbers(view: View) -> list[tuple[str, str]]:
-    """Returns labels and values of the numbers above the charts."""
+def _results(view: View) -> dict[str, Any]:
+    """Returns the template's variables for the results."""
     table = view.question.prepared_housing.table
-    rows, labels = table.shortened_rows, table.clipped_labels
-    return [
-        ("Without privacy", mse(view.evaluation_set.mse)),
-        ("Bounds alone, no noise", mse(view.clipped_mse)),
-        ("Rows beyond B", f"{rows:,}"),
-        ("Labels cut at Y", f"{labels:,}"),
-    ]
+    noise = view.question.run.schedule[0]
+    texts = _spent_texts(view.question)
+    return {
+        "figures": pictures(view),
+        "key_numbers": {
+            "Without privacy": mse(view.evaluation_set.mse),
+            "Bounds alone, no noise": mse(view.clipped_mse),
+            "Rows beyond B": f"{table.shortened_rows:,}",
+            "Labels cut at Y": f"{table.clipped_labels:,}",
+        },
+        "variants": [_variants(name, view) for name in METHODS],
+        "noise": text_of(float(f"{noise:.4g}")),
+        "epsilon": texts["target_epsilon"],
+    }
 
 
-def _variant_rows(view: View) -> list[tuple[str, ...]]:
-    """Returns the table rows that compare both methods of spending one budget."""
-    rows: list[tuple[str, ...]] = []
-    for name, sweeps in view.chosen.items():
-        before, after = (
-            RankedMethod(name, sweeps[v].spreads[0], median_range(sweeps[v].mse[0]))
-            for v in ("notebook", "tight")
-        )
-        rows.append(
-            (METHODS[name], before.median, after.median, _change(before, after))
-        )
-    return rows
-
-
-def _change(before: RankedMethod, after: RankedMethod) -> str:
-    """Returns the change of a median in percent, or a note that it may be chance."""
-    if before.range[0] <= after.range[1] and after.range[0] <= before.range[1]:
-        return "within chance"
+def _variants(name: str, view: View) -> tuple[str, ...]:
+    """Returns the table row that compares both ways of spending one budget."""
+    before, after = (
+        RankedMethod.of(name, view.chosen[name][variant])
+        for variant in ("notebook", "tight")
+    )
     change = 100 * (after.spread.median / before.spread.median - 1)
-    return f"{change:+.0f} %".replace("-", "−")
+    text = f"{change:+.0f} %".replace("-", "−")
+    if before.range[0] <= after.range[1] and after.range[0] <= before.range[1]:
+        text = "within chance"
+    return METHODS[name], before.median, after.median, text
 
 
 @cache
@@ -225,7 +192,6 @@ def guesses() -> dict[str, Any]:
         "winner": small.ranking[0].name,
         "epsilon": epsilon_text(small.question.epsilon),
         "medians": {s.name: s.median for s in small.ranking},
-        "names": NAMES,
         "usual": mse(usual.median),
         "larger": mse(larger.median),
         "band": (mse(larger.low), mse(larger.high)),
@@ -246,6 +212,5 @@ LAB = Lab(
         "ε, the cloud of possible releases, and the cost of each part."
     ),
     page=linear_regression,
-    parts={"results": linear_regression_results},
     api=bp,
 )

@@ -1,15 +1,26 @@
 /** Status bar and chart of one noisy gradient descent, live or replayed. */
 
-import {roundUp} from "../../../../static/js/lib/format.js";
+import {exponential, roundUp, startOf} from "../../../../static/js/lib/format.js";
 import {RunLog} from "../../../../static/js/runs/log/run_log.js";
-import {conclusion, figure, mse} from "./chart.js";
 import {BasePanel} from "../../../../static/js/runs/panel/base_panel.js";
+import {conclusion, figure, mse} from "./chart.js";
 
 const NAMES = ["step", "epsilon", "seconds", "mse_median", "mse_low", "mse_high"];
 const HEADS = ["Step", "ε spent", "Seconds", "MSE, median", "5 %", "95 %"];
-const EMPTY = new RunLog();
 
-/** @typedef {Pick<import("../../../../static/js/runs/panel/run_panel.js").PanelContent, "log" | "whole" | "title" | "file" | "terms" | "activity"> & {plan: import("./content.js").DescentPlan}} PanelContent */
+/**
+ * Panel content of a descent, except for its log.
+ * @param {Record<string, any>} run from the API
+ * @param {Record<string, any>} plan sent with the page
+ */
+export function descentContent(run, plan) {
+  return {
+    plan: {...plan, budget: plan.epsilon, budget_text: plan.epsilon_text},
+    title: `Run of ${startOf(run.created_at)}`,
+    file: `run-${run.id.slice(0, 6)}`,
+    terms: `ε at δ = ${exponential(plan.delta)}, ${plan.relation}, ${plan.status}; the errors are not private`,
+  };
+}
 
 export class DescentPanel extends BasePanel {
   /** @param {HTMLElement} root */
@@ -18,16 +29,15 @@ export class DescentPanel extends BasePanel {
   }
 
   paint() {
-    const {log, plan, terms, file} = this.content;
-    const points = (log ?? EMPTY).evaluations;
-    const view = {points, plan, size: this.charts.descent.size};
+    const {plan, terms, file, log = new RunLog()} = this.content;
+    const points = log.evaluations;
     this.charts.descent.update({
-      figure: (color) => figure(view, color),
+      figure: (color) => figure({points, plan, size: this.charts.descent.size}, color),
       conclusion: conclusion(points, plan),
       table: () => table(points),
       note: terms,
       file,
-      settled: log?.isFinal ?? true,
+      settled: log.isFinal,
     });
   }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from markupsafe import Markup
 
+from dpsgd_explorer.experiments.vocabulary import RELATIONS
 from dpsgd_explorer.regression.checks import Array
 from dpsgd_explorer.regression.perturbation import LABELS
 from dpsgd_explorer.web.figures.svg import Anchor, Picture, Plot, round_ticks
@@ -116,7 +117,8 @@ def budget_picture(view: View) -> Picture:
         ),
         kind="computed",
         status="exact",
-        note=f"{relation(view).capitalize()}; δ = {text_of(view.question.delta)}.",
+        note=f"{RELATIONS[view.question.neighboring_relation].capitalize()}; δ = "
+        f"{text_of(view.question.delta)}.",
     )
 
 
@@ -134,10 +136,3 @@ def _bar(view: View, size: tuple[int, int]) -> Markup:
         "A bar of the budget: "
         + ", ".join(f"{LABELS[n]} {percent(s)}" for n, s in view.budget.shares.items())
     )
-
-
-def relation(view: View) -> str:
-    """Returns the relation of neighbouring data sets, in words."""
-    if view.question.neighboring_relation == "replace_one":
-        return "one record replaced"
-    return "one record added or removed"

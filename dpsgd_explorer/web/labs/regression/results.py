@@ -7,8 +7,8 @@ uncertain, so two methods are ranked only if the ranges of their medians do not 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -17,7 +17,6 @@ from dpsgd_explorer.experiments.california_housing import housing
 from dpsgd_explorer.experiments.california_housing.descents import (
     DescentSpec,
     PreparedHousing,
-    Trace,
     trace,
 )
 from dpsgd_explorer.regression.budget import Budget
@@ -31,22 +30,27 @@ from dpsgd_explorer.regression.comparison import (
     sweep,
 )
 from dpsgd_explorer.regression.perturbation import Perturbation
-from dpsgd_explorer.regression.spending import spent
+from dpsgd_explorer.regression.rates import RELEASED
+from dpsgd_explorer.regression.spending import spent, steps_within
 from dpsgd_explorer.regression.statistics import Statistics
-from dpsgd_explorer.web.labs.regression.question import METHODS, RegressionQuestion
+from dpsgd_explorer.web.labs.regression.question import (
+    METHODS,
+    TOP_EPSILON,
+    RegressionQuestion,
+    affordable,
+)
 from dpsgd_explorer.web.questions.rounding import known_to, limit
 
 CLOUD = 50
 CONFIDENCE_Z = 1.96
 FEW = 10  # larger errors are printed without decimals
-DESCENT = "noisy gradient descent"
 NAMES = {
     **METHODS,
-    "noisy_gd": DESCENT,
+    "noisy_gd": "noisy gradient descent",
     "large_noise": f"descent with σ = {LARGE_NOISE:g}",
     "small_noise": f"descent with σ = {SMALL_NOISE:g}",
 }
-UNPAID = " Its learning rate is taken from the data, which its ε does not cover."
+RATE_FACTORS = {"÷ 10": 0.1, "": 1.0, "× 10": 10.0}
 REGIMES = {"large_noise": LARGE_NOISE, "small_noise": SMALL_NOISE}
 
 
@@ -55,22 +59,19 @@ class Followed:
     """A descent with its errors and its spent ε along the steps."""
 
     spec: DescentSpec
-    trace: Trace
+    steps: tuple[int, ...]
     epsilons: tuple[float, ...]
+    spreads: tuple[Spread, ...]
 
     @property
     def end(self) -> Spread:
         """Spread of the error after the last step."""
-        return self.trace.spreads[-1]
+        return self.spreads[-1]
 
     def within(self, epsilon: float) -> Spread | None:
         """Return the error at the last point that spends at most epsilon, or None."""
-        spreads = [
-            spread
-            for spent, spread in zip(self.epsilons, self.trace.spreads, strict=True)
-            if spent <= epsilon
-        ]
-        return spreads[-1] if spreads else None
+        points = zip(self.epsilons, self.spreads, strict=True)
+        return next((s for e, s in reversed(list(points)) if e <= epsilon), None)
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,11 @@ class RankedMethod:
     spread: Spread
     range: tuple[float, float]
 
+    @classmethod
+    def of(cls, name: str, sweep: Sweep) -> RankedMethod:
+        """Return a method that was released at one ε."""
+        return cls(name, sweep.spreads[0], median_range(sweep.mse[0]))
+
     @property
     def median(self) -> str:
         """The median error, with as many digits as its range supports."""
@@ -101,13 +107,12 @@ class View:
 
     Attributes:
         question: The question.
-        waits: If True, a long descent may be computed now.
-        compares_regimes: If True, the long one of the two regimes may be computed now.
+        waits: Keys of ``RATE_FACTORS`` and ``REGIMES``: long descents that may be
+            computed now.
     """
 
     question: RegressionQuestion
-    waits: bool = False
-    compares_regimes: bool = False
+    waits: Collection[str] = ()
 
     @property
     def evaluation_set(self) -> Statistics:
@@ -117,9 +122,8 @@ class View:
     @cached_property
     def clipped_mse(self) -> float:
         """Error of least squares on the bounded data, without noise."""
-        return float(
-            self.evaluation_set.mse_of(self.question.prepared_housing.statistics.theta)
-        )
+        theta = self.question.prepared_housing.statistics.theta
+        return float(self.evaluation_set.mse_of(theta))
 
     @cached_property
     def sweeps(self) -> dict[str, Sweep]:
@@ -138,34 +142,31 @@ class View:
         }
 
     @cached_property
-    def specs(self) -> dict[str, DescentSpec]:
-        """The descent at its rate, a tenth of it and ten times it."""
-        factors = {"÷ 10": 0.1, "": 1.0, "× 10": 10.0}
-        return {
-            name: self.question.descent_spec(factor) for name, factor in factors.items()
-        }
-
-    @cached_property
     def followed(self) -> dict[str, Followed]:
-        """The descents that are available, or may be computed now."""
-        specs = {
-            name: spec
-            for name, spec in self.specs.items()
-            if spec.is_at_hand or (self.waits and name == "")
-        }
-        return {name: self._follow(spec) for name, spec in specs.items()}
+        """The descent at three rates, as far as available or awaited."""
+        spec = self.question.run.spec
+        return self._followed(
+            {
+                name: replace(spec, rate_factor=float(f"{spec.rate_factor * x:.9g}"))
+                for name, x in RATE_FACTORS.items()
+            }
+        )
 
     @cached_property
     def regimes(self) -> dict[str, Followed]:
-        """The notebook's two regimes, as far as available or computed on demand."""
-        specs = {
-            name: self.question.regime_spec(noise) for name, noise in REGIMES.items()
-        }
-        return {
-            name: self._follow(spec)
-            for name, spec in specs.items()
-            if spec.is_at_hand or self.compares_regimes
-        }
+        """The notebook's two regimes up to ε = 2, as far as available or awaited."""
+        spec, delta = self.question.run.spec, self.question.delta
+        pays = spec.rate == RELEASED
+        return self._followed(
+            {
+                name: replace(
+                    spec,
+                    noise_multiplier=noise,
+                    steps=steps_within(TOP_EPSILON, noise, delta, pays),
+                )
+                for name, noise in REGIMES.items()
+            }
+        )
 
     @cached_property
     def budget(self) -> Budget:
@@ -195,29 +196,17 @@ class View:
     @cached_property
     def ranking(self) -> tuple[RankedMethod, ...]:
         """The methods at the chosen ε, best median first."""
-        return self._ranked({"noisy_gd": self.followed.get("")})
+        main = self.followed.get("")
+        return self.ranked({"noisy_gd": main} if main else {})
 
-    @cached_property
-    def regime_ranking(self) -> tuple[RankedMethod, ...]:
-        """The methods, with both regimes instead of the chosen descent."""
-        return self._ranked(self.regimes)
-
-    def _ranked(
-        self, descents: Mapping[str, Followed | None]
-    ) -> tuple[RankedMethod, ...]:
-        sweeps = {
-            name: by_variant[self.question.variant]
-            for name, by_variant in self.chosen.items()
-        }
-        ranked_methods = [
-            RankedMethod(name, sweep.spreads[0], median_range(sweep.mse[0]))
-            for name, sweep in sweeps.items()
-        ]
+    def ranked(self, descents: Mapping[str, Followed]) -> tuple[RankedMethod, ...]:
+        """Return SSP, AdaSSP and descents at the chosen ε, best median first."""
+        variant, epsilon = self.question.variant, self.question.epsilon
+        ranked = [RankedMethod.of(n, self.chosen[n][variant]) for n in METHODS]
         for name, descent in descents.items():
-            reached = descent.within(self.question.epsilon) if descent else None
-            if reached is not None:
-                ranked_methods.append(RankedMethod(name, reached, _range_of(reached)))
-        return tuple(sorted(ranked_methods, key=lambda ranked: ranked.spread.median))
+            if reached := descent.within(epsilon):
+                ranked.append(RankedMethod(name, reached, _range_of(reached)))
+        return tuple(sorted(ranked, key=lambda method: method.spread.median))
 
     def _sweep(
         self, method: str, epsilons: tuple[float, ...], variant: str | None = None
@@ -231,22 +220,26 @@ class View:
             (question.repetitions, question.seed),
         )
 
-    def _follow(self, spec: DescentSpec) -> Followed:
-        descent_trace = trace(spec)
-        return Followed(
-            spec,
-            descent_trace,
-            spent_along(spec, descent_trace.steps, self.question.delta),
-        )
+    def _followed(self, specs: Mapping[str, DescentSpec]) -> dict[str, Followed]:
+        affordables = {name: affordable(spec) for name, spec in specs.items()}
+        return {
+            name: follow(spec, self.question.delta)
+            for name, spec in affordables.items()
+            if spec.is_at_hand or name in self.waits
+        }
 
 
 @lru_cache(maxsize=64)
-def spent_along(
-    spec: DescentSpec, steps: tuple[int, ...], delta: float
-) -> tuple[float, ...]:
-    """Return the exact ε of a descent after each number of steps."""
+def follow(spec: DescentSpec, delta: float) -> Followed:
+    """Return a descent with its errors and its exact ε along the steps.
+
+    Raises:
+        QuotaError: another long descent is being computed.
+    """
+    path = trace(spec)
     noise, rate = spec.noise_multiplier, spec.descent.rate_noise_multiplier
-    return tuple(spent(noise, count, delta, rate) for count in steps)
+    epsilons = tuple(spent(noise, count, delta, rate) for count in path.steps)
+    return Followed(spec, path.steps, epsilons, path.spreads)
 
 
 @lru_cache(maxsize=128)
@@ -259,13 +252,12 @@ def sweep_cached(
 ) -> Sweep:
     """Return a sweep; ``draws`` are the repetitions and the seed."""
     repetitions, seed = draws
-    rng = np.random.default_rng(seed)
     return sweep(
         method,
         prepared_housing.statistics,
         epsilons,
         delta,
-        rng,
+        np.random.default_rng(seed),
         repetitions,
         evaluate_on=prepared_housing.evaluation_set,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpsgd_explorer.experiments.events import NOT_PRIVATE
 from dpsgd_explorer.experiments.regression_config import SPEND, RegressionConfig
+from dpsgd_explorer.experiments.vocabulary import RELATIONS
 from dpsgd_explorer.web.forms.fields import text_of
 from dpsgd_explorer.web.labs.regression.error_axes import (
     COLOURS,
@@ -28,11 +29,6 @@ from dpsgd_explorer.web.run_views.base import (
     chart,
 )
 
-RELATIONS = {
-    "add_or_remove_one": "add or remove one record",
-    "replace_one": "replace one record",
-}
-
 
 def status(learning_rate: float | str) -> str:
     """Returns the status of a run's ε; a learning rate from the data voids it."""
@@ -41,14 +37,13 @@ def status(learning_rate: float | str) -> str:
 
 def lab_query(config: RegressionConfig) -> dict[str, str]:
     """Returns the lab's query for the descent of a run."""
-    inputs = {name: getattr(config, name) for name in SPEND}
-    [solved] = (name for name, value in inputs.items() if value is None)
-    shared = ("rows", "x_bound", "y_bound", "neighboring_relation", "delta")
-    is_named_rate = isinstance(config.learning_rate, str)
-    query = {name: getattr(config, name) for name in (*shared, "rate_factor", "seed")}
-    query |= inputs | {"solve": solved}
-    query["rate" if is_named_rate else "learning_rate"] = config.learning_rate
-    return {name: text_of(value) for name, value in query.items() if value is not None}
+    query = config.model_dump(
+        exclude={"kind", "repetitions", "evaluations"}, exclude_none=True
+    )
+    [solved] = (name for name in SPEND if name not in query)
+    if isinstance(config.learning_rate, str):
+        query["rate"] = query.pop("learning_rate")
+    return {name: text_of(value) for name, value in query.items()} | {"solve": solved}
 
 
 def _band(points: Points, colour: str) -> list[dict[str, Any]]:

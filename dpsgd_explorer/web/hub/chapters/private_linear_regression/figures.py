@@ -18,7 +18,7 @@ from dpsgd_explorer.web.hub.widgets.regression_errors.widget import (
     REPETITIONS,
     comparison,
 )
-from dpsgd_explorer.web.labs.regression.figures import errors_picture, path_picture
+from dpsgd_explorer.web.labs.regression import figures as lab
 from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
 from dpsgd_explorer.web.labs.regression.release_figures import cloud_picture
 from dpsgd_explorer.web.labs.regression.results import View, median_range
@@ -69,7 +69,7 @@ NUMERALS = ("none", "one", "two", "three", "four", "five", "six", "seven", "all 
 @cache
 def comparison_picture() -> Picture:
     """Returns the error of all methods against ε."""
-    return errors_picture(comparison())
+    return lab.errors_picture(comparison())
 
 
 @cache
@@ -81,7 +81,7 @@ def pull_picture() -> Picture:
 @cache
 def rates_picture() -> Picture:
     """Returns the notebook's long descent at three learning rates."""
-    return replace(path_picture(_notebook()), kind="recorded")
+    return replace(lab.rates_picture(_notebook()), kind="recorded")
 
 
 def record_count() -> str:
@@ -211,7 +211,7 @@ def halved_noise_epsilon(noise_multiplier: float) -> str:
         gaussian_epsilon(
             delta=question.delta,
             noise_multiplier=noise_multiplier / 2,
-            steps=question.planned_steps,
+            steps=question.run.planned_steps,
         )
     )
 

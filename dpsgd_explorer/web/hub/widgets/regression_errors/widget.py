@@ -17,9 +17,8 @@ from dpsgd_explorer.regression.comparison import EPSILONS
 from dpsgd_explorer.web.figures.svg import Picture, round_ticks
 from dpsgd_explorer.web.forms.starts import Choices
 from dpsgd_explorer.web.hub.widgets.base import Widget
-from dpsgd_explorer.web.labs.regression import regimes
+from dpsgd_explorer.web.labs.regression import figures
 from dpsgd_explorer.web.labs.regression.error_axes import COLOURS, DASHES, ErrorAxes
-from dpsgd_explorer.web.labs.regression.plot import EPSILON_TICKS
 from dpsgd_explorer.web.labs.regression.question import RegressionQuestion
 from dpsgd_explorer.web.labs.regression.results import NAMES, REGIMES, View
 from dpsgd_explorer.web.questions.rounding import nearest, significant
@@ -40,7 +39,7 @@ def comparison() -> View:
 
 def picture() -> Picture:
     """Returns the error of all methods against ε."""
-    return regimes.drawn(comparison())
+    return figures.regimes_picture(comparison())
 
 
 def data() -> dict[str, Any]:
@@ -69,7 +68,7 @@ def data() -> dict[str, Any]:
         "epsilons": SHOWN,
         "first": 0,
         "axes": axes.for_script(),
-        "epsilonTicks": round_ticks((0, axes.epsilon), EPSILON_TICKS),
+        "epsilonTicks": round_ticks((0, axes.epsilon), figures.EPSILON_TICKS),
         "mean": round(view.evaluation_set.trivial_mse, DIGITS),
         "baselines": {
             "mean": nearest(view.evaluation_set.trivial_mse),
@@ -79,7 +78,7 @@ def data() -> dict[str, Any]:
             f"Median of {REPETITIONS} releases at each ε, or of "
             f"{view.regimes['small_noise'].spec.repetitions} descents, on the records "
             "themselves. Learning rate of the descents: "
-            f"{regimes.RATE_WORDS[view.question.chosen_rate]}"
+            f"{figures.RATE_WORDS[view.question.chosen_rate]}"
         ),
         "methods": [*methods, *descents],
     }
