@@ -13,7 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import (
+    keystr,
     tree_flatten,
+    tree_flatten_with_path,
     tree_leaves,
     tree_map,
     tree_unflatten,
@@ -59,12 +61,15 @@ def random_call(
     per_sample = [leaf for leaf in tree_leaves(call) if has_rows(leaf, size)]
     steps = min((leaf.shape[1] for leaf in per_sample if leaf.dim() > 1), default=0)
     labels = classes or {}
+    masks = _masks(call)
 
     def draw(shape: tuple[int, ...], like: Tensor, index: int) -> Tensor:
         if like.is_floating_point():
             return torch.randn(shape, generator=generator) * scale
         if like.dtype == torch.bool:
             return _random_mask(shape, seed, generator)
+        if index in masks:
+            return _prefix_mask(shape, seed).to(like.dtype)
         if index in labels:
             return torch.randint(0, labels[index], shape, generator=generator)
         if len(shape) == 1 and steps:  # may be lengths of sequences, which are above 0
@@ -79,6 +84,30 @@ def smallest_table(module: nn.Module) -> int:
     tables = nn.Embedding | nn.EmbeddingBag
     sizes = [m.num_embeddings for m in module.modules() if isinstance(m, tables)]
     return min(sizes, default=2)
+
+
+def _masks(call: Any) -> set[int]:
+    """Returns the indices of the integer leaves whose names end with "mask".
+
+    A mask is drawn as 0 and 1.  A module may compute positions from the sum of a mask,
+    which no table would have room for if a mask were drawn as ids.
+    """
+    entries, _ = tree_flatten_with_path(call)
+    return {
+        index
+        for index, (path, leaf) in enumerate(entries)
+        if isinstance(leaf, Tensor)
+        and _is_integer(leaf)
+        and keystr(path).rstrip("']").endswith("mask")
+    }
+
+
+def _prefix_mask(shape: Shape, seed: int) -> Tensor:
+    """Returns a mask with ones at the first positions, another count in each row."""
+    length = max(1, shape[-1]) if len(shape) > 1 else 1
+    counts = 1 + (torch.arange(shape[0]) + seed) % length
+    rows = torch.arange(length) < counts.view(-1, *[1] * (len(shape) - 1))
+    return rows.expand(shape) if len(shape) > 1 else rows.flatten()
 
 
 def _random_mask(shape: Shape, seed: int, generator: torch.Generator) -> Tensor:
