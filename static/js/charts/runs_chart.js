@@ -139,7 +139,8 @@ function nameMarks(lines, view) {
     const over = Math.max(0, Math.max(...ends) - bottom - 6);
     return named.map((one, i) => text([right + 10, ends[i] - over], words(one), css(one)));
   }
-  if (chart.names === "all") return named.map((one, i) => text([right - 4, bottom - 4 - 18 * (named.length - 1 - i)], words(one), `${css(one)} halo`, "end"));
+  const high = (one) => endOf(one, view)[1];
+  if (chart.names === "all") return [...named].sort((a, b) => high(a) - high(b)).map((one, i) => text([right - 4, bottom - 4 - 18 * (named.length - 1 - i)], words(one), `${css(one)} halo`, "end"));
   return named.map((one) => {
     const [x, y] = endOf(one, view);
     const isLeft = x + LETTER * words(one).length > right;
