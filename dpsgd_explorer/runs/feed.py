@@ -1,7 +1,7 @@
 """Live feed of events: one thread reads the log for all listeners.
 
-While there are listeners, the thread reads new events on PostgreSQL's notifications, or
-polls SQLite ten times per second.  It adds each event to the buffers of the run's
+While there are listeners, the thread waits for commits and reads the new events, at
+most ten times per second from SQLite.  It adds each event to the buffers of the run's
 listeners.  A listener that detects a gap (it joined late, or its buffer overflowed)
 reads the missing events from the table.
 """
@@ -25,7 +25,6 @@ from dpsgd_explorer.errors import (
 from dpsgd_explorer.runs.store.records import StoredEvent
 from dpsgd_explorer.runs.store.store import RunStore
 
-POLL_SECONDS = 0.1
 HEARTBEAT_SECONDS = 10.0
 MAX_STREAM_SECONDS = 600.0
 BUFFER_SIZE = 2000
@@ -162,7 +161,7 @@ class Hub:
 
     def _tail(self, event_id: int) -> None:
         """Delivers every event after ``event_id`` while there are listeners."""
-        with closing(self._store.database.wake(POLL_SECONDS)) as wake:
+        with closing(self._store.database.wake()) as wake:
             while self._is_wanted():
                 wake.wait()
                 event_id = self._deliver(event_id)

@@ -8,16 +8,14 @@ name, so that the row alone does not identify the visitor.
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from dpsgd_explorer.errors import ConfigError, ExplorerError
+from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.own_csv import Checked, check, header
 from dpsgd_explorer.experiments.own_table import Column, OwnTable
 from dpsgd_explorer.runs.store.database import Database
@@ -26,12 +24,10 @@ from dpsgd_explorer.runs.store.site.tables import own_tables
 MAX_TABLES = 5  # tables per visitor
 MAX_DRAFTS = 5  # drafts per visitor; a new draft replaces the oldest
 MAX_SITE_TABLES = 250  # tables and drafts on the site, files of up to 2 MB
-HOUR = 60 * 60
-DAY = 24 * HOUR
+DAY = 24 * 60 * 60
 DRAFT_DAYS = 1
 DRAFT = re.compile(r"[0-9a-f]{64}\Z")
 IS_STATED = own_tables.c.stated.is_not(None)
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -203,35 +199,3 @@ def delete_old(database: Database, keep_days: float | None, now: float) -> int:
         old = or_(old, stored_at < now - keep_days * DAY)
     with database.write(ends=True) as connection:
         return connection.execute(delete(own_tables).where(old)).rowcount
-
-
-class TableSweep:
-    """Deletes old tables and drafts once per hour.
-
-    Args:
-        database: Database with the tables.
-        keep_days: Days to keep tables; None keeps them forever.
-        clock: Returns unix seconds.
-        pause_clock: Returns seconds for the hourly schedule.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        keep_days: int | None,
-        *,
-        clock: Callable[[], float],
-        pause_clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._database, self._keep_days, self._clock = database, keep_days, clock
-        self._pause_clock, self._due = pause_clock, pause_clock()
-
-    def tend(self) -> None:
-        """Deletes old rows if an hour has passed; called periodically."""
-        if self._pause_clock() < self._due:
-            return
-        self._due = self._pause_clock() + HOUR
-        try:
-            delete_old(self._database, self._keep_days, self._clock())
-        except ExplorerError as error:
-            logger.warning("old tables could not be deleted: %s", error)

@@ -9,10 +9,11 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from huey import PostgresHuey, RedisHuey, SqliteHuey
+from huey import PostgresHuey, RedisHuey
 from huey.api import Huey
 from huey.registry import Message
 from huey.serializer import Serializer
+from huey.storage import SqliteStorage
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.database.address import (
@@ -21,11 +22,13 @@ from dpsgd_explorer.runs.database.address import (
     postgresql_url,
     shown,
 )
+from dpsgd_explorer.runs.files import named_pipes
 
 NAME = "dpsgd-explorer"
 CONNECT_SECONDS = 2
-# Longer than the second for which huey waits for a message, so that an empty queue does
-# not count as an error.
+# Seconds for which a reader waits for a message, as with huey's other storages.
+WAIT_SECONDS = 1.0
+# Longer than WAIT_SECONDS, so that an empty queue does not count as an error.
 ANSWER_SECONDS = 2.5
 
 
@@ -37,6 +40,33 @@ class JsonSerializer(Serializer):  # type: ignore[misc]  # huey has no types
 
     def _deserialize(self, data: bytes) -> Message:
         return Message(*json.loads(data))
+
+
+class FileStorage(SqliteStorage):  # type: ignore[misc]  # huey has no types
+    """Queue in a file whose reader waits for messages; huey's own reader polls."""
+
+    blocking = True
+    _listener: named_pipes.Listener | None = None
+
+    def enqueue(self, data: bytes, priority: float | None = None) -> None:
+        super().enqueue(data, priority)
+        named_pipes.wake(Path(self.filename))
+
+    def dequeue(self) -> bytes | None:
+        """Returns the next message, or None after WAIT_SECONDS without one."""
+        if self._listener is None:
+            self._listener = named_pipes.Listener(Path(self.filename))
+        data: bytes | None = super().dequeue()
+        if data is None:
+            self._listener.wait(WAIT_SECONDS)
+            data = super().dequeue()
+        return data
+
+    def close(self) -> bool:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        return bool(super().close())
 
 
 @dataclass(frozen=True)
@@ -58,7 +88,7 @@ def queue_at(url: str) -> Queue:
 
 def queue_in(file: Path) -> Huey:
     """Opens the queue in a file."""
-    return SqliteHuey(NAME, filename=str(file), **_plain())
+    return Huey(NAME, storage_class=FileStorage, filename=str(file), **_plain())
 
 
 def _redis(url: str) -> Queue:

@@ -174,7 +174,6 @@ def open_services(settings: Settings) -> dict[str, Any]:
             cost_limit=settings.run_cost,
         ),
         "doorbell": doorbell,
-        "fleet": fleet,
         "readiness": Readiness(store.database, doorbell, store.clock),
         "hub": Hub(store),
         "pages": AnswerCache(CACHED_PAGES),

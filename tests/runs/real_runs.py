@@ -69,7 +69,13 @@ def start_worker(settings):
 
 
 def answering(consumer):
-    thread = threading.Thread(target=consumer.answer, args=("",))
+    """Train queued runs, one after another, in a thread that ends with the last."""
+
+    def answer():
+        while (run := consumer.start_run()) is not None:
+            run.join()
+
+    thread = threading.Thread(target=answer)
     thread.start()
     return thread
 

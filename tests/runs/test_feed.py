@@ -8,6 +8,7 @@ import pytest
 from dpsgd_explorer.errors import RunNotFoundError
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs import feed
+from dpsgd_explorer.runs.database import sqlite
 from dpsgd_explorer.runs.feed import Hub
 from dpsgd_explorer.runs.store import store as store_module
 from dpsgd_explorer.runs.store.store import RunStore
@@ -99,7 +100,7 @@ def test_events_are_delivered_as_soon_as_the_log_is_read_again(
             next_reading = len(begun) + 1
             assert seqs(listener.collect(PATIENCE_SECONDS)) == [number]
             assert found[number] <= next_reading
-    assert feed.POLL_SECONDS <= 0.1
+    assert sqlite.PAUSE_SECONDS <= 0.1
 
 
 def test_every_listener_gets_every_event_of_its_run_only(store, config, hub):

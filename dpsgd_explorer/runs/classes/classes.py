@@ -263,8 +263,8 @@ class Classes:
         title: str = "",
         group: str = "",
         parent: str = "",
-    ) -> str:
-        """Queues a run that counts for a class; returns its id.
+    ) -> Run:
+        """Queues and returns a run that counts for a class.
 
         The run counts for the network's share of the queue, but not for the network's
         launches: all students in a room have one address.
@@ -289,11 +289,12 @@ class Classes:
             class_ = membership.read_as_member(connection, class_id, visitor, now)
             membership.check_is_open(class_)
             _check_quota(class_)
-            launching.queue_one(
+            groups.check_name_is_free(connection, launch.group)
+            run = launching.queue(
                 connection,
                 config,
                 launch,
-                name=name,
+                name=checked_name("name", name),
                 title=title,
                 parent=parent,
                 now=now,
@@ -304,7 +305,7 @@ class Classes:
             counted = update(classes).where(classes.c.id == class_id)
             connection.execute(counted.values(launched=classes.c.launched + 1))
             rosters.changed(connection, class_id)
-        return launch.run_id
+        return run
 
     def roster(
         self, class_: Class, visitor: str, limit: int | None = None

@@ -71,14 +71,12 @@ class Backend(ABC):
         """Returns True if a transaction with an unanswered commit was committed."""
         return False
 
-    @abstractmethod
-    def wake(self, channel: str, poll_s: float) -> Wake:
-        """Returns an object that waits for events.
+    def announce_commit(self) -> None:  # noqa: B027  # servers announce it themselves
+        """Wakes the listeners on this machine."""
 
-        Args:
-            channel: Channel of PostgreSQL's notifications.
-            poll_s: Seconds between two polls of SQLite.
-        """
+    @abstractmethod
+    def wake(self, channel: str) -> Wake:
+        """Returns an object that waits for events on a channel of PostgreSQL."""
 
     @property
     @abstractmethod

@@ -221,7 +221,7 @@ class Postgresql(Backend):
                     return bool(status == "committed")
             time.sleep(POLL_SECONDS)
 
-    def wake(self, channel: str, _poll_s: float) -> Wake:
+    def wake(self, channel: str) -> Wake:
         return Listener(self._url, channel)
 
     @property

@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from dpsgd_explorer.errors import ExplorerError
 from dpsgd_explorer.runs.database.backend import WRITES, Backend, Wake, storage_busy
+from dpsgd_explorer.runs.files import named_pipes
 from dpsgd_explorer.runs.files.disk_reserve import (
     DiskReserve,
     storage_full,
@@ -27,23 +28,35 @@ from dpsgd_explorer.runs.files.private_file import private_file
 
 # Timeout of one attempt to lock the file; Database retries until its patience ends.
 BUSY_TIMEOUT_SECONDS = 5.0
+# Minimum time between two readings of the log by a listener.
+PAUSE_SECONDS = 0.1
+# A listener reads the log after this time even if it hears of no commit.
+SAFETY_SECONDS = 2.0
 # Size to which the write-ahead log is truncated after a burst of writes.
 LOG_BYTES = 4 * 2**20
 INCREMENTAL = 2  # free pages are released by PRAGMA incremental_vacuum
 SET_AUTO_VACUUM = f"PRAGMA auto_vacuum = {INCREMENTAL}"
 
 
-class Poll(Wake):
-    """Waits for a fixed time, because SQLite sends no notifications."""
+class CommitListener(Wake):
+    """Waits for commits of all processes to a file, see ``named_pipes``."""
 
-    def __init__(self, poll_s: float) -> None:
-        self._poll_s = poll_s
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._listener: named_pipes.Listener | None = None
+        self._due = 0.0
 
     def wait(self) -> None:
-        time.sleep(self._poll_s)
+        if self._listener is None:
+            self._listener = named_pipes.Listener(self._file)
+            return  # earlier commits were not heard
+        time.sleep(max(0.0, self._due - time.monotonic()))
+        self._listener.wait(SAFETY_SECONDS)
+        self._due = time.monotonic() + PAUSE_SECONDS
 
     def close(self) -> None:
-        """Does nothing: there are no resources to release."""
+        if self._listener is not None:
+            self._listener.close()
 
 
 class Sqlite(Backend):
@@ -96,8 +109,11 @@ class Sqlite(Backend):
     def release_reserve(self) -> None:
         self._reserve.release()
 
-    def wake(self, channel: str, poll_s: float) -> Wake:
-        return Poll(poll_s)
+    def announce_commit(self) -> None:
+        named_pipes.wake(self._file)
+
+    def wake(self, channel: str) -> Wake:
+        return CommitListener(self._file)
 
     @property
     def size(self) -> int:

@@ -133,11 +133,6 @@ class Fleet:
         with self._database.write() as connection:
             orders.drain(connection, self._clock())
 
-    def queue_is_paused(self) -> bool:
-        """Returns True if the queue is paused."""
-        with self._database.read() as connection:
-            return orders.queue_paused_at(connection) is not None
-
     def end_run(self, run_id: str) -> Run:
         """Ends a queued or paused run now; asks the worker of a training run to end it.
 

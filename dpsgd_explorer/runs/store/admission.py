@@ -99,7 +99,6 @@ def admit(
             reached.
     """
     check_cost(config, cost_limit)
-    _forget_old(connection, now)
     _check_site(connection, launch, quotas)
     number, spent = connection.execute(
         select(func.count(), func.coalesce(func.sum(launches.c.cost), 0.0)).where(
@@ -152,7 +151,7 @@ def launches_since(connection: Connection, visitor: str, timestamp: float) -> in
     return connection.scalar(query) or 0
 
 
-def _forget_old(connection: Connection, now: float) -> None:
+def forget_old(connection: Connection, now: float) -> None:
     """Deletes launches older than a day, unless their runs are still queued."""
     waiting = select(runs.c.id).where(runs.c.state == QUEUED)
     connection.execute(

@@ -126,6 +126,7 @@ class Database:
             with self._translated(), self._begun(self._writer) as connection:
                 yield connection
                 self._commit(connection)
+            self._backend.announce_commit()
         except StorageFullError:
             self._backend.release_reserve()
             raise
@@ -146,13 +147,9 @@ class Database:
         with self._translated(), self._writer.connect() as connection:
             self._backend.compact(connection)
 
-    def wake(self, poll_s: float) -> Wake:
-        """Returns an object that waits for events.
-
-        Args:
-            poll_s: Seconds between two polls of SQLite; PostgreSQL sends notifications.
-        """
-        return self._backend.wake(schema.EVENTS_CHANNEL, poll_s)
+    def wake(self) -> Wake:
+        """Returns an object that waits for events."""
+        return self._backend.wake(schema.EVENTS_CHANNEL)
 
     def close(self) -> None:
         """Closes every idle connection."""

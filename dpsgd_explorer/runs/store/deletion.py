@@ -1,7 +1,7 @@
 """Deletion of runs: hidden immediately, restorable for seconds, then deleted for good.
 
 A deleted run is stopped and removed from all lists.  Once it can no longer be restored,
-``purge`` deletes its rows.  The worker calls ``purge`` every second, so the deletion
+``purge`` deletes its rows.  The worker calls ``purge`` every minute, so the deletion
 does not depend on an open browser or an uninterrupted web server.
 """
 

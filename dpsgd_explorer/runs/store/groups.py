@@ -95,7 +95,7 @@ def rows(connection: Connection, group_id: str) -> Sequence[RowMapping]:
 def check_name_is_free(connection: Connection, name: str) -> None:
     """Raises ConfigError if the name is the id of a group with a fixed set of runs."""
     query = select(groups.c.id).where(groups.c.id == name)
-    if connection.scalar(query) is not None:
+    if name and connection.scalar(query) is not None:
         raise ConfigError(
             "group",
             f"group {name!r} has a fixed set of runs. Choose another name.",

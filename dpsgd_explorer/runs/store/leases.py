@@ -88,10 +88,12 @@ class Leases:
         Returns:
             The claim; None if no run can start.
         """
+        if run_id is None:
+            with self._database.read() as connection:  # an empty queue needs no lock
+                if _next(connection, running_per_visitor) is None:
+                    return None
         with self._database.write() as connection:
-            if orders.queue_paused_at(connection) is not None:
-                return None
-            chosen = run_id or fair_queue.next_queued(connection, running_per_visitor)
+            chosen = run_id or _next(connection, running_per_visitor)
             run = _row(connection, chosen) if chosen else None
             if run is None or run["state"] != QUEUED:
                 return None
@@ -357,21 +359,6 @@ class Leases:
             or holder.is_gone(run["holder"], on_this_machine=self._database.is_embedded)
         ]
 
-    def overdue(
-        self, seconds: float, *, running_per_visitor: int | None = None
-    ) -> list[str]:
-        """Returns the next run of the fair queue if it is older than ``seconds``.
-
-        A run with a creation time in the future is returned too: the clock was set back
-        since.
-        """
-        with self._database.read() as connection:
-            run_id = fair_queue.next_queued(connection, running_per_visitor)
-            run = _row(connection, run_id) if run_id else None
-        if run is None or 0 <= self.clock() - run["created_at"] < seconds:
-            return []
-        return [run["id"]]
-
     def _held(self, connection: Connection, claim: Claim, lease_s: float) -> RowMapping:
         """Extends the lease and returns the run, or raises LeaseLostError."""
         run = _row(connection, claim.run_id)
@@ -386,6 +373,13 @@ class Leases:
         if not connection.execute(statement).rowcount:
             raise _lease_lost(claim)
         return until
+
+
+def _next(connection: Connection, running_per_visitor: int | None) -> str | None:
+    """Returns the id of the run to start next; None without one, or in a pause."""
+    if orders.queue_paused_at(connection) is not None:
+        return None
+    return fair_queue.next_queued(connection, running_per_visitor)
 
 
 def _lease_lost(claim: Claim) -> LeaseLostError:

@@ -93,6 +93,19 @@ class Group:
         return all(run.has_ended for run in self.runs)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlace:
+    """Place of a run in the queue.
+
+    Attributes:
+        position: 1 for the run that starts next; None if the run is not queued.
+        is_paused: True if the operator paused the queue, so that no run starts.
+    """
+
+    position: int | None
+    is_paused: bool
+
+
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
     """An event in the log of a run.

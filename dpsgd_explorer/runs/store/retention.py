@@ -1,61 +1,32 @@
 """Removal of deleted and old runs, and release of the free space.
 
-Each call does a small part of the work, so that the worker and other writers wait only
-briefly.
+Each transaction does a small part of the work, so that other writers wait only briefly.
 """
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable
-
-from dpsgd_explorer.errors import ExplorerError
+from dpsgd_explorer.runs.store import admission
 from dpsgd_explorer.runs.store.site import rosters
 from dpsgd_explorer.runs.store.store import RunStore
 
 DAY = 24 * 60 * 60
-RUNS_PER_STEP = 20  # runs deleted per call
-PAGES_PER_STEP = 2_000  # database pages of 4 KiB released per call
-logger = logging.getLogger(__name__)
+RUNS_PER_STEP = 20  # runs deleted per transaction
+PAGES_PER_STEP = 2_000  # database pages of 4 KiB released per transaction
 
 
-class Sweep:
-    """Purges deleted runs, and deletes old runs once per day.
+def sweep(store: RunStore, keep_days: float | None) -> None:
+    """Purges deleted runs, and deletes old launches and old runs.
 
     Args:
         store: Store of the runs.
         keep_days: Days to keep ended runs; None keeps them forever.
-        clock: Returns seconds for the daily schedule.
     """
-
-    def __init__(
-        self,
-        store: RunStore,
-        keep_days: int | None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._store, self._keep_days, self._clock = store, keep_days, clock
-        self._due = clock()
-
-    def tend(self) -> None:
-        """Does a small part of the due work; called periodically."""
-        self._purge()
-        if self._keep_days is None or self._clock() < self._due:
-            return
-        try:
-            if not step(self._store, self._keep_days):
-                self._due = self._clock() + DAY
-        except ExplorerError as error:
-            logger.warning("old runs could not be deleted: %s", error)
-            self._due = self._clock() + DAY
-
-    def _purge(self) -> None:
-        try:
-            self._store.purge(RUNS_PER_STEP)
-        except ExplorerError as error:
-            logger.warning("deleted runs could not be purged: %s", error)
+    while store.purge(RUNS_PER_STEP):
+        pass
+    with store.database.write(ends=True) as connection:
+        admission.forget_old(connection, store.clock())
+    while keep_days is not None and step(store, keep_days):
+        pass
 
 
 def step(store: RunStore, keep_days: float) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Self, Unpack
 
-from sqlalchemy import RowMapping, Select, func, select
+from sqlalchemy import Connection, RowMapping, Select, func, select
 
 from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.groups import RunGroup
@@ -32,12 +33,14 @@ from dpsgd_explorer.runs.store.leases import Leases
 from dpsgd_explorer.runs.store.phases import phases_of_runs
 from dpsgd_explorer.runs.store.records import (
     Group,
+    QueuePlace,
     Run,
     StoredEvent,
     count_by_state,
     not_found,
 )
 from dpsgd_explorer.runs.store.schema import events, runs
+from dpsgd_explorer.runs.store.site import orders
 from dpsgd_explorer.runs.store.transitions import forget
 from dpsgd_explorer.settings import Settings
 
@@ -136,18 +139,17 @@ class RunStore:
             group=checked_name("group", group),
         )
         with self.database.write() as connection:
-            launching.queue_one(
+            groups.check_name_is_free(connection, launch.group)
+            return launching.queue(
                 connection,
                 config,
                 launch,
-                name=name,
+                name=checked_name("name", name),
                 title=title,
                 parent=parent,
                 now=self.clock(),
                 **self._limits,
             )
-            row = connection.execute(_by_id(launch.run_id)).mappings().one()
-        return Run.from_row(row)
 
     def create_group(
         self, group: RunGroup, *, visitor: str, network: str = ""
@@ -287,11 +289,22 @@ class RunStore:
 
     def purge(self, limit: int) -> int:
         """Deletes some runs that can no longer be restored; returns their number."""
+        return self._forget(partial(deletion.overdue, now=self.clock(), limit=limit))
+
+    def delete_ended(self, before: float, limit: int) -> int:
+        """Deletes some runs that ended before a time; returns their number.
+
+        Paused runs created before that time are included.
+        """
+        return self._forget(partial(deletion.ended, before=before, limit=limit))
+
+    def _forget(self, find: Callable[[Connection], Sequence[str]]) -> int:
+        """Deletes the found runs; locks the database only if there are any."""
         with self.database.read() as connection:
-            if not deletion.overdue(connection, self.clock(), limit):
+            if not find(connection):
                 return 0
         with self.database.write(ends=True) as connection:
-            run_ids = deletion.overdue(connection, self.clock(), limit)
+            run_ids = find(connection)
             forget(connection, run_ids)
         return len(run_ids)
 
@@ -326,16 +339,6 @@ class RunStore:
         """Returns the events of a group after the event ``after``, oldest first."""
         return self._events(groups.events_after(group_id, after).limit(limit))
 
-    def delete_ended(self, before: float, limit: int) -> int:
-        """Deletes some runs that ended before a time; returns their number.
-
-        Paused runs created before that time are included.
-        """
-        with self.database.write(ends=True) as connection:
-            run_ids = deletion.ended(connection, before, limit)
-            forget(connection, run_ids)
-        return len(run_ids)
-
     def events(
         self, run_id: str, after: int = 0, limit: int | None = None, kind: str = ""
     ) -> list[StoredEvent]:
@@ -369,10 +372,13 @@ class RunStore:
         with self.database.read() as connection:
             return connection.scalar(select(func.max(events.c.id))) or 0
 
-    def queue_position(self, run_id: str) -> int | None:
-        """Returns a run's position, 1 for the next one; None if it is not queued."""
+    def queue_place(self, run_id: str) -> QueuePlace:
+        """Returns a run's position in the queue, and whether the queue is paused."""
         with self.database.read() as connection:
-            return fair_queue.position(connection, run_id)
+            return QueuePlace(
+                position=fair_queue.position(connection, run_id),
+                is_paused=orders.queue_paused_at(connection) is not None,
+            )
 
     def counts(self) -> dict[str, int]:
         """Returns the number of runs in each state."""

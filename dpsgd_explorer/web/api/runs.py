@@ -18,7 +18,6 @@ from dpsgd_explorer.web.http.own_tables import tables, visible_run
 from dpsgd_explorer.web.http.services import (
     classes,
     doorbell,
-    fleet,
     run_store,
 )
 from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie, known_visitor
@@ -227,12 +226,12 @@ def _ringing(run: Run) -> RunAnswer:
 
 
 def _answer(run: Run) -> RunAnswer:
-    store = run_store()
+    place = run_store().queue_place(run.id)
     return RunAnswer.of(
         run,
         current_visitor(),
-        queue_position=store.queue_position(run.id),
-        queue_paused=fleet().queue_is_paused(),
+        queue_position=place.position,
+        queue_paused=place.is_paused,
     )
 
 
@@ -244,14 +243,13 @@ def _launched_for(config: RunConfig, class_id: str, labels: dict[str, str]) -> R
             "class_id must be left out for a run on a table of your own, because the "
             "class would see the run. Launch it without the class.",
         )
-    run_id = classes().launch(
+    return classes().launch(
         config,
         class_id=class_id,
         visitor=current_visitor(),
         network=request_network(),
         **labels,
     )
-    return run_store().get(run_id)
 
 
 def _check_parent(run_id: str) -> None:

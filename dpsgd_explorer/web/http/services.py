@@ -6,7 +6,6 @@ from flask import current_app
 
 from dpsgd_explorer.runs.classes.classes import Classes
 from dpsgd_explorer.runs.doorbell import Doorbell
-from dpsgd_explorer.runs.operation.fleet import Fleet
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.signatures import SigningKeys
@@ -28,12 +27,6 @@ def doorbell() -> Doorbell:
     """Return the doorbell, which wakes a worker."""
     bell: Doorbell = current_app.extensions["doorbell"]
     return bell
-
-
-def fleet() -> Fleet:
-    """Return the operator's view of the site."""
-    site: Fleet = current_app.extensions["fleet"]
-    return site
 
 
 def settings() -> Settings:

@@ -42,7 +42,7 @@ def physics(classes):
 
 
 def launched(classes, config, made, visitor):
-    return classes.launch(config, class_id=made.id, visitor=visitor)
+    return classes.launch(config, class_id=made.id, visitor=visitor).id
 
 
 def test_a_class_has_one_quota_and_one_term(classes):
@@ -177,7 +177,7 @@ def test_students_take_turns_in_the_queue(classes, store, config, physics, clock
         mine.append(launched(classes, config, physics, "ann"))
         clock.forward(1)
     other = launched(classes, config, physics, "bob")
-    assert [store.queue_position(run) for run in (*mine, other)] == [1, 3, 4, 2]
+    assert [store.queue_place(run).position for run in (*mine, other)] == [1, 3, 4, 2]
 
 
 def test_only_members_launch_and_see_the_roster(classes, config, physics):

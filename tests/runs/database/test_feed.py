@@ -43,7 +43,7 @@ def test_an_event_of_another_process_wakes_the_reader_without_a_look(
 ):
     """Without the word, the wait would last longer than the test may."""
     monkeypatch.setattr(postgresql_module, "SAFETY_SECONDS", PATIENCE_SECONDS)
-    wake = store.database.wake(PATIENCE_SECONDS)
+    wake = store.database.wake()
     wake.wait()  # connects, and returns for what came before
     woken = threading.Thread(target=wake.wait)
     woken.start()

@@ -29,7 +29,7 @@ def test_a_running_and_a_queued_run_are_cancelled_and_the_next_is_trained(site):
 def message_of_failure(worker, config, code):
     """Carry out a run that fails with this code; return the error's message."""
     run = worker.store.create(config, visitor="ann")
-    worker.answer(run.id)
+    worker.start_run().join()
     ended = worker.store.get(run.id)
     assert (ended.state, ended.error["code"]) == ("failed", code)
     return ended.error["message"]

@@ -107,8 +107,9 @@ def test_a_paused_queue_starts_nothing(store, fleet, clock, config):
     assert fleet.read().queue_paused_at == clock() - 60
     assert store.leases.claim() is None
     store.leases.finish(training, "done")  # what trains goes on to its end
+    assert store.queue_place(waiting.id).is_paused
     fleet.resume_queue()
-    assert not fleet.queue_is_paused()
+    assert not store.queue_place(waiting.id).is_paused
     assert store.leases.claim().run_id == waiting.id
 
 

@@ -8,7 +8,7 @@ from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.quotas import Quotas
 from dpsgd_explorer.runs.store import schema
 from dpsgd_explorer.runs.store.deletion import GRACE_SECONDS, UNDO_SECONDS
-from dpsgd_explorer.runs.store.retention import Sweep
+from dpsgd_explorer.runs.store.retention import sweep
 from dpsgd_explorer.runs.store.store import RunStore
 from tests.runs.servers import DATABASES as DATABASES
 
@@ -75,15 +75,14 @@ def test_after_its_time_it_is_gone_with_all_that_was_stored(
     store.leases.save_checkpoint(claim, b"state")
     store.delete(run.id, "ann")
     again = RunStore(database_url, clock=clock, lease_clock=clock)  # another process
-    sweep = Sweep(again, None, clock=clock)
     clock.forward(UNDO_SECONDS)
-    sweep.tend()
+    sweep(again, None)
     assert rows_about(store, run.id) == {"runs", "events", "checkpoints", "launches"}
     assert store.deleted_of("ann") == []  # no more offered, yet one is on its way
     clock.forward(GRACE_SECONDS + 1)
     with pytest.raises(RunNotFoundError):
         store.restore(run.id, "ann")
-    sweep.tend()
+    sweep(again, None)
     again.database.close()
     assert rows_about(store, run.id) == {"launches"}
     with pytest.raises(LeaseLostError):

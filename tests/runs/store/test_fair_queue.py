@@ -35,7 +35,7 @@ def test_a_visitor_with_twenty_runs_delays_another_by_one(store, queue):
     anns = queue(*["ann"] * 20)
     assert store.leases.claim().run_id == anns[0]
     (bobs,) = queue("bob")
-    assert store.queue_position(bobs) == 1
+    assert store.queue_place(bobs).position == 1
     assert store.leases.claim().run_id == bobs
 
 
@@ -54,7 +54,7 @@ def test_with_one_worker_too_a_visitor_with_twenty_runs_delays_another_by_one(
     anns = queue(*["ann"] * 20)
     first = store.leases.claim()
     bobs = queue("bob", "bob")
-    assert [store.queue_position(run_id) for run_id in bobs] == [1, 3]
+    assert [store.queue_place(run_id).position for run_id in bobs] == [1, 3]
     store.leases.finish(first, "done")
     order = started_one_by_one(store, 5)
     assert order == [bobs[0], anns[1], bobs[1], *anns[2:4]]
@@ -84,7 +84,7 @@ def test_a_run_that_lost_its_worker_goes_first_and_counts_once(store, queue):
     claim = store.leases.claim()
     b1, c1 = queue("bob", "cy")
     store.leases.release(claim, lost=True)
-    assert store.queue_position(a1) == 1
+    assert store.queue_place(a1).position == 1
     assert started_one_by_one(store) == [a1, b1, c1, a2]
 
 
@@ -100,7 +100,7 @@ def test_the_positions_come_true_whatever_went_before(store, queue, workers, see
         if len(running) < workers and chance.random() < 0.5:
             running.append(store.leases.claim())
     queued = {run.id for visitor in "abcd" for run in store.runs_of(visitor)}
-    places = {run_id: store.queue_position(run_id) for run_id in queued}
+    places = {run_id: store.queue_place(run_id).position for run_id in queued}
     told = sorted((place, run_id) for run_id, place in places.items() if place)
     assert len(told) > 3
     came = []
@@ -119,27 +119,26 @@ def test_turns_alternate(store, queue):
 
 def test_the_position_is_that_in_which_runs_are_claimed(store, queue):
     made = queue("ann", "ann", "bob", "cy", "bob", "ann", "cy")
-    positions = {run_id: store.queue_position(run_id) for run_id in made}
+    positions = {run_id: store.queue_place(run_id).position for run_id in made}
     assert sorted(positions.values()) == list(range(1, 8))
     assert claimed(store) == sorted(made, key=positions.get)
-    assert [store.queue_position(run_id) for run_id in made] == [None] * 7
+    assert [store.queue_place(run_id).position for run_id in made] == [None] * 7
 
 
 def test_a_second_run_made_earlier_passes_nobody_whose_first_was(store, queue):
     a1, b1, b2, a2 = queue("ann", "bob", "bob", "ann")
     order = [a1, b1, a2, b2]
-    assert [store.queue_position(run_id) for run_id in order] == [1, 2, 3, 4]
+    assert [store.queue_place(run_id).position for run_id in order] == [1, 2, 3, 4]
     assert claimed(store) == order
 
 
 def test_runs_queued_at_the_same_moment_start_in_the_order_told(store, config):
     made = [store.create(config, visitor=visitor).id for visitor in "abcdabcd"]
-    positions = {store.queue_position(run_id): run_id for run_id in made}
+    positions = {store.queue_place(run_id).position: run_id for run_id in made}
     assert claimed(store) == [positions[place] for place in range(1, 9)]
 
 
 def test_a_visitor_at_the_limit_waits_and_others_pass(store, queue):
     a1, a2, b1 = queue("ann", "ann", "bob")
     assert claimed(store, running_per_visitor=1) == [a1, b1]
-    assert store.leases.overdue(0, running_per_visitor=1) == []
     assert claimed(store, running_per_visitor=2) == [a2]

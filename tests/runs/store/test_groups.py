@@ -33,7 +33,7 @@ def test_a_group_is_queued_in_the_order_of_its_values(store, sweep):
     assert [run.config["learning_rate"] for run in group.runs] == [1, 2, 3]
     assert [run.name for run in group.runs] == ["η = 1", "η = 2", "η = 3"]
     assert {run.group for run in group.runs} == {group.id}
-    assert [store.queue_position(run.id) for run in group.runs] == [1, 2, 3]
+    assert [store.queue_place(run.id).position for run in group.runs] == [1, 2, 3]
     assert (group.purpose, group.setting) == ("sweep", "learning_rate")
     assert store.group(group.id) == group
 

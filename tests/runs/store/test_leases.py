@@ -235,7 +235,7 @@ def test_setting_the_clock_takes_no_lease_and_leaves_none(
     store.leases.heartbeat(claim)
     leases.forward(LEASE_SECONDS + 1)
     assert store.leases.reap() == [run.id]
-    assert store.leases.overdue(5) == [run.id]
+    assert store.leases.claim().run_id == run.id
     store.database.close()
 
 
@@ -260,11 +260,3 @@ def test_a_lease_is_lost_as_soon_as_its_holder_is_gone(store, run, database_url)
         process.kill()
         process.wait()
         assert store.leases.reap() == [run.id]
-
-
-def test_a_queued_run_is_overdue_after_a_while(store, run, clock):
-    assert store.leases.overdue(5) == []
-    clock.forward(5)
-    assert store.leases.overdue(5) == [run.id]
-    store.leases.claim()
-    assert store.leases.overdue(5) == []

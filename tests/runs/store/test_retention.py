@@ -8,7 +8,7 @@ from sqlalchemy import select
 from dpsgd_explorer.cli.main import main
 from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.store import retention
-from dpsgd_explorer.runs.store.retention import DAY, Sweep
+from dpsgd_explorer.runs.store.retention import DAY, sweep
 from dpsgd_explorer.runs.store.schema import events
 from dpsgd_explorer.runs.store.store import RunStore
 
@@ -42,32 +42,17 @@ def test_what_ended_long_ago_goes_and_everything_else_stays(
         ended(state=state)
     clock.forward(7 * DAY + 1)
     recent = ended()
-    sweep = Sweep(store, 7, clock=clock)
-    for _ in range(5):
-        sweep.tend()
+    sweep(store, 7)
     assert all_runs(store) == {queued, running, recent}
     with store.database.read() as connection:
         left = set(connection.scalars(select(events.c.run_id)))
     assert left == {queued, running, recent}
 
 
-def test_old_runs_are_looked_for_once_a_day(store, clock, ended):
-    sweep = Sweep(store, 1, clock=clock)
-    sweep.tend()
-    ended()
-    clock.forward(DAY / 2)
-    sweep.tend()
-    ended()
-    clock.forward(DAY / 2 + 1)
-    sweep.tend()
-    assert len(all_runs(store)) == 1
-
-
 def test_without_a_number_of_days_nothing_is_deleted(store, clock, ended):
     ended()
-    sweep = Sweep(store, None, clock=clock)
     clock.forward(1000 * DAY)
-    sweep.tend()
+    sweep(store, None)
     assert len(all_runs(store)) == 1
 
 

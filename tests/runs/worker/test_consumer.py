@@ -2,16 +2,19 @@
 
 import threading
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pytest
 
 from dpsgd_explorer.errors import StorageFullError
 from dpsgd_explorer.experiments.events import Event
+from dpsgd_explorer.runs.own_tables import OwnTables
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.store import RunStore
 from dpsgd_explorer.runs.worker.process_pool import ProcessPool, TrainingProcess
 from dpsgd_explorer.runs.worker.supervision import HandOver, Supervision
+from tests.experiments.test_own_table import csv_of
 from tests.runs.real_runs import (
     answering,
     long_config,
@@ -58,13 +61,41 @@ def test_a_shutdown_puts_the_run_back_into_the_queue(consumer, own_children):
     assert own_children() == []
 
 
-def test_a_lost_doorbell_is_rung_again(consumer):
+@pytest.mark.long("real runs")
+def test_a_run_without_a_message_starts_when_a_place_is_free(consumer):
     worker = consumer()
-    run = worker.store.create(long_config(3), visitor="ann")
-    worker.tend(overdue_s=60)
-    assert worker.doorbell.huey.pending_count() == 0
-    worker.tend(overdue_s=0)
-    assert [task.args for task in worker.doorbell.huey.pending()] == [[run.id]]
+    first, second = (
+        worker.store.create(long_config(steps), visitor="ann") for steps in (100_000, 3)
+    )
+
+    def states():
+        return [worker.store.get(run.id).state for run in (first, second)]
+
+    worker.tend()
+    worker.tend()
+    assert states() == ["running", "queued"]
+    wait_until(lambda: worker.store.get(first.id).step)
+    worker.store.cancel(first.id, "ann")
+    wait_until(lambda: worker.tend() or states() == ["cancelled", "done"])
+
+
+def test_every_minute_deleted_runs_and_old_tables_are_deleted(consumer, config):
+    worker = consumer()
+    store, huey = worker.store, worker.doorbell.huey
+    run = store.create(config, visitor="ann")
+    store.delete(run.id, "ann")
+    tables = OwnTables(store.database, "ann", store.clock)
+    draft = tables.add(csv_of())
+    with store.database.write() as connection:
+        for change in ("runs SET deleted_at = 0", "own_tables SET stored_at = 0"):
+            connection.exec_driver_sql(f"UPDATE {change}")
+    for minute in range(2):
+        tasks = huey.read_periodic(datetime(2026, 1, 1, 12, minute))
+        assert tasks
+        for task in tasks:
+            huey.execute(task)
+    assert store.counts()["cancelled"] == 0
+    assert tables.draft(draft.sha256) is None
 
 
 def test_a_lease_is_kept_for_a_process_until_it_speaks(store, config, clock):
