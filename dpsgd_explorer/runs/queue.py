@@ -6,6 +6,7 @@ This module imports huey, which imports the client libraries of both servers.
 from __future__ import annotations
 
 import json
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +48,12 @@ class FileStorage(SqliteStorage):  # type: ignore[misc]  # huey has no types
 
     blocking = True
     _listener: named_pipes.Listener | None = None
+
+    def _create_connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection = super()._create_connection()
+        # As for runs: a message need not reach the disk before the launch is answered.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
 
     def enqueue(self, data: bytes, priority: float | None = None) -> None:
         super().enqueue(data, priority)

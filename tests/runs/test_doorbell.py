@@ -2,12 +2,14 @@
 
 import json
 import sqlite3
+import threading
 from dataclasses import replace
 
 import pytest
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.runs.doorbell import Doorbell
+from tests.runs.system_processes import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -30,6 +32,38 @@ def test_a_ring_is_heard_in_another_process(doorbell):
     worker.huey.execute(worker.huey.dequeue())
     assert heard == ["run-1"]
     assert worker.huey.dequeue() is None
+
+
+def test_a_reader_that_waits_is_woken(doorbell, monkeypatch):
+    monkeypatch.setattr("dpsgd_explorer.runs.queue.WAIT_SECONDS", PATIENCE_SECONDS)
+    heard = []
+    worker = doorbell(heard.append)
+    reader = threading.Thread(
+        target=lambda: worker.huey.execute(worker.huey.dequeue()), daemon=True
+    )
+    reader.start()
+    reader.join(0.2)
+    doorbell().ring("run-1")
+    reader.join(PATIENCE_SECONDS / 2)
+    assert heard == ["run-1"]
+
+
+def test_a_message_of_an_earlier_version_is_heard(doorbell, tmp_path):
+    """Its file has the tables of huey, and a task named after its module."""
+    name = "dpsgd_explorer.runs.doorbell.ring"
+    message = ["7f1a", name, None, 0, 0, None, ["run-1"], {}, *[None] * 6, 0]
+    with sqlite3.connect(tmp_path / "queue.sqlite3") as queue:
+        queue.execute(
+            "CREATE TABLE task (id integer not null primary key, queue text not null,"
+            " data blob not null, priority real not null default 0.0)"
+        )
+        values = ("dpsgd-explorer", json.dumps(message).encode())
+        queue.execute("INSERT INTO task (queue, data) VALUES (?, ?)", values)
+    queue.close()
+    heard = []
+    worker = doorbell(heard.append)
+    worker.huey.execute(worker.huey.dequeue())
+    assert heard == ["run-1"]
 
 
 def test_a_message_holds_the_run_id_and_no_pickle(doorbell, tmp_path):

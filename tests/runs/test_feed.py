@@ -1,6 +1,7 @@
 """Events reach every listener, once and in order, and nothing is left behind."""
 
 import threading
+from contextlib import closing
 from itertools import islice
 
 import pytest
@@ -101,6 +102,21 @@ def test_events_are_delivered_as_soon_as_the_log_is_read_again(
             assert seqs(listener.collect(PATIENCE_SECONDS)) == [number]
             assert found[number] <= next_reading
     assert sqlite.PAUSE_SECONDS <= 0.1
+
+
+def test_a_commit_of_another_process_wakes_the_reader(
+    store, claim, database_url, monkeypatch
+):
+    monkeypatch.setattr(sqlite, "SAFETY_SECONDS", PATIENCE_SECONDS)
+    with closing(store.database.wake()) as wake:
+        wake.wait()  # begins to listen
+        woken = threading.Thread(target=wake.wait, daemon=True)
+        woken.start()
+        elsewhere = RunStore(database_url)
+        elsewhere.label(claim.run_id, "ann", name="first")
+        woken.join(PATIENCE_SECONDS / 2)
+        assert not woken.is_alive()
+        elsewhere.database.close()
 
 
 def test_every_listener_gets_every_event_of_its_run_only(store, config, hub):
