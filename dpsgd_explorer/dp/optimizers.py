@@ -102,20 +102,72 @@ class OptimizerBinding:
         if self._instance_zero_grad is not None:
             self.optimizer.zero_grad = self._instance_zero_grad  # type: ignore[method-assign]
 
-    def _on_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        # Torch passes the optimizer as the first argument of ``step``.
-        passed = (*args, *kwargs.values())
-        if any(arg is not None and arg is not optimizer for arg in passed):
+    def _on_step(
+        self, optimizer: Optimizer, args: Any, kwargs: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]] | None:
+        """Runs the closure of a step, if there is one, before the private gradients.
+
+        Torch passes the optimizer as the first argument of ``step``.  An optimizer that
+        calls the closure again would use records that the step does not count.
+
+        Returns:
+            The arguments of the step, with the result of the closure in its place.
+
+        Raises:
+            PrivacyError: an argument of the step is no function.
+        """
+        closures = [
+            value
+            for value in (*args, *kwargs.values())
+            if value is not None and value is not optimizer
+        ]
+        if not closures:
+            self._before_step(self.optimizer)
+            return None
+        if len(closures) > 1 or not callable(closures[0]):
             raise PrivacyError(
-                "step must be called without a closure, which would use the data "
-                "several times per step. Call backward, then step()."
+                "step must be called with no argument or with a closure, got "
+                f"{', '.join(type(value).__name__ for value in closures)}."
             )
+        with torch.enable_grad():
+            result = _ClosureResult(closures[0]())
         self._before_step(self.optimizer)
+        (closure,) = closures
+        return (
+            tuple(result if value is closure else value for value in args),
+            {n: result if value is closure else value for n, value in kwargs.items()},
+        )
 
     def _clear(self, optimizer: Optimizer, set_to_none: bool = True) -> None:
         """Sets the gradients to None, also if ``set_to_none`` is False."""
         self._zero_grad(set_to_none=True)
         self._cleared(self.optimizer)
+
+
+class _ClosureResult:
+    """Takes the place of a closure that has run; an optimizer may call it once.
+
+    Args:
+        loss: The result of the closure.
+    """
+
+    def __init__(self, loss: Any) -> None:
+        self._loss, self._was_called = loss, False
+
+    def __call__(self) -> Any:
+        """Returns the result of the closure.
+
+        Raises:
+            PrivacyError: the optimizer calls it a second time.
+        """
+        if self._was_called:
+            raise PrivacyError(
+                "a closure must run once per step, and the optimizer has called it "
+                "twice: a second pass would use records that the step does not count. "
+                "Use an optimizer with one gradient per step, such as SGD or Adam."
+            )
+        self._was_called = True
+        return self._loss
 
 
 class ScalerBinding:
