@@ -1,4 +1,4 @@
-"""Support for models wrapped in ``DistributedDataParallel``."""
+"""Support for models wrapped in ``DistributedDataParallel`` or by Fabric."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
+from dpsgd_explorer.dp.modules.fabric import without_fabric
 
 
 def unwrapped(module: nn.Module, ranks: Ranks) -> nn.Module:
-    """Returns the module inside a ``DistributedDataParallel``, else the module itself.
+    """Returns the module inside a wrapper of Fabric or a ``DistributedDataParallel``.
 
-    Without a group the wrapper is returned unchanged; a later check raises the error
-    that explains why.
+    Without a group a ``DistributedDataParallel`` is returned unchanged; a later check
+    raises the error that explains why.
     """
+    module = without_fabric(module)
     if ranks is ALONE or type(module) is not DistributedDataParallel:
         return module
     inner: nn.Module = module.module

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, cast
 
 from torch import Tensor
 from torch.autograd.graph import Node
 
 from dpsgd_explorer.dp.checks.loss.reading import UNREAD, LossReading
+from dpsgd_explorer.dp.modules.fabric import is_hook_of_fabric
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.errors import PrivacyError
 
@@ -128,12 +130,15 @@ class PassOutputs:
         """Raises PrivacyError if an output has a new hook since ``remember``."""
         remembered, self._hooks = self._hooks, []
         for hooks, count in remembered:
-            if len(hooks) != count:
+            # A table of hooks lists them in the order of their registration.
+            new = islice(hooks.values(), count, None)
+            if len(hooks) < count or not all(map(is_hook_of_fabric, new)):
                 raise PrivacyError(
                     "a hook was registered on an output of the module after the "
                     "forward pass; it may mix the samples' gradients, and the safety "
                     "check has not tested it. Register it inside the module's forward, "
-                    "or remove it."
+                    "or remove it. If a library has wrapped the module and registers "
+                    "the hook, pass the wrapped module to PrivacyEngine."
                 )
 
 
