@@ -32,6 +32,8 @@ myst_enable_extensions = ["dollarmath", "colon_fence"]
 # Links such as engines.md#each-engine lead to headings down to this level.
 myst_heading_anchors = 4
 autodoc_default_options = {"members": True, "inherited-members": True}
+# The page of the integrations is built without the libraries that they extend.
+autodoc_mock_imports = ["lightning", "transformers"]
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_preserve_defaults = True

@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "accounting": {"numpy", "scipy"},
     "dp": {"accounting", "cryptography", "numpy", "torch", "triton"},
     "compat": {"dp", "torch"},
-    "integrations": {"accounting", "dp", "torch", "transformers"},
+    "integrations": {"accounting", "dp", "lightning", "torch", "transformers"},
     "regression": {"accounting", "numpy"},
     "audit": {"accounting", "numpy", "scipy"},
     "experiments": {"accounting", "numpy", "pydantic", "regression"},

@@ -239,6 +239,7 @@ HOW_TO = (
     "public-rows",
     "audit-a-run",
     "hugging-face",
+    "lightning",
 )
 API = ("dp", "schedules", "accounting", "regression", "compat")
 LONG_PAGES = (

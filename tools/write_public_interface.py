@@ -18,15 +18,26 @@ from typing import Any
 from dpsgd_explorer import accounting, audit, dp, regression
 from dpsgd_explorer.compat import fastdp, opacus
 from dpsgd_explorer.dp import schedules
+from dpsgd_explorer.integrations import lightning, transformers
 
 FILE = Path(__file__).parents[1] / "tests" / "public_interface.txt"
+MODULES = (
+    dp,
+    accounting,
+    audit,
+    regression,
+    fastdp,
+    opacus,
+    transformers,
+    lightning,
+)
 
 
 def public_names() -> dict[str, Any]:
     """Returns {public path: object}, in alphabetical order."""
     names = {
         f"{module.__name__}.{name}": getattr(module, name)
-        for module in (dp, accounting, audit, regression, fastdp, opacus)
+        for module in MODULES
         for name in module.__all__
         if not _is_alias(name, getattr(module, name))
     }

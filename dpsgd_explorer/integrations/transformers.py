@@ -7,10 +7,8 @@
 from __future__ import annotations
 
 import copy
-import itertools
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from dpsgd_explorer import dp
-from dpsgd_explorer.accounting.rounding import round_up
 from dpsgd_explorer.dp.sampling.loader import fetcher
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.integrations.per_sample_loss import (
@@ -28,10 +25,14 @@ from dpsgd_explorer.integrations.per_sample_loss import (
     per_sample_loss,
     predicts_next,
 )
+from dpsgd_explorer.integrations.planned_run import (
+    EpochBatches,
+    privacy_metrics,
+    write_receipt,
+)
 
 __all__ = ["DPTrainer"]
 
-LOGGED_DIGITS = 4
 STATE_FILE = "privacy_engine.pt"
 RECEIPT_FILE = "privacy.json"
 
@@ -124,6 +125,9 @@ class DPTrainer(transformers.Trainer):
         self.args.max_grad_norm, self.args.ignore_data_skip = 0.0, True
         self.add_callback(_Detaching(self))
 
+    def __repr__(self) -> str:
+        return f"DPTrainer({self.engine})"
+
     def get_train_dataloader(self) -> Any:
         """Returns the loader of Poisson batches, for a new engine."""
         given: Any = super().get_train_dataloader()
@@ -150,7 +154,7 @@ class DPTrainer(transformers.Trainer):
             collate=given.collate_fn,
             num_workers=self.args.dataloader_num_workers,
         )
-        return _Epochs(loader, per_epoch)
+        return EpochBatches(loader, per_epoch)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """Creates the optimizer and makes its steps private."""
@@ -251,24 +255,8 @@ class DPTrainer(transformers.Trainer):
             logs: The values.
             start_time: Start of the training.
         """
-        logs.update(self._spent())
+        logs.update(privacy_metrics(self.engine, plan_is_whole=self._plan_is_whole))
         super().log(logs, start_time)
-
-    def _spent(self) -> dict[str, float]:
-        """Returns the epsilon of the steps done and of the rest of the plan."""
-        engine = self.engine
-        if engine is None or not engine.steps_done or not engine.plan.is_private:
-            return {}
-        try:
-            spent = engine.get_epsilon()
-        except PrivacyError:  # the receipt says why
-            return {}
-        logs = {"epsilon": float(round_up(spent, LOGGED_DIGITS))}
-        if self._plan_is_whole:
-            scale = 10**LOGGED_DIGITS
-            left = max(0.0, engine.plan.epsilon() - spent)
-            logs["epsilon_left"] = math.floor(left * scale) / scale
-        return logs
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> None:
         """Returns None: before the step there is no gradient that may be read."""
@@ -319,8 +307,7 @@ class DPTrainer(transformers.Trainer):
             self._save_receipt(output_dir or self.args.output_dir)
 
     def _save_receipt(self, folder: str | None) -> None:
-        receipt = json.dumps(self._engine().receipt(), indent=1)
-        Path(str(folder), RECEIPT_FILE).write_text(receipt + "\n", encoding="utf-8")
+        write_receipt(self._engine(), Path(str(folder), RECEIPT_FILE))
 
     def create_model_card(self, *args: Any, **options: Any) -> None:
         """Writes the model card of transformers, with the receipt at its end."""
@@ -329,27 +316,6 @@ class DPTrainer(transformers.Trainer):
         text = dp.receipt_text(self._engine().receipt())
         with card.open("a", encoding="utf-8") as file:
             file.write(f"\n## Differential privacy\n\n```\n{text}\n```\n")
-
-
-class _Epochs:
-    """The Poisson batches of a plan, with the same number in each iteration.
-
-    Attributes:
-        dataset: The data set, which the trainer counts.
-    """
-
-    def __init__(self, loader: dp.PoissonLoader, per_epoch: int) -> None:
-        self.dataset, self._per_epoch = loader.dataset, per_epoch
-        self._loader = loader
-        self._batches: Iterator[Any] | None = None
-
-    def __len__(self) -> int:
-        return self._per_epoch
-
-    def __iter__(self) -> Iterator[Any]:
-        if self._batches is None:  # at the first iteration a resume has been loaded
-            self._batches = self._loader.all_epochs()
-        return itertools.islice(self._batches, self._per_epoch)
 
 
 class _Detaching(transformers.TrainerCallback):
