@@ -21,7 +21,7 @@ from benchmarks import (
 from benchmarks.accelerator import measure as accelerator
 from benchmarks.architectures import measure as architectures
 from benchmarks.distributed import ranks
-from benchmarks.engine import checks, noise, overhead
+from benchmarks.engine import checks, dp_trainer, noise, overhead
 from benchmarks.fleet import load as fleet
 from benchmarks.models import CASES
 from benchmarks.site import first_point, hostile, opening, service, trainer, widgets
@@ -37,6 +37,10 @@ ALONE: dict[str, tuple[Callable[[], object], str]] = {
     "features": (features.main, "Milliseconds per image for the scattering features."),
     "checks": (checks.main, "CPU time of the checks in each step of the engine."),
     "overhead": (overhead.main, "Fixed overhead of a private step: very small layers."),
+    "dp_trainer": (
+        dp_trainer.main,
+        "CPU time per sample of DPTrainer, relative to transformers' Trainer.",
+    ),
     "noise": (noise.main, "Nanoseconds per noise value: secure noise and torch's."),
     "peers": (
         peers.main,
