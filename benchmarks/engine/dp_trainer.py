@@ -84,6 +84,7 @@ class Turns(transformers.TrainerCallback):
 def bert() -> transformers.BertForSequenceClassification:
     """Returns BERT without dropout, with equal parameters in every call."""
     torch.manual_seed(0)
+    options: dict[str, Any] = {"num_labels": CLASSES}
     return transformers.BertForSequenceClassification(
         transformers.BertConfig(
             vocab_size=BERT_VOCABULARY,
@@ -92,9 +93,9 @@ def bert() -> transformers.BertForSequenceClassification:
             num_hidden_layers=LAYERS,
             num_attention_heads=HEADS,
             max_position_embeddings=LENGTH,
-            num_labels=CLASSES,
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
+            **options,
         )
     )
 

@@ -165,7 +165,7 @@ class DPCallback(Callback):
 
     def on_train_batch_end(
         self,
-        trainer: Trainer,
+        trainer: Any,
         pl_module: LightningModule,
         outputs: Any,
         batch: Any,
@@ -268,7 +268,7 @@ class _WithReceipt(CheckpointIO):
         self._io.teardown()
 
 
-def _check(trainer: Trainer) -> None:
+def _check(trainer: Any) -> None:
     """Raises ConfigError for arguments of the trainer that DP-SGD cannot have."""
     rejected = {
         "accumulate_grad_batches": (
@@ -337,7 +337,7 @@ def _trained_module(pl_module: LightningModule, name: str | None) -> nn.Module:
     """
     children = dict(pl_module.named_children())
     if name is not None:
-        modules = dict(pl_module.named_modules())
+        modules: dict[str, nn.Module] = dict(pl_module.named_modules())
         if name not in modules:
             raise ConfigError(
                 "module",

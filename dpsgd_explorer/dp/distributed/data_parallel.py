@@ -7,8 +7,8 @@ from collections.abc import Callable
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from dpsgd_explorer.dp.distributed.fabric import without_fabric
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
-from dpsgd_explorer.dp.modules.fabric import without_fabric
 
 
 def unwrapped(module: nn.Module, ranks: Ranks) -> nn.Module:

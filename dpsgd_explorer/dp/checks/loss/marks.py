@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from dpsgd_explorer.dp.checks.loss.reading import UNREAD, LossReading
-from dpsgd_explorer.dp.modules.fabric import is_hook_of_fabric
+from dpsgd_explorer.dp.distributed.fabric import is_hook_of_fabric
 from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.errors import PrivacyError
 
