@@ -25,10 +25,7 @@ from lightning.pytorch.loggers import CSVLogger  # noqa: E402
 from dpsgd_explorer.integrations.lightning import DPCallback  # noqa: E402
 
 WIDTH, CLASSES = 4, 3
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning:lightning"),
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning")
 
 
 class Classifier(lightning.LightningModule):
