@@ -142,7 +142,8 @@ test("each run of a twin has its colour and its name, beside the lines or, in a 
     const all = drawn(runs, {chart, axis: STEP, width});
     assert.deepEqual(curves(all), ["line s-private", "line s-good", "line s-twin dashed"]);
     const names = all.filter(({content}) => /not private/.test(content));
-    assert.deepEqual(names.map(({attributes}) => attributes.class.split(" ")[0]), ["private", "good", "twin"]);
+    assert.deepEqual(names.map(({attributes}) => attributes.class.split(" ")[0]).sort(), ["good", "private", "twin"]);
+    assert.match(names.toSorted((a, b) => a.attributes.y - b.attributes.y)[0].content, /^twin/, "the highest end is named first");
     for (const {attributes: {x}, content} of names) assert.ok(width === 350 ? x <= width : x + 6 * content.length <= width, `${content} at ${x}`);
     const ys = names.map(({attributes}) => attributes.y).sort((a, b) => a - b);
     assert.ok(ys.every((y, i) => i === 0 || y - ys[i - 1] >= 14.9), String(ys));
