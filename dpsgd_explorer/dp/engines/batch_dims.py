@@ -7,6 +7,10 @@ shapes: the dimension that changes with the batch size is the batch dimension.
 
 Worked: with B = 3 a layer sees [3, 3, 8], with B = 2 it sees [3, 2, 8].  Dimension 0
 was 3 both times; dimension 1 was 3 and 2, the batch sizes: it counts the samples.
+
+Rows of each sample may also be folded into the first dimension: windows of an image, or
+the tokens of a sequence.  With B = 3 a layer sees [12, 8], with B = 2 it sees [8, 8]:
+each sample has 4 rows.
 """
 
 from __future__ import annotations
@@ -47,6 +51,7 @@ class BatchDims:
         *,
         may_share: bool,
         likely: int = 0,
+        folds: bool = False,
     ) -> int | None:
         """Returns the batch dimension of a call's input; None if all samples share it.
 
@@ -57,11 +62,13 @@ class BatchDims:
             dims: Number of leading dimensions that may be the batch dimension.
             may_share: If True, the input may have no batch dimension.
             likely: The dimension to prefer if several fit.
+            folds: If True, the first dimension may count several rows of each sample,
+                as many in every pass: windows of an image, or tokens.
 
         Raises:
             BadInputError: no dimension fits.
         """
-        arguments = call, shape, size, dims, may_share, likely
+        arguments = call, shape, size, dims, may_share, likely, folds
         if self.learning:
             self._cached = {}
         elif arguments in self._cached:
@@ -81,6 +88,7 @@ class BatchDims:
         dims: int,
         may_share: bool,
         likely: int,
+        folds: bool,
     ) -> int | None:
         # Outside learning a shape is compared with the stored shapes, and not stored.
         learnt = self._seen.setdefault(call, {}) if self.learning else {}
@@ -93,6 +101,8 @@ class BatchDims:
                 return dim
         if may_share and _shared(seen):
             return None
+        if folds and shape[0] % max(1, size) == 0 and _folds(seen):
+            return 0
         if self.learning:
             return 0  # undecided until the pass of the other size
         raise BadInputError(
@@ -118,6 +128,12 @@ class BatchDims:
 def _counts(seen: dict[int, Shape], dim: int) -> bool:
     """Returns True if this dimension had the batch size in all passes."""
     return all(len(shape) > dim and shape[dim] == size for size, shape in seen.items())
+
+
+def _folds(seen: dict[int, Shape]) -> bool:
+    """Returns True if the first dimension had equally many rows for each sample."""
+    counts = {shape[0] / size for size, shape in seen.items() if size and shape}
+    return len(seen) > 1 and len(counts) == 1 and counts.pop() % 1 == 0
 
 
 def _shared(seen: dict[int, Shape]) -> bool:

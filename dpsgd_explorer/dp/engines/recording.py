@@ -179,6 +179,7 @@ class ForwardRecording:
         activations = rule.saved_activations(layer, args, kwargs)
         call = self._call_name(name)
         dim: int | None = 0
+        dims = 0
         if isinstance(rule, LayerRule):
             dims = rule.position_dims(layer, activations)
             dim = self.batch_dims.batch_dim(
@@ -187,6 +188,7 @@ class ForwardRecording:
                 self.batch_size,
                 max(1, dims),
                 may_share=dims > 0,
+                folds=dims > 0,
             )
             if dim is None:
                 self.shared_layers.append(name)
@@ -194,11 +196,16 @@ class ForwardRecording:
                 activations, out = _samples_first(
                     activations, out, dim, self.batch_size
                 )
-        if out.shape[dim or 0] != self.batch_size and not self.batch_dims.learning:
-            raise BadInputError(
-                f"must give one row for each of the {self.batch_size} samples, got "
-                f"shape {list(out.shape)}"
-            )
+        if out.shape[dim or 0] != self.batch_size:
+            if dim == 0 and dims and _is_folded(activations, out, self.batch_size):
+                rows = self.batch_size, -1
+                key = self.add_call(name, rule, layer, activations.unflatten(0, rows))
+                return self.attach(key, out.unflatten(0, rows)).flatten(0, 1)
+            if not self.batch_dims.learning:
+                raise BadInputError(
+                    f"must give one row for each of the {self.batch_size} samples, got "
+                    f"shape {list(out.shape)}"
+                )
         return self.attach(self.add_call(name, rule, layer, activations, dim or 0), out)
 
     def add_call(
@@ -356,6 +363,16 @@ def _samples_first(
         inputs, output = inputs.unsqueeze(0), output.unsqueeze(0)
     rows = [size, *[-1] * (inputs.dim() - 1)], [size, *[-1] * (output.dim() - 1)]
     return inputs.expand(rows[0]), output.expand(rows[1])
+
+
+def _is_folded(activations: Any, output: Tensor, size: int) -> bool:
+    """Returns True if the first dimension counts several rows of each sample."""
+    return (
+        isinstance(activations, Tensor)
+        and size > 0
+        and activations.shape[0] == output.shape[0]
+        and output.shape[0] % size == 0
+    )
 
 
 def _linear(part: LayerPart, inputs: Tensor) -> Tensor:

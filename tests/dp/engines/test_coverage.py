@@ -9,7 +9,7 @@ from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.dp.engines.hooks import HooksEngine
 from dpsgd_explorer.errors import UnsupportedModuleError
 from tests.dp.engines.test_engines_agree import check_clipped_sum
-from tests.dp.nets import attached
+from tests.dp.nets import attached, clipped_sum
 
 MODES = pytest.mark.parametrize("mode", CHOICES["clipping_mode"])
 
@@ -254,7 +254,6 @@ UNCOVERED = {
     Borrowed: "head.weight do not add up",
     OnlyBorrowed: "layer.weight do not add up",
     Hooked: "head.weight do not add up",
-    Folded: r"head \(Linear\) must see one row for each of the \d samples",
     ByHand: r"the module \(ByHand\) has no layer rule, and torch.func.vmap cannot",
 }
 
@@ -266,6 +265,31 @@ def test_uses_that_the_rules_do_not_see_are_refused(kind):
     with pytest.raises(UnsupportedModuleError, match=UNCOVERED[kind]):
         net(torch.randn(5, 4))
     assert all(p.requires_grad for p in net.parameters())
+
+
+class FoldedPositionFirst(Folded):
+    """Mixes up the order of samples and positions."""
+
+    def forward(self, x):
+        folded = x.view(len(x), -1, 2).transpose(0, 1).reshape(-1, 2)
+        return self.head(folded).view(-1, len(x), 3).transpose(0, 1).flatten(1)
+
+
+def test_positions_folded_into_the_batch_are_exact():
+    torch.manual_seed(0)
+    net, x, y = Folded().double(), torch.randn(5, 4).double(), torch.arange(5) % 3
+    options = {"max_grad_norm": 0.5, "clipping_fn": "Abadi"}
+    expected = clipped_sum(net, x, y, engine="microbatch", **options)
+    found = clipped_sum(net, x, y, **options)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, msg=name)
+
+
+def test_samples_folded_behind_positions_are_refused():
+    net = FoldedPositionFirst()
+    attached(net)
+    with pytest.raises(UnsupportedModuleError, match=r"mixes|must not depend"):
+        net(torch.randn(5, 4))
 
 
 @pytest.mark.parametrize("kind", [Borrowed, Folded, ByHand])
