@@ -173,9 +173,10 @@ def _answers(run: Phase, options: argparse.Namespace) -> dict[str, Interval | st
         AccountingError: an argument is outside its domain, or the only requested
             accountant has no answer.
     """
-    if options.records_per_person != 1:
-        terms = (options.delta, options.records_per_person)
-        return {options.accountant: group_epsilon_interval([run], *terms)}
+    records = options.records_per_person
+    if records != 1:
+        group = group_epsilon_interval([run], options.delta, records)
+        return {options.accountant: group}
     batches = Batches(options.sampling, options.sample_size, options.max_batch_size)
     if options.accountant == ALL:
         batch_answers = batches_answers(run, options.delta, options.relation, batches)
