@@ -231,6 +231,13 @@ def test_pictures_say_what_they_show():
     assert all(len(alt) > 10 for alt, _ in PICTURE.findall(everything()))
 
 
+def test_the_page_of_requests_names_tests_that_exist():
+    text = (ROOT / "docs" / "explanation" / "asked-for.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| (\d+) \|", text, re.M) == [*map(str, range(1, 26))]
+    paths = re.findall(r"`(tests/.+?)`", text)
+    assert [path for path in paths if not (ROOT / path).is_file()] == []
+
+
 HOW_TO = (
     "from-opacus",
     "from-fastdp",

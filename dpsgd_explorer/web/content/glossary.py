@@ -210,7 +210,7 @@ TERMS: dict[str, Term] = {
     "group-privacy": Term(
         "group privacy",
         "The promise to several records together. For k records of one person, ε is "
-        "about k times as large or more, unless the person is the unit.",
+        "usually k times as large or more, unless the person is the unit.",
         "in-the-real-world#unit",
     ),
     "likelihood-ratio": Term(
