@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from dpsgd_explorer import dp
-from dpsgd_explorer.errors import UnsupportedModuleError
+from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
 
 accelerate = pytest.importorskip("accelerate")
 transformers = pytest.importorskip("transformers")
@@ -31,6 +31,7 @@ def llama(attention="sdpa"):
             num_hidden_layers=2,
             num_attention_heads=2,
             attn_implementation=attention,
+            use_cache=False,
         )
     )
 
@@ -45,7 +46,7 @@ def engine_of(module, engine="hooks"):
         module,
         batch_size=6,
         sample_size=COUNT,
-        steps=2,
+        steps=4,
         noise_multiplier=1.0,
         noise="seeded",
         seed=1,
@@ -90,7 +91,11 @@ def test_prepare_before_or_after_attach(order, precision, attention, engine_name
         own.attach(optimizer)
         prepared, prepared_optimizer = accelerator.prepare(module, optimizer)
     train(own, prepared, prepared_optimizer, accelerator.backward)
-    assert own.get_epsilon() == own.plan.epsilon()
+    if (order, precision, engine_name) == ("after", "bf16", "microbatch"):
+        with pytest.raises(PrivacyError, match="could not confirm"):
+            own.get_epsilon()  # accelerate converts what the engine has put together
+    else:
+        assert own.get_epsilon() == own.plan.epsilon()
     tolerance = 1e-6 if precision == "no" else 0.02
     for p, expected in zip(module.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(p, expected, rtol=0, atol=tolerance)
