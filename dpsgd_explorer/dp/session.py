@@ -167,6 +167,7 @@ class Session:
         with ExitStack() as undo:
             self._install(module, optimizers, undo)
             self._undo = undo.pop_all()
+        self._is_attached = True
 
     def _install(
         self, module: nn.Module, optimizers: Sequence[Optimizer], undo: ExitStack
@@ -221,6 +222,7 @@ class Session:
 
     def undo(self) -> None:
         """Restores module, optimizers and torch."""
+        self._is_attached = False
         self._undo.close()
 
     def _drop_gradients(self) -> None:
@@ -255,7 +257,10 @@ class Session:
             self._state.ledger.public_passes += 1
         finally:
             self.batch.end_public()
-            self._gradient_engine.start()
+            if self._is_attached:
+                self._gradient_engine.start()
+            else:  # the engine was detached inside
+                self._drop_gradients()
 
     def choose_bound(self, max_grad_norm: float) -> None:
         """Sets the clipping bound of the next step and all later steps.

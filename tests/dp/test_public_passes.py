@@ -247,6 +247,18 @@ def test_steps_batches_and_public_itself_stay_outside():
     assert engine.steps_done == 0
 
 
+def test_a_detach_inside_leaves_an_ordinary_model():
+    model = net()
+    engine = attached(model)
+    with engine.public():
+        mse_loss(model(PUBLIC), ZEROS).backward()
+        engine.detach()
+    assert all(p.grad is None for p in model.parameters())
+    mse_loss(model(PUBLIC), ZEROS).backward()
+    assert_close(gradients(model), public_part())
+    attached(model)
+
+
 def test_gradients_of_others_are_not_taken_for_public_ones():
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
