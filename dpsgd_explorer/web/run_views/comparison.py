@@ -321,7 +321,7 @@ def _ranked(runs: Sequence[Compared]) -> str:
         return f"{len(runs)} runs side by side" if len(runs) > 1 else "One run"
     best, first = max(reached, key=lambda pair: pair[0])
     worst, last = min(reached, key=lambda pair: pair[0])
-    if best == worst:
+    if percent(best) == percent(worst):
         return f"All end at {percent(best)} %"
     return (
         f"{first.letter} ends highest, at {percent(best)} %: {points(best - worst)} "

@@ -131,6 +131,11 @@ def test_accuracies_of_two_data_sets_are_not_ranked(client, stored):
     assert heading(compare(client, *people).text).startswith("A ends highest")
 
 
+def test_accuracies_that_are_printed_alike_are_not_ranked(client, stored):
+    runs = [stored(noise_multiplier=noise) for noise in (1.0, 1.0001)]
+    assert re.fullmatch(r"All end at [\d.]+ %", heading(compare(client, *runs).text))
+
+
 def test_luck_of_seeds_is_compared_within_a_data_set(client, stored):
     seeds = [stored(seed=seed) for seed in (1, 2, 3)]
     text = words(compare(client, *seeds, stored(**MNIST)).text)
