@@ -11,12 +11,11 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Self
 
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.signatures import SigningKeys
-from dpsgd_explorer.validation import one_of
+from dpsgd_explorer.validation import file_text, one_of
 
 HEADER = re.compile("[A-Za-z0-9-]+")
 LOG_FORMATS = ("text", "json")
@@ -93,7 +92,7 @@ def with_secrets(values: Mapping[str, str]) -> dict[str, str]:
         ConfigError: a file cannot be read.
     """
     return dict(values) | {
-        name: _content(f"{name}_FILE", file)
+        name: file_text(f"{name}_FILE", file).strip()
         for name in SECRETS
         if not values.get(name) and (file := values.get(f"{name}_FILE"))
     }
@@ -111,16 +110,6 @@ def without_secrets(
     secrets = SECRETS if all_of_them else WEB_SECRETS
     dropped = {*secrets, *(f"{name}_FILE" for name in secrets)}
     return {name: value for name, value in values.items() if name not in dropped}
-
-
-def _content(name: str, file: str) -> str:
-    try:
-        return Path(file).read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigError(
-            name, f"{name} must be a file that can be read: {file}: {reason}."
-        ) from None
 
 
 def _networks(text: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from decimal import Decimal
 from difflib import get_close_matches
 from numbers import Integral, Rational, Real
+from pathlib import Path
 from typing import Any, cast
 
 from dpsgd_explorer.errors import ConfigError, ExplorerError
@@ -16,6 +17,25 @@ MakeError = Callable[[str, str], ExplorerError]
 
 #: Largest number of characters of a value in a message.
 MAX_SHOWN_CHARACTERS = 200
+
+
+def file_text(name: str, path: str | Path) -> str:
+    """Returns the content of a text file.
+
+    Args:
+        name: Subject of the message: an option or variable.
+        path: Path of the file.
+
+    Raises:
+        ConfigError: the file cannot be read, or it is not UTF-8 text.
+    """
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(
+            name, f"{name} must be a file that can be read: {path}: {reason}."
+        ) from None
 
 
 def one_of(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dpsgd_explorer.accounting import round_up
 from dpsgd_explorer.errors import ConfigError, ReceiptError
 from dpsgd_explorer.signatures import check_signature, signature_of
+from dpsgd_explorer.validation import file_text
 
 if TYPE_CHECKING:
     from dpsgd_explorer.audit.receipts.findings import Figure, Findings
@@ -77,7 +78,7 @@ def _origin(receipt: Mapping[str, Any], key: str | None) -> dict[str, Any] | Non
     if key is None:
         signature = signature_of(receipt)
     else:
-        signature = check_signature(receipt, "--key", _text_of(Path(key)))
+        signature = check_signature(receipt, "--key", file_text("--key", key))
     if signature is None:
         return None
     return {
@@ -85,16 +86,6 @@ def _origin(receipt: Mapping[str, Any], key: str | None) -> dict[str, Any] | Non
         "run": signature["run"],
         "is_checked": key is not None,
     }
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigError(
-            "--key", f"--key must be a file that can be read: {path}: {reason}."
-        ) from None
 
 
 def _as_json(

@@ -425,8 +425,8 @@ class PrivacyEngine(AccountedEngine):
 
         In the context the model is an ordinary one: nothing is clipped, and the
         gradients of the rows have no noise.  The next step adds them to the noisy
-        gradient of its batch.  ``zero_grad`` drops them.  Rows are public if nobody's
-        record is in them: public data, or samples of a generator that was trained
+        gradient of its batch.  ``zero_grad`` drops them.  Rows are public if they
+        contain nobody's record: public data, or samples of a generator that was trained
         through a private model.  Epsilon does not cover them, and the receipt says how
         often this was used.
 

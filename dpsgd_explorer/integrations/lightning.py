@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from dpsgd_explorer import dp
-from dpsgd_explorer.dp.sampling.loader import fetcher
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.integrations.lightning_trainer import (
     check_trainer,
@@ -131,8 +130,7 @@ class DPCallback(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Creates the engine, with the count of the checkpoint, and its batches."""
         self._undo.close()  # an interrupted training leaves the engine attached
-        given = given_loader(trainer)
-        _, sample_size = fetcher(given.dataset, given.collate_fn)
+        given, sample_size = given_loader(trainer)
         if trainer.ckpt_path is not None and self._state is None:
             raise ConfigError(
                 "ckpt_path",

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from dpsgd_explorer.dp.sampling.loader import fetcher
 from dpsgd_explorer.errors import ConfigError
+from dpsgd_explorer.integrations.planned_run import reject_arguments
 
 #: Precisions that hold gradients in float16.
 FLOAT16_PRECISIONS = ("16-mixed", "16-true", "transformer-engine-float16")
@@ -46,13 +47,11 @@ def check_trainer(trainer: Any) -> None:
             "the plan is for one data set",
         ),
     }
-    for name, (is_set, reason) in rejected.items():
-        if is_set:
-            raise ConfigError(name, f"{name} must be left out: {reason}.")
+    reject_arguments(rejected)
 
 
-def given_loader(trainer: Trainer) -> DataLoader[Any]:
-    """Returns the loader of the training.
+def given_loader(trainer: Trainer) -> tuple[DataLoader[Any], int]:
+    """Returns the loader of the training, and the number of its records.
 
     Raises:
         ConfigError: it is no DataLoader whose batches the engine can draw in its place.
@@ -62,7 +61,7 @@ def given_loader(trainer: Trainer) -> DataLoader[Any]:
         _reject_loader(f"one DataLoader, got {type(loader).__name__}")
     if loader.batch_size is None:
         _reject_loader("a DataLoader with batch_size, got one with batches of its own")
-    fetcher(loader.dataset, loader.collate_fn)  # rejects a stream by name
+    _, sample_size = fetcher(loader.dataset, loader.collate_fn)
     sampler = loader.sampler
     is_uniform = type(sampler) in (RandomSampler, SequentialSampler)
     if not is_uniform or getattr(sampler, "replacement", False):
@@ -70,7 +69,7 @@ def given_loader(trainer: Trainer) -> DataLoader[Any]:
             "a DataLoader without a sampler, since each record is drawn with the same "
             f"probability, got {type(sampler).__name__}"
         )
-    return loader
+    return loader, sample_size
 
 
 def _reject_loader(rule: str) -> Never:

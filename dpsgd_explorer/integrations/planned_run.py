@@ -5,15 +5,29 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from dpsgd_explorer import dp
 from dpsgd_explorer.accounting.rounding import round_up
-from dpsgd_explorer.errors import PrivacyError
+from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 LOGGED_DIGITS = 4
+
+
+def reject_arguments(rejected: Mapping[str, tuple[bool, str]]) -> None:
+    """Rejects the arguments of a trainer that are set and that DP-SGD cannot have.
+
+    Args:
+        rejected: {argument: (True if it is set, the reason and the remedy)}.
+
+    Raises:
+        ConfigError: names the first one.
+    """
+    for name, (is_set, reason) in rejected.items():
+        if is_set:
+            raise ConfigError(name, f"{name} must be left out: {reason}.")
 
 
 class EpochBatches:

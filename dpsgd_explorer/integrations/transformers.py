@@ -28,6 +28,7 @@ from dpsgd_explorer.integrations.per_sample_loss import (
 from dpsgd_explorer.integrations.planned_run import (
     EpochBatches,
     privacy_metrics,
+    reject_arguments,
     write_receipt,
 )
 
@@ -356,6 +357,4 @@ def _check(args: transformers.TrainingArguments, label_smoother: Any) -> None:
         ),
         "deepspeed": (args.deepspeed, "DeepSpeed shards gradients before clipping"),
     }
-    for name, (is_set, reason) in rejected.items():
-        if is_set:
-            raise ConfigError(name, f"{name} must be left out: {reason}.")
+    reject_arguments(rejected)

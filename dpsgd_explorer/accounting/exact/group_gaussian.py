@@ -1,8 +1,8 @@
 """The privacy loss of a step for k records of one person together.
 
 Each record joins the step with probability q, independently.  If j of them do, they
-move the sum by at most j clipping bounds, so that the step's largest privacy loss is
-that of the pair
+move the sum by at most j clipping bounds, so the pair with the
+largest privacy loss is
 
     P = Σ p_j N(j, σ²),    Q = N(0, σ²),    p_j = C(k, j) q^j (1 - q)^(k - j),
 

@@ -1,7 +1,7 @@
 """Rules of axes: round ticks, and the scale and range of accuracies.
 
 ``static/js/charts/ticks.js`` has the same rules, because axes of live runs grow with
-their points; ``tests/web/figures/test_ticks.py`` compares both.
+their points; ``tests/web/charts/test_ticks.py`` compares both.
 """
 
 from __future__ import annotations

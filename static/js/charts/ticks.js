@@ -1,6 +1,6 @@
 /**
  * Rules of axes: round ticks, and the scale and range of accuracies. `dpsgd_explorer/web/charts/ticks.py` has the same
- * rules for the server's drawings; `tests/web/figures/test_ticks.py` compares both.
+ * rules for the server's drawings; `tests/web/charts/test_ticks.py` compares both.
  */
 
 /** @typedef {[number, number]} Ends of an axis, in percent on axes of accuracies */

@@ -59,6 +59,16 @@ export class SettingsForm {
     this.sliders[name].setAttribute("aria-valuetext", this.form.elements[name].value || "not set");
   }
 
+  /** Make the box of the number that is solved for read-only. @param {string[]} names @param {string} solved */
+  lock(names, solved) {
+    for (const name of names) {
+      const follows = name === solved;
+      this.form.querySelector(`[data-field="${name}"]`).classList.toggle("follows", follows);
+      this.form.elements[name].readOnly = follows;
+      if (this.sliders[name]) this.sliders[name].disabled = follows;
+    }
+  }
+
   /** Chosen member of each switch. */
   get chosen() {
     return Object.fromEntries(Object.keys(this.switches).map((name) => [name, this.form.elements[name].value]));

@@ -60,7 +60,7 @@ function start() {
   figure.plot.addEventListener("pointerdown", walkStart);
   figure.plot.addEventListener("pointermove", (event) => point(figure.chart.pixel(event)));
   figure.plot.addEventListener("pointerleave", () => point(null));
-  lock();
+  form.lock(Object.keys(SOLVED), solved());
   if (data.answer) show(data.answer);
   askRest({isFirst: data.map !== null});
 }
@@ -69,19 +69,8 @@ function solved() {
   return form.form.elements.solve.value || "noise_multiplier";
 }
 
-/** The box of the solved number is read-only; the other four are shown as fixed. */
-function lock() {
-  for (const box of page.querySelectorAll("[data-lockable]")) {
-    const name = box.dataset.lockable;
-    const follows = name === solved();
-    box.classList.toggle("follows", follows);
-    form.form.elements[name].readOnly = follows;
-    if (form.sliders[name]) form.sliders[name].disabled = follows;
-  }
-}
-
 function changed(input = null, options = {}) {
-  if (input?.name === "solve") lock();
+  if (input?.name === "solve") form.lock(Object.keys(SOLVED), solved());
   newest.ask(ask, options);
 }
 

@@ -17,14 +17,14 @@ class RegressionLab extends RunLab {
   constructor(opened) {
     super(opened, {kind: "regression"});
     this.part("new-seed").addEventListener("click", () => this.form.set("seed", Math.floor(Math.random() * 2 ** 31)));
-    this.part("settings").elements.solve.addEventListener("input", () => this.lock());
+    this.part("settings").elements.solve.addEventListener("input", () => this.form.lock(SOLVABLE, this.solved));
     opened.page.addEventListener("click", (event) => {
       if (!event.target.matches("[data-wait]")) return;
       event.preventDefault();
       const {href} = event.target;
       this.newest.ask((signal) => this.load(href, signal));
     });
-    this.lock();
+    this.form.lock(SOLVABLE, this.solved);
     this.newest.ask((signal) => this.awaitDescent(signal));
   }
 
@@ -41,17 +41,6 @@ class RegressionLab extends RunLab {
   /** Settings of the run, as the server derived them from those on the page. */
   get settings() {
     return this.data.run;
-  }
-
-  /** The box of the solved number is read-only. */
-  lock() {
-    const {form, solved} = this;
-    for (const name of SOLVABLE) {
-      const follows = name === solved;
-      form.form.querySelector(`[data-field="${name}"]`).classList.toggle("follows", follows);
-      form.form.elements[name].readOnly = follows;
-      if (form.sliders[name]) form.sliders[name].disabled = follows;
-    }
   }
 
   async load(address, signal) {
