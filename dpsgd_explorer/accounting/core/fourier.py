@@ -11,6 +11,12 @@ from dpsgd_explorer.accounting.core.accountant import Floats
 
 Complexes = npt.NDArray[np.complex128]
 
+#: Largest number of multiplications of a matrix product that BLAS does in one thread.
+#: In more threads it adds in another order, so the last digits of ε would depend on
+#: their number.
+MAX_PRODUCT_SIZE = 32_768
+#: Rows of a matrix product that are computed at a time.
+PRODUCT_ROWS = 8
 #: Weights below e^-62 = 1e-27 of the largest weight are left out.
 MAX_LOG_DROP = 62.0
 #: Largest number of frequencies for which powers are no products of two powers.
@@ -40,8 +46,23 @@ def transform_excess(shares: Floats, angles: Floats, count: int) -> Complexes:
     width = math.isqrt(count - 1) + 1
     inner = powers_excess(angles, width)  # [n, M]
     outer = powers_excess(width * angles, width) * shares
-    sums = outer @ inner.T + outer.sum(axis=1)[:, None] + inner @ shares
+    sums = _product(outer, inner) + outer.sum(axis=1)[:, None] + inner @ shares
     return np.asarray(sums.reshape(-1)[:count])
+
+
+def _product(a: Complexes, b: Complexes) -> Complexes:
+    """Returns a b^T, the same bits in any number of threads.
+
+    Shapes: a [m, M], b [n, M] -> [m, n].
+    """
+    width = max(MAX_PRODUCT_SIZE // (PRODUCT_ROWS * len(b)), 1)
+    product = np.zeros((len(a), len(b)), dtype=np.complex128)
+    for start in range(0, a.shape[1], width):
+        columns = slice(start, start + width)
+        for row in range(0, len(a), PRODUCT_ROWS):
+            rows = slice(row, row + PRODUCT_ROWS)
+            product[rows] += a[rows, columns] @ b[:, columns].T
+    return product
 
 
 def powers_excess(angles: Floats, count: int) -> Complexes:
