@@ -7,7 +7,9 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 SCRIPT_TESTS = $(wildcard tests/js/*/*.test.js)
 # The tests of a file stay in one process, for they share fixtures.
 # Durations go to a report per target, for tools/write_testing_page.py.
-PYTEST = $(BIN)/pytest -q --maxprocesses 8 --dist loadfile \
+# A run of the product has the lowest priority: at the same one, tests that wait for it
+# do not starve it.
+PYTEST = nice -n 19 $(BIN)/pytest -q --instafail --maxprocesses 8 --dist loadfile \
 	--junitxml=.pytest_cache/$@.xml
 
 export TORCH_INDEX

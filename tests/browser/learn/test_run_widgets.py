@@ -78,25 +78,24 @@ def test_a_recorded_run_is_played_alone_by_keyboard_where_motion_is_unwanted(ope
 
 @pytest.mark.long("more journeys")
 def test_a_person_with_several_records_is_one_unit_or_many(open_page):
-    points = people.data()["points"]
+    one, _, _, _, five, *_, ten = people.data()["points"]
     page = open_page("/learn/in-the-real-world/")
-    page.get_by_label("The bound on ε for the person").fill("6")
+    page.get_by_label("ε for the person").fill("6")
     page.get_by_role("button", name="Show the picture").click()
     figure = page.locator("#people")
     expect(figure.get_by_text("you: 6")).to_be_visible()
     title = figure.get_by_role("heading", level=3)
-    expect(title).to_contain_text(
-        f"with {points[4]['records']} records by {points[4]['epsilon']} only"
-    )
+    expect(title).to_contain_text(f"ε = {five['epsilon']} for a person with 5 records")
     slider = figure.get_by_role("slider", name="Records of one person")
     focus(slider)
     page.keyboard.press("End")
-    expect(title).to_contain_text(f"10 records by {points[-1]['epsilon']} only")
+    expect(title).to_contain_text(f"ε = {ten['epsilon']} for a person with 10 records")
     focus(figure.get_by_role("radio", name="each record"))
     page.keyboard.press("ArrowRight")
-    own = points[0]["epsilon"]
-    expect(title).to_contain_text(f"ε = {own} covers a person with 10 records")
-    expect(figure.get_by_text(points[0]["limits"]).first).to_be_visible()
+    expect(title).to_contain_text(
+        f"ε = {one['epsilon']} covers a person with 10 records"
+    )
+    expect(figure.get_by_text(one["limits"]).first).to_be_visible()
 
 
 @pytest.mark.long("more journeys")
