@@ -14,6 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.architectures.cases import next_word_loss
 from benchmarks.architectures.transformers import Gpt2, lora_gpt2
+from dpsgd_explorer.dp.backends import using
+from dpsgd_explorer.dp.backends.torch import TorchBackend
 from dpsgd_explorer.dp.engines import joined_calls
 from dpsgd_explorer.errors import MixedLossError
 from tests.dp.backends.triton.device import DEVICE, taken_for_an_accelerator
@@ -102,6 +104,15 @@ def case(name):
     return make(), inputs(), targets(), loss
 
 
+def checked(net, x, *args, **options):
+    """Attach an engine; its checks would take a minute of the interpreter."""
+    engine, optimizer = attached(net, *args, **options)
+    if DEVICE == "cpu":
+        with using(TorchBackend()):
+            net(x)
+    return engine, optimizer
+
+
 def step_of(name, device, *, autocast=False, bad=(), **options):
     """Return the gradient of a second step without noise, and its statistics.
 
@@ -114,7 +125,9 @@ def step_of(name, device, *, autocast=False, bad=(), **options):
     """
     net, x, y, loss = case(name)
     net, x, y = net.to(device), x.to(device), y.to(device)
-    engine, optimizer = attached(net, learning_rate=0.0, max_grad_norm=0.05, **options)
+    engine, optimizer = checked(
+        net, x, learning_rate=0.0, max_grad_norm=0.05, **options
+    )
     weights = torch.ones(SAMPLES, device=device)
     weights[list(bad)] = torch.inf
     for _ in range(2):
@@ -209,9 +222,10 @@ def test_a_sample_adds_no_more_than_the_bound_in_bfloat16():
         for i in range(SAMPLES):
             own = copy.deepcopy(net).to(DEVICE)
             options = {"clipping_mode": "instantiate", "batch_size": 1}
-            _, optimizer = attached(own, max_grad_norm=0.01, **options)
+            sample = x[i : i + 1].to(DEVICE)
+            _, optimizer = checked(own, sample, max_grad_norm=0.01, **options)
             with torch.autocast(DEVICE, torch.bfloat16):
-                outputs = own(x[i : i + 1].to(DEVICE))
+                outputs = own(sample)
             loss(outputs.float(), y[i : i + 1].to(DEVICE)).backward()
             optimizer.step()
             length = flat(p.grad.cpu() for p in own.parameters()).double().norm()
