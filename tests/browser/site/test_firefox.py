@@ -50,5 +50,5 @@ def test_a_visit_in_firefox_ends_with_a_trained_run(firefox, address):
     firefox.open(firefox.value(latest))
     firefox.wait_for(text('[data-status="state"]'), "Finished")
     firefox.open(f"{address}/labs/accountants/")
-    firefox.wait_for("document.querySelectorAll('.js-line').length > 3")
+    firefox.wait_for("document.querySelectorAll('.race-box .line').length > 3")
     assert firefox.faults == []
