@@ -173,10 +173,13 @@ def _attached_steps(bug: PlantedBug, task: Task) -> None:
         if bug.has_loader
         else engine.poisson_loader(records).all_epochs()
     )
-    for x, y in islice(batches, CHECKED_STEPS):
-        loss(model(x), y).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
+    try:
+        for x, y in islice(batches, CHECKED_STEPS):
+            loss(model(x), y).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            optimizer.zero_grad()
+    finally:
+        engine.detach()  # the loop itself runs without an engine
 
 
 def seen_by(refused: str, error: str, last: AuditPoint | None) -> str:
