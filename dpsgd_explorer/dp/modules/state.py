@@ -39,10 +39,16 @@ class ModuleState:
         self._module = module
         self._stored = _stored(module)
         self._copies = {name: _copied(value) for name, value in self._stored.items()}
-        self._tables = [
+        self._kinds = {submodule: type(submodule) for submodule in module.modules()}
+        self._trained = {p: p.requires_grad for p in module.parameters()}
+        self._tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
             (table, dict(table))
-            for submodule in module.modules()
-            for table in (submodule._parameters, submodule._buffers)
+            for submodule in self._kinds
+            for table in (
+                submodule._parameters,
+                submodule._buffers,
+                submodule._modules,
+            )
         ]
 
     def changes(self) -> Changes:
@@ -56,11 +62,20 @@ class ModuleState:
         return changed | dict.fromkeys(self._copies.keys() - now.keys(), _REMOVED)
 
     def restore(self) -> None:
-        """Restores all values that have changed."""
+        """Restores all values that have changed.
+
+        A forward that fails may leave modules in a state between two: with another
+        parametrization, for example, which changes their class.
+        """
         changed = self.changes()
         for table, entries in self._tables if changed else ():
             table.clear()
-            table.update(entries)  # type: ignore[arg-type]
+            table.update(entries)
+        if changed:
+            for submodule, kind in self._kinds.items():
+                submodule.__class__ = kind
+            for parameter, is_trained in self._trained.items():
+                parameter.requires_grad = is_trained
         for name in changed.keys() & self._copies.keys():
             self._restore_value(name, self._stored[name], self._copies[name])
 

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import register_parametrization, remove_parametrizations
 
 from dpsgd_explorer.dp import make_private_ready
 from dpsgd_explorer.dp.config import CHOICES
@@ -214,3 +215,46 @@ def test_everything_is_put_back_as_it_was():
     net(torch.zeros(3, 2))
     with pytest.raises(UnsupportedModuleError, match="'new'"):
         check_equal_changes(net, changes, state.changes())
+
+
+class Plus(nn.Module):
+    def __init__(self, other):
+        super().__init__()
+        object.__setattr__(self, "other", other)
+
+    def forward(self, weight):
+        return weight + self.other
+
+
+class Parametrizing(nn.Module):
+    """Parametrizes a frozen weight for a while, as LoRA on experts does.
+
+    Under vmap it fails after the registration and before its ``try``.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(4, 3).requires_grad_(False)
+        self.low = nn.Parameter(torch.ones(3, 4))
+
+    def forward(self, x):
+        register_parametrization(self.base, "weight", Plus(self.low))
+        self.base.parametrizations.weight.original.requires_grad_(False)
+        try:
+            return self.base(x)
+        finally:
+            remove_parametrizations(self.base, "weight", leave_parametrized=False)
+
+
+@pytest.mark.parametrize("engine", ["hooks", "extending", "vmap"])
+def test_a_forward_that_fails_halfway_leaves_the_model_as_it_was(engine):
+    net, x = nn.Sequential(Parametrizing()), torch.randn(5, 4)
+    parameters, expected = dict(net.named_parameters()), net(x)
+    engine, _ = attached(net, engine=engine)
+    with pytest.raises(UnsupportedModuleError, match="microbatch"):
+        net(x)
+    engine.detach()
+    assert type(net[0].base) is nn.Linear
+    assert dict(net.named_parameters()) == parameters
+    assert [n for n, p in net.named_parameters() if p.requires_grad] == ["0.low"]
+    assert torch.equal(net(x), expected)
