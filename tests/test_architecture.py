@@ -94,7 +94,7 @@ MOST_LINES = {"*.py": 400, "*.js": 250}
 EXPLAINED: dict[str, str] = {
     "benchmarks/report.py": "one function for each table, all alike",
     "tests/dp/checks/test_shared_draws.py": "one table of draws, read by all its tests",
-    "tests/dp/backends/triton/test_steps.py": "one table of nets, with all claims on a step",
+    "tests/dp/backends/triton/test_steps.py": "all claims on a step",
     "dpsgd_explorer/accounting/exact": "a module for each loss of a step",
     "dpsgd_explorer/accounting/exact/composition.py": "one class, and its limits",
     "dpsgd_explorer/accounting/exact/subsampled_gaussian.py": "one loss, derived",
