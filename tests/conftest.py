@@ -37,7 +37,10 @@ LEFT_OUT = "left_out"  # {family of long tests: how many}, from each process
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark tests; put files of the browser between others, of which many wait."""
+    """Mark tests; put files of the browser between others, of which many wait.
+
+    Files of no folder come first: some take minutes, and would end when others have.
+    """
     seen = set()
     for item in items:
         if is_of_browser(item):
@@ -51,7 +54,8 @@ def pytest_collection_modifyitems(items):
     for kind in (True, False):
         files = dict.fromkeys(i.path for i in items if is_of_browser(i) is kind)
         places |= {file: number / len(files) for number, file in enumerate(files)}
-    items.sort(key=lambda item: places[item.path])
+    top = Path(__file__).parent
+    items.sort(key=lambda item: (item.path.parent != top, places[item.path]))
 
 
 def is_of_browser(item):

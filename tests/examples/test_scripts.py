@@ -32,23 +32,20 @@ SCRIPTS = {
 @pytest.mark.long("every example")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_reaches_its_accuracy_within_its_budget(name):
-    check(name)
-
-
-def check(name, python=sys.executable):
-    """Run a script under an interpreter, and check its last result."""
     least, budget = SCRIPTS[name]
-    ended = subprocess.run(
-        [python, "-m", f"examples.{name}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    accuracy, epsilon = map(float, RESULT.findall(ended.stdout)[-1])
+    accuracy, epsilon = result_of([sys.executable, "-m", f"examples.{name}"])
     assert accuracy >= least
     assert 0.9 * budget <= epsilon <= budget
+
+
+def result_of(command):
+    """Return the accuracy in percent and the ε that a command prints last."""
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    accuracy, epsilon = RESULT.findall(ended.stdout)[-1]
+    return float(accuracy), float(epsilon)
 
 
 def test_the_table_names_every_example():
