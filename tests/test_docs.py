@@ -243,6 +243,7 @@ HOW_TO = (
     "from-fastdp",
     "gpus",
     "token-losses",
+    "users",
     "public-rows",
     "audit-a-run",
     "hugging-face",

@@ -310,7 +310,8 @@ def _unscored(state: EngineState, canaries: Canaries) -> list[Unscored]:
 
 def _sampling_note(state: EngineState) -> str:
     if state.samples_itself:
-        return f"Poisson, by the engine's own sampler{state.partition.note}"
+        of_users = "" if state.users is None else ", of users"
+        return f"Poisson, by the engine's own sampler{state.partition.note}{of_users}"
     if state.poisson_assumed:
         return "not checked; the caller vouched for Poisson sampling"
     return "not checked; no epsilon"

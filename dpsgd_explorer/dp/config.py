@@ -41,6 +41,7 @@ from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES, ClippingMode
 from dpsgd_explorer.dp.engines.vmap import VmapEngine
 from dpsgd_explorer.dp.noise.seeded import NOISES
 from dpsgd_explorer.dp.sampling.partition import PARTITIONS, Strided
+from dpsgd_explorer.dp.sampling.users import Users
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.validation import finite, one_of, positive, shown, whole
 
@@ -308,6 +309,8 @@ class Options:
     noise_schedule: Schedule | None = None
     clipping_schedule: ClippingSchedule | None = None
     augmentation_multiplicity: int = 1
+    unit: str = "record"
+    records_per_user: int | None = None
 
     def __post_init__(self) -> None:
         """Checks the values that are not in Clipping, Noise, Execution or Audit."""
@@ -492,6 +495,7 @@ class Config:
         relation: Difference between the two cases that an attacker distinguishes.
         ranks: The processes that train together.
         spread: Class of the partition of the records among the ranks.
+        users: The owner of each record; None if the samples are records.
     """
 
     plan: Plan
@@ -504,6 +508,7 @@ class Config:
     relation: NeighboringRelation
     ranks: Ranks
     spread: type[Strided]
+    users: Users | None = None
 
     @classmethod
     def of(
@@ -519,6 +524,7 @@ class Config:
         sampling: str = "poisson",
         loss_reduction: str = "mean",
         augmentation_multiplicity: int = 1,
+        users: Users | None = None,
     ) -> Config:
         """Returns the arguments, checked against each other.
 
@@ -533,6 +539,7 @@ class Config:
             sampling: A key of CHOICES["sampling"].
             loss_reduction: A key of LOSS_REDUCTIONS.
             augmentation_multiplicity: Views per sample.
+            users: The owner of each record; None if the samples are records.
 
         Raises:
             ConfigError: naming the argument at fault.
@@ -550,7 +557,12 @@ class Config:
             sampling=sampling,
             loss_reduction=loss_reduction,
             augmentation_multiplicity=augmentation_multiplicity,
+            unit="record" if users is None else "user",
+            records_per_user=None if users is None else users.records_per_user,
         )
+        if users is not None:
+            _check_users(options, execution)
+            sizes = _sizes_of_users(sizes, plan, users)
         _reject_parts(execution.physical_batch_size, sampling)
         given = execution.group
         ranks = given if isinstance(given, Ranks) else Ranks.of(given)
@@ -573,6 +585,7 @@ class Config:
             relation=NeighboringRelation(audit.relation),
             ranks=ranks,
             spread=PARTITIONS[execution.partition],
+            users=users,
         )
         config._require_same()
         return config
@@ -683,6 +696,46 @@ def _reject_parts(size: int | None, sampling: str) -> None:
             f"{size}: it splits the batches of poisson_loader. Split the batch and "
             "call backward once for each part, then step once.",
         )
+
+
+def _check_users(options: Options, execution: Execution) -> None:
+    """Raises ConfigError if an option does not work with user_ids."""
+    required = {
+        "sampling": ("poisson", options.sampling),
+        "augmentation_multiplicity": (1, options.augmentation_multiplicity),
+        "partition": ("strided", execution.partition),
+    }
+    for name, (value, given) in required.items():
+        if given != value:
+            raise ConfigError(
+                name, f"{name} must be {value!r} with user_ids, got {given!r}."
+            )
+    if options.engine == "microbatch":
+        raise ConfigError(
+            "engine",
+            "engine must be 'hooks', 'extending' or 'vmap' with user_ids, because "
+            "'microbatch' runs one record at a time, got 'microbatch'.",
+        )
+    if execution.group is not ALONE:
+        raise ConfigError(
+            "group", "group must be left out with user_ids, got a group of processes."
+        )
+
+
+def _sizes_of_users(sizes: Sizes, plan: Plan | None, users: Users) -> Sizes:
+    """Returns the sizes with the number of users as the sample size.
+
+    Raises:
+        ConfigError: another sample size was given.
+    """
+    given = sizes.sample_size if plan is None else plan.sample_size
+    if given is not None and given != users.count:
+        raise ConfigError(
+            "sample_size",
+            "sample_size must be the number of users with user_ids, "
+            f"{users.count}, got {shown(given)}.",
+        )
+    return sizes if plan is not None else sizes._replace(sample_size=users.count)
 
 
 def _reject_schedules(options: Options) -> None:

@@ -61,6 +61,7 @@ from dpsgd_explorer.dp.sampling.loader import (
     Records,
     fetcher,
 )
+from dpsgd_explorer.dp.sampling.users import Users
 from dpsgd_explorer.dp.session import Session
 from dpsgd_explorer.dp.state import new_state
 from dpsgd_explorer.errors import ConfigError, PrivacyError
@@ -68,6 +69,8 @@ from dpsgd_explorer.validation import whole
 
 #: A batch (inputs, targets) and the loss of the training.
 Example = tuple[tuple[Any, Any], LossFunction]
+#: Owner of each record: a list, an array of numpy or a tensor.
+UserIds = Sequence[int] | torch.Tensor | Any
 
 
 class PrivacyEngine(AccountedEngine):
@@ -140,6 +143,12 @@ class PrivacyEngine(AccountedEngine):
         audit_relation: "add_or_remove_one" or "replace_one"; ``relation`` of ``Audit``.
         assume_per_sample_loss: If True, the caller vouches that every loss is a mean or
             sum of a term for each sample, divided by nothing that depends on the batch.
+        user_ids: Owner of each record, one whole number per record: a list, an array or
+            a tensor ``(N,)``.  If given, the samples are users: both sizes count users,
+            a user's gradient is the mean over the user's records in the batch, and
+            delta is below 1 / users.
+        records_per_user: Largest number of records of a user in a batch, drawn again
+            for each batch; None for all.  Needs ``user_ids``.
 
     Attributes:
         module: The model.
@@ -211,6 +220,8 @@ class PrivacyEngine(AccountedEngine):
         group: dist.ProcessGroup | Ranks = ALONE,
         partition: choices.Partition = "strided",
         assume_per_sample_loss: bool = False,
+        user_ids: UserIds | None = None,
+        records_per_user: int | None = None,
     ) -> None:
         check_module(module)
         check_after(after, PrivacyEngine)
@@ -246,6 +257,7 @@ class PrivacyEngine(AccountedEngine):
             sampling=sampling,
             loss_reduction=loss_reduction,
             augmentation_multiplicity=augmentation_multiplicity,
+            users=_users(user_ids, records_per_user),
         )
         inner = unwrapped(module, config.ranks)
         check_parameter_lists(inner, named_params, origin_params)
@@ -730,7 +742,7 @@ class Run:
         return (
             f"Run({spent} at δ = {plan.delta:.2g}, {plan.accountant}; "
             f"{engine.steps_done:,}{of} steps; {engine.options.noise} noise; "
-            "Poisson batches)"
+            f"Poisson batches{' of users' * (engine.options.unit == 'user')})"
         )
 
 
@@ -757,6 +769,8 @@ def make_private(
     collate: Collate | None = None,
     sample_size: int | None = None,
     after: Run | PrivacyEngine | None = None,
+    user_ids: UserIds | None = None,
+    records_per_user: int | None = None,
 ) -> Run:
     """Makes the steps of an optimizer differentially private and returns the run.
 
@@ -800,6 +814,12 @@ def make_private(
             if None, the length of the data set.
         after: The run or engine of an earlier phase on the same records; epsilon then
             includes its steps.
+        user_ids: Owner of each record, one whole number per record: a list, an array or
+            a tensor ``(N,)``.  If given, the samples are users: ``batch_size`` and N
+            count users, a user's gradient is the mean over the user's records in the
+            batch, and delta is below 1 / users.
+        records_per_user: Largest number of records of a user in a batch, drawn again
+            for each batch; None for all.  Needs ``user_ids``.
 
     Returns:
         The run, attached to the optimizer.
@@ -827,10 +847,13 @@ def make_private(
     """
     execution = group("execution", execution, Execution)
     fetch, size = fetcher(dataset, collate or default_collate)
+    users = _users(user_ids, records_per_user)
+    if sample_size is None and users is None:
+        sample_size = size
     config = Config.of(
         Sizes(
             batch_size=batch_size,
-            sample_size=size if sample_size is None else sample_size,
+            sample_size=sample_size,
             epochs=epochs,
             steps=steps,
             target_epsilon=target_epsilon,
@@ -844,6 +867,7 @@ def make_private(
         accounting_mode=accounting_mode,
         loss_reduction=loss_reduction,
         augmentation_multiplicity=augmentation_multiplicity,
+        users=users,
     )
     engine = PrivacyEngine._of(
         model,
@@ -858,6 +882,23 @@ def make_private(
     optimizers = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
     engine.attach(*optimizers)
     return Run(engine, optimizers, loader)
+
+
+def _users(user_ids: UserIds | None, records_per_user: int | None) -> Users | None:
+    """Returns the owner of each record, None without owners.
+
+    Raises:
+        ConfigError: the owners or the number are wrong, or only the number was given.
+    """
+    if user_ids is not None:
+        return Users(user_ids, records_per_user)
+    if records_per_user is not None:
+        raise ConfigError(
+            "records_per_user",
+            "records_per_user must be given together with user_ids, got "
+            f"{records_per_user!r} alone.",
+        )
+    return None
 
 
 def _example(fetch: Fetch, size: int, loss_fn: LossFunction | None) -> Example | None:

@@ -14,7 +14,8 @@ from operator import is_
 from typing import Any
 from weakref import finalize, ref
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dpsgd_explorer.dp import attachments
@@ -57,6 +58,7 @@ from dpsgd_explorer.dp.optimizers import (
     WaitingGradients,
 )
 from dpsgd_explorer.dp.state import EngineState
+from dpsgd_explorer.dp.user_gradients import UserGradients
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.privacy_warning import warn
 
@@ -153,6 +155,8 @@ class Session:
         size = 0
         if options.sampling == "poisson":
             expected = state.plan.expected_batch_size / state.ranks.size
+            if state.users is not None:
+                expected *= float(state.users.limits.double().mean())
             size = self._views * likely_size(expected, physical_batch_size)
         self._check = PassCheck(
             self._gradient_engine,
@@ -396,6 +400,9 @@ class Session:
         if self._views > 1:
             parameters = self._gradient_engine.parameters()
             samples = AveragedViews(samples, self._views, parameters)
+        if self._state.users is not None:
+            parameters = self._gradient_engine.parameters()
+            samples = UserGradients(samples, self.batch.counts, parameters)
         if self._waiting:
             self._drop_waiting()
         self.batch.add(samples, self._gradient_engine.current_pass)
@@ -447,6 +454,7 @@ class LogicalBatch:
     ) -> None:
         self.total = total
         self.code = 0
+        self.counts = torch.zeros(0, dtype=torch.int64)
         self._parameters = list(parameters)
         self._checked = checked
         self.pending = PendingGradients(()) if pending is None else pending
@@ -553,7 +561,12 @@ class LogicalBatch:
         return self._to_come > 0
 
     def draw(
-        self, size: int, to_come: int = 0, begins: bool = True, code: int = 0
+        self,
+        size: int,
+        to_come: int = 0,
+        begins: bool = True,
+        code: int = 0,
+        counts: Tensor | None = None,
     ) -> None:
         """Records that the loader yields a part of a batch, or all of it.
 
@@ -562,6 +575,8 @@ class LogicalBatch:
             to_come: Number of parts of the batch after this part.
             begins: If True, it is the first part of the batch.
             code: Code of the whole batch.
+            counts: Number of records of each user of the part; None if samples are
+                records.
 
         Raises:
             PrivacyError: no step followed the part before, or public passes run.
@@ -580,6 +595,8 @@ class LogicalBatch:
             )
         self._drawn, self._to_come = (self._drawn or 0) + size, to_come
         self.code = code
+        if counts is not None:
+            self.counts = counts
 
     def add(self, samples: PerSampleGradients, of_pass: object = None) -> None:
         """Clips and adds the samples of one backward.

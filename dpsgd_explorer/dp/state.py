@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from dpsgd_explorer.accounting import NeighboringRelation, Phase, Plan
 from dpsgd_explorer.dp.canaries.canaries import Canaries, unscored_reason
 from dpsgd_explorer.dp.canaries.gradients import UNIT
@@ -27,6 +29,7 @@ from dpsgd_explorer.dp.noise.generators import generators
 from dpsgd_explorer.dp.sampling.loader import OnDraw
 from dpsgd_explorer.dp.sampling.partition import Local, Strided
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.dp.sampling.users import Users, UserSampler
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import one_of, positive
 
@@ -57,6 +60,7 @@ class EngineState:
         earlier: State of the engine of the earlier phase on the same records, or None.
         poisson_assumed: If True, the caller vouched for Poisson sampling; not saved.
         loss_assumed: If True, the caller vouched for a per-sample loss; not saved.
+        users: The owner of each record; None if the samples are records.
     """
 
     plan: Plan
@@ -77,6 +81,7 @@ class EngineState:
     earlier: EngineState | None = None
     poisson_assumed: bool = False
     loss_assumed: bool = False
+    users: Users | None = None
 
     @property
     def samples_itself(self) -> bool:
@@ -250,7 +255,14 @@ class EngineState:
             losses.reject("another rank raised an error for it")
         return size
 
-    def note_draw(self, size: int, to_come: int, begins: bool, code: int) -> None:
+    def note_draw(
+        self,
+        size: int,
+        to_come: int,
+        begins: bool,
+        code: int,
+        counts: Tensor | None = None,
+    ) -> None:
         """Passes a drawn part of a batch on to the session; see OnDraw.
 
         A loader has no reference to the engine, which would keep a dropped engine from
@@ -265,7 +277,7 @@ class EngineState:
                 "engine.attach(optimizer) before the loop. If you attached another "
                 "engine since then, iterate over the loader of that engine."
             )
-        self.on_draw(size, to_come, begins, code)
+        self.on_draw(size, to_come, begins, code, counts)
 
     def note_seed(self, parameters: int) -> bool:
         """Records that this run uses its seed for noise.
@@ -363,6 +375,7 @@ class EngineState:
             "options": self.options.as_data(),
             "audit": 0 if self.canaries is None else self.canaries.count,
             "earlier": phases.as_data(earlier),
+            **({} if self.users is None else {"users": self.users.code}),
         }
 
 
@@ -377,6 +390,13 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
         ConfigError: the seed is outside its domain, or given to secure noise.
     """
     plan, options, ranks = config.plan, config.options, config.ranks
+    users = config.users
+    if earlier is not None and _code(users) != _code(earlier.users):
+        raise ConfigError(
+            "after",
+            "after must be an engine with the same user_ids, because epsilon of "
+            "records and of users cannot be added up, got an engine with other ones.",
+        )
     noise, generator, seed = generators(
         options.noise, config.seed, ranks, samples_alone=config.spread is Local
     )
@@ -387,13 +407,20 @@ def new_state(config: Config, earlier: EngineState | None = None) -> EngineState
         steps_are_final=config.steps_are_final,
         noise=noise,
         seed=seed,
-        sampler=PoissonSampler(plan, generator, open_ended=config.open_ended),
+        sampler=PoissonSampler(plan, generator, open_ended=config.open_ended)
+        if users is None
+        else UserSampler(plan, generator, users, open_ended=config.open_ended),
         bound=bound_of(options.clipping_schedule, plan),
         ranks=ranks,
         partition=config.spread(ranks),
         canaries=_canaries(config, seed, None if earlier is None else earlier.canaries),
         earlier=earlier,
+        users=users,
     )
+
+
+def _code(users: Users | None) -> int | None:
+    return None if users is None else users.code
 
 
 def _canaries(

@@ -39,6 +39,8 @@ FREE_OPTIONS = (
     "clipping_style",
     "clipping_threshold",
     "augmentation_multiplicity",
+    "unit",
+    "records_per_user",
 )
 COUNTED_OPTIONS = (
     "max_grad_norm",

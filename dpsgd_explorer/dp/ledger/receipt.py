@@ -173,6 +173,9 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
     lines = ["  ".join(map(str.ljust, row, width)).rstrip() for row in rows]
     if told["planned_steps"] is not None:
         lines.append(f"plan: {told['steps']} of {told['planned_steps']} planned steps")
+    if receipt["options"].get("unit") == "user":
+        most = receipt["options"].get("records_per_user", "all")
+        lines.append(f"unit: user ({told['sample_size']} users), {most} records each")
     epsilon = receipt["epsilon"]
     epsilon = "none" if epsilon is None else round_up(epsilon, EPSILON_DIGITS)
     is_default = told["delta"] == 1 / (2 * told["sample_size"])

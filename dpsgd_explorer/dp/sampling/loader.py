@@ -20,6 +20,7 @@ from torch.utils.data import (
 
 from dpsgd_explorer.dp.sampling.partition import Strided
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
+from dpsgd_explorer.dp.sampling.users import Users, UserSampler, parts_of
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import whole
 
@@ -30,8 +31,9 @@ MAX_WORKERS = 1024
 Collate = Callable[[list[Any]], Any]
 Fetch = Callable[[Tensor], Any]
 #: Function of the size of a part, the number of parts that follow, True if the batch
-#: begins, and the code of the whole batch.
-OnDraw = Callable[[int, int, bool, int], None]
+#: begins, the code of the whole batch, and the number of records of each user of the
+#: part, None if the samples are records.
+OnDraw = Callable[[int, int, bool, int, Tensor | None], None]
 
 
 class _Part(NamedTuple):
@@ -43,12 +45,14 @@ class _Part(NamedTuple):
         begins: True for the first part of the batch.
         batch_code: Fingerprint of the whole batch, equal on all ranks; 0 if batches are
             not compared.
+        counts: Number of records of each user of the part; None if samples are records.
     """
 
     indices: Tensor
     to_come: int
     begins: bool
     batch_code: int
+    counts: Tensor | None = None
 
 
 class MapStyle(Protocol):
@@ -145,11 +149,20 @@ class PoissonLoader:
         self._fetch, size = fetcher(dataset, self.collate_fn)
         partition = partition or WHOLE_BATCH
         self.num_workers = whole("num_workers", num_workers, 0, MAX_WORKERS)
-        try:
-            partition.check(size, _columns(dataset), sampler.plan.sample_size)
-        except ConfigError as error:
-            raise _explained(error, dataset) from None
-        sampler.sample_size = size
+        self._users = sampler.users if isinstance(sampler, UserSampler) else None
+        if self._users is None:
+            try:
+                partition.check(size, _columns(dataset), sampler.plan.sample_size)
+            except ConfigError as error:
+                raise _explained(error, dataset) from None
+            sampler.sample_size = size
+        elif size != len(self._users.owners):
+            raise ConfigError(
+                "user_ids",
+                f"user_ids must be one owner for each of the {size} records of the "
+                f"data set, got {len(self._users.owners)}.",
+            )
+        self._size = size
         self.dataset, self.batch_sampler = dataset, sampler
         self._on_draw = on_draw
         self.physical_batch_size = physical_batch_size
@@ -194,6 +207,9 @@ class PoissonLoader:
             sampler.running = None
 
     def _parts(self, drawn: Tensor) -> Iterator[_Part]:
+        if self._users is not None:
+            yield from self._parts_of_users(drawn, self._users)
+            return
         indices = self._partition.share_of(drawn)
         code = self._partition.batch_code(drawn)
         # All ranks need an equal number of parts, because a sharded layer runs only if
@@ -206,8 +222,30 @@ class PoissonLoader:
             part = indices[start : start + size]
             yield _Part(part, to_come, start == 0, code)
 
+    def _parts_of_users(self, drawn: Tensor, users: Users) -> Iterator[_Part]:
+        """Yields parts of a batch of users; each user is in one of them."""
+        counts = users.counts_of(drawn)
+        size = self.physical_batch_size
+        largest = int(counts.max()) if len(counts) else 0
+        if size is not None and largest > size:
+            raise ConfigError(
+                "physical_batch_size",
+                "physical_batch_size must be at least the number of records of one "
+                f"user in a batch, because they are clipped together, got {size} for a "
+                f"user with {largest}. Raise it, or pass a smaller records_per_user.",
+            )
+        spans = list(parts_of(counts, size or len(drawn) + 1))
+        ends = counts.cumsum(0)
+        start = 0
+        for i, span in enumerate(spans):
+            end = int(ends[span.stop - 1]) if span.stop else 0
+            to_come = len(spans) - 1 - i
+            yield _Part(drawn[start:end], to_come, i == 0, 0, counts[span])
+            start = end
+
     def _note(self, part: _Part) -> None:
-        self._on_draw(len(part.indices), part.to_come, part.begins, part.batch_code)
+        units = len(part.indices if part.counts is None else part.counts)
+        self._on_draw(units, part.to_come, part.begins, part.batch_code, part.counts)
 
     def _prefetched(self, end: int) -> Iterator[Any]:
         """Yields the records of each batch, fetched ahead by worker processes."""
@@ -223,7 +261,7 @@ class PoissonLoader:
                     yield part.indices.tolist()
 
         workers: DataLoader[Any] = DataLoader(
-            _FetchingDataset(self._fetch, sampler.sample_size),
+            _FetchingDataset(self._fetch, self._size),
             batch_sampler=requests(),
             num_workers=self.num_workers,
             collate_fn=_identity,

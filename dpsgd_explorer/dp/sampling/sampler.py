@@ -76,6 +76,8 @@ class PoissonSampler:
         PoissonSampler(100 records, sample_rate=0.25, 4 of 8 batches drawn)
     """
 
+    unit = "records"
+
     def __init__(
         self,
         plan: Plan,
@@ -101,7 +103,7 @@ class PoissonSampler:
     def __repr__(self) -> str:
         steps = "" if self.steps is None else f" of {self.steps}"
         return (
-            f"PoissonSampler({self.sample_size} records, "
+            f"{type(self).__name__}({self.sample_size} {self.unit}, "
             f"sample_rate={self.sample_rate}, {self.position}{steps} batches drawn)"
         )
 
