@@ -561,7 +561,7 @@ class Config:
             records_per_user=None if users is None else users.records_per_user,
         )
         if users is not None:
-            _check_users(options, execution)
+            _check_users(options, execution, users)
             sizes = _sizes_of_users(sizes, plan, users)
         _reject_parts(execution.physical_batch_size, sampling)
         given = execution.group
@@ -698,8 +698,9 @@ def _reject_parts(size: int | None, sampling: str) -> None:
         )
 
 
-def _check_users(options: Options, execution: Execution) -> None:
+def _check_users(options: Options, execution: Execution, users: Users) -> None:
     """Raises ConfigError if an option does not work with user_ids."""
+    users.check_part_size(execution.physical_batch_size)
     required = {
         "sampling": ("poisson", options.sampling),
         "augmentation_multiplicity": (1, options.augmentation_multiplicity),

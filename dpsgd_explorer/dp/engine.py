@@ -143,10 +143,11 @@ class PrivacyEngine(AccountedEngine):
         audit_relation: "add_or_remove_one" or "replace_one"; ``relation`` of ``Audit``.
         assume_per_sample_loss: If True, the caller vouches that every loss is a mean or
             sum of a term for each sample, divided by nothing that depends on the batch.
-        user_ids: Owner of each record, one whole number per record: a list, an array or
-            a tensor ``(N,)``.  If given, the samples are users: both sizes count users,
-            a user's gradient is the mean over the user's records in the batch, and
-            delta is below 1 / users.
+        user_ids: Owner of each record, one whole number >= 0 per record: a list, an
+            array or a tensor ``(N,)``.  If given, the samples are users: ``batch_size``
+            and ``sample_size`` count users, a user's gradient is the mean over the
+            user's records in the batch, delta is below 1 / users, and
+            ``physical_batch_size`` counts records.
         records_per_user: Largest number of records of a user in a batch, drawn again
             for each batch; None for all.  Needs ``user_ids``.
 
@@ -323,7 +324,8 @@ class PrivacyEngine(AccountedEngine):
     ) -> PoissonLoader:
         """Returns a loader of Poisson batches, which the accountant assumes.
 
-        Each record is in each batch with probability ``batch_size / sample_size``.
+        Each record is in each batch with probability ``batch_size / sample_size``; with
+        ``user_ids``, each user is.
         Each iteration is an epoch, and ``len(loader)`` is the number of its batches:
         iteration e ends after ceil(e N / batch_size) batches, counted from the start of
         the run.  If you leave an iteration early, or save the run in its middle, the
@@ -341,8 +343,8 @@ class PrivacyEngine(AccountedEngine):
 
         Raises:
             ConfigError: the data set has no length or no items by index, or its length
-                is not ``sample_size``; or ``steps`` or ``num_workers`` is not a whole
-                number.
+                is not ``sample_size`` or that of ``user_ids``; ``collate`` sorts the
+                records of users; or ``steps`` or ``num_workers`` is not a whole number.
         """
         sampler = self._state.sampler
         if steps is not None:
@@ -814,10 +816,11 @@ def make_private(
             if None, the length of the data set.
         after: The run or engine of an earlier phase on the same records; epsilon then
             includes its steps.
-        user_ids: Owner of each record, one whole number per record: a list, an array or
-            a tensor ``(N,)``.  If given, the samples are users: ``batch_size`` and N
-            count users, a user's gradient is the mean over the user's records in the
-            batch, and delta is below 1 / users.
+        user_ids: Owner of each record, one whole number >= 0 per record: a list, an
+            array or a tensor ``(N,)``.  If given, the samples are users: ``batch_size``
+            and N count users, a user's gradient is the mean over the user's records in
+            the batch, and delta is below 1 / users.  ``physical_batch_size`` counts
+            records.
         records_per_user: Largest number of records of a user in a batch, drawn again
             for each batch; None for all.  Needs ``user_ids``.
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.backends import backend_of
+from dpsgd_explorer.dp.backends.precision import accumulation_dtype
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
 from dpsgd_explorer.dp.functional import AveragedViews
@@ -50,9 +51,11 @@ class UserGradients(AveragedViews):
             counts = self._counts.to(rows.device)
             owner = torch.arange(len(counts), device=rows.device)
             owner = owner.repeat_interleave(counts)
-            sums = rows.new_zeros(len(counts), *rows.shape[1:])
-            sums.index_add_(0, owner, rows)
-            means[name] = sums / counts.view(-1, *[1] * (rows.dim() - 1))
+            # A sum of many records can overflow in float16.
+            wide = rows.to(accumulation_dtype(rows.dtype))
+            sums = wide.new_zeros(len(counts), *wide.shape[1:])
+            sums.index_add_(0, owner, wide)
+            means[name] = (sums / counts.view(-1, *[1] * (wide.dim() - 1))).to(rows)
         return means
 
     def take(self, index: Tensor | slice) -> Self:

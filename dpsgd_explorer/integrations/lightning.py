@@ -28,6 +28,7 @@ from dpsgd_explorer.integrations.lightning_trainer import (
 from dpsgd_explorer.integrations.planned_run import (
     EpochBatches,
     privacy_metrics,
+    reject_users,
     write_receipt,
 )
 
@@ -105,6 +106,7 @@ class DPCallback(Callback):
     def __init__(
         self, *, module: str | None = None, lost_steps: int = 0, **privacy: Any
     ) -> None:
+        reject_users(privacy)
         if privacy.get("physical_batch_size") is not None:
             raise ConfigError(
                 "physical_batch_size",

@@ -29,6 +29,7 @@ from dpsgd_explorer.integrations.planned_run import (
     EpochBatches,
     privacy_metrics,
     reject_arguments,
+    reject_users,
     write_receipt,
 )
 
@@ -118,6 +119,7 @@ class DPTrainer(transformers.Trainer):
         self._part_size = self.args.per_device_train_batch_size
         self._expected_size = self._part_size * self.args.gradient_accumulation_steps
         _check(self.args, self.label_smoother)
+        reject_users(privacy)
         self.args = copy.copy(self.args)
         # A batch of the loader is a whole batch: ``training_step`` splits it.
         self.args.gradient_accumulation_steps = 1

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
 from dpsgd_explorer import dp
 from dpsgd_explorer.accounting import Phase, epsilon_interval
@@ -53,7 +54,7 @@ def train(model, optimizer, run, batches):
         optimizer.zero_grad()
 
 
-def by_hand(model, x, y, counts):
+def by_hand(model, x, y, counts, bound=C):
     """Return the clipped sum over users, and how many of them were clipped."""
     total = [torch.zeros_like(p) for p in model.parameters()]
     clipped = start = 0
@@ -61,12 +62,24 @@ def by_hand(model, x, y, counts):
         rows = slice(start, start + count)
         loss = F.mse_loss(model(x[rows]), y[rows])  # the mean over the user's records
         gradients = torch.autograd.grad(loss, [*model.parameters()])
-        norm = math.sqrt(sum(float(g.square().sum()) for g in gradients))
-        clipped += norm > C
-        for part, gradient in zip(total, gradients, strict=True):
-            part += gradient * min(1.0, C / norm)
         start += count
+        norm = math.sqrt(sum(float(g.square().sum()) for g in gradients))
+        if not math.isfinite(norm):
+            continue
+        clipped += norm > bound
+        for part, gradient in zip(total, gradients, strict=True):
+            part += gradient * min(1.0, bound / norm)
     return total, clipped
+
+
+def check_step(before, after, clipped_sum, batch_size=4):
+    """Assert that a step of learning rate 1 is the clipped sum over the batch size."""
+    for old, new, total in zip(
+        before.parameters(), after.parameters(), clipped_sum, strict=True
+    ):
+        torch.testing.assert_close(
+            old - new, total / batch_size, rtol=1e-10, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("most", [None, 2])
@@ -82,17 +95,26 @@ def test_each_step_is_the_clipped_sum_over_users_of_a_loop(engine, most):
         counts = users.counts_of(indices).tolist()
         torch.testing.assert_close(inputs, x[indices])
         before = copy.deepcopy(model)
-        F.mse_loss(model(inputs), targets).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        train(model, optimizer, run, [(inputs, targets)])
         expected, number = by_hand(before, inputs, targets, counts)
         clipped, drawn = clipped + number, drawn + len(counts)
-        for old, new, part in zip(
-            before.parameters(), model.parameters(), expected, strict=True
-        ):
-            torch.testing.assert_close(old - new, part / 4, rtol=1e-10, atol=1e-12)
+        check_step(before, model, expected)
         assert not most or max(counts, default=0) <= most
     assert 0 < clipped < drawn, "some users must be clipped, and some not"
+
+
+@pytest.mark.parametrize("size", [1, 2000, 16 * 2**20])
+def test_a_user_with_a_gradient_that_is_not_finite_adds_nothing(size, monkeypatch):
+    """In chunks of one user, of some users, and of all users."""
+    monkeypatch.setattr("dpsgd_explorer.dp.backends.torch.CHUNK_BYTES", size)
+    x, y = data()
+    x[OWNERS.index(8)] = math.nan
+    model, optimizer, run = started(records=(x, y), batch_size=USERS, steps=1)
+    [(inputs, targets)] = run.loader
+    before, sizes = copy.deepcopy(model), np.bincount(OWNERS)
+    train(model, optimizer, run, [(inputs, targets)])
+    total, _ = by_hand(before, inputs, targets, sizes[sizes > 0])
+    check_step(before, model, total, batch_size=USERS)
 
 
 def test_parts_and_workers_train_as_whole_batches():
@@ -109,19 +131,19 @@ def test_parts_and_workers_train_as_whole_batches():
 
 def test_each_user_joins_with_the_sample_rate_and_each_record_equally_often():
     """Each frequency is within five standard deviations of its law."""
-    _, _, run = started(steps=4000, records_per_user=2)
+    _, _, run = started(steps=2000, records_per_user=2)
     sampler, users = run.loader.batch_sampler, Users(OWNERS)
     joined, seen = np.zeros(USERS), np.zeros(len(OWNERS))
-    for _ in range(4000):
+    for _ in range(2000):
         records = sampler.draw()
         assert len(records.unique()) == len(records)
         joined[users.owners[records].unique()] += 1
         seen[records] += 1
-    deviation = 5 * math.sqrt(4000 * 0.25)
-    assert np.abs(joined - 2000).max() < deviation
+    deviation = 5 * math.sqrt(2000 * 0.25)
+    assert np.abs(joined - 1000).max() < deviation
     sizes = np.bincount(users.owners)
     rate = 0.5 * np.minimum(2 / sizes, 1.0)[users.owners]
-    assert np.abs(seen - 4000 * rate).max() < deviation
+    assert np.abs(seen - 2000 * rate).max() < deviation
 
 
 def test_plan_epsilon_and_receipt_are_those_of_users():
@@ -170,11 +192,16 @@ def test_canaries_audit_a_run_over_users():
     ("ids", "got"),
     [
         ([[1, 2]] * 24, r"shape \(24, 2\)"),
-        ([[1], [2, 3]] * 12, "a list of other values"),
-        ([1.5] * 24, "dtype torch.float32"),
-        (torch.ones(24, dtype=torch.bool), "dtype torch.bool"),
+        ([[1], [2, 3]] * 12, "several shapes"),
+        ([1.0, math.nan] * 12, "dtype float64"),
+        ([1, None] * 12, "dtype object"),
+        (torch.ones(24, dtype=torch.bool), "dtype bool"),
         (np.ones((24, 1), dtype=int), r"shape \(24, 1\)"),
-        (["a"] * 24, "a list of other values"),
+        (["a"] * 24, "dtype <U1"),
+        ([-1, 3] * 12, "-1, which often marks a missing owner"),
+        (np.ma.masked_equal(OWNERS, 31), "masked values"),
+        ({5: 1}, r"a dict of shape \(\)"),
+        ([], "none"),
         (list(range(23)), "one owner for each of the 24 records"),
     ],
 )
@@ -194,6 +221,8 @@ def test_a_record_without_one_owner_is_refused(ids, got):
         ({"records_per_user": 2, "user_ids": None}, "records_per_user"),
         ({"batch_size": 9}, "batch_size"),
         ({"target_delta": 0.13}, "target_delta"),
+        ({"execution": dp.Execution(physical_batch_size=5)}, "physical_batch_size"),
+        ({"execution": dp.Execution(partition="local")}, "partition"),
     ],
 )
 def test_settings_that_contradict_users_are_refused(options, field):
@@ -208,10 +237,57 @@ def test_sampling_that_is_not_checked_is_refused():
                          sampling="unchecked")  # fmt: skip
 
 
-def test_a_user_with_more_records_than_fit_into_a_part_is_refused():
-    model, optimizer, run = started(execution=dp.Execution(physical_batch_size=2))
+def test_a_part_size_that_is_set_later_must_also_hold_each_user():
+    _, _, run = started()
+    run.loader.physical_batch_size = 5
     with pytest.raises(ConfigError, match="physical_batch_size must be at least"):
-        train(model, optimizer, run, run.loader.all_epochs())
+        next(iter(run.loader))
+    assert run.loader.batch_sampler.position == 0
+
+
+def padded(items):
+    """Return a batch of sequences of several lengths, in the order of the items."""
+    rows, targets = zip(*items, strict=True)
+    return pad_sequence(rows, batch_first=True), torch.stack(targets)
+
+
+def longest_first(items):
+    return padded(sorted(items, key=lambda item: -len(item[0])))
+
+
+def test_a_collate_function_that_sorts_is_refused():
+    x, y = data()
+    items = [(row[: 1 + i % 4], y[i]) for i, row in enumerate(x)]
+    for _ in range(2):  # items are in any order
+        with pytest.raises(ConfigError, match="collate must leave the items") as caught:
+            started(records=items, collate=longest_first)
+        assert caught.value.field == "collate"
+        items.reverse()
+    _, _, run = started(records=items, collate=padded)
+    inputs, targets = next(iter(run.loader))
+    assert len(inputs) == len(targets)
+
+
+def test_public_rows_are_added_to_the_step_of_users():
+    clipping = dp.Clipping(max_grad_norm=1e3, fn="Abadi")  # clips no user
+    model, optimizer, run = started(clipping=clipping, steps=3)
+    users, (x, y) = Users(OWNERS), data()
+    batches = list(copy.deepcopy(run.loader.batch_sampler).all_epochs())
+    for indices, (inputs, targets) in zip(
+        batches, run.loader.all_epochs(), strict=True
+    ):
+        before = copy.deepcopy(model)
+        with run.engine.public():
+            F.mse_loss(model(x), y).backward()
+        F.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        weights = [*before.parameters()]
+        public = torch.autograd.grad(F.mse_loss(before(x), y), weights)
+        counts = users.counts_of(indices).tolist()
+        private, _ = by_hand(before, inputs, targets, counts, bound=1e3)
+        both = [total + 4 * mean for total, mean in zip(private, public, strict=True)]
+        check_step(before, model, both)
 
 
 def test_a_phase_over_records_cannot_follow_one_over_users():

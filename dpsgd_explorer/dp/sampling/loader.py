@@ -20,7 +20,7 @@ from torch.utils.data import (
 
 from dpsgd_explorer.dp.sampling.partition import Strided
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
-from dpsgd_explorer.dp.sampling.users import Users, UserSampler, parts_of
+from dpsgd_explorer.dp.sampling.users import UserSampler, check_order
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.validation import whole
 
@@ -156,13 +156,10 @@ class PoissonLoader:
             except ConfigError as error:
                 raise _explained(error, dataset) from None
             sampler.sample_size = size
-        elif size != len(self._users.owners):
-            raise ConfigError(
-                "user_ids",
-                f"user_ids must be one owner for each of the {size} records of the "
-                f"data set, got {len(self._users.owners)}.",
-            )
-        self._size = size
+        else:
+            self._users.check_records(size)
+            if collate is not None and not _columns(dataset):
+                check_order(collate, dataset)
         self.dataset, self.batch_sampler = dataset, sampler
         self._on_draw = on_draw
         self.physical_batch_size = physical_batch_size
@@ -194,6 +191,8 @@ class PoissonLoader:
     def _records(self, end: int) -> Iterator[Any]:
         """Yields the records of each batch until the sampler's position is ``end``."""
         sampler = self.batch_sampler
+        if self._users is not None:
+            self._users.check_part_size(self.physical_batch_size)
         sampler.running = end - sampler.position
         try:
             if self.num_workers:
@@ -208,7 +207,9 @@ class PoissonLoader:
 
     def _parts(self, drawn: Tensor) -> Iterator[_Part]:
         if self._users is not None:
-            yield from self._parts_of_users(drawn, self._users)
+            parts = self._users.parts(drawn, self.physical_batch_size)
+            for i, (records, counts) in enumerate(parts):
+                yield _Part(records, len(parts) - 1 - i, i == 0, 0, counts)
             return
         indices = self._partition.share_of(drawn)
         code = self._partition.batch_code(drawn)
@@ -221,27 +222,6 @@ class PoissonLoader:
         for to_come, start in zip(reversed(range(len(starts))), starts, strict=True):
             part = indices[start : start + size]
             yield _Part(part, to_come, start == 0, code)
-
-    def _parts_of_users(self, drawn: Tensor, users: Users) -> Iterator[_Part]:
-        """Yields parts of a batch of users; each user is in one of them."""
-        counts = users.counts_of(drawn)
-        size = self.physical_batch_size
-        largest = int(counts.max()) if len(counts) else 0
-        if size is not None and largest > size:
-            raise ConfigError(
-                "physical_batch_size",
-                "physical_batch_size must be at least the number of records of one "
-                f"user in a batch, because they are clipped together, got {size} for a "
-                f"user with {largest}. Raise it, or pass a smaller records_per_user.",
-            )
-        spans = list(parts_of(counts, size or len(drawn) + 1))
-        ends = counts.cumsum(0)
-        start = 0
-        for i, span in enumerate(spans):
-            end = int(ends[span.stop - 1]) if span.stop else 0
-            to_come = len(spans) - 1 - i
-            yield _Part(drawn[start:end], to_come, i == 0, 0, counts[span])
-            start = end
 
     def _note(self, part: _Part) -> None:
         units = len(part.indices if part.counts is None else part.counts)
@@ -261,7 +241,7 @@ class PoissonLoader:
                     yield part.indices.tolist()
 
         workers: DataLoader[Any] = DataLoader(
-            _FetchingDataset(self._fetch, self._size),
+            _FetchingDataset(self._fetch),
             batch_sampler=requests(),
             num_workers=self.num_workers,
             collate_fn=_identity,
@@ -286,11 +266,8 @@ class _FetchingDataset(Dataset[Any]):
     The list may be empty.
     """
 
-    def __init__(self, fetch: Fetch, size: int) -> None:
-        self._fetch, self._size = fetch, size
-
-    def __len__(self) -> int:
-        return self._size
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
 
     def __getitems__(self, indices: list[int]) -> Any:
         return self._fetch(torch.tensor(indices, dtype=torch.int64))

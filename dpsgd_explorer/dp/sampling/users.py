@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.dp.distributed.agreement import fingerprint
@@ -26,6 +28,8 @@ from dpsgd_explorer.validation import whole
 
 #: Largest number of records of a user in a batch.
 MAX_RECORDS_PER_USER = 2**53
+#: Number of items with which a collate function is tested.
+TEST_ITEMS = 8
 
 
 class Users:
@@ -36,8 +40,8 @@ class Users:
     (2, [1, 0, 1, 1])
 
     Args:
-        user_ids: One whole number per record, its owner: a list, an array or a tensor
-            ``(N,)``.
+        user_ids: One whole number >= 0 per record, its owner: a list, an array or a
+            tensor ``(N,)``.
         records_per_user: Largest number of records of a user in a batch; None for all.
 
     Attributes:
@@ -47,25 +51,21 @@ class Users:
         code: Fingerprint of the owners.
 
     Raises:
-        ConfigError: a record has no owner or several owners, or an argument is no whole
-            number.
+        ConfigError: a record has no owner or several owners, or an argument is not a
+            whole number in its domain.
     """
 
     def __init__(self, user_ids: Any, records_per_user: int | None = None) -> None:
-        owners: Tensor
-        sizes: Tensor
-        _, owners, sizes = torch.unique(
-            _checked(user_ids), return_inverse=True, return_counts=True
-        )
-        self.owners, self.count = owners, len(sizes)
+        self.owners = _checked(user_ids)
+        self._sizes = torch.bincount(self.owners)
+        self.count = len(self._sizes)
         if records_per_user is not None:
             records_per_user = whole(
                 "records_per_user", records_per_user, 1, MAX_RECORDS_PER_USER
             )
         self.records_per_user = records_per_user
         self._order = torch.argsort(self.owners, stable=True)
-        self._sizes: Tensor = sizes
-        self._starts = sizes.cumsum(0) - sizes
+        self._starts = self._sizes.cumsum(0) - self._sizes
         self.code = fingerprint([self.owners])
 
     def __repr__(self) -> str:
@@ -108,31 +108,105 @@ class Users:
         _, counts = torch.unique_consecutive(self.owners[records], return_counts=True)
         return counts
 
+    def parts(self, records: Tensor, size: int | None) -> list[tuple[Tensor, Tensor]]:
+        """Splits a batch between users; an empty batch is one empty part.
 
-def _checked(user_ids: Any) -> Tensor:
-    """Returns the ids as an int64 tensor of one dimension.
+        Args:
+            records: Indices of the records of a batch, [m].
+            size: Largest number of records of a part; if None, the batch is one part.
+
+        Returns:
+            For each part its records, and the number of records of each of its users.
+        """
+        counts = self.counts_of(records)
+        if size is None:
+            return [(records, counts)]
+        parts = [counts[users] for users in parts_of(counts, size)]
+        sizes = [int(part.sum()) for part in parts]
+        return list(zip(torch.split(records, sizes), parts, strict=True))
+
+    def check_part_size(self, size: int | None) -> None:
+        """Raises ConfigError if a user's records in a batch do not fit into a part."""
+        largest = int(self.limits.max())
+        if size is not None and largest > size:
+            raise ConfigError(
+                "physical_batch_size",
+                "physical_batch_size must be at least the number of records of one "
+                f"user in a batch, because they are clipped together, got {size} for a "
+                f"user with {largest}. Raise it, or pass a smaller records_per_user.",
+            )
+
+    def check_records(self, size: int) -> None:
+        """Raises ConfigError if the data set has not one record for each owner."""
+        if size != len(self.owners):
+            raise ConfigError(
+                "user_ids",
+                f"user_ids must be one owner for each of the {size} records of the "
+                f"data set, got {len(self.owners)}.",
+            )
+
+
+def check_order(collate: Callable[[list[Any]], Any], dataset: Any) -> None:
+    """Checks that a collate function does not sort items, for example by length.
+
+    Two items in both orders must not give the same batch.  The first items of the data
+    set are tested: items that the function does not tell apart show nothing.
 
     Raises:
-        ConfigError: the ids are not one whole number per record.
+        ConfigError: the function sorts, so rows would be clipped with other users'.
     """
+    first, *others = [dataset[i] for i in range(min(TEST_ITEMS, len(dataset)))]
+    for other in others:
+        batches = collate([first, other]), collate([other, first])
+        rows, swapped = ([t for t in tree_leaves(b) if _is_pair(t)] for b in batches)
+        if rows and len(rows) == len(swapped) and all(map(torch.equal, rows, swapped)):
+            raise ConfigError(
+                "collate",
+                "collate must leave the items in their order with user_ids, because "
+                "neighboring rows are clipped as one user's, got a function that sorts "
+                "them. Remove the sorting; pack_padded_sequence has "
+                "enforce_sorted=False.",
+            )
+
+
+def _is_pair(leaf: Any) -> bool:
+    """Returns True for a tensor with two different rows."""
+    is_pair = isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == 2
+    return is_pair and not torch.equal(leaf[0], leaf[1])
+
+
+def _checked(user_ids: Any) -> Tensor:
+    """Returns the index of each record's owner among the sorted ids, int64.
+
+    Raises:
+        ConfigError: the ids are not one whole number >= 0 per record.
+    """
+    if isinstance(user_ids, Tensor):
+        user_ids = user_ids.detach().cpu()
     try:
-        ids = torch.as_tensor(user_ids)
-    except (TypeError, ValueError, RuntimeError):
-        raise _rejected(f"a {type(user_ids).__name__} of other values") from None
-    if ids.dim() != 1:
-        raise _rejected(f"shape {tuple(ids.shape)}")
-    if ids.is_floating_point() or ids.is_complex() or ids.dtype is torch.bool:
-        raise _rejected(f"dtype {ids.dtype}")
+        ids = np.asarray(user_ids)
+    except (TypeError, ValueError):
+        raise _rejected("values of several shapes") from None
+    if ids.ndim != 1:
+        raise _rejected(f"a {type(user_ids).__name__} of shape {ids.shape}")
     if not len(ids):
         raise _rejected("none")
-    return ids.detach().cpu().long()
+    if np.ma.is_masked(user_ids):
+        raise _rejected("masked values")
+    if ids.dtype.kind not in "iu":
+        raise _rejected(f"values of dtype {ids.dtype}")
+    if ids.min() < 0:
+        raise _rejected(f"{ids.min()}, which often marks a missing owner")
+    return torch.from_numpy(np.unique(ids, return_inverse=True)[1])
 
 
 def _rejected(got: str) -> ConfigError:
     return ConfigError(
         "user_ids",
-        f"user_ids must be one whole number for each record, its owner, got {got}. If "
-        "a record belongs to several users, assign it to one of them, or leave it out.",
+        f"user_ids must be one whole number >= 0 for each record, its owner, got {got}."
+        " Leave out records without an owner, assign a record of several users to one "
+        "of them, and number the owners, for example by "
+        "numpy.unique(owners, return_inverse=True)[1].",
     )
 
 
