@@ -32,6 +32,7 @@ FLAGS = [
 PATIENCE_MS = 120_000
 ROOT = Path(__file__).parents[1]
 BROWSER_TESTS = "tests/browser/"
+LONG_SECONDS = 900  # a limit for what hangs; three tests share two cores
 LEFT_OUT = "left_out"  # {family of long tests: how many}, from each process
 
 
@@ -49,6 +50,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.long("every combination"))
         if family := family_of(item):
             item.user_properties.append(("family", family))
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(LONG_SECONDS))
     yield  # only now the tests that a marker leaves out are gone
     places = {}
     for kind in (True, False):
