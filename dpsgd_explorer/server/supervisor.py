@@ -33,6 +33,7 @@ from dpsgd_explorer.runs.files.one_machine import (
 from dpsgd_explorer.runs.files.schema_version import has_later_schema
 from dpsgd_explorer.runs.worker.heartbeat import (
     HUNG_SECONDS,
+    MAX_START_SECONDS,
     file_of,
     forget,
     seconds_since,
@@ -99,7 +100,7 @@ class Service:
                 os.kill(self.process.pid, number)
 
     def kill_if_hung(self, since: float) -> None:
-        """Kills a process without a recent heartbeat.
+        """Kills a process whose heartbeats stopped or, after minutes, never began.
 
         Args:
             since: Start of the observation, by the monotonic clock.
@@ -108,7 +109,8 @@ class Service:
             return
         seen = seconds_since(file_of(self.signs, self.process.pid))
         watched = time.monotonic() - max(since, self.started_at)
-        if watched > HUNG_SECONDS and (seen is None or seen > HUNG_SECONDS):
+        most = MAX_START_SECONDS if seen is None else HUNG_SECONDS
+        if watched > most and (seen is None or seen > most):
             notice(f"the {self.name} does not respond and is killed")
             self.signal(signal.SIGKILL)
 

@@ -133,36 +133,63 @@ def test_what_cannot_listen_ends_with_its_parent_too(product):
     wait_until(lambda: not alive(deaf))
 
 
-def test_a_service_that_hangs_is_replaced(tmp_path):
-    service = (
+@contextlib.contextmanager
+def supervised(folder, service, **limits):
+    """Supervise a service that beats; give the supervisor and the folder of signs."""
+    settings = "".join(f"supervisor.{name} = {s}\n" for name, s in limits.items())
+    beats = (
         "import sys, time; from pathlib import Path; "
         "from dpsgd_explorer.runs.worker.heartbeat import Heartbeat\n"
         "heartbeat = Heartbeat(Path(sys.argv[1]))\n"
-        "while True: heartbeat.beat(); time.sleep(0.05)\n"
     )
     code = (
         "import sys; from pathlib import Path\n"
         "from dpsgd_explorer.server import supervisor\n"
-        "supervisor.HUNG_SECONDS = 2.0\n"
-        f"command = ['-c', {service!r}, sys.argv[1]]\n"
+        f"{settings}"
+        f"command = ['-c', {beats + service!r}, sys.argv[1]]\n"
         "worker = supervisor.Service('worker', command, signs=Path(sys.argv[1]))\n"
         "raise SystemExit(supervisor.Supervisor([worker]).run())"
     )
-    supervisor = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
+    with (folder / "log").open("wb") as log:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-c", code, str(folder)], stdout=log
+        )
     try:
-        signs = tmp_path / "workers"
+        yield supervisor, folder / "workers"
+    finally:
+        supervisor.terminate()
+        assert supervisor.wait(START_SECONDS) == 0
+
+
+BEATING = "while True: heartbeat.beat(); time.sleep(0.05)\n"
+KILLED = "the worker does not respond and is killed"
+
+
+def test_a_service_that_hangs_is_replaced(tmp_path):
+    with supervised(tmp_path, BEATING, HUNG_SECONDS=2.0) as (supervisor, signs):
         wait_until(lambda: list(signs.glob("*")))
         (before,) = children(supervisor.pid)
         os.kill(before, signal.SIGSTOP)
         wait_until(lambda: children(supervisor.pid) - {before})
         assert not (signs / str(before)).exists()
-    finally:
-        supervisor.terminate()
-    said, _ = supervisor.communicate(timeout=START_SECONDS)
-    assert supervisor.returncode == 0
-    assert "the worker does not respond and is killed" in said
+    assert KILLED in (tmp_path / "log").read_text()
+
+
+def test_a_service_may_start_slowly(tmp_path):
+    slow = f"time.sleep(3)\n{BEATING}"
+    with supervised(tmp_path, slow, HUNG_SECONDS=1.0) as (supervisor, signs):
+        (first,) = wait_until(lambda: children(supervisor.pid))
+        wait_until(lambda: list(signs.glob("*")))
+        assert children(supervisor.pid) == {first}
+    assert KILLED not in (tmp_path / "log").read_text()
+
+
+def test_a_service_that_never_starts_is_replaced(tmp_path):
+    limits = {"HUNG_SECONDS": 0.5, "MAX_START_SECONDS": 1.0}
+    with supervised(tmp_path, "time.sleep(1000)", **limits) as (supervisor, _):
+        (first,) = wait_until(lambda: children(supervisor.pid))
+        wait_until(lambda: children(supervisor.pid) - {first})
+    assert KILLED in (tmp_path / "log").read_text()
 
 
 def test_a_port_in_use_is_told_with_the_remedy(tmp_path):

@@ -87,11 +87,11 @@ class Consumer:
             scheduler_interval=60,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
-        self._heartbeat.beat()
         huey.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         while not self._stop.is_set():
+            self._heartbeat.beat()
             self.tend()
             self._heartbeat.beat()
             self._sign.tend(len(self._training))
@@ -121,7 +121,10 @@ class Consumer:
         self._wake.set()
 
     def tend(self) -> None:
-        """Does the work of one second: lost leases, queued runs, spare processes."""
+        """Does the work of one second: lost leases, queued runs, spare processes.
+
+        Each wait for the database can take many seconds, so heartbeats are in between.
+        """
         try:
             # After an outage, holders of runs have some time to extend their leases.
             is_early = time.monotonic() < self._reaps_from
@@ -130,8 +133,9 @@ class Consumer:
             logger.warning("the search for lost runs failed: %s", error)
             self._reaps_from = time.monotonic() + self._lease_s
         else:
+            self._heartbeat.beat()
             while self.start_run() is not None:
-                pass
+                self._heartbeat.beat()
         self._pool.keep_warm(beside_runs=bool(self._training))
 
     def sweep(self) -> None:

@@ -15,6 +15,9 @@ FOLDER = "workers"
 # Age of the last heartbeat after which a worker counts as hung.  A healthy worker waits
 # at most for the database, twice.
 HUNG_SECONDS = 30.0
+# Age of a worker without any heartbeat after which it counts as hung.  On a loaded
+# machine, importing the program alone can take longer than HUNG_SECONDS.
+MAX_START_SECONDS = 300.0
 logger = logging.getLogger(__name__)
 
 
@@ -54,7 +57,9 @@ def forget(file: Path) -> None:
 def seconds_since(file: Path) -> float | None:
     """Returns the age of a heartbeat; None without one since the machine's start."""
     try:
-        passed = time.monotonic() - file.stat().st_mtime_ns / 1e9
+        # Read before the clock: a heartbeat between the two would be in the future.
+        beaten_at = file.stat().st_mtime_ns / 1e9
     except OSError:
         return None
+    passed = time.monotonic() - beaten_at
     return passed if passed >= 0 else None

@@ -1,5 +1,6 @@
 """Real processes that are killed, stopped, cancelled and held to their limits."""
 
+import os
 import threading
 from dataclasses import replace
 from datetime import datetime
@@ -77,6 +78,21 @@ def test_a_run_without_a_message_starts_when_a_place_is_free(consumer):
     wait_until(lambda: worker.store.get(first.id).step)
     worker.store.cancel(first.id, "ann")
     wait_until(lambda: worker.tend() or states() == ["cancelled", "done"])
+
+
+def test_each_claim_is_followed_by_a_sign_of_life(consumer, monkeypatch):
+    """Each may have waited for the database for seconds."""
+    worker, beats, utime = consumer(workers=3), [], os.utime
+
+    def noted(*args, **named):
+        beats.append(worker.store.counts()["queued"])
+        utime(*args, **named)
+
+    for visitor in ("ann", "bob", "eve"):
+        worker.store.create(long_config(3), visitor=visitor)
+    monkeypatch.setattr(os, "utime", noted)
+    worker.tend()
+    assert list(dict.fromkeys(beats)) == [3, 2, 1, 0]
 
 
 def test_every_minute_deleted_runs_and_old_tables_are_deleted(consumer, config):

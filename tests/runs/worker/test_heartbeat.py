@@ -1,6 +1,7 @@
 """A worker that gives signs is seen at every moment between two of them."""
 
 import os
+from pathlib import Path
 
 from dpsgd_explorer.runs.worker.heartbeat import Heartbeat, file_of, seconds_since
 
@@ -19,6 +20,21 @@ def test_a_look_in_the_middle_of_a_beat_sees_the_one_before(tmp_path, monkeypatc
         heartbeat.beat()
     assert len(seen) == 3
     assert None not in [*seen, seconds_since(file)]
+
+
+def test_a_beat_in_the_middle_of_a_look_is_seen(tmp_path, monkeypatch):
+    heartbeat, stat = Heartbeat(tmp_path), Path.stat
+    file = file_of(tmp_path, os.getpid())
+    heartbeat.beat()
+
+    def beat_first(*args, **named):
+        with monkeypatch.context() as within:
+            within.setattr(Path, "stat", stat)
+            heartbeat.beat()
+        return stat(*args, **named)
+
+    monkeypatch.setattr(Path, "stat", beat_first)
+    assert seconds_since(file) is not None
 
 
 def test_an_ended_worker_is_not_seen(tmp_path):
