@@ -17,6 +17,8 @@ from tests.server.processes import descendants
 
 pytestmark = pytest.mark.timeout(600)
 ORPHAN_SECONDS = 2
+# The processes here load torch after the kill; the product's fork server does before.
+LOADING_SECONDS = {"training": 5, "regression": 0}
 
 
 def kill(*pids):
@@ -44,7 +46,7 @@ def test_a_killed_child_is_resumed(site, kind):
         )
         site.ended(run)
     assert before.step < FAULTY[kind].steps
-    assert heard.silence <= SILENCE_SECONDS
+    assert heard.silence <= SILENCE_SECONDS + LOADING_SECONDS[kind]
     assert_ended_as(undisturbed(FAULTY[kind]), site.store, run)
     assert heard.seqs == [event.seq for event in site.store.events(run)]
 
