@@ -4,7 +4,6 @@
 steady step of Linear-ReLU-Linear: one forward, one backward and one optimizer step,
 after the steps that measure and allocate. ``--list`` prints the functions in the order
 of their first call.
-they are first entered.
 """
 
 from __future__ import annotations

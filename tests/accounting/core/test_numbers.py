@@ -51,9 +51,9 @@ def of_array(kind):
     return lambda value: np.array(value, dtype=kind)
 
 
-REAL = [float, Fraction, Decimal, *NUMPY_REAL, *map(of_array, NUMPY_REAL)]
+REAL = [float, Fraction, Decimal, *NUMPY_REAL, of_array(np.float32)]
 REAL += [*map(of_torch, TORCH_REAL)]
-WHOLE = [int, *REAL, *NUMPY_WHOLE, *map(of_array, NUMPY_WHOLE)]
+WHOLE = [int, *REAL, *NUMPY_WHOLE, of_array(np.uint8)]
 WHOLE += [*map(of_torch, TORCH_WHOLE)]
 NO_NUMBERS = [
     True,

@@ -20,7 +20,7 @@ from dpsgd_explorer.errors import PrivacyError
 from tests.dp.nets import CLASSES, POISSON, attached, backward, clipped_sum, data
 
 #: Places of a step that are interrupted; it has 150 to 2,000 calls.
-PLACES = 60
+PLACES = 25
 OURS = dpsgd_explorer.dp.__path__[0]
 #: Restores what a check has changed; a second interrupt there is not repaired.
 CLEAN_UP = ("undisturbed", "restore")
