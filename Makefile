@@ -7,8 +7,8 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 SCRIPT_TESTS = $(wildcard tests/js/*/*.test.js)
 # The tests of a file stay in one process, for they share fixtures.
 # Durations go to a report per target, for tools/write_testing_page.py.
-# A run of the product has the lowest priority: at the same one, tests that wait for it
-# do not starve it.
+# The product lowers the priority of its runs.  Tests have the lowest priority too, or
+# they would leave no time to the runs that other tests wait for.
 PYTEST = nice -n 19 $(BIN)/pytest -q --instafail --maxprocesses 8 --dist loadfile \
 	--junitxml=.pytest_cache/$@.xml
 

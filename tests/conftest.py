@@ -40,7 +40,7 @@ LEFT_OUT = "left_out"  # {family of long tests: how many}, from each process
 def pytest_collection_modifyitems(items):
     """Mark tests; put files of the browser between others, of which many wait.
 
-    Files of no folder come first: some take minutes, and would end when others have.
+    Files of no folder come first: some take minutes, and would run alone at the end.
     """
     seen = set()
     for item in items:

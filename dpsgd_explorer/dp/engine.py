@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -70,7 +72,7 @@ from dpsgd_explorer.validation import whole
 #: A batch (inputs, targets) and the loss of the training.
 Example = tuple[tuple[Any, Any], LossFunction]
 #: Owner of each record: a list, an array of numpy or a tensor.
-UserIds = Sequence[int] | torch.Tensor | Any
+UserIds = Sequence[int] | npt.NDArray[np.integer[Any]] | torch.Tensor
 
 
 class PrivacyEngine(AccountedEngine):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.integrations.architectures import WAYS, measured
-from tools.write_hugging_face_page import PAGE, cell
+from tests.integrations.architectures import WAYS, cell
+from tools.write_hugging_face_page import PAGE
 
 #: Text, images and sound, decoders and encoders, and rejected models.
 CASES = [
@@ -22,4 +22,4 @@ CASES = [
 def test_the_engine_of_the_page_is_exact(name, way):
     (row,) = [x for x in PAGE.read_text().splitlines() if x.startswith(f"| {name} |")]
     cells = [text.strip() for text in row.strip("|").split("|")[1:]]
-    assert cells[WAYS.index(way)] == cell(measured, name, way)
+    assert cells[WAYS.index(way)] == cell(name, way)

@@ -150,7 +150,7 @@ def check_order(collate: Callable[[list[Any]], Any], dataset: Any) -> None:
     """Checks that a collate function does not sort items, for example by length.
 
     Two items in both orders must not give the same batch.  The first items of the data
-    set are tested: items that the function does not tell apart show nothing.
+    set are tested; they show nothing if the function sorts them as equal.
 
     Raises:
         ConfigError: the function sorts, so rows would be clipped with other users'.

@@ -167,13 +167,13 @@ def _attached_steps(bug: PlantedBug, task: Task) -> None:
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=task.learning_rate)
     engine.attach(optimizer)
-    records = TensorDataset(task.x, task.y)
-    batches = (
-        module.batches(task)
-        if bug.has_loader
-        else engine.poisson_loader(records).all_epochs()
-    )
     try:
+        records = TensorDataset(task.x, task.y)
+        batches = (
+            module.batches(task)
+            if bug.has_loader
+            else engine.poisson_loader(records).all_epochs()
+        )
         for x, y in islice(batches, CHECKED_STEPS):
             loss(model(x), y).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
