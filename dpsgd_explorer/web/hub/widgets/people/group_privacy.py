@@ -79,7 +79,7 @@ def people_picture() -> Picture:
         ),
         kind="computed",
         status="exact",
-        note="“By person” samples people and clips the sum of a person’s gradients "
+        note="“By person” samples people and clips the mean of a person’s gradients "
         "once; the number of people equals the number of records in “by record”.",
     )
 
