@@ -117,6 +117,7 @@ class DPCallback(Callback):
         self._name, self._lost_steps, self._privacy = module, lost_steps, privacy
         self.engine: dp.PrivacyEngine | None = None
         self._plan_is_whole = True  # no earlier phase is added to its epsilon
+        self._has_trained = False  # on a batch with records
         self._state: dict[str, Any] | None = None
         self._undo = ExitStack()
 
@@ -142,6 +143,7 @@ class DPCallback(Callback):
             )
         arguments = {"after": self.engine} | self._privacy
         self._plan_is_whole = arguments["after"] is None
+        self._has_trained = False
         engine = dp.PrivacyEngine(
             trained_module(pl_module, self._name),
             batch_size=given.batch_size,
@@ -175,6 +177,7 @@ class DPCallback(Callback):
     ) -> None:
         """Logs epsilon, and ends the training with its plan."""
         engine = self._engine()
+        self._has_trained |= not _is_empty(batch)
         done = trainer.fit_loop.total_batch_idx + 1
         if done % max(1, trainer.log_every_n_steps) == 0:
             self._log(pl_module)
@@ -197,11 +200,11 @@ class DPCallback(Callback):
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
     ) -> None:
-        """Adds a remedy to an error of the first step."""
+        """Adds a remedy to an error of the first step with records."""
         engine = self.engine
         if (
             engine is None
-            or engine.steps_done
+            or self._has_trained
             or not isinstance(exception, PrivacyError)
         ):
             return
