@@ -21,6 +21,7 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.validation import one_of
 from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.figures.svg import Picture, small
 from dpsgd_explorer.web.hub.chapters.page import render, thumbnail
 from dpsgd_explorer.web.hub.chapters.table import (
     CHAPTERS,
@@ -29,6 +30,9 @@ from dpsgd_explorer.web.hub.chapters.table import (
     total_minutes,
 )
 from dpsgd_explorer.web.hub.chapters.text import NO_BREAK_SPACE
+from dpsgd_explorer.web.pages.home import SHOWN_RUN, shown_accuracy
+from dpsgd_explorer.web.recorded.runs import recorded
+from dpsgd_explorer.web.short_course import scenes
 
 bp = Blueprint("learn", __name__, url_prefix="/learn")
 
@@ -45,6 +49,12 @@ PERMANENT = 301
 def index() -> Response:
     """Shows all chapters."""
     return cached_page(_index_page)
+
+
+@bp.get("/short/")
+def short_course() -> Response:
+    """Shows the short course."""
+    return cached_page(_short_course_page)
 
 
 @bp.get("/<slug>/")
@@ -70,9 +80,26 @@ def _index_page() -> str:
     return render_template(
         "learn/index.html",
         chapters=CHAPTERS.values(),
-        thumbnails={slug: thumbnail(chapter) for slug, chapter in CHAPTERS.items()},
+        thumbnails=_thumbnails(),
         total_minutes=total_minutes,
     )
+
+
+def _short_course_page() -> str:
+    return render_template(
+        "learn/short.html",
+        data=scenes.data(),
+        pictures=scenes.pictures(),
+        attack_goals=scenes.attack_goals(),
+        accuracy=shown_accuracy(),
+        delta=small(recorded(SHOWN_RUN).config.delta),
+        ideas=scenes.IDEAS,
+        thumbnails=_thumbnails(),
+    )
+
+
+def _thumbnails() -> dict[str, Picture]:
+    return {slug: thumbnail(chapter) for slug, chapter in CHAPTERS.items()}
 
 
 @bp.app_template_global()

@@ -181,7 +181,7 @@ def test_the_keyboard_gets_past_the_frame_first(open_page):
     expect(page.locator("main :focus")).to_have_count(1)
 
 
-PATHS = ("/", "/learn/", *(f"/learn/{slug}/" for slug in CHAPTERS))
+PATHS = ("/", "/learn/", "/learn/short/", *(f"/learn/{slug}/" for slug in CHAPTERS))
 
 
 @pytest.mark.long("every page")

@@ -3,7 +3,7 @@ import {test} from "node:test";
 import {nearest} from "../../../dpsgd_explorer/web/hub/widgets/microscope/drawings.js";
 import {lengthsAt} from "../../../dpsgd_explorer/web/hub/widgets/microscope/lengths.js";
 import {beyond, networkWords} from "../../../dpsgd_explorer/web/hub/widgets/microscope/network.js";
-import {angle, clip, compute, scaled, total} from "../../../dpsgd_explorer/web/hub/widgets/microscope/step.js";
+import {angle, clip, compute, scaled, total} from "../../../static/js/widgets/common/dpsgd_step.js";
 import {which, words} from "../../../dpsgd_explorer/web/hub/widgets/microscope/words.js";
 
 const DATA = {

@@ -14,6 +14,7 @@ from tests.web.conftest import SMALL
 PAGES = [
     "/",
     "/learn/",
+    "/learn/short/",
     "/labs/",
     "/labs/accountants/",
     "/labs/planner/",

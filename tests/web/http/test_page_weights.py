@@ -17,6 +17,7 @@ IN_STYLE = re.compile(r"""url\(\s*["']?([^"')]+)""")
 HUB = [
     "/",
     "/learn/",
+    "/learn/short/",
     "/glossary/",
     "/about/",
     "/teach/",

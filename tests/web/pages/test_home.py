@@ -131,9 +131,11 @@ def test_every_number_of_the_shown_run_comes_from_its_events(text):
     assert MODELS[run.config.model].label.lower() in text
 
 
-def test_the_two_doors_and_the_chapters_are_there(reading, text):
+def test_the_three_doors_and_the_chapters_are_there(reading, text):
     links = [a["href"] for a in Page(text).all("a")]
-    assert {"/train/", "/learn/", "/runs/", "/learn/intro/"} <= set(links)
+    assert {"/train/", "/learn/", "/learn/short/", "/runs/", "/learn/intro/"} <= set(
+        links
+    )
     for link in links:
         if link.startswith("/"):
             assert reading.get(link, buffered=True).status_code == 200, link

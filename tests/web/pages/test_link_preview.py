@@ -10,7 +10,15 @@ from dpsgd_explorer.web.figures.exports.share_card import HEIGHT, WIDTH
 from dpsgd_explorer.web.figures.exports.site_preview import site_preview
 
 SITE = "https://dp.example.org"
-PUBLIC = ["/", "/learn/", "/train/", "/labs/", "/labs/accountants/", "/glossary/"]
+PUBLIC = [
+    "/",
+    "/learn/",
+    "/learn/short/",
+    "/train/",
+    "/labs/",
+    "/labs/accountants/",
+    "/glossary/",
+]
 
 
 def said(page):

@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 
-from dpsgd_explorer.web.http.assets import WIDGETS_DIR
+from dpsgd_explorer.web.http.assets import FRONT_DIR, WIDGETS_DIR
 from dpsgd_explorer.web.hub.examples import toy_problem as toy
 from dpsgd_explorer.web.hub.widgets.microscope import dpsgd_step, widget
 
 STEP = """
-import {compute} from "%s/microscope/step.js";
+import {compute} from "%s/js/widgets/common/dpsgd_step.js";
 import {words} from "%s/microscope/words.js";
 import {readFileSync} from "node:fs";
 const data = JSON.parse(readFileSync(0, "utf8"));
@@ -27,7 +27,12 @@ console.log(JSON.stringify({...step, words: said}));
 @pytest.fixture(scope="module")
 def computed():
     run = subprocess.run(
-        ["node", "--input-type=module", "-e", STEP % (WIDGETS_DIR, WIDGETS_DIR)],
+        [
+            "node",
+            "--input-type=module",
+            "-e",
+            STEP % (FRONT_DIR / "static", WIDGETS_DIR),
+        ],
         input=json.dumps(widget.data()),
         capture_output=True,
         text=True,

@@ -24,7 +24,7 @@ export function stateOf(control, {hidden = "", locked = ""}) {
  * A `control` that the page's address hides or locks cannot be moved; a "start" event moves it anyway.
  */
 export function grip(chart, {label, control, range, move, step, role = ""}) {
-  const state = stateOf(control, chart.svg.closest("[data-widget]").dataset);
+  const state = stateOf(control, chart.svg.closest("[data-widget]")?.dataset ?? {});
   const isFree = state === "free";
   const element = make({
     name: "g",

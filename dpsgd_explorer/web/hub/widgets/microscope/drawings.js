@@ -3,7 +3,7 @@
 import {decimals} from "../../../../../static/js/lib/format.js";
 import {area, arrow, box, circles, clamp, clipped, disc, fanned, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
-import {plus, scaled} from "./step.js";
+import {plus, scaled} from "../../../../../static/js/widgets/common/dpsgd_step.js";
 
 const PLANE = 2.9; // half height of the plane of gradients, in data units
 const SUMS = {reach: 5, centre: [0.8, 3], spread: 2.5}; // `reach`: half height at the noise level `spread`; it doubles with the noise

@@ -8,7 +8,7 @@ import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {gradients, nearest, records, sample, sums} from "./drawings.js";
 import {mountNetwork} from "./network.js";
-import {angle, compute} from "./step.js";
+import {angle, compute} from "../../../../../static/js/widgets/common/dpsgd_step.js";
 import {which, words} from "./words.js";
 
 const ENDS = [0.25, 4]; // range of C and σ, relative to their initial values

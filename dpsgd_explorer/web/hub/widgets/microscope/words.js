@@ -2,7 +2,7 @@
 
 import {decimals, plural} from "../../../../../static/js/lib/format.js";
 import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
-import {angle} from "./step.js";
+import {angle} from "../../../../../static/js/widgets/common/dpsgd_step.js";
 
 /** Pure: [heading, sentence] of a sub-step. */
 export function words(name, step, {drawn, records, expected, bound, learning_rate: rate, sample_rate: sampling, at, ghosts}) {

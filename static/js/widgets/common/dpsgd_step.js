@@ -1,6 +1,6 @@
 /** One DP-SGD step in sub-steps; gradients are negated, so that they point in the direction of descent. */
 
-import {gradient, length} from "../../../../../static/js/widgets/common/toy_problem.js";
+import {gradient, length} from "./toy_problem.js";
 
 export const scaled = ([a, b], factor) => [a * factor, b * factor];
 export const plus = ([a, b], [c, d]) => [a + c, b + d];
