@@ -68,6 +68,9 @@ RRELU_OPERATIONS = (aten.rrelu_with_noise, aten.rrelu_with_noise_)
 BERNOULLI_OPERATIONS = (aten.bernoulli, aten.bernoulli_)
 #: Dtypes with less precision than float32.
 HALF_DTYPES = (torch.bfloat16, torch.float16)
+#: Operations of earlier passes that neither draw nor convert.  Reading the tags of an
+#: operation takes several times as long as looking it up.
+_PLAIN: set[Any] = set()
 
 
 class _SetDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -93,8 +96,12 @@ class _SetDraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if func in _PLAIN:
+            return func(*args, **kwargs)
         if torch.Tag.nondeterministic_seeded not in func.tags:
-            if func is aten._to_copy.default and kwargs.get("dtype") in HALF_DTYPES:
+            if func is not aten._to_copy.default:
+                _PLAIN.add(func)
+            elif kwargs.get("dtype") in HALF_DTYPES:
                 self.low_dtypes.add(kwargs["dtype"])
             return func(*args, **kwargs)
         self.drew = True

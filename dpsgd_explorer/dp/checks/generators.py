@@ -11,6 +11,7 @@ Source: Matsumoto and Nishimura (1998), Mersenne Twister.
 from __future__ import annotations
 
 import random
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,14 +38,38 @@ LOW_WORD = 2**14
 #: Word for a draw in the middle of the range.  Normal numbers are drawn by rejection,
 #: which rejects exactly half of the range.
 MIDDLE_WORD = 2**31 + 2**27
+#: Number of states that are stored, each of up to 30 kB.  It is enough for all patterns
+#: of the two global generators, which every check sets.
+MAX_STATES = 128
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
+
+
+class _State:
+    """A state of the twister, in the forms that Python and numpy take.
+
+    Args:
+        outputs: The next outputs, WORDS numbers.
+    """
+
+    def __init__(self, outputs: Words) -> None:
+        self.words = untempered(outputs)
+
+    @cached_property
+    def for_python(self) -> tuple[int, tuple[int, ...], None]:
+        """The argument of ``random.Random.setstate``."""
+        return 3, (*self.words.tolist(), 0), None
+
+    @cached_property
+    def for_numpy(self) -> dict[str, Any]:
+        """The argument of numpy's Mersenne Twisters."""
+        return {"bit_generator": "MT19937", "state": {"key": self.words, "pos": 0}}
 
 
 class Generator(Protocol):
     """A generator whose next outputs can be chosen."""
 
-    def set_state(self, state: Words) -> None:
+    def set_state(self, state: _State) -> None:
         """Sets the state of the twister, which determines the next WORDS outputs."""
 
     def words_used(self) -> int:
@@ -64,8 +89,8 @@ class _PythonGenerator:
         # would then not be an end of the range.
         vars(generator)["_randbelow"] = lambda n: int(generator.random() * n)
 
-    def set_state(self, state: Words) -> None:
-        self._generator.setstate((3, (*state.tolist(), 0), None))
+    def set_state(self, state: _State) -> None:
+        self._generator.setstate(state.for_python)
 
     def words_used(self) -> int:
         return int(self._generator.getstate()[1][-1])
@@ -82,8 +107,8 @@ class _NumpyState:
         self._generator = generator
         self._state = generator.get_state(legacy=False)
 
-    def set_state(self, state: Words) -> None:
-        self._generator.set_state(_numpy_state(state) | {"has_gauss": 0, "gauss": 0.0})
+    def set_state(self, state: _State) -> None:
+        self._generator.set_state(state.for_numpy | {"has_gauss": 0, "gauss": 0.0})
 
     def words_used(self) -> int:
         state: Any = self._generator.get_state(legacy=False)
@@ -105,8 +130,8 @@ class _NumpyGenerator:
         self._bits: Any = np.random.MT19937()
         vars(owner)[name] = np.random.Generator(self._bits)
 
-    def set_state(self, state: Words) -> None:
-        self._bits.state = _numpy_state(state)
+    def set_state(self, state: _State) -> None:
+        self._bits.state = state.for_numpy
 
     def words_used(self) -> int:
         state: Any = self._bits.state
@@ -139,9 +164,7 @@ class Generators:
                 if isinstance(value, np.random.Generator):
                     self._generators.append(_NumpyGenerator(owner, name))
                 self._add(value)
-        drawn = np.random.RandomState(seed).randint(0, 2**32, WORDS, dtype=np.uint32)
-        self._drawn: Words = drawn
-        self._states: dict[tuple[Pattern, int], Words] = {}
+        self._seed = seed
 
     def _add(self, value: Any) -> None:
         if id(value) in self._added_ids or isinstance(value, random.SystemRandom):
@@ -160,36 +183,12 @@ class Generators:
     def set_draws(self, pattern: Pattern) -> None:
         """Sets the next draws to the levels of a pattern."""
         for i, generator in enumerate(self._generators):
-            if (pattern, i) not in self._states:
-                self._states[pattern, i] = untempered(self._words(pattern, i))
-            generator.set_state(self._states[pattern, i])
-
-    def _words(self, pattern: Pattern, generator: int) -> Words:
-        """Returns the outputs with which a generator's draws have their levels."""
-        if pattern.point is not None and pattern.share is not None:
-            words = self._drawn.copy()
-            used = np.arange(WORDS_PER_DRAW * MAX_DRAWS)
-            # Floating-point numbers use the high bits.  numpy's integers use the low
-            # bits, and draw again above a limit, so the low bits differ between words.
-            low_bits = (pattern.point + used) % 2**8
-            words[: len(used)] = (int(pattern.share * 2**32) & ~(2**8 - 1)) + low_bits
-            return words
-        draws = [pattern.level(_number(generator, draw)) for draw in range(DRAWS)]
-        draws[MAX_DRAWS:] = [DRAWN] * (DRAWS - MAX_DRAWS)
-        levels = np.repeat(draws, WORDS_PER_DRAW)
-        # Every word is smaller than the word before: numpy masks a word's bits for an
-        # integer, and draws again until the integer is below a limit.
-        high = (2**32 - 1 - np.arange(WORDS)).astype(np.uint32)
-        ends = np.where(levels == HIGH, high, np.uint32(LOW_WORD))
-        return np.where(levels == DRAWN, self._drawn, ends)
+            generator.set_state(_state_of(self._seed, pattern, i))
 
     def set_middle(self) -> None:
         """Sets the next draws to the middle of their range."""
-        words = np.full(WORDS, MIDDLE_WORD, dtype=np.uint32)
-        # The last words are as drawn, so that a loop that waits for a draw ends.
-        words[-MAX_DRAWS:] = self._drawn[-MAX_DRAWS:]
         for generator in self._generators:
-            generator.set_state(untempered(words))
+            generator.set_state(_middle_state(self._seed))
 
     def numbers_used(self) -> set[int]:
         """Returns the numbers of the draws of this pass, for ``Pattern.level``."""
@@ -215,8 +214,46 @@ def _number(generator: int, draw: int) -> int:
     return (5 * (generator + 1) + draw) % DISTINCT_DRAWS
 
 
-def _numpy_state(state: Words) -> dict[str, Any]:
-    return {"bit_generator": "MT19937", "state": {"key": state, "pos": 0}}
+@lru_cache(MAX_STATES)
+def _state_of(seed: int, pattern: Pattern, generator: int) -> _State:
+    """Returns the state with which a generator's draws have their levels."""
+    return _State(_words(_drawn(seed), pattern, generator))
+
+
+@lru_cache(1)
+def _middle_state(seed: int) -> _State:
+    """Returns the state with the next draws in the middle of their range."""
+    words = np.full(WORDS, MIDDLE_WORD, dtype=np.uint32)
+    # The last words are as drawn, so that a loop that waits for a draw ends.
+    words[-MAX_DRAWS:] = _drawn(seed)[-MAX_DRAWS:]
+    return _State(words)
+
+
+@lru_cache(1)
+def _drawn(seed: int) -> Words:
+    """Returns the words of draws that stay as drawn."""
+    words: Words = np.random.RandomState(seed).randint(0, 2**32, WORDS, dtype=np.uint32)
+    return words
+
+
+def _words(drawn: Words, pattern: Pattern, generator: int) -> Words:
+    """Returns the outputs with which a generator's draws have their levels."""
+    if pattern.point is not None and pattern.share is not None:
+        words = drawn.copy()
+        used = np.arange(WORDS_PER_DRAW * MAX_DRAWS)
+        # Floating-point numbers use the high bits.  numpy's integers use the low bits,
+        # and draw again above a limit, so the low bits differ between words.
+        low_bits = (pattern.point + used) % 2**8
+        words[: len(used)] = (int(pattern.share * 2**32) & ~(2**8 - 1)) + low_bits
+        return words
+    draws = [pattern.level(_number(generator, draw)) for draw in range(DRAWS)]
+    draws[MAX_DRAWS:] = [DRAWN] * (DRAWS - MAX_DRAWS)
+    levels = np.repeat(draws, WORDS_PER_DRAW)
+    # Every word is smaller than the word before: numpy masks a word's bits for an
+    # integer, and draws again until the integer is below a limit.
+    high = (2**32 - 1 - np.arange(WORDS)).astype(np.uint32)
+    ends = np.where(levels == HIGH, high, np.uint32(LOW_WORD))
+    return np.where(levels == DRAWN, drawn, ends)
 
 
 def untempered(words: Words) -> Words:

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_map
 from dpsgd_explorer.dp.checks.controlled_draws import HALF_DTYPES, ControlledDraws
 from dpsgd_explorer.dp.checks.draw_patterns import ALL_DRAWN
 from dpsgd_explorer.dp.checks.gradient_parts import Samples
+from dpsgd_explorer.dp.checks.loss.marks import mark_linear
 from dpsgd_explorer.dp.checks.loss.target import labels_of
 from dpsgd_explorer.dp.clipping.clipper import Clipper
 from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
@@ -30,6 +31,7 @@ from dpsgd_explorer.dp.engines.base import (
 from dpsgd_explorer.dp.modules import probe_inputs
 from dpsgd_explorer.dp.modules.input_rows import SharedInput, call_module
 from dpsgd_explorer.dp.modules.probe_inputs import SEED
+from dpsgd_explorer.dp.modules.pytree import tensors_of
 from dpsgd_explorer.dp.modules.state import ModuleState, restored
 from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 
@@ -139,7 +141,10 @@ class CheckPasses:
                 )
             return loss
         scale = self._gradient_engine.gradient_scale(batch_size_of(*call))
-        return probe_inputs.linear_loss(outputs, targets, scale)
+        loss = probe_inputs.linear_loss(outputs, targets, scale)
+        if all(leaf.dim() for leaf in tensors_of(outputs)):
+            mark_linear(loss)  # a scalar would be a loss of the module, with its graph
+        return loss
 
     def _size_message(self) -> str:
         reduction = self._gradient_engine.loss_reduction

@@ -1,7 +1,7 @@
 """The outputs of a forward pass: marks on their nodes, and a check of their hooks.
 
 A mark is an entry in a node's metadata, which exists as long as the graph.  The outputs
-of a module and per-sample means are marked.
+of a module, per-sample means and the linear losses of the safety check are marked.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dpsgd_explorer.errors import PrivacyError
 
 #: Keys of the marks in the metadata of a node.
 OUTPUTS, MEAN = "dpsgd_explorer.outputs", "dpsgd_explorer.per_sample_mean"
+LINEAR = "dpsgd_explorer.linear_loss"
 
 
 @dataclass(eq=False)
@@ -83,6 +84,20 @@ def mark_mean(loss: Tensor, losses: Tensor) -> None:
     """Marks a loss as the mean over samples of losses ``(B, ...)``."""
     if loss.grad_fn is not None and losses.grad_fn is not None:
         _metadata(loss.grad_fn)[MEAN] = losses.grad_fn, losses.output_nr
+
+
+def mark_linear(loss: Tensor) -> None:
+    """Marks a loss as a linear function that the safety check computes from outputs.
+
+    Its graph needs no reading, since training never uses this loss.
+    """
+    if loss.grad_fn is not None:
+        _metadata(loss.grad_fn)[LINEAR] = True
+
+
+def is_linear(node: Node) -> bool:
+    """Returns True if the node is marked as a linear loss of the safety check."""
+    return LINEAR in _metadata(node)
 
 
 def outputs_at(node: Node) -> Outputs | None:

@@ -22,7 +22,7 @@ from dpsgd_explorer.dp.checks.loss.autograd_nodes import (
     set_execution_engine,
 )
 from dpsgd_explorer.dp.checks.loss.graph import outline, read
-from dpsgd_explorer.dp.checks.loss.marks import ModulePass
+from dpsgd_explorer.dp.checks.loss.marks import ModulePass, is_linear
 from dpsgd_explorer.dp.checks.loss.reading import LateCondition, LossReading
 from dpsgd_explorer.errors import ExplorerError
 
@@ -122,6 +122,8 @@ def _read(roots: Any, gradients: Any) -> Sequence[ModulePass]:
         edge = edge_of(root)
         if edge is not None:
             edges.append(edge)
+    if edges and all(is_linear(node) for node, _ in edges):
+        return outline(edges)[1]
     try:
         reading, passes = read(edges)
         reading = _with_gradients(reading, gradients)
