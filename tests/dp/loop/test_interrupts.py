@@ -21,6 +21,9 @@ from tests.dp.nets import CLASSES, POISSON, attached, backward, clipped_sum, dat
 
 #: Places of a step that are interrupted; it has 150 to 2,000 calls.
 PLACES = 25
+#: Times that the check of a first pass stops the engine: to look for labels, small and
+#: large batches, and for autograd's gradients.
+STOPS = 3
 OURS = dpsgd_explorer.dp.__path__[0]
 #: Restores what a check has changed; a second interrupt there is not repaired.
 CLEAN_UP = ("undisturbed", "restore")
@@ -130,15 +133,13 @@ def test_an_interrupt_anywhere_leaves_the_model_trainable(engine):
 def test_an_interrupted_first_pass_is_checked_again(engine):
     net = model_for(engine)
     x, y = data(6)
-    _, optimizer = attached(copy.deepcopy(net), engine=engine, learning_rate=0.0)
-    expected = clipped_sum(net, x, y, engine=engine)
-    for _ in range(2):  # the first has more to load
-        other = copy.deepcopy(net)
-        kept = attached(other, engine=engine)
-        with Interrupt() as count:
-            other(x)
-        kept[0].detach()
-    for at in range(1, count.calls, count.calls // 6):
+    expected = clipped_sum(net, x, y, engine=engine)  # loads what a pass needs
+    other = copy.deepcopy(net)
+    kept = attached(other, engine=engine)
+    with Interrupt() as count:
+        other(x)
+    kept[0].detach()
+    for at in range(1, count.calls, count.calls // 4):
         fresh = copy.deepcopy(net)
         own, optimizer = attached(fresh, engine=engine, learning_rate=0.0)
         with pytest.raises(KeyboardInterrupt), Interrupt(at):
@@ -153,15 +154,21 @@ def test_an_interrupted_first_pass_is_checked_again(engine):
 
 @ENGINE
 def test_an_interrupt_while_an_engine_stops_leaves_it_whole(engine):
-    """The first pass stops the engine for a moment."""
+    """The first pass stops the engine for a moment, at STOPS places of the check.
+
+    Each call inside ``stop`` is interrupted once, in one of them after the other.
+    """
     net = model_for(engine)
     x, y = data(6)
     expected = clipped_sum(net, x, y, engine=engine)
     _, optimizer = attached(net, engine=engine, learning_rate=0.0)
     with Interrupt(inside="stop") as count:
         net(x)
-    assert count.calls
-    for at in range(1, count.calls + 1):
+    calls, rest = divmod(count.calls, STOPS)
+    assert calls
+    assert not rest
+    for call in range(calls):
+        at = 1 + call + call % STOPS * calls
         fresh = copy.deepcopy(net)
         own, optimizer = attached(fresh, engine=engine, learning_rate=0.0)
         with pytest.raises(KeyboardInterrupt), Interrupt(at, inside="stop"):
