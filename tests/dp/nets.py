@@ -145,6 +145,24 @@ def clipped_sum(net, x, y, *, parts=1, reduction="mean", **options):
     }
 
 
+def clipped_sums(net, batches, **options):
+    """Yield the noiseless clipped sum of each batch (x, y), by one engine.
+
+    The safety check runs at the first batch, which must be the largest.  It is most of
+    what an engine costs.
+    """
+    net = copy.deepcopy(net)
+    engine, optimizer = attached(net, learning_rate=0.0, **options)
+    for x, y in batches:
+        step(net, optimizer, x, y)
+        yield {
+            name: p.grad * engine.plan.expected_batch_size
+            for name, p in net.named_parameters()
+            if p.requires_grad
+        }
+        optimizer.zero_grad()
+
+
 def total_norm(gradients):
     return torch.stack([g.norm() for g in gradients.values()]).norm().item()
 

@@ -17,7 +17,15 @@ from dpsgd_explorer.dp.clipping.clipper import (
 )
 from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.experiments import vocabulary
-from tests.dp.nets import NETS, attached, case, clipped_sum, step, total_norm
+from tests.dp.nets import (
+    NETS,
+    attached,
+    case,
+    clipped_sum,
+    clipped_sums,
+    step,
+    total_norm,
+)
 
 C = 0.7
 FUNCTION = pytest.mark.parametrize("function", CLIPPING_FUNCTIONS)
@@ -69,10 +77,11 @@ def test_the_norm_is_taken_over_all_layers_together():
 def test_one_sample_moves_the_sum_by_at_most_the_bound(name, engine, function):
     net, x, y = case(name)
     options = {"engine": engine, "clipping_fn": function, "max_grad_norm": C}
-    whole = clipped_sum(net, x, y, **options)
-    for i in range(len(x)):
-        others = torch.arange(len(x)) != i
-        without = clipped_sum(net, x[others], y[others], **options)
+    rest = [torch.arange(len(x)) != i for i in range(len(x))]
+    batches = [(x, y), *((x[others], y[others]) for others in rest)]
+    whole, *fewer = clipped_sums(net, batches, **options)
+    assert len(fewer) == len(x)
+    for without in fewer:
         assert difference(whole, without) <= C * (1 + 1e-6)
 
 
@@ -85,8 +94,7 @@ def test_a_huge_sample_moves_the_sum_by_exactly_the_bound(batch, scale, data):
     x[0] = 100 * scale * torch.randn(4)
     y[0] = net(x[:1]).argmin()  # on the wrong side, so the gradient is about x
     options = {"clipping_fn": "Abadi", "max_grad_norm": C}
-    whole = clipped_sum(net, x, y, **options)
-    without = clipped_sum(net, x[1:], y[1:], **options)
+    whole, without = clipped_sums(net, [(x, y), (x[1:], y[1:])], **options)
     assert difference(whole, without) == pytest.approx(C, rel=1e-6)
 
 
@@ -96,8 +104,9 @@ def test_float32_keeps_the_bound_up_to_its_round_off(function):
         net, x, y = case(name)
         net, x = net.float(), x.float() if x.is_floating_point() else x
         options = {"clipping_fn": function, "max_grad_norm": 1e-3}
-        for i in range(len(x)):
-            one = clipped_sum(net, x[i : i + 1], y[i : i + 1], **options)
+        for one in clipped_sums(
+            net, zip(x.split(1), y.split(1), strict=True), **options
+        ):
             assert total_norm(one) <= 1e-3 * (1 + 1e-6)
 
 
@@ -115,8 +124,8 @@ def test_a_sample_that_is_not_finite_contributes_nothing(value, engine, function
         net[0].weight.data.mul_(1e-200)
     others = torch.tensor([0, 1, 3, 4])
     options = {"engine": engine, "clipping_fn": function, "max_grad_norm": C}
-    poisoned = clipped_sum(net, x, y, **options)
-    expected = clipped_sum(net, x[others], y[others], **options)
+    batches = [(x, y), (x[others], y[others])]
+    poisoned, expected = clipped_sums(net, batches, **options)
     torch.testing.assert_close(poisoned, expected, rtol=1e-9, atol=1e-14)
 
 

@@ -16,7 +16,16 @@ from dpsgd_explorer.dp.clipping.groups import clipping_groups
 from dpsgd_explorer.dp.config import CHOICES
 from dpsgd_explorer.errors import ConfigError
 from tests.dp.engines.test_engines_agree import EXACT, loop_gradients
-from tests.dp.nets import CLASSES, NETS, UNREAD, attached, case, clipped_sum, step
+from tests.dp.nets import (
+    CLASSES,
+    NETS,
+    UNREAD,
+    attached,
+    case,
+    clipped_sum,
+    clipped_sums,
+    step,
+)
 
 C = 0.3
 STYLES = ["all-layer", "layer-wise", "param-wise"]
@@ -130,8 +139,8 @@ def test_one_sample_moves_the_sum_by_at_most_the_sensitivity(style, engine):
     options = {"engine": engine, "clipping_style": style, "max_grad_norm": bounds}
     sensitivity = attached(net, **options)[0].sensitivity()
     net, x, y = case("branches")
-    whole = clipped_sum(net, x, y, clipping_fn="Abadi", **options)
-    without = clipped_sum(net, x[1:], y[1:], clipping_fn="Abadi", **options)
+    batches = [(x, y), (x[1:], y[1:])]
+    whole, without = clipped_sums(net, batches, clipping_fn="Abadi", **options)
     moved = torch.cat([(whole[n] - without[n]).flatten() for n in whole]).norm().item()
     assert moved <= sensitivity * (1 + 1e-9)
     assert sensitivity == pytest.approx(math.sqrt(0.3) if bounds != 0.7 else 0.7)
