@@ -79,16 +79,20 @@ def moved(**options):
     return moved_by_a_step(model, loss, batch_size=SAMPLES, **options)
 
 
-@pytest.fixture(params=[2**24, 30_000, 1])
-def chunk_bytes(request, monkeypatch):
-    """The whole batch in a piece, some samples, or one."""
-    monkeypatch.setattr(torch_backend, "CHUNK_BYTES", request.param)
+#: The whole batch in a piece, some samples, or one.
+CHUNKS = [2**24, 30_000, 1]
+STYLES = ["all-layer", "layer-wise", "param-wise"]
+#: Both engines deliver one kind of object: each meets every style and every chunk size.
+MET = [
+    (chunk, style, ["hooks", "extending"][(i + j) % 2])
+    for i, chunk in enumerate(CHUNKS)
+    for j, style in enumerate(STYLES)
+]
 
 
-@pytest.mark.usefixtures("chunk_bytes")
-@pytest.mark.parametrize("style", ["all-layer", "layer-wise", "param-wise"])
-@pytest.mark.parametrize("engine", ["hooks", "extending"])
-def test_a_step_is_that_of_one_layer_after_the_other(engine, style, monkeypatch):
+@pytest.mark.parametrize(("chunk", "style", "engine"), MET)
+def test_a_step_is_that_of_one_layer_after_the_other(chunk, style, engine, monkeypatch):
+    monkeypatch.setattr(torch_backend, "CHUNK_BYTES", chunk)
     made, seen = moved(engine=engine, clipping_style=style)
     monkeypatch.setattr(deferred_gradients, "joined", lambda parts, scale: parts)
     alone, of_one = moved(engine=engine, clipping_style=style)
