@@ -15,7 +15,8 @@ from torch import nn, optim
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.dp.config import ENGINES
 from dpsgd_explorer.errors import PrivacyError
-from tests.dp.nets import CLASSES, POISSON, backward, clipped_sum, data
+from tests.dp.engines.test_engines_agree import loop_sum
+from tests.dp.nets import CLASSES, POISSON, backward, data
 
 ENGINE = pytest.mark.parametrize("engine", sorted(ENGINES))
 AT_STEP = [name for name, each in ENGINES.items() if not each.releases_in_backward]
@@ -152,6 +153,11 @@ class Watcher:
                         assert distance > CLOSE, f"{event}: {path} is {name}'s sum"
 
 
+def sum_of(model, x, y):
+    """Return the clipped sum without noise, by one backward a sample of a copy."""
+    return loop_sum(copy.deepcopy(model), x, y, "automatic", bound=1.0)
+
+
 def run(engine, parts, optimizer_kind, loop):
     """Run a loop with the engine; it is called with all that it needs."""
     model = net()
@@ -178,7 +184,7 @@ def test_no_event_of_a_loop_shows_a_sum(engine, parts, kind):
             whole = [torch.cat(each) for each in zip(*seen, strict=True)]
             if len(whole[0]):
                 watcher.sums = watcher.sums[: own.steps_done]
-                watcher.sums.append(clipped_sum(model, *whole))
+                watcher.sums.append(sum_of(model, *whole))
             outputs = model(x)
             watcher.look("forward")
             nn.functional.cross_entropy(outputs, y).backward()
@@ -200,7 +206,7 @@ def test_no_exception_shows_a_sum(engine, where):
     def loop(own, model, optimizer, watcher):
         fails = model.fails
         for x, y in own.poisson_loader(data()):
-            watcher.sums.append(clipped_sum(copy.deepcopy(model), x, y))
+            watcher.sums.append(sum_of(model, x, y))
             model(x)  # the safety check for this size, which nothing interrupts
             fails.fails = where == "in the module"
             losses = nn.functional.cross_entropy(model(x), y, reduction="none")
