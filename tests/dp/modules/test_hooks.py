@@ -60,14 +60,7 @@ def test_the_hook_of_a_copy_does_nothing():
     torch.testing.assert_close(net(x), 2 * expected)
 
 
-def run(code):
+def test_the_package_loads_no_compiler_and_one_loaded_later_traces_no_hook():
+    code = IMPORTS + COMPILES_AFTERWARDS
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_importing_the_package_does_not_load_the_compiler():
-    run(IMPORTS)
-
-
-def test_a_compiler_that_is_loaded_after_the_package_does_not_trace_a_hook():
-    run(IMPORTS + COMPILES_AFTERWARDS)
