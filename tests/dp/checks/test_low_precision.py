@@ -77,10 +77,11 @@ def inputs(model, length):
     return x.to(next(model.parameters()).dtype)
 
 
-@pytest.mark.parametrize("length", [40, 197, 577])
+@pytest.mark.parametrize(("length", "seeds"), [(40, 3), (577, 1)])
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_honest_models_pass_at_any_length(make, length):
-    for seed in range(3):
+def test_honest_models_pass_at_any_length(make, length, seeds):
+    """Round-off grows with the length: more seeds find what few positions show."""
+    for seed in range(seeds):
         torch.manual_seed(seed)
         model = make()
         attached(model)
