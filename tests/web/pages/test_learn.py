@@ -78,6 +78,9 @@ def test_the_hub_leads_to_every_chapter(reading):
     for chapter in CHAPTERS.values():
         assert f'href="/learn/{chapter.slug}/"' in text
         assert chapter.title in text
+    parts = re.findall(r'<h2 class="part">(\w+)</h2>', text)
+    assert parts == [c.part for c in CHAPTERS.values() if c.part]
+    assert len(parts) == 4
 
 
 @pytest.mark.parametrize("short", learn.SHORT)
@@ -114,7 +117,7 @@ def test_a_chapter_is_whole(read, slug):
     assert text.count("<summary>Formally") == text.count("<summary>In code") == 1
     assert 3 <= classes.count("quiz") <= 5
     assert page.all("math")
-    assert {"try", "sources", "pager", "rail"} <= set(classes)
+    assert {"try", "sources", "pager", "rail", "insight"} <= set(classes)
 
 
 @pytest.mark.parametrize("slug", SLUGS)
