@@ -117,20 +117,22 @@ class RealSizeCheck(CheckPasses):
         mix if most of them choose one expert, as copies of one sample do.
         """
         size = min(self._rows_compared, MAX_COPIES)
-        calls = [self._random_call(SEED + i, scale=COPY_STD) for i in range(COPY_CALLS)]
-        other = calls[1]
-        sources = [*map(probe_inputs.with_equal_positions, calls), calls[0]]
-        candidates = [
-            _Rows(probe_inputs.repeated((source, targets), i), (other, moved), size)
-            for source in sources
-            for i in range(SAMPLES)
-        ]
+        call, other = (self._random_call(SEED + i, scale=COPY_STD) for i in range(2))
+
+        def copies(source: Any, i: int) -> _Rows:
+            kept = probe_inputs.repeated((source, targets), i)
+            return _Rows(kept, (other, moved), size)
+
+        rows = copies(probe_inputs.with_equal_positions(call), 0)
         # Large inputs outweigh positional encodings, so that copies choose one expert.
         # Embeddings of ids do not, so several samples are tried.
-        has_ids = any(not x.is_floating_point() for x in tensors_of(calls[0]))
-        # Copies with different outputs show that the capacity was exceeded.
-        full = filter(self._has_different_copies, candidates if has_ids else ())
-        rows = next(full, candidates[0])
+        if any(not leaf.is_floating_point() for leaf in tensors_of(call)):
+            more = range(2, COPY_CALLS)
+            calls = call, other, *(self._random_call(SEED + i, COPY_STD) for i in more)
+            sources = [*map(probe_inputs.with_equal_positions, calls), call]
+            candidates = [copies(x, i) for x in sources for i in range(SAMPLES)]
+            # Copies with different outputs show that the capacity was exceeded.
+            rows = next(filter(self._has_different_copies, candidates), rows)
         norms, changes = self._norms_and_changes(rows.batch())
         finite = math.isfinite(sum(map(largest_entry, norms.values())))
         if self._ranks.largest(int(not finite)):
