@@ -49,11 +49,17 @@ def site(tmp_path):
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
-    """Store and pool; its fork server has loaded."""
-    with opened(tmp_path_factory.mktemp("site")) as both:
-        process = both[1].take()
+    """Store and pool; its fork server has loaded.  The thread that asked is gone."""
+
+    def load(pool):
+        process = pool.take()
         wait_until(lambda: process.is_warm)
         process.end()
+
+    with opened(tmp_path_factory.mktemp("site")) as both:
+        asked = threading.Thread(target=load, args=both[1:])
+        asked.start()
+        asked.join(PATIENCE_SECONDS)
         yield both
 
 
@@ -159,31 +165,29 @@ def test_a_process_whose_server_dies_before_it_exists_counts_as_killed(site):
     process.end()
 
 
-def test_a_fork_server_outlives_the_thread_that_asked_for_it(site):
-    _, pool = site
-    before = named(fork_server.NAME)
-    asked = threading.Thread(target=lambda: begun(pool).end())
-    asked.start()
-    asked.join(PATIENCE_SECONDS)
-    process = begun(pool)  # of the same server
-    assert len(named(fork_server.NAME, before)) == 1
+def test_a_fork_server_outlives_the_thread_that_asked_for_it(loaded):
+    _, pool = loaded
+    servers = named(fork_server.NAME)
+    assert len(servers) == 1
+    process = begun(pool)
+    assert named(fork_server.NAME) == servers
     time.sleep(0.5)
     assert process.exit_code() is None
     process.end()
 
 
-def test_a_fork_server_that_is_dying_is_asked_for_nothing(site):
-    _, pool = site
-    before = named(fork_server.NAME)
+def test_a_fork_server_that_is_dying_is_asked_for_nothing(loaded):
+    """The last test of ``loaded``, whose server it kills."""
+    _, pool = loaded
     begun(pool).end()
-    (server,) = named(fork_server.NAME, before)
+    (server,) = named(fork_server.NAME)
     os.kill(server, signal.SIGSTOP)
     first = pool.take()  # asked before its death
     os.kill(server, signal.SIGKILL)
     assert first.exit_code(PATIENCE_SECONDS) == -signal.SIGKILL
     process = begun(pool)
     first.end()
-    assert named(fork_server.NAME, before | {server})
+    assert named(fork_server.NAME, {server})
     process.end()
 
 
