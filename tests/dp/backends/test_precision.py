@@ -50,7 +50,7 @@ class Everything(nn.Module):
 def in_precision(dtype):
     torch.manual_seed(0)
     net = Everything().double()
-    x, y = torch.randn(3, 4, 8, dtype=torch.float64), torch.randint(0, 3, (3,))
+    x, y = torch.randn(6, 4, 8, dtype=torch.float64), torch.randint(0, 3, (6,))
     x = x.to(dtype).double()  # the same inputs, and below the same weights
     for p in net.parameters():
         p.data = p.data.to(dtype).double()
