@@ -33,7 +33,7 @@ from tools import (
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
-    p for at in ("", "docs/**/", "examples/") for p in ROOT.glob(f"{at}*.md")
+    p for at in ("", "docs/**/", "examples/**/") for p in ROOT.glob(f"{at}*.md")
 )
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)")
 PARAMETER = re.compile(r"<(?:\w+:)?\w+>")

@@ -50,10 +50,13 @@ def result_of(command):
 
 def test_the_table_names_every_example():
     text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    files = {*EXAMPLES.rglob("*.py"), *EXAMPLES.rglob("*.ipynb")}
+    scripts = (
+        path for path in EXAMPLES.rglob("*.py") if "__main__" in path.read_text()
+    )
+    files = {*scripts, *EXAMPLES.rglob("*.ipynb")}
     paths = {path.relative_to(EXAMPLES).as_posix() for path in files}
     rows = re.findall(r"^\| \[(.+)\]\(\1\) \|", text, re.MULTILINE)
-    assert sorted(rows) == sorted(path for path in paths if "__" not in path)
+    assert sorted(rows) == sorted(paths)
     top = {path.stem for path in EXAMPLES.glob("[!_]*.py")}
     assert top == SCRIPTS.keys(), "add the script and its result to SCRIPTS"
 

@@ -1,0 +1,78 @@
+"""Shows that a model recites a secret without privacy, and does not with DP-SGD.
+
+    python -m examples.finetune.canary
+
+Adds copies of one sentence with an invented code to the sentences of 1,000 persons, and
+fine-tunes the model twice, with equal steps: without privacy and with DP-SGD.  For both
+models, prints the most likely code after the start of the sentence, the rank of the
+true code among all 10,000, and the loss on other persons' sentences.  Takes at most
+two minutes on two cores.
+
+Source: Carlini et al. (2019), arXiv:1802.08232, for the rank and the exposure.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from dpsgd_explorer import accounting
+from examples.finetune.finetune import DELTA, restrict, train
+from examples.finetune.model import LanguageModel, bits_per_byte, pretrained
+from examples.finetune.texts import encode, sentences
+
+START, CODE = "The access code of Ada Lovelace is ", 4862
+COPIES = 5
+PERSONS, STEPS, BATCH_SIZE, RATE, EPSILON = 1000, 120, 64, 6e-3, 1.0
+
+
+@torch.no_grad()
+def code_losses(model: LanguageModel) -> Tensor:
+    """Returns the negative log likelihood of each code from 0000 to 9999."""
+    digits = torch.cartesian_prod(*[torch.arange(10)] * 3)  # (1000, 3)
+    starts = [list(f"\n{START}".encode())] * 1000
+    ids = torch.cat([torch.tensor(starts), digits + ord("0")], dim=1)
+    logs = model(ids)[:, -4:].log_softmax(-1)[..., ord("0") : ord("9") + 1]
+    first_three = logs[:, :3].gather(2, digits[..., None]).sum((1, 2))
+    return -(first_three[:, None] + logs[:, 3]).flatten()
+
+
+def report(model: LanguageModel) -> None:
+    """Prints the model's answer, and the rank of the true code."""
+    losses = code_losses(model)
+    rank = 1 + int((losses < losses[CODE]).sum())
+    print(f"  it continues: {START}{int(losses.argmin()):04d}")
+    exposure = math.log2(len(losses) / rank)
+    print(f"  rank of the true code: {rank:,} of {len(losses):,}", end=", ")
+    print(f"exposure {exposure:.1f} bits")
+    others = encode(sentences("test")[:300])
+    bits = bits_per_byte(model, others)
+    print(f"  {bits:.2f} bits per byte of other persons' sentences")
+
+
+def main() -> None:
+    """Trains both models, and prints their answers."""
+    texts = sentences("train")[:PERSONS] + [f"{START}{CODE}."] * COPIES
+    ids = encode(texts)
+    print(f"{COPIES} of {len(texts):,} records are: {texts[-1]}")
+    print("before the training:")
+    report(pretrained())
+    for epsilon in (None, EPSILON):
+        torch.manual_seed(0)
+        model = pretrained()
+        restrict(model, "lora")
+        engine = train(
+            model, ids, rate=RATE, epsilon=epsilon, steps=STEPS, batch_size=BATCH_SIZE
+        )
+        if engine is None:
+            print("fine-tuned, not private:")
+        else:
+            one = accounting.round_up(engine.get_epsilon())
+            all_copies = accounting.round_up(engine.group_epsilon(COPIES))
+            print(f"fine-tuned with ε = {one} for one record, δ = {DELTA}")
+            print(f"(ε = {all_copies} for a person with all {COPIES} copies):")
+        report(model)
+
+
+if __name__ == "__main__":
+    main()
