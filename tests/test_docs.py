@@ -1,6 +1,5 @@
 """Every setting, route and environment variable is documented, and links lead on."""
 
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.api.openapi import described_routes
 from tests.families import FOLDERS, LONG
+from tests.forked_programs import ForkedPrograms, environment
 from tools import (
     build_docs,
     draw_architecture,
@@ -263,31 +263,31 @@ LONG_PAGES = (
         *(pytest.param(p, marks=pytest.mark.long("every example")) for p in LONG_PAGES),
     ],
 )
-def test_the_examples_of_a_page_run(page, tmp_path):
+def test_the_examples_of_a_page_run(page, run_program, tmp_path):
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert blocks
     for block in blocks:
-        done = subprocess.run(
-            [sys.executable, "-c", block],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        )
-        assert done.returncode == 0, f"{block}\n{done.stderr}"
+        code, output = run_program(block, tmp_path)
+        assert code == 0, f"{block}\n{output}"
+
+
+@pytest.fixture(scope="module")
+def run_program():
+    """Run a program in a folder; return its exit code and its output."""
+    with ForkedPrograms() as forked:
+        yield forked.run
 
 
 def test_the_command_of_the_page_of_commands_runs(tmp_path):
     text = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     [command] = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
-    python = str(Path(sys.executable).parent)
     done = subprocess.run(
         ["sh", "-ec", command],
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={"PATH": f"{python}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
+        env=environment(),
     )
     assert done.returncode == 0, done.stderr
     assert "ε" in done.stdout
@@ -345,26 +345,22 @@ PROGRAMS = ("plan-a-budget", "large-batches", "from-tf-privacy", "write-a-rule")
     ],
     ids=lambda page: page.stem,
 )
-def test_a_tutorial_runs_from_top_to_bottom(page, tmp_path):
+def test_a_tutorial_runs_from_top_to_bottom(page, run_program, tmp_path):
     """Its blocks are one program, and its commands work on what that has written."""
     text = page.read_text(encoding="utf-8")
     program = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
     assert program
-    commands = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
-    python = str(Path(sys.executable).parent)
-    for command in (["python", "-c", program], *(["sh", "-ec", c] for c in commands)):
+    code, output = run_program(program, tmp_path)
+    assert code == 0, f"{program}\n{output}"
+    for command in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL):
         done = subprocess.run(
-            command,
+            ["sh", "-ec", command],
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            env={
-                "PATH": f"{python}:{os.environ['PATH']}",
-                "PYTHONPATH": str(ROOT),
-                "OMP_NUM_THREADS": "1",
-            },
+            env=environment(),
         )
-        assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
 def test_links_of_built_pages_are_followed(tmp_path):
