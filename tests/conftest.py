@@ -141,6 +141,21 @@ def _seeds_of_this_test_alone():
         seeds._RUNS.clear()
 
 
+@pytest.fixture
+def checked_before(request, monkeypatch):
+    """Check no network again in the long tests of a sweep.
+
+    Its quick tests have checked each network with each engine, style and function.  The
+    check takes most of the time of a clipped sum.
+    """
+    if request.node.get_closest_marker("long"):
+        from dpsgd_explorer.dp.checks.check import SafetyCheck
+
+        monkeypatch.setattr(
+            SafetyCheck, "run", lambda check: check._gradient_engine.input_rows.forget()
+        )
+
+
 @pytest.fixture(scope="session")
 def blank_database(tmp_path_factory):
     """The file of a database without runs, to copy: making its tables takes a while."""

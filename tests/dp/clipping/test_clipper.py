@@ -71,6 +71,7 @@ def test_the_norm_is_taken_over_all_layers_together():
 
 
 @pytest.mark.sweep(1)
+@pytest.mark.usefixtures("checked_before")
 @FUNCTION
 @ENGINE
 @pytest.mark.parametrize("name", NETS)
@@ -114,6 +115,7 @@ BAD = {"inf": torch.inf, "nan": torch.nan, "overflow": 1e200}
 
 
 @pytest.mark.sweep(2)
+@pytest.mark.usefixtures("checked_before")
 @FUNCTION
 @ENGINE
 @pytest.mark.parametrize("value", BAD.values(), ids=BAD)

@@ -66,6 +66,7 @@ def check_groups(net, x, y, groups, bounds=None, clipping_fn="automatic", **opti
 
 
 @pytest.mark.sweep(2)
+@pytest.mark.usefixtures("checked_before")
 @ENGINE
 @pytest.mark.parametrize("function", CLIPPING_FUNCTIONS)
 @pytest.mark.parametrize("style", STYLES)

@@ -44,6 +44,7 @@ def check_clipped_sum(net, x, y=None, bound=C, **options):
 
 
 @pytest.mark.sweep(2)
+@pytest.mark.usefixtures("checked_before")
 @pytest.mark.parametrize("function", CLIPPING_FUNCTIONS)
 @pytest.mark.parametrize("engine", CHOICES["engine"])
 @NET
@@ -62,6 +63,7 @@ def test_each_clipping_mode_gives_the_same_sum(name, mode):
 
 
 @pytest.mark.sweep(1)
+@pytest.mark.usefixtures("checked_before")
 @pytest.mark.parametrize("parts", [2, 5])
 @pytest.mark.parametrize("engine", CHOICES["engine"])
 @NET
@@ -73,6 +75,7 @@ def test_backward_in_parts_gives_one_logical_batch(name, engine, parts):
 
 
 @pytest.mark.sweep(1)
+@pytest.mark.usefixtures("checked_before")
 @pytest.mark.parametrize("engine", CHOICES["engine"])
 @NET
 def test_mean_and_sum_of_losses_give_the_same_clipped_sum(name, engine):
@@ -92,6 +95,7 @@ def test_an_empty_batch_contributes_nothing(name, engine):
 
 
 @pytest.mark.sweep(1)
+@pytest.mark.usefixtures("checked_before")
 @pytest.mark.parametrize("engine", CHOICES["engine"])
 @NET
 def test_samples_in_small_chunks_give_the_same_sum(name, engine, monkeypatch):
