@@ -83,6 +83,15 @@ def oom_kills() -> int:
     return next((count for count in counts if count is not None), 0)
 
 
+def is_busy() -> bool:
+    """Returns True if more threads want to run than the machine has cores.
+
+    Both numbers are of the whole machine, even in a container that has a part of it.
+    """
+    wanted, _, _ = os.getloadavg()
+    return wanted > (os.cpu_count() or 1)
+
+
 def free_memory_mib() -> float:
     """Returns the free memory in MiB of the machine or of the control group."""
     in_machine = _number(SYSTEM_MEMORY, r"^MemAvailable: *(\d+) kB")

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 from dpsgd_explorer import logs
@@ -40,7 +40,7 @@ from dpsgd_explorer.experiments.events import (
 )
 from dpsgd_explorer.experiments.experiment import Experiment, PerformanceSettings
 from dpsgd_explorer.experiments.mid_run import FURTHER
-from dpsgd_explorer.machine import free_memory_mib
+from dpsgd_explorer.machine import free_memory_mib, is_busy
 from dpsgd_explorer.runs.own_tables import OwnTables
 from dpsgd_explorer.runs.store.records import Checkpoint, Claim, StoredEvent
 from dpsgd_explorer.runs.store.schema import DONE
@@ -62,8 +62,8 @@ CHECKPOINT_SECONDS = 1.0  # minimum time between two checkpoints
 CHECKPOINT_SHARE = 0.05
 REHEARSAL = ("adult", "logistic")  # the data set and model that load fastest
 WITH_FEATURES = ("mnist", "scattering_linear")
-IDLE_NICENESS = 19
 IDLE_MIB = 900  # free memory needed for idle work, so that runs keep enough memory
+BUSY_SECONDS = 5.0  # pause of idle work on a busy machine
 # Kinds of events that a resumed run need not repeat.
 NOT_REPEATED = frozenset({"state", "progress", "microscope"})
 START = Checkpoint(0, None)
@@ -141,8 +141,9 @@ def idle_work(settings: Settings, parent_watch: ParentWatch) -> Iterator[None]:
 class IdleWork:
     """Reads the images and computes their missing features, until a run arrives.
 
-    The work is done in a separate thread with the lowest priority.  A run waits for the
-    current chunk, some milliseconds, or for the images if it needs them.
+    The work is done in a separate thread with the lowest priority, which pauses while
+    all cores of the machine are in use.  A run waits for the current chunk, some
+    milliseconds, or for the images if it needs them.
     """
 
     def __init__(self, settings: Settings, parent_watch: ParentWatch) -> None:
@@ -169,10 +170,11 @@ class IdleWork:
             from dpsgd_explorer.training import inputs
 
             chunks = inputs.compute_missing(*WITH_FEATURES, self._cache_dir)
-            _lower_priority()
+            limits.lower_thread_priority()
             with inputs.one_process(self._cache_dir, self._stops) as is_alone:
                 while is_alone and self._compute_one(chunks):
-                    pass
+                    while is_busy() and not self._stops():
+                        self._ended.wait(BUSY_SECONDS)
 
     def _compute_one(self, chunks: Iterator[None]) -> bool:
         with self._chunk:
@@ -180,12 +182,6 @@ class IdleWork:
 
     def _stops(self) -> bool:
         return self._ended.is_set() or self._parent_watch.has_line
-
-
-def _lower_priority() -> None:
-    """Gives this thread the lowest priority of the machine."""
-    with suppress(OSError):  # on systems without a priority per thread
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), IDLE_NICENESS)
 
 
 @contextmanager

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import resource
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 NICENESS = 10
 # Added once a run has shown its first points, so that starting runs get priority.
 LATER_NICENESS = 5
+IDLE_NICENESS = 19
 OPEN_FILES = 1024
 # Far above the database and the feature cache; stops a file that grows without end.
 FILE_BYTES = 64 * 2**30
@@ -48,6 +51,12 @@ def lower_priority() -> None:
     Torch is loaded at normal priority, because runs that lost their worker wait for it.
     """
     os.nice(NICENESS)
+
+
+def lower_thread_priority() -> None:
+    """Gives the calling thread the lowest priority of the machine."""
+    with suppress(OSError):  # on systems without a priority per thread
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), IDLE_NICENESS)
 
 
 class Precedence:

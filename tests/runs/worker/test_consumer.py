@@ -2,8 +2,10 @@
 
 import os
 import threading
+import time
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +15,10 @@ from dpsgd_explorer.experiments.events import Event
 from dpsgd_explorer.runs.own_tables import OwnTables
 from dpsgd_explorer.runs.store.leases import LEASE_SECONDS
 from dpsgd_explorer.runs.store.store import RunStore
+from dpsgd_explorer.runs.worker import child
 from dpsgd_explorer.runs.worker.process_pool import ProcessPool, TrainingProcess
 from dpsgd_explorer.runs.worker.supervision import HandOver, Supervision
+from dpsgd_explorer.training import inputs
 from tests.experiments.test_own_table import csv_of
 from tests.runs.real_runs import (
     answering,
@@ -48,6 +52,23 @@ def test_a_spare_computes_features_until_a_run_comes_that_needs_none(settings):
     assert store.get(run.id).state == "done"
     assert 0 < features_of(settings) < 70_000
     store.database.close()
+
+
+@pytest.mark.long("real runs")
+def test_idle_work_pauses_while_all_cores_are_wanted(settings, monkeypatch):
+    is_busy = True
+    monkeypatch.setattr(child, "is_busy", lambda: is_busy)
+    monkeypatch.setattr(child, "BUSY_SECONDS", 0.01)
+    work = child.IdleWork(settings, SimpleNamespace(has_line=False))
+    work.start()
+    try:
+        wait_until(lambda: features_of(settings))
+        time.sleep(0.5)
+        assert features_of(settings) <= inputs.AHEAD_ROWS
+        is_busy = False
+        wait_until(lambda: features_of(settings) > inputs.AHEAD_ROWS)
+    finally:
+        work.end()
 
 
 def test_a_shutdown_puts_the_run_back_into_the_queue(consumer, own_children):
