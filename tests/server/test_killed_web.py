@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.long("real runs"),
     pytest.mark.timeout(900),  # processes are started several times
 ]
-BODY = CHEAP["training"] | {"steps": 800, "filter_epsilon": 30.0}
+BODY = CHEAP["training"] | {"steps": 400, "filter_epsilon": 30.0}
 CHANGE = {"noise_multiplier": 1.5, "learning_rate": 0.5}
 DIED = (urllib.error.URLError, http.client.HTTPException, ConnectionError)
 

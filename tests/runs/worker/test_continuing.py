@@ -133,17 +133,17 @@ def test_a_checkpoint_is_kept_of_a_run_that_can_be_continued(
 
 @pytest.mark.long("real runs")
 def test_a_process_killed_as_soon_as_it_continues_loses_nothing(consumer):
-    config = config_of(steps=50)
+    config, further = config_of(steps=20), 400
     worker = consumer()
     run = worker.store.create(config, visitor="ann")
     answering(worker).join(PATIENCE_SECONDS)
     assert worker.store.get(run.id).state == "done"
-    child = worker.store.continuing.go_on(run.id, 800, visitor="ann")
+    child = worker.store.continuing.go_on(run.id, further, visitor="ann")
     thread = answering(worker)
-    wait_until(lambda: worker.store.get(child).step > 50)
+    wait_until(lambda: worker.store.get(child).step > 20)
     process = trainer_of(child)
     os.kill(process, signal.SIGKILL)
     thread.join(PATIENCE_SECONDS)
-    whole = repeated(config, [(50, {"further_steps": 800})])
+    whole = repeated(config, [(20, {"further_steps": further})])
     assert_ended_as(whole, worker.store, child)
     assert worker.store.get(child).summary["epsilon"] == BUDGET

@@ -20,6 +20,7 @@ pytestmark = [
 ]
 BUDGET = 30.0
 CHANGE = {"noise_multiplier": 1.5, "learning_rate": 0.5}
+LONG = 400  # steps; its worker is killed within them, on a fast machine too
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def budgeted(steps):
 
 
 def test_killed_in_a_pause_or_before_a_step_it_takes_each_step_once(worker):
-    config, store, pauses = budgeted(40), worker.store, worker.store.pauses
+    config, store, pauses = budgeted(20), worker.store, worker.store.pauses
     run = store.create(config, visitor="ann").id
     pauses.pause(run, "ann")
     worker.start()
@@ -77,7 +78,7 @@ def test_killed_in_a_pause_or_before_a_step_it_takes_each_step_once(worker):
 
 
 def test_killed_before_and_after_a_change_it_makes_it_once(worker):
-    config, store, pauses = budgeted(800), worker.store, worker.store.pauses
+    config, store, pauses = budgeted(LONG), worker.store, worker.store.pauses
     run = store.create(config, visitor="ann").id
     pauses.take_step(run, "ann")
     worker.start()
@@ -97,17 +98,17 @@ def test_killed_before_and_after_a_continuation_it_makes_it_once(
     config, store = budgeted(20), worker.store
     run = store.create(config, visitor="ann").id
     assert carry_out(store, store.leases.claim(run), settings, lease_s=60) == 0
-    child = store.continuing.go_on(run, 800, visitor="ann")
+    child = store.continuing.go_on(run, LONG, visitor="ann")
     if moment == "before":  # it holds the run, and has stored nothing of its own
         store.pauses.pause(child, "ann")
     worker.start()
     if moment == "before":
         until_paused(store, child, 20)
     else:
-        wait_until(lambda: store.get(child).step > 50)
+        wait_until(lambda: store.get(child).step > 30)
     worker.restart()
     store.pauses.resume(child, "ann")
-    assert_done(store, child, config, [(20, {"further_steps": 800})])
+    assert_done(store, child, config, [(20, {"further_steps": LONG})])
 
 
 def until_paused(store, run_id, step):

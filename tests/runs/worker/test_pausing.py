@@ -18,7 +18,6 @@ from tests.runs.real_runs import (
     CHEAP,
     answering,
     assert_ended_as,
-    long_config,
     told,
 )
 from tests.runs.system_processes import PATIENCE_SECONDS, trainer_of, wait_until
@@ -201,21 +200,24 @@ def test_noise_batch_and_steps_change_in_mid_run_within_the_budget(
     assert (done.step, done.steps, done.summary["epsilon"]) == (25, 25, 30.0)
 
 
-KILLED_IN_A_PAUSE = long_config(800)  # it is asked for long before the end
+def paused_after(worker, run_id, steps):
+    """Let a process take some steps, one by one; return the thread of the worker."""
+    worker.store.pauses.take_step(run_id, "ann")
+    thread = answering(worker)
+    for step in range(1, steps):
+        until(worker.store, run_id, "paused", step)
+        worker.store.pauses.take_step(run_id, "ann")
+    until(worker.store, run_id, "paused", steps)
+    return thread
 
 
 @pytest.mark.long("real runs")
 @pytest.mark.parametrize("change", [CHANGE, PLAN_CHANGE], ids=["free", "counted"])
-def test_a_process_killed_while_a_change_waits_makes_it_once(consumer, change):
-    config = budgeted(KILLED_IN_A_PAUSE)
-    change = change | ({"steps": config.steps - 9} if "steps" in change else {})
+def test_a_process_killed_while_a_change_waits_makes_it_once(consumer, config, change):
+    config, step = budgeted(config), 2
     worker = consumer()
     run = worker.store.create(config, visitor="ann")
-    thread = answering(worker)
-    wait_until(lambda: worker.store.get(run.id).step > 20)
-    worker.store.pauses.pause(run.id, "ann")
-    wait_until(lambda: worker.store.get(run.id).state == "paused")
-    step = worker.store.get(run.id).step
+    thread = paused_after(worker, run.id, step)
     child = trainer_of(run.id)
     worker.store.pauses.change(run.id, "ann", change)
     os.kill(child, signal.SIGKILL)
@@ -233,9 +235,9 @@ def test_a_process_killed_after_a_change_repeats_it(consumer, killed_config, cha
     killed_config = budgeted(killed_config)
     worker = consumer()
     run = worker.store.create(killed_config, visitor="ann")
-    thread = answering(worker)
-    wait_until(lambda: worker.store.leases.checkpoint(run.id))
+    thread = paused_after(worker, run.id, 2)
     worker.store.pauses.change(run.id, "ann", change)
+    worker.store.pauses.resume(run.id, "ann")
     wait_until(lambda: recorded_changes(worker.store, run.id))
     child = trainer_of(run.id)
     os.kill(child, signal.SIGKILL)
@@ -250,14 +252,10 @@ def test_a_process_killed_after_a_change_repeats_it(consumer, killed_config, cha
 
 @pytest.mark.long("real runs")
 @pytest.mark.parametrize("asked", ["resume", "take_step"])
-def test_a_process_killed_in_a_pause_loses_nothing(consumer, asked):
-    worker = consumer()
-    run = worker.store.create(KILLED_IN_A_PAUSE, visitor="ann")
-    thread = answering(worker)
-    wait_until(lambda: worker.store.get(run.id).step > 20)
-    worker.store.pauses.pause(run.id, "ann")
-    wait_until(lambda: worker.store.get(run.id).state == "paused")
-    step = worker.store.get(run.id).step
+def test_a_process_killed_in_a_pause_loses_nothing(consumer, config, asked):
+    worker, step = consumer(), 2
+    run = worker.store.create(config, visitor="ann")
+    thread = paused_after(worker, run.id, step)
     child = trainer_of(run.id)
     os.kill(child, signal.SIGKILL)
     thread.join(PATIENCE_SECONDS)
@@ -270,4 +268,4 @@ def test_a_process_killed_in_a_pause_loses_nothing(consumer, asked):
         assert worker.store.get(run.id).step == step + 1
         worker.store.pauses.resume(run.id, "ann")
     thread.join(PATIENCE_SECONDS)
-    assert_ended_as(whole(KILLED_IN_A_PAUSE), worker.store, run.id)
+    assert_ended_as(whole(config), worker.store, run.id)
