@@ -33,6 +33,10 @@ from dpsgd_explorer.dp.engines.backprop_capture import start_graph
 from dpsgd_explorer.dp.engines.base import EngineOptions, GradientEngine
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.call_groups import grouped
+from dpsgd_explorer.dp.engines.call_recorders import (
+    ForwardCallRecorder,
+    ReplayCallRecorder,
+)
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.deferred_gradients import DeferredGradients
 from dpsgd_explorer.dp.engines.layer_calls import LayerCall
@@ -43,11 +47,7 @@ from dpsgd_explorer.dp.engines.norm_choice import (
     mode_of,
     specs_of,
 )
-from dpsgd_explorer.dp.engines.recording import (
-    ForwardRecording,
-    PendingLayerCall,
-    ReplayCallRecorder,
-)
+from dpsgd_explorer.dp.engines.recording import ForwardRecording, PendingLayerCall
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule
 from dpsgd_explorer.dp.layers.rewrite import Rewrite
 from dpsgd_explorer.dp.modules.forward_patch import ForwardPatch
@@ -275,7 +275,7 @@ class HooksEngine(GradientEngine):
         def forward(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             recording = self._current_recording()
             if recording is not None:
-                recorder = recording.recorder(name)
+                recorder = ForwardCallRecorder(recording, name)
                 try:
                     return rule.forward(layer, original, recorder, args, kwargs)
                 except BadInputError as error:

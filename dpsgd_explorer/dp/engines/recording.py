@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dpsgd_explorer.dp.backends import backend_of
@@ -28,19 +26,15 @@ from dpsgd_explorer.dp.backends.precision import (
 from dpsgd_explorer.dp.engines.backprop_capture import (
     BackpropCapture,
     Reduce,
-    start_graph,
 )
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
 from dpsgd_explorer.dp.engines.coverage import Coverage
 from dpsgd_explorer.dp.engines.layer_calls import TrainedParameters
 from dpsgd_explorer.dp.engines.norm_choice import CallSpecs, specs_of
 from dpsgd_explorer.dp.layers.base import BadInputError, GradientRule, LayerRule
-from dpsgd_explorer.dp.layers.linear import LinearRule
 from dpsgd_explorer.dp.layers.rewrite import (
     BackpropCallback,
     EarlyGradientsRule,
-    ExpandedRule,
-    LayerPart,
 )
 from dpsgd_explorer.dp.modules.pytree import map_tensors, tensors_of
 from dpsgd_explorer.errors import PrivacyError, UnsupportedModuleError
@@ -149,11 +143,7 @@ class ForwardRecording:
         self._pending: dict[str, PendingLayerCall] = {}
         self._call_counts: dict[str, int] = {}
 
-    def recorder(self, name: str) -> ForwardCallRecorder:
-        """Returns a recorder for the next call of a layer."""
-        return ForwardCallRecorder(self, name, self._call_name(name))
-
-    def _call_name(self, name: str) -> str:
+    def next_call(self, name: str) -> str:
         """Returns the name of the next call of a layer: "layer#number"."""
         number = self._call_counts[name] = self._call_counts.get(name, 0) + 1
         return f"{name}#{number}"
@@ -177,7 +167,7 @@ class ForwardRecording:
         """
         layer = self._coverage.layers[name]
         activations = rule.saved_activations(layer, args, kwargs)
-        call = self._call_name(name)
+        call = self.next_call(name)
         dim: int | None = 0
         dims = 0
         if isinstance(rule, LayerRule):
@@ -264,91 +254,6 @@ class ForwardRecording:
         self._deliver(pairs)
 
 
-class ForwardCallRecorder:
-    """Records the inside of a rewritten forward; see layers.rewrite.CallRecorder."""
-
-    def __init__(self, recording: ForwardRecording, name: str, call: str) -> None:
-        self.batch_size = recording.batch_size
-        self._recording, self._name, self._call = recording, name, call
-        self.is_trained = recording.is_trained
-
-    def linear(self, part: LayerPart, inputs: Tensor, *, batch_dim: int = 0) -> Tensor:
-        key = self._recording.add_call(
-            self._name, LinearRule(), part, inputs.transpose(0, batch_dim), batch_dim
-        )
-        return self._recording.attach(key, _linear(part, inputs))
-
-    def expanded(self, layer: nn.Module, name: str) -> Tensor:
-        part = LayerPart(layer, {"value": name}, kind=name)
-        copies = part.value.detach().expand(self.batch_size, *part.value.shape)
-        key = self._recording.add_call(self._name, ExpandedRule(), part, ())
-        return self._recording.attach(key, copies)
-
-    def add_call(
-        self, rule: GradientRule[Any, Any], part: nn.Module, activations: Any
-    ) -> BackpropCallback:
-        key = self._recording.add_call(self._name, rule, part, activations)
-        return self._recording.callback(key)
-
-    def batch_dim(
-        self,
-        label: str,
-        shape: tuple[int, ...],
-        dims: int,
-        *,
-        likely: int = 0,
-    ) -> int | None:
-        try:
-            return self._recording.batch_dims.batch_dim(
-                f"{self._call}.{label}",
-                shape,
-                self.batch_size,
-                dims,
-                may_share=True,
-                likely=likely,
-            )
-        except BadInputError as error:
-            raise self._recording.bad_input(self._name, error) from error
-
-
-class ReplayCallRecorder:
-    """Runs a checkpointed forward again in backward, as in the first run.
-
-    Activation checkpointing discards a part's graph and rebuilds it in backward.  The
-    rebuilt graph must begin at the nodes of the first graph.  Its calls are not
-    recorded again.
-    """
-
-    def __init__(self, recording: ForwardRecording, name: str) -> None:
-        self.batch_size = recording.batch_size
-        self._batch_dims, self._call = recording.batch_dims, f"{name}#1"
-        self.is_trained = recording.is_trained
-
-    def linear(self, part: LayerPart, inputs: Tensor, *, batch_dim: int = 0) -> Tensor:
-        return start_graph(_linear(part, inputs))
-
-    def expanded(self, layer: nn.Module, name: str) -> Tensor:
-        value = layer.get_parameter(name).detach()
-        return start_graph(value.expand(self.batch_size, *value.shape))
-
-    def add_call(
-        self, rule: GradientRule[Any, Any], part: nn.Module, activations: Any
-    ) -> BackpropCallback:
-        return lambda gradient: None
-
-    def batch_dim(
-        self, label: str, shape: tuple[int, ...], dims: int, *, likely: int = 0
-    ) -> int | None:
-        return self._batch_dims.batch_dim(
-            f"{self._call}.{label}",
-            shape,
-            self.batch_size,
-            dims,
-            may_share=True,
-            likely=likely,
-        )
-
-
 def _samples_first(
     inputs: Tensor, output: Tensor, dim: int | None, size: int
 ) -> tuple[Tensor, Tensor]:
@@ -373,12 +278,6 @@ def _is_folded(activations: Any, output: Tensor, size: int) -> bool:
         and activations.shape[0] == output.shape[0]
         and output.shape[0] % size == 0
     )
-
-
-def _linear(part: LayerPart, inputs: Tensor) -> Tensor:
-    with torch.no_grad():
-        weight, bias = part.weight, part.bias if "bias" in part.names else None
-    return F.linear(inputs, weight.detach(), None if bias is None else bias.detach())
 
 
 def _detached(leaf: Any) -> Any:

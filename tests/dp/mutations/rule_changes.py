@@ -4,7 +4,7 @@ import functools
 
 from torch import nn
 
-from dpsgd_explorer.dp.engines.recording import ForwardCallRecorder
+from dpsgd_explorer.dp.engines.call_recorders import ForwardCallRecorder
 from dpsgd_explorer.dp.layers import RULES as TABLE
 from dpsgd_explorer.dp.layers import (
     round_off,

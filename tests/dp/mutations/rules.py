@@ -12,7 +12,7 @@ from dpsgd_explorer.dp.backends import rounding as bounds
 from dpsgd_explorer.dp.backends import sample_rows
 from dpsgd_explorer.dp.backends.torch import TorchBackend
 from dpsgd_explorer.dp.engines import batch_dims, call_groups
-from dpsgd_explorer.dp.engines.recording import ForwardCallRecorder
+from dpsgd_explorer.dp.engines.call_recorders import ForwardCallRecorder
 from dpsgd_explorer.dp.layers import (
     cross_terms,
     functional,
