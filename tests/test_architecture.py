@@ -108,6 +108,7 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/dp/state.py": "one run, saved and restored as a whole",
     "dpsgd_explorer/dp/checks/check.py": "one check, its measurements in their order",
     "dpsgd_explorer/dp/checks/controlled_draws.py": "two ways to set what is drawn",
+    "dpsgd_explorer/dp/engines/hooks.py": "one engine: what its hooks do, in order",
     "dpsgd_explorer/experiments/vocabulary.py": "one table of settings",
     "dpsgd_explorer/experiments": "a configuration for each kind of run",
     "dpsgd_explorer/runs/store": "the table of runs: one module per kind of change",

@@ -69,11 +69,12 @@ class Remember(nn.Module):
 class Borrow(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.body, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.body, self.head = nn.Linear(FEATURES, WIDTH), nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        called: Tensor = self.head(self.body(x))
-        return called + x @ self.head.weight  # not by calling it
+        hidden = self.body(x)
+        called: Tensor = self.head(hidden)
+        return called + hidden @ self.head.weight  # not by calling it
 
 
 class Gate(nn.Module):
@@ -197,8 +198,10 @@ GALLERY = (
     ),
     Unsafe(
         "A parameter used outside its layer",
-        "The layer clips its gradient, but misses the gradient from the other use.",
-        lambda: around(Borrow()),
+        "The layer clips its gradient, but misses the gradient from the other use. The "
+        "engine can run a module inside the model on single records, but not the "
+        "whole model.",
+        Borrow,
         (Borrow,),
     ),
     Unsafe(

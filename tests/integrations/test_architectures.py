@@ -5,7 +5,7 @@ import pytest
 from tests.integrations.architectures import WAYS, cell
 from tools.write_hugging_face_page import PAGE
 
-#: Text, images and sound, decoders and encoders, and rejected models.
+#: Text, images and sound, decoders and encoders, modules that run alone.
 CASES = [
     ("Llama", "LoRA"),
     ("BERT", "full"),

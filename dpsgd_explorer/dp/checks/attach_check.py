@@ -16,6 +16,7 @@ from dpsgd_explorer.dp.engines.base import GradientEngine
 from dpsgd_explorer.dp.modules.probe_inputs import SAMPLES
 from dpsgd_explorer.dp.modules.rejected import check_kinds
 from dpsgd_explorer.dp.modules.structure import Structure
+from dpsgd_explorer.errors import UnsupportedModuleError
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ class PassCheck:
         )
         if loss or largest is None:
             check_kinds(self._gradient_engine.module)
-            SafetyCheck(*self._arguments(args, kwargs), **loss).run()
+            self._check_few(*self._arguments(args, kwargs), **loss)
             release_memory()  # later passes have other sizes
             largest = SAMPLES
         likely_size = 0 if self._is_part() else self._likely_size
@@ -104,6 +105,20 @@ class PassCheck:
             RealSizeCheck(*self._arguments(args, kwargs), size=largest, **loss).run()
         release_memory()
         self._remember(largest)
+
+    def _check_few(self, *arguments: Any, **loss: Any) -> None:
+        """Runs the safety check, and again while the engine finds another way to run.
+
+        If all ways fail, the error of the first is raised.
+        """
+        first: UnsupportedModuleError | None = None
+        while True:
+            try:
+                return SafetyCheck(*arguments, **loss).run()
+            except UnsupportedModuleError as error:
+                first = first or error
+                if not self._gradient_engine.adapt():
+                    raise first from first.__cause__
 
     def _arguments(self, args: Any, kwargs: Any) -> tuple[Any, ...]:
         return self._gradient_engine, self._clipper, args, kwargs, self._ranks

@@ -230,6 +230,7 @@ class SafetyCheck(CheckPasses):
         wrong = [i for i, name in enumerate(named, 1) if not errors[name] <= limit]
         worst = self._ranks.largest(wrong[0] if wrong else 0)  # on any rank
         if worst:
+            self._gradient_engine.fault = [*named][worst - 1].rpartition(".")[0]
             alone = self._gradient_engine.runs_alone
             other_engine = "" if alone else 'use engine="microbatch", '
             raise UnsupportedModuleError(

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map
 
 from dpsgd_explorer.dp.checks.controlled_draws import HALF_DTYPES, ControlledDraws
 from dpsgd_explorer.dp.checks.draw_patterns import ALL_DRAWN
-from dpsgd_explorer.dp.checks.gradient_parts import Samples
+from dpsgd_explorer.dp.checks.gradient_parts import Samples, largest_entry
 from dpsgd_explorer.dp.checks.loss.marks import mark_linear
 from dpsgd_explorer.dp.checks.loss.target import labels_of
 from dpsgd_explorer.dp.clipping.clipper import Clipper
@@ -95,16 +95,55 @@ class CheckPasses:
     def _run(self, call: Any, targets: Any, on_gradients: GradientsCallback) -> None:
         """Runs forward and backward, from the module's original stored values."""
         self._state.restore()
+        expected = None
+        if self._gradient_engine.runs_parts_alone:
+            expected = self._outputs(call)
+            self._state.restore()
         self._gradient_engine.on_gradients = on_gradients
         with self._pass(call):
-            loss = self._loss(call_module(self._module, call), call, targets)
+            outputs = call_module(self._module, call)
+            if expected is not None:
+                self._check_outputs(outputs, expected)
+            loss = self._loss(outputs, call, targets)
             if not loss.requires_grad:
+                self._gradient_engine.fault = self._first_layer()
                 raise UnsupportedModuleError(
                     "at least one trained parameter must reach the loss through the "
                     "forward of its layer. Call the layers instead of using their "
                     'weights, or use engine="vmap" or "microbatch".'
                 )
             loss.backward()  # type: ignore[no-untyped-call]
+
+    def _check_outputs(self, outputs: Any, expected: Any) -> None:
+        """Compares the outputs of a pass with those of a pass without the engine.
+
+        The engine may run a part of the module on single samples.  If the part mixes
+        samples, its gradients are those of another function.
+        """
+        has_draws = self._draws.drew and self._draws.pattern is not None
+        if has_draws and self._gradient_engine.runs_alone:
+            return  # single samples draw other numbers than the batch
+        pairs = zip(tensors_of(outputs), tensors_of(expected), strict=True)
+        for output, other in pairs:
+            if not other.is_floating_point():
+                continue
+            largest = largest_entry(other.float().nan_to_num())
+            if not torch.allclose(
+                output.float(),
+                other.float(),
+                rtol=self._tolerance,
+                atol=self._tolerance * largest,
+                equal_nan=True,
+            ):
+                raise UnsupportedModuleError(
+                    "the module must give the same outputs for a batch and for its "
+                    "samples alone, got other outputs: it mixes the samples of a "
+                    "batch. Replace the layer that mixes them."
+                )
+
+    def _first_layer(self) -> str:
+        named = self._module.named_parameters()
+        return next(name for name, p in named if p.requires_grad).rpartition(".")[0]
 
     def _samples(self, call: Any, targets: Any) -> Samples:
         """Returns the per-sample gradients of a pass."""
@@ -207,7 +246,8 @@ def compare_sizes(gradient_engine: GradientEngine, call: Any, fewer: Any) -> Non
     with gradient_engine.learning_batch_dims():
         # The first size runs again, since the batch dimension of a layer decides the
         # shapes of later layers.
-        for inputs in (call, fewer, call):
+        more = [fewer] if gradient_engine.runs_parts_alone else []
+        for inputs in (call, fewer, call, *more):
             call_module(gradient_engine.module, inputs)
 
 

@@ -177,10 +177,15 @@ class GradientEngine(ABC):
             not at the optimizer's step.
         runs_alone: If True, samples run one by one, and every sample draws the random
             numbers that the module would draw for the whole batch.
+        runs_parts_alone: If True, samples run through parts of the module one by one.
+        fault: Name of the module inside whose pass failed, or whose gradients are
+            wrong; None if no pass failed, or if the place is unknown.
     """
 
     releases_in_backward: ClassVar[bool] = False
-    runs_alone: ClassVar[bool] = False
+    runs_alone: bool = False
+    runs_parts_alone: bool = False
+    fault: str | None = None
 
     def __init__(
         self,
@@ -236,6 +241,14 @@ class GradientEngine(ABC):
             "Pass example_inputs and loss_fn that fit together, and create inputs that "
             "cannot be random (offsets, lengths, indices) inside the module."
         )
+
+    def adapt(self) -> bool:
+        """Runs the module in another way after a failed safety check.
+
+        Returns:
+            False if there is no other way; the engine then runs the module as at first.
+        """
+        return False
 
     def learning_batch_dims(self) -> AbstractContextManager[None]:
         """Returns a context that learns batch dimensions from passes of two sizes."""

@@ -42,6 +42,14 @@ class BatchDims:
         self._seen = {}
         self._cached = {}
 
+    def is_known(self, call: str, shape: Shape, size: int) -> bool:
+        """Stores a shape while learning; returns True if two sizes are stored."""
+        if not self.learning:
+            return True
+        learnt = self._seen.setdefault(call, {})
+        learnt[size] = shape
+        return len(learnt) > 1
+
     def batch_dim(
         self,
         call: str,

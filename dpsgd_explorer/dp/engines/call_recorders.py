@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -66,6 +67,14 @@ class ForwardCallRecorder:
         except BadInputError as error:
             raise self._recording.bad_input(self._name, error) from error
 
+    def note_shared(self) -> None:
+        self._recording.shared_layers.append(self._name)
+
+    def knows_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+        dims, size = self._recording.batch_dims, self.batch_size
+        known = [dims.is_known(f"{self._call}.{x}", shapes[x], size) for x in shapes]
+        return all(known)
+
 
 class ReplayCallRecorder:
     """Runs a checkpointed forward again in backward, as in the first run.
@@ -103,6 +112,12 @@ class ReplayCallRecorder:
             may_share=True,
             likely=likely,
         )
+
+    def note_shared(self) -> None:
+        """Notes nothing, because the first run did."""
+
+    def knows_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+        return True
 
 
 def _linear(part: LayerPart, inputs: Tensor) -> Tensor:

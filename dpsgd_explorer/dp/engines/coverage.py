@@ -10,14 +10,15 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from dpsgd_explorer.dp.engines.alone import AloneRewrite
 from dpsgd_explorer.dp.engines.base import unit_of
 from dpsgd_explorer.dp.engines.layer_calls import (
     GradientTarget,
     ParameterKey,
     TrainedParameters,
 )
-from dpsgd_explorer.dp.layers import rule_for
-from dpsgd_explorer.dp.layers.base import Rule
+from dpsgd_explorer.dp.layers import has_forward, hides_parameters, rule_for
+from dpsgd_explorer.dp.layers.base import GradientRule, Rule
 from dpsgd_explorer.dp.layers.rewrite import LayerPart
 from dpsgd_explorer.errors import UnsupportedModuleError
 
@@ -42,6 +43,7 @@ class Coverage:
     """
 
     def __init__(self, module: nn.Module, *, by_parameter: bool = False) -> None:
+        self._modules = dict(module.named_modules())
         self._by_parameter = by_parameter
         self.layers: dict[str, nn.Module] = {}
         self.rules: dict[str, Rule[Any]] = {}
@@ -49,7 +51,8 @@ class Coverage:
         # The key is the id, because ``==`` compares the entries of parameters.
         self._keys: dict[int, ParameterKey] = {}
         self._trained: dict[nn.Module, TrainedParameters] = {}
-        for name, layer in module.named_modules():
+        hidden: list[str] = []
+        for name, layer in self._modules.items():
             direct = {
                 local: parameter
                 for local, parameter in layer.named_parameters(recurse=False)
@@ -57,14 +60,21 @@ class Coverage:
             }
             if any(p.requires_grad for p in layer.parameters()):
                 self._add(name, layer, direct)
-        if not self.layers:
+                if hides_parameters(layer):
+                    hidden.append(name)
+        if not self.parameters:
             raise UnsupportedModuleError(
                 "the module has no trainable parameters, so there is nothing to train "
                 "with DP-SGD. Set requires_grad_(True) on some of them."
             )
+        for place in hidden:
+            around = [x for x in _around(place) if has_forward(self._modules[x])]
+            if around and not any(map(self._is_alone, around)):
+                self._set_alone(around[0])
         # A sharded layer has other parameters while it runs, so all are found here.
         for layer in self.layers.values():
             self._trained[layer] = self.trained(layer)
+        self._first = dict(self.layers), dict(self.rules)
 
     def _add(
         self, name: str, layer: nn.Module, direct: dict[str, nn.Parameter]
@@ -77,6 +87,72 @@ class Coverage:
                 unit, key = unit_of(name, local, self._by_parameter)
                 self._keys[id(parameter)] = unit, key
                 self.parameters.setdefault(unit, {})[key] = parameter
+
+    def run_alone(self, place: str, *, failed: bool) -> bool:
+        """Runs one more module alone on every sample; see ``alone``.
+
+        The first choice is the innermost module around a place, under vmap.  The next
+        choice is this module one sample after the other, then the module around it.
+        The whole model is never chosen, since ``engine="vmap"`` runs it so.  Modules
+        with the same type and parameters are run alone too, since they would fail too.
+
+        Args:
+            place: Name of the module whose pass failed or whose gradients are wrong.
+            failed: If True, the pass failed.
+
+        Returns:
+            True if there was such a module.
+        """
+        around = _around(place)
+        alone = [i for i, name in enumerate(around) if self._is_alone(name)]
+        for name in around[alone[0] if alone else 0 : -1]:
+            rule, one_by_one = self.rules.get(name), False
+            if isinstance(rule, AloneRewrite):
+                one_by_one = failed
+                if rule.one_by_one or not one_by_one:
+                    continue
+            elif isinstance(rule, GradientRule) or not has_forward(self._modules[name]):
+                continue
+            for other in self._alike(name):
+                self._set_alone(other, one_by_one=one_by_one)
+            return True
+        return False
+
+    def reset(self) -> bool:
+        """Restores the first rules; returns False if no rule had changed."""
+        layers, rules = self._first
+        has_changed = rules != self.rules
+        self.layers, self.rules = dict(layers), dict(rules)
+        return has_changed
+
+    def _alike(self, name: str) -> list[str]:
+        """Returns the names of the modules with the same type and trained parameters.
+
+        A model of many equal blocks then needs no more attempts than one block.
+        """
+        kind, trained = type(self._modules[name]), self._trained_inside(name)
+        return [
+            other
+            for other, module in self._modules.items()
+            if type(module) is kind
+            and self._trained_inside(other) == trained
+            and self._is_alone(other) == self._is_alone(name)
+            and not any(map(self._is_alone, _around(other)[1:]))
+            and other
+        ]
+
+    def _trained_inside(self, name: str) -> list[str]:
+        named = self._modules[name].named_parameters()
+        return [local for local, parameter in named if self.is_trained(parameter)]
+
+    def _is_alone(self, name: str) -> bool:
+        return isinstance(self.rules.get(name), AloneRewrite)
+
+    def _set_alone(self, name: str, *, one_by_one: bool = False) -> None:
+        for inner in [x for x in self.rules if name in _around(x)]:
+            del self.layers[inner], self.rules[inner]
+        self.layers[name] = self._modules[name]
+        self.rules[name] = AloneRewrite(one_by_one=one_by_one)
 
     def is_trained(self, parameter: Tensor) -> bool:
         """Returns True if a parameter was trainable when the engine was created."""
@@ -118,3 +194,9 @@ class Coverage:
             for n, p in direct.items()
         }
         return TrainedParameters(targets, direct)
+
+
+def _around(name: str) -> list[str]:
+    """Returns the name and those of the modules around it, innermost first."""
+    parts = name.split(".") if name else []
+    return [".".join(parts[:end]) for end in range(len(parts), -1, -1)]

@@ -29,6 +29,7 @@ from torch.utils.hooks import RemovableHandle
 from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.precision import accumulation_dtype, in_precision
 from dpsgd_explorer.dp.distributed.sharding import is_sharded, reshard
+from dpsgd_explorer.dp.engines.alone import AloneRewrite
 from dpsgd_explorer.dp.engines.backprop_capture import start_graph
 from dpsgd_explorer.dp.engines.base import EngineOptions, GradientEngine
 from dpsgd_explorer.dp.engines.batch_dims import BatchDims
@@ -73,9 +74,6 @@ class HooksEngine(GradientEngine):
         self._sharded = is_sharded(module)
         if self._sharded:
             self._coverage.check_shardable()
-        self._modes = {
-            name: mode_of(self.clipping_mode, name) for name in self._coverage.rules
-        }
         self._batch_dims = BatchDims()
         self._handles: list[RemovableHandle] = []
         self._patches: list[ForwardPatch] = []
@@ -83,6 +81,8 @@ class HooksEngine(GradientEngine):
         self._choices: dict[str, list[Callable[[], NormChoice]]] = {}
         self._open_pass = self._replayed = False
         self._fast_attention = True
+        self._modes: dict[str, str] = {}
+        self._note_alone()
 
     @property
     def rules(self) -> Mapping[str, object]:
@@ -114,6 +114,30 @@ class HooksEngine(GradientEngine):
             "engine needs one row per sample. Expand the layer's input to one row per "
             'sample, or use engine="vmap" or "microbatch".'
         )
+
+    def adapt(self) -> bool:
+        fault, coverage = self.fault, self._coverage
+        is_wider = (
+            fault is not None
+            and not self._sharded
+            and coverage.run_alone(fault, failed=self._failed)
+        )
+        if not is_wider and not coverage.reset():
+            return False
+        try:
+            self.stop()
+            self._note_alone()
+        finally:
+            self.start()  # also after an interrupt
+        return is_wider
+
+    def _note_alone(self) -> None:
+        rules = self._coverage.rules
+        self._modes = {name: mode_of(self.clipping_mode, name) for name in rules}
+        alone = [rule for rule in rules.values() if isinstance(rule, AloneRewrite)]
+        self.runs_parts_alone = bool(alone)
+        self.runs_alone = any(rule.one_by_one for rule in alone)
+        self.fault, self._failed = None, False
 
     @contextmanager
     def learning_batch_dims(self) -> Iterator[None]:
@@ -162,10 +186,13 @@ class HooksEngine(GradientEngine):
         self._open_pass = self._replayed = False
 
     def _guarded(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        self.fault, self._failed = None, False
         try:
             return call(*args, **kwargs)
         except BaseException:
             self.restore()
+            if self._recording is not None:
+                self.fault, self._failed = self._recording.place(), True
             raise
 
     def _watch_layer(self, name: str, rule: Any) -> None:
@@ -280,6 +307,9 @@ class HooksEngine(GradientEngine):
                     return rule.forward(layer, original, recorder, args, kwargs)
                 except BadInputError as error:
                     raise recording.bad_input(name, error) from error
+                except Exception:
+                    recording.note_failure(name)
+                    raise
             if self._recording is None or not self._replays():
                 return original(*args, **kwargs)
             self._check_replay(name)

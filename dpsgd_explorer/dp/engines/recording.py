@@ -140,6 +140,7 @@ class ForwardRecording:
         self._coverage = coverage
         self.batch_dims = batch_dims
         self._deliver, self._whole = deliver, whole
+        self._failed: str | None = None
         self._pending: dict[str, PendingLayerCall] = {}
         self._call_counts: dict[str, int] = {}
 
@@ -150,8 +151,17 @@ class ForwardRecording:
 
     def bad_input(self, name: str, error: BadInputError) -> UnsupportedModuleError:
         """Returns an exception that names the layer."""
+        self.note_failure(name)
         kind = type(self._coverage.layers[name]).__name__
         return UnsupportedModuleError(f"{name or 'the module'} ({kind}) {error}.")
+
+    def note_failure(self, name: str) -> None:
+        """Notes the layer in which a pass has failed; the innermost comes first."""
+        self._failed = self._failed or name
+
+    def place(self) -> str | None:
+        """Returns the layer that is the likely cause if the pass has failed."""
+        return self._failed or next(reversed(self.shared_layers), None)
 
     def has_seen(self, name: str) -> bool:
         """Returns True if a layer was called in this pass."""

@@ -29,7 +29,7 @@ from dpsgd_explorer.errors import ExplorerError, UnsupportedModuleError
 class VmapEngine(WholeModuleEngine):
     """Maps the module over the samples."""
 
-    _call: _MappedCall | None = None
+    _call: MappedCall | None = None
 
     def restore(self) -> None:
         if self._call is not None:
@@ -57,7 +57,7 @@ class VmapEngine(WholeModuleEngine):
             tensors, tree = OutputTree.split(self._forward(*args, **kwargs), 0)
             return [t if t.dim() else t.new_zeros(0) for t in tensors], tree
         rows = self.input_rows.of((args, kwargs), size)
-        call = _MappedCall(self.module, self._forward, copies, (args, kwargs), rows)
+        call = MappedCall(self.module, self._forward, copies, (args, kwargs), rows)
         self._call = call
         on_device = any(p.is_cuda for p in self._trained)
         try:
@@ -123,7 +123,7 @@ class VmapEngine(WholeModuleEngine):
             ) from error
 
 
-class _MappedCall:
+class MappedCall:
     """One call of the module, mapped over its samples.
 
     Args:
@@ -167,11 +167,26 @@ class _MappedCall:
         """Returns the leaves of the output for the whole batch, [B, ...] each."""
         mapped = torch.vmap(self._of_one_sample, randomness="different")
         with _without_fast_attention():
-            outputs = mapped(
-                list(self._copies.values()), [self._leaves[i] for i in self._rows]
-            )
+            outputs = mapped(*self._mapped_values())
         # Each sample was a batch of one: [B, 1, ...] -> [B, ...].
         return [out.flatten(0, 1) if out.dim() > 1 else out for out in outputs]
+
+    def outputs_one_by_one(self) -> list[Tensor]:
+        """Returns ``outputs`` from one run per sample, without vmap."""
+        copies, rows = self._mapped_values()
+        with _without_fast_attention():
+            samples = [
+                self._of_one_sample([x[i] for x in copies], [x[i] for x in rows])
+                for i in range(len(copies[0]))
+            ]
+        return [
+            torch.cat(parts) if parts[0].dim() else torch.stack(parts)
+            for parts in zip(*samples, strict=True)
+        ]
+
+    def _mapped_values(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Returns the copies and the inputs with one row per sample."""
+        return list(self._copies.values()), [self._leaves[i] for i in self._rows]
 
     def _of_one_sample(self, copies: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
         """Returns the output tensors of one sample, a batch of one."""
@@ -233,7 +248,7 @@ def _without_padding(table: nn.Embedding, args: Any, output: Tensor) -> Tensor:
     return torch.where(padding, output.detach(), output)
 
 
-def _where_it_fails(module: nn.Module, call: _MappedCall) -> str:
+def _where_it_fails(module: nn.Module, call: MappedCall) -> str:
     """Runs a failing call again and returns the innermost module that was running."""
     running: list[nn.Module] = []
     names = {owner: name for name, owner in module.named_modules()}

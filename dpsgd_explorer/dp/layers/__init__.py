@@ -134,15 +134,8 @@ def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
         name: Name of the module in ``named_modules``, for messages.
 
     Raises:
-        UnsupportedModuleError: the layer's settings exclude it, or its parameters are
-            used outside its own forward.
+        UnsupportedModuleError: the layer's settings exclude it.
     """
-    hidden = _hidden_parameters(layer)
-    if hidden:
-        raise UnsupportedModuleError(
-            f"{name or 'the module'} ({type(layer).__name__}) {hidden}, which this "
-            'engine cannot see. Use engine="vmap" or "microbatch", or freeze them.'
-        )
     rule = RULES.get(type(layer)) or _inherited_rule(layer)
     if rule is None or not _is_covered(rule, layer):
         return ANY_MODULE
@@ -155,18 +148,24 @@ def rule_for(layer: nn.Module, name: str = "") -> Rule[Any]:
     return rule
 
 
-def _hidden_parameters(layer: nn.Module) -> str:
-    """Returns how parameters are used outside the forward; "" if they are not."""
+def hides_parameters(layer: nn.Module) -> bool:
+    """Returns True if the calls of a module do not show the uses of its parameters.
+
+    The parameters of a container belong to the forward of a module around it.  The
+    weight of a layer with ``torch.nn.utils.parametrize`` is computed from others.
+    """
     parameters = layer.parameters(recurse=False)
-    if type(layer).forward is nn.Module.forward and any(
-        p.requires_grad for p in parameters
-    ):
-        return "has no forward: the module around it uses its parameters"
-    if is_parametrized(layer):
-        originals = cast(nn.Module, layer.parametrizations).parameters()
-        if any(p.requires_grad for p in originals):
-            return "makes its parameters from others (torch.nn.utils.parametrize)"
-    return ""
+    if not has_forward(layer) and any(p.requires_grad for p in parameters):
+        return True
+    if not is_parametrized(layer):
+        return False
+    originals = cast(nn.Module, layer.parametrizations).parameters()
+    return any(p.requires_grad for p in originals)
+
+
+def has_forward(layer: nn.Module) -> bool:
+    """Returns False for a container, such as nn.ModuleList."""
+    return type(layer).forward is not nn.Module.forward
 
 
 def _inherited_rule(layer: nn.Module) -> Rule[Any] | None:

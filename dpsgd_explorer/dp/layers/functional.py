@@ -72,6 +72,8 @@ class _Mapped:
             if isinstance(leaf, Tensor)
             and recorder.batch_dim(f"input {i}", tuple(leaf.shape), 1) == 0
         ]
+        if not self._rows:
+            recorder.note_shared()
         parameters = layer.named_parameters(recurse=False)
         self._copies = {
             name: recorder.expanded(layer, name)

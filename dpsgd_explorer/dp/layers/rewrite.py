@@ -102,6 +102,15 @@ class CallRecorder(Protocol):
         a call, equal in every pass.  If several dimensions fit, ``likely`` decides.
         """
 
+    def note_shared(self) -> None:
+        """Notes that the output is the same for all samples."""
+
+    def knows_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+        """Returns True if the shapes of these labels are known for two batch sizes.
+
+        It is always True outside the passes that learn shapes, which store them.
+        """
+
 
 class Rewrite(Rule[LayerT], Generic[LayerT]):
     """A rule that replaces the layer's forward while a pass is recorded."""

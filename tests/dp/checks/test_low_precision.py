@@ -89,29 +89,19 @@ def test_honest_models_pass_at_any_length(make, length, seeds):
 
 
 class Borrowing(Positions):
-    """Uses a weight outside its layer."""
+    """Uses a share of a weight outside its layer."""
+
+    def __init__(self, head, share):
+        super().__init__(head)
+        self.share = share
 
     def forward(self, x):
-        return super().forward(x) + x.mean(1) @ self.head.weight.T
+        hidden = self.body(x).mean(1)
+        return self.head(hidden) + self.share * hidden @ self.head.weight.T
 
 
-class WithHead(Positions):
-    """Another layer makes the output."""
-
-    def __init__(self, head):
-        super().__init__(nn.Linear(WIDTH, WIDTH))
-        self.head = head
-
-
-class Half(nn.Module):
-    """Lets a part of the gradient pass behind the layer's back."""
-
-    def __init__(self, share):
-        super().__init__()
-        self.layer, self.share = nn.Linear(WIDTH, WIDTH, bias=False), share
-
-    def forward(self, x):
-        return self.layer(x) + self.share * (x @ self.layer.weight.T)
+def borrowing(share):
+    return Borrowing(nn.Linear(WIDTH, WIDTH), share)
 
 
 class Peek(nn.Module):
@@ -124,8 +114,8 @@ class Peek(nn.Module):
 
 
 MISTAKES = {
-    "a borrowed weight": (lambda: Borrowing(nn.Linear(WIDTH, WIDTH)), "do not add up"),
-    "a part of a weight": (lambda: WithHead(Half(0.5)), "do not add up"),
+    "a borrowed weight": (lambda: borrowing(1.0), "do not add up"),
+    "a part of a weight": (lambda: borrowing(0.5), "do not add up"),
     "mixing": (lambda: Positions(nn.Linear(WIDTH, WIDTH), Peek(0.1)), "mixes"),
 }
 
