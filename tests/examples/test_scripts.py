@@ -26,6 +26,7 @@ SCRIPTS = {
     "pictures": (90.0, 3.0),
     "text_classification": (85.0, 3.0),
     "lora": (85.0, 3.0),
+    "gan": (50.0, 10.0),
 }
 
 

@@ -18,7 +18,7 @@ from tests.server.processes import descendants
 pytestmark = pytest.mark.timeout(600)
 ORPHAN_SECONDS = 2
 # The processes here load torch after the kill; the product's fork server does before.
-LOADING_SECONDS = {"training": 5, "regression": 0}
+LOADING_SECONDS = {"training": 15, "regression": 0}
 
 
 def kill(*pids):
