@@ -55,7 +55,7 @@ export function mountAttack(scene, data, course) {
   }
   function words() {
     const {level, wasIn, game} = current();
-    if (isOver() && !view.isAnswered) return `In the long run, nobody is right about a run with σ = ${data.levels[level].noise} more than ${data.levels[level].limit} times in 100; more than that, in ${data.attack.games[game].guesses} guesses, is luck.`;
+    if (isOver() && !view.isAnswered) return `In the long run, nobody is right about this run, with σ = ${data.levels[level].noise}, more than ${data.levels[level].limit} times in 100; more than that, in ${data.attack.games[game].guesses} guesses, is luck.`;
     if (view.isAnswered) return `${guesses.at(-1) === wasIn ? "Right" : "Wrong"}: record 24 was ${wasIn ? "in" : "not in"}.`;
     return game === 0 ? "Little noise keeps the two kinds of models apart: this is easy." : "The same training with strong noise: the two kinds overlap. And now?";
   }

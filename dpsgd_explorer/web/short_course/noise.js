@@ -24,7 +24,7 @@ export function mountNoise(scene, data, course) {
   }
   slider.addEventListener("input", () => {
     draw();
-    course.speak(`${level().words} At most ${level().limit} in 100 right guesses; accuracy ${level().accuracy} in 100.`);
+    course.speak(`${level().words} At most ${level().limit} in 100 right guesses about this run; accuracy ${level().accuracy} in 100.`);
     if (level().is_merged) course.reach("merge");
     if (level().is_broken) course.reach("break");
   });
