@@ -72,7 +72,7 @@ class Borrow(nn.Module):
         self.body, self.head = nn.Linear(FEATURES, WIDTH), nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = self.body(x)
+        hidden: Tensor = self.body(x)
         called: Tensor = self.head(hidden)
         return called + hidden @ self.head.weight  # not by calling it
 

@@ -179,8 +179,8 @@ PARTS = {
     "privacy-accounting": "Trust",
 }
 CHAPTERS = {
-    slug: Chapter(number, slug, *texts, part=PARTS.get(slug, ""))
-    for number, (slug, *texts) in enumerate(TABLE, start=1)
+    slug: Chapter(number, slug, title, question, summary, insight, PARTS.get(slug, ""))
+    for number, (slug, title, question, summary, insight) in enumerate(TABLE, start=1)
 }
 
 
