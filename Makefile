@@ -16,10 +16,10 @@ export TORCH_INDEX
 # Each of the thousands of processes of the tests would compile the product's source.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests and benchmarks compare times and bits: one thread each.
-test test-all bench: export OMP_NUM_THREADS = 1
+test test-all test-release bench: export OMP_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run docs links test test-all check lint types unit scripts format bench clean system-packages
+.PHONY: help run docs links test test-all test-release check lint types unit scripts format bench clean system-packages
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,10 +32,13 @@ test: system-packages lint $(VENV)/noise.compiled ## Check and test all that a c
 	@$(MAKE) --no-print-directory --jobs 3 types scripts unit
 
 # Long tests wait for processes and clocks: there are three test processes for two cores.
-test-all: PROCESSES = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+test-all test-release: PROCESSES = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 test-all: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled ## Run the long tests, which `make test` leaves out
 	@tools/system_packages.sh servers
-	$(PYTEST) -n $(PROCESSES) --no-loadscope-reorder -m long
+	$(PYTEST) -n $(PROCESSES) --no-loadscope-reorder -m "long and not release"
+
+test-release: $(VENV)/dev.installed system-packages $(VENV)/noise.compiled ## Run the tests of packages, fonts, sanitizers and benchmarks, before a release
+	$(PYTEST) -n $(PROCESSES) --no-loadscope-reorder -m release
 
 check: lint types docs ## Lint, format, types and documentation, without tests
 

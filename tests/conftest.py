@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.families import LONG
+from tests.families import LONG, RELEASE
 from tools.browser import browser_path
 
 FLAGS = [
@@ -52,6 +52,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.long("every combination"))
         if family := family_of(item):
             item.user_properties.append(("family", family))
+            if family in RELEASE:
+                item.add_marker(pytest.mark.release)
             if not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(LONG_SECONDS))
     yield  # only now the tests that a marker leaves out are gone
@@ -84,9 +86,9 @@ def family_of(item):
     if mark is None:
         return None
     [family] = mark.args
-    if family not in LONG:
+    if family not in LONG | RELEASE:
         raise pytest.UsageError(
-            f"{item.nodeid}: the marker's family must be one of {list(LONG)} "
+            f"{item.nodeid}: the marker's family must be one of {[*LONG, *RELEASE]} "
             f"(tests/families.py); got {family!r}."
         )
     return family
@@ -111,7 +113,9 @@ def pytest_terminal_summary(terminalreporter, config):
     families = config.__dict__.get(LEFT_OUT)
     if families:
         count = sum(families.values())
-        terminalreporter.section(f"{count} long tests left out; run: make test-all")
+        terminalreporter.section(
+            f"{count} long tests left out; make test-all and test-release run them"
+        )
         for family, size in sorted(families.items()):
             terminalreporter.line(f"{size:5} {family}")
 

@@ -1,10 +1,9 @@
 """Families of tests: what each would catch, as the page of tests lists them."""
 
-#: Families that the marker ``long`` names: left out by `make test`.
+#: Families that the marker ``long`` names and `make test-all` runs.
 LONG = {
     "every page": "a page that is wider than a screen, unreadable in the dark, or that "
     "a screen reader cannot use: all pages, both themes, 14 widths",
-    "every font set": "text that is cut off or moves where a machine has other fonts",
     "more journeys": "a control of a page that no longer does what it says, beyond "
     "those that `make test` uses",
     "every box": "a text box that blanks or freezes its page, or a number that is a "
@@ -13,19 +12,25 @@ LONG = {
     "and network only",
     "audit": "a planted bug that no longer shows where the page says it does",
     "long statistics": "noise, sampling or gradients whose law is slightly off",
-    "real runs": "a run that ends otherwise when it is killed, resumed or repeated; a "
-    "table of benchmarks that lacks a way",
-    "release": "a distribution that an index rejects, or a library that needs packages "
-    "of the site",
-    "lowest versions": "a lowest version in pyproject.toml with which the program no "
-    "longer works",
+    "real runs": "a run that ends otherwise when it is killed, resumed or repeated",
     "slow clients": "a site that a hundred slow or hostile clients stop",
     "servers": "a run that is lost, carried out twice or seen twice where the database "
     "is PostgreSQL or the queue is Redis",
     "every example": "an example in the docs that no longer runs",
+    "mutation of every rule": "a test of a layer rule that no longer sees its bugs",
+}
+
+#: Families that the marker ``long`` names and `make test-release` runs: what changes
+#: seldom, and takes minutes for each test.
+RELEASE = {
+    "every font set": "text that is cut off or moves where a machine has other fonts",
+    "release": "a distribution that an index rejects, or a library that needs packages "
+    "of the site",
+    "lowest versions": "a lowest version in pyproject.toml with which the program no "
+    "longer works",
     "sanitizers": "a C kernel that reads or writes outside its arrays, or does what C "
     "leaves undefined",
-    "mutation of every rule": "a test of a layer rule that no longer sees its bugs",
+    "benchmarks": "a table of benchmarks that lacks a way, or cannot be made",
 }
 
 #: Folders of tests; what is not long is run by `make test`.

@@ -16,7 +16,7 @@ from dpsgd_explorer.experiments.kinds import LAUNCHED
 from dpsgd_explorer.settings import Settings
 from dpsgd_explorer.web import create_app
 from dpsgd_explorer.web.api.openapi import described_routes
-from tests.families import FOLDERS, LONG
+from tests.families import FOLDERS, LONG, RELEASE
 from tests.forked_programs import ForkedPrograms, environment
 from tools import (
     build_docs,
@@ -114,7 +114,9 @@ def test_every_family_of_tests_has_a_row_on_the_page_of_tests():
         r"^\| (?!family)(\w.*?) \| (.*?) \| .* \| .* \|$", text, re.MULTILINE
     )
     folders = {f"tests/{name}": caught for name, caught in FOLDERS.items()}
-    assert dict(rows) == folders | LONG, "run python -m tools.write_testing_page"
+    assert dict(rows) == folders | LONG | RELEASE, (
+        "run python -m tools.write_testing_page"
+    )
 
 
 def test_every_folder_of_tests_is_a_family():

@@ -1,6 +1,6 @@
-"""Write docs/maintainers/testing.md from the reports of the two test targets.
+"""Write docs/maintainers/testing.md from the reports of the test targets.
 
-python -m tools.write_testing_page [.pytest_cache/unit.xml .pytest_cache/test-all.xml]
+python -m tools.write_testing_page [.pytest_cache/unit.xml .pytest_cache/test-all.xml …]
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tests.families import FOLDERS, LONG
+from tests.families import FOLDERS, LONG, RELEASE
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "maintainers" / "testing.md"
-REPORTS = tuple(ROOT / ".pytest_cache" / name for name in ("unit.xml", "test-all.xml"))
+TARGETS = ("unit", "test-all", "test-release")
+REPORTS = tuple(ROOT / ".pytest_cache" / f"{name}.xml" for name in TARGETS)
 HEAD = """# Tests
 
 This page is for developers who want to know which tests exist and what each family
-would catch. `make test` finds common mistakes of a change. `make test-all` also runs
-the long tests, which are marked `long` with a family of `tests/families.py`.
+would catch. `make test` finds common mistakes of a change. `make test-all` runs the
+long tests, which are marked `long` with a family of `tests/families.py`; CI runs both.
+`make test-release` runs the families that a change seldom breaks. Run it before a
+release, and after a change of dependencies, packaging, C code, fonts or benchmarks.
 
 Tests must depend neither on the clock nor on the order of tests. A test of a random
 quantity may fail by chance with a probability of at most 1e-6.
@@ -31,8 +34,8 @@ test` runs one process per core. `make test-all` runs three processes for two co
 because its tests often wait, and mixes browser tests with the others. If the system has
 it, the browser is Chromium's headless shell, because windows need another core.
 
-`python -m tools.write_testing_page` writes this page from the reports of `make test`
-and `make test-all` in `.pytest_cache/`.
+`python -m tools.write_testing_page` writes this page from the reports of these commands
+in `.pytest_cache/`.
 """
 SECTION = """
 ## {title}
@@ -58,6 +61,7 @@ def page(reports: Iterable[Path]) -> str:
         HEAD
         + SECTION.format(title="`make test`", rows=_rows(folders, sums))
         + SECTION.format(title="`make test-all`", rows=_rows(LONG, sums))
+        + SECTION.format(title="`make test-release`", rows=_rows(RELEASE, sums))
     )
 
 

@@ -34,7 +34,7 @@ def test_resnet_has_the_published_number_of_parameters():
     assert count == 11_689_512 - 513_000 - 9_408 + 5_130 + 1_728
 
 
-@pytest.mark.long("real runs")
+@pytest.mark.long("benchmarks")
 @pytest.mark.parametrize("name", list(ARCHITECTURES))
 def test_an_architecture_is_trained_in_parts(name):
     case = replace(ARCHITECTURES[name], samples=SMALL)

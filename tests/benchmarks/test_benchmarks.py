@@ -16,7 +16,7 @@ from benchmarks.ways import WAYS
 from tools import marked_text
 
 
-@pytest.mark.long("real runs")
+@pytest.mark.long("benchmarks")
 def test_a_table_has_time_and_memory_of_each_way():
     ways = ["ordinary", "hooks", "hooks_kernels"]
     rows = steps.core("logreg", ways, seconds=0.0)
