@@ -197,6 +197,6 @@ class Coverage:
 
 
 def _around(name: str) -> list[str]:
-    """Returns the name and those of the modules around it, innermost first."""
+    """Returns the names of a module and of the modules around it, innermost first."""
     parts = name.split(".") if name else []
     return [".".join(parts[:end]) for end in range(len(parts), -1, -1)]

@@ -24,7 +24,7 @@ class Chapter:
         title: Name on pages.
         question: Question that the chapter answers.
         summary: Contents in one or two sentences.
-        insight: What a reader should remember of it.
+        insight: Its main statement in one or two sentences.
         part: Name of the part that begins with this chapter; "" within a part.
     """
 
