@@ -16,13 +16,17 @@ class Preset:
 
     Attributes:
         slug: Name in addresses and files.
-        label: Name on the trainer: data set, model if it is not the default, and ε.
+        name: Name on the trainer's card: the data and the difference from other
+            presets, in everyday words.
+        label: Name in tables and texts: data set, model if it is not the default, and
+            ε.
         config: Settings that differ from the defaults; ``TrainingConfig.parse`` reads
             them.
         note: One sentence on the lesson of the preset.
     """
 
     slug: str
+    name: str
     label: str
     config: dict[str, Any]
     note: str
@@ -31,24 +35,28 @@ class Preset:
 PRESETS: tuple[Preset, ...] = (
     Preset(
         slug="mnist",
+        name="Digits from wavelets",
         label="MNIST, ε = 3",
         config={},
         note="Fixed wavelet features and one private layer; a good first run.",
     ),
     Preset(
         slug="mnist-strict",
+        name="Digits, strict",
         label="MNIST, ε = 1",
         config={"target_epsilon": 1.0},
         note="A third of the budget costs less than half a point of accuracy.",
     ),
     Preset(
         slug="mnist-loose",
+        name="Digits, loose",
         label="MNIST, ε = 8",
         config={"target_epsilon": 8.0, "learning_rate": 24.0},
         note="Nearly three times the budget gains a fifth of a point of accuracy.",
     ),
     Preset(
         slug="mnist-cnn",
+        name="Digits, small CNN",
         label="MNIST, small CNN, ε = 3",
         config={
             "model": "cnn",
@@ -61,6 +69,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         slug="mnist-pixels",
+        name="Digits, raw pixels",
         label="MNIST, pixels only, ε = 3",
         config={
             "model": "logistic",
@@ -72,6 +81,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         slug="adult",
+        name="Incomes, a table",
         label="Adult income, ε = 1",
         config={
             "dataset": "adult",
@@ -87,12 +97,14 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         slug="fashion",
+        name="Clothes",
         label="Fashion-MNIST, ε = 3",
         config={"dataset": "fashion_mnist", "learning_rate": 16.0},
         note="Clothes are harder to classify than digits, with and without privacy.",
     ),
     Preset(
         slug="fashion-strict",
+        name="Clothes, strict",
         label="Fashion-MNIST, ε = 1",
         config={
             "dataset": "fashion_mnist",
@@ -103,6 +115,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         slug="names",
+        name="Names by letter",
         label="US first names, LSTM, ε = 3",
         config={
             "dataset": "names",
@@ -116,6 +129,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         slug="housing",
+        name="House prices, a table",
         label="California housing, ε = 1",
         config={
             "dataset": "housing",
@@ -131,6 +145,7 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         slug="signals",
+        name="Signals in time",
         label="Signals in time, ε = 3",
         config={
             "dataset": "signals",

@@ -9,10 +9,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from flask import Blueprint, Response, render_template, request
+from markupsafe import Markup
 
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.own_table import OwnTable
-from dpsgd_explorer.experiments.presets import PRESETS
+from dpsgd_explorer.experiments.presets import PRESETS, Preset
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.runs.classes.records import Class
 from dpsgd_explorer.web.api.answer_cache import cached_page
@@ -22,6 +23,7 @@ from dpsgd_explorer.web.classes.setup import CLASS, class_asked
 from dpsgd_explorer.web.content.choice_notes import choice_notes
 from dpsgd_explorer.web.figures.run_charts.accuracy import Line
 from dpsgd_explorer.web.figures.run_charts.standing import standing
+from dpsgd_explorer.web.figures.spark import spark
 from dpsgd_explorer.web.forms.fields import (
     FormField,
     form_fields,
@@ -70,14 +72,18 @@ class PresetLink:
 
     Attributes:
         query: Settings in the form of a query string.
+        epsilon: Target ε as text, "" without one.
         result: Summary of the recorded run, {} without one.
+        curve: Its accuracy against ε as an SVG, "" without a recorded run.
     """
 
     slug: str
-    label: str
+    name: str
     note: str
     query: dict[str, str]
+    epsilon: str
     result: dict[str, Any]
+    curve: Markup
 
     @property
     def address(self) -> str:
@@ -213,16 +219,21 @@ def stand_in() -> dict[str, str]:
 @cache
 def preset_links() -> list[PresetLink]:
     """Returns the links to presets, with results of their recorded runs."""
-    return [
-        PresetLink(
-            slug=preset.slug,
-            label=preset.label,
-            note=preset.note,
-            query=to_query(TrainingConfig.parse(preset.config)),
-            result=run.summary if (run := recorded_run(preset.slug)) else {},
-        )
-        for preset in PRESETS
-    ]
+    return [_preset_link(preset) for preset in PRESETS]
+
+
+def _preset_link(preset: Preset) -> PresetLink:
+    query = to_query(TrainingConfig.parse(preset.config))
+    run = recorded_run(preset.slug)
+    return PresetLink(
+        slug=preset.slug,
+        name=preset.name,
+        note=preset.note,
+        query=query,
+        epsilon=query.get("target_epsilon", ""),
+        result=run.summary if run else {},
+        curve=spark(run.data("evaluation")) if run else Markup(),
+    )
 
 
 def _placed(twin: RecordedRun, run: RecordedRun) -> list[dict[str, Any]]:

@@ -1,6 +1,4 @@
-/** Settings as text: conversions to JSON, addresses and slider positions, and the presets and sweeps of a form. */
-
-import {markCurrent} from "../lib/page.js";
+/** Settings as text: conversions to JSON, addresses and slider positions, and the sweeps of a form. */
 
 /**
  * @typedef {object} Field
@@ -181,34 +179,4 @@ function sorted(numbers) {
 
 function typed(number) {
   return number !== 0 && Math.abs(number) < 1e-3 ? number.toExponential().replace("e+", "e") : String(number);
-}
-
-export class Presets {
-  /**
-   * @param {HTMLElement} root contains the [data-preset] links
-   * @param {Record<string, Record<string, string>>} settings of each preset
-   * @param {(texts: Record<string, string>) => void} choose
-   */
-  constructor(root, settings, choose) {
-    this.settings = settings;
-    this.links = [...root.querySelectorAll("[data-preset]")];
-    for (const link of this.links) {
-      link.addEventListener("click", (event) => {
-        event.preventDefault();
-        choose(settings[link.dataset.preset]);
-      });
-    }
-  }
-
-  /** Preset with these settings, if there is one. @param {Record<string, string>} texts */
-  slugOf(texts) {
-    return Object.keys(this.settings).find((slug) => sameSettings(this.settings[slug], texts));
-  }
-
-  mark(slug) {
-    markCurrent(this.links, (link) => link.dataset.preset === slug);
-    const link = this.links.find((candidate) => candidate.dataset.preset === slug);
-    const row = link?.closest("ul");
-    if (row) row.scrollLeft = link.offsetLeft - (row.clientWidth - link.offsetWidth) / 2; // scrolls only horizontally
-  }
 }

@@ -7,7 +7,8 @@ import {ApiError, Newest, getJson, postJson} from "../lib/api.js";
 import {bringIntoView, copyText, openPage} from "../lib/page.js";
 import {roundUp, showTimes} from "../lib/format.js";
 import {LayerTable, ModelCard, PlanPanel, terms} from "../forms/plan_panel.js";
-import {Presets, asTexts, toQuery} from "../forms/query.js";
+import {Presets} from "../forms/presets.js";
+import {asTexts, toQuery} from "../forms/query.js";
 import {LiveRun} from "../runs/log/live_run.js";
 import {SettingGroups, SettingsForm} from "../forms/settings_form.js";
 import {trainingContent} from "../runs/panel/budget.js";
@@ -53,6 +54,7 @@ function start() {
   if (data.plan) showSetUp();
   else panel.notReady();
   attachFromAddress();
+  startFromAddress();
 }
 
 /** Query of the current settings, with the limits of a teacher's link. */
@@ -220,6 +222,13 @@ async function attachFromAddress() {
     remember(location.pathname + location.search);
     showRunError(error);
   }
+}
+
+/** A link with `#start` starts a run if it is on a page of this site; from elsewhere, it only fills the form. */
+function startFromAddress() {
+  if (location.hash !== "#start") return;
+  remember(location.pathname + location.search);
+  if (document.referrer.startsWith(`${location.origin}/`)) launch();
 }
 
 function planOf(config) {

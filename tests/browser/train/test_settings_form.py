@@ -122,6 +122,12 @@ def test_a_preset_fills_the_form_and_the_address_without_leaving_the_page(page):
     reached = run.summary["test_accuracy"]
     text = f"recorded, {100 * reached:.1f} %"
     expect(page.locator(".accuracy-box")).to_contain_text(text)
+    expect(page.locator('.preset-cards [tabindex="0"]')).to_have_count(1)
+    focus(preset)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    left = page.locator('[data-preset="mnist-pixels"]')
+    expect(left).to_have_attribute("aria-current", "true")
 
 
 def test_a_bad_value_is_shown_at_its_field_and_everything_typed_stays(page):

@@ -127,10 +127,11 @@ def test_presets_show_their_name_and_the_result_of_their_recorded_run(get):
     page = get()
     for preset in PRESETS:
         summary = recorded(preset.slug).summary
-        reached = f"{100 * summary['test_accuracy']:.1f} % in "
+        reached = f"{100 * summary['test_accuracy']:.1f} %<"
         at = page.index(f'data-preset="{preset.slug}"')
         tile = page[at : page.index("</a>", at)]
-        assert f"<strong>{preset.label}</strong>" in tile
+        assert f"<strong>{preset.name}</strong>" in tile
+        assert tile.count("<svg") == 1
         assert reached in tile
         assert re.findall(r"ε (?:= )?([\d.]+)", tile) == [
             f"{TrainingConfig.parse(preset.config).target_epsilon:g}"
