@@ -65,6 +65,10 @@ def test_the_course_is_played_to_its_end_by_keyboard(open_page):
     assert query["noise_multiplier"] == [noise]
     door.click()
     expect(page.get_by_label("Noise multiplier").first).to_have_value(noise)
+    page.get_by_role("button", name="Stop run").click()  # the link has started it
+    page.goto(page.url.split("#")[0] + "#start")  # an address from elsewhere does not
+    page.reload()
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_visible()
 
 
 @pytest.mark.long("more journeys")

@@ -102,7 +102,7 @@ def test_a_first_visit_can_be_skipped_and_the_slider_works_without_it(open_page)
     expect(title).not_to_have_text(before)
     expect(slider).to_have_attribute("aria-valuetext", "2")
     run = page.locator("#noise").get_by_role("link", name="Run it for real")
-    expect(run).to_have_attribute("href", re.compile("noise_multiplier=2$"))
+    expect(run).to_have_attribute("href", re.compile("noise_multiplier=2#start$"))
     expect(strip).to_be_hidden()
 
 
