@@ -51,11 +51,12 @@ from dpsgd_explorer.web.pages import (
     home,
     labs,
     learn,
-    teach,
     train,
 )
 from dpsgd_explorer.web.pages import runs as runs_pages
 from dpsgd_explorer.web.run_views.registry import register_views
+from dpsgd_explorer.web.teach import pages as teach_pages
+from dpsgd_explorer.web.teach import timed_class
 
 PAGES = (
     home,
@@ -68,7 +69,8 @@ PAGES = (
     embed,
     glossary,
     about,
-    teach,
+    teach_pages,
+    timed_class,
     classes_pages,
 )
 RUNS = (compare_runs,)  # importing it adds its pages to runs_pages.bp

@@ -2,18 +2,18 @@
  * Light and dark theme. The page follows the system until the visitor chooses a theme; this browser stores the
  * choice.
  * A classic script in the head sets the theme before the first paint. Each change dispatches "themechange" on
- * `document`, so that charts redraw.
+ * `document`, so that charts redraw. It also shows "Teach" in the navigation of a browser that teaches a class.
  */
 (() => {
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
 
-  const remembered = () => {
+  const remembered = (name) => {
     try {
-      return localStorage.getItem("theme");
+      return localStorage.getItem(name);
     } catch {
-      return null; // storage is blocked: follow the system
+      return null; // storage is blocked
     }
   };
   const remember = (theme) => {
@@ -33,8 +33,9 @@
     document.dispatchEvent(new CustomEvent("themechange", {detail: {dark: isDark()}}));
   };
 
-  const stored = remembered();
+  const stored = remembered("theme");
   if (stored === "light" || stored === "dark") root.dataset.theme = stored;
+  root.toggleAttribute("data-teaches", remembered("teaches") !== null);
 
   document.addEventListener("DOMContentLoaded", () => {
     for (const button of buttons()) {

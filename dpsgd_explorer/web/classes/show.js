@@ -19,10 +19,20 @@ const state = {version: 0, rosterAt: 0, timer: 0, isStale: false, isBusy: false,
 const figure = new RunsFigure(part("figure"), data.chart, {file: "dpsgd-class", note: () => [document.querySelector("h1").textContent], onHover: (hovered) => hovered !== view.hovered && change({hovered})});
 let frame = 0;
 
+if ("taught" in page.dataset) rememberTeacher();
 takeRoster();
 wire();
 change({});
 follow();
+
+/** From now on this browser shows "Teach" in the navigation; theme.js reads it. */
+function rememberTeacher() {
+  try {
+    localStorage.setItem("teaches", "");
+  } catch {
+    // storage is blocked: "Teach" stays in the footer
+  }
+}
 
 /* Actions */
 

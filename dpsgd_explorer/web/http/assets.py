@@ -46,7 +46,7 @@ WIDGETS_DIR = WEB_DIR / "hub" / "widgets"
 LABS_DIR = WEB_DIR / "labs"
 #: Folders of ``web`` with their own scripts and styles, which are published below js/,
 #: as for widgets and labs.
-ROOMS = ("classes", "short_course")
+ROOMS = ("classes", "short_course", "teach")
 #: Start of an import from static/js, in a script of such a folder.
 STATIC_SCRIPTS = re.compile(rb'"(?:\.\./)+static/js/')
 #: Address of a static import, which a browser resolves before it runs a module.

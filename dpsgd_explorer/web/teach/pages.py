@@ -1,4 +1,4 @@
-"""Pages for teachers: the link builder, and a lesson plan per chapter."""
+"""Pages for teachers: the link builder, lesson plans, and a class of 90 minutes."""
 
 from __future__ import annotations
 

@@ -256,7 +256,8 @@ def test_teaching_is_found_from_every_page_and_from_the_hub(reading):
     for address in ("/", "/about/", "/nowhere"):
         answer = reading.get(address, headers=PAGE)
         assert 'href="/teach/"' in answer.text
-    assert reading.get("/learn/").text.count('href="/teach/"') == 2
+    # In the text and in the footer; in the navigation of a browser that teaches.
+    assert reading.get("/learn/").text.count('href="/teach/"') == 3
     plans = [a["href"] for a in Page(reading.get("/teach/").text).all("a")]
     assert {f"/teach/{slug}/" for slug in CHAPTERS} <= set(plans)
     answer = reading.get("/teach/nope/", headers=PAGE)

@@ -1,0 +1,1 @@
+"""Pages for teachers: lesson plans, a class of 90 minutes, exercises, built links."""
