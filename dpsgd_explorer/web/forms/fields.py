@@ -1,8 +1,8 @@
 """Form fields, generated from the metadata of a model's settings.
 
 A setting declares its own label, domain, help text and slider marks.  ``LAYOUTS`` adds
-the decisions of a page: settings that exclude each other, and settings that are folded
-away.
+the decisions of a page: settings that exclude each other, and settings that are always
+in view.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dpsgd_explorer.experiments.attack_config import TRAINING_SETTINGS, AttackConfig
 from dpsgd_explorer.experiments.own_table import is_own
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 
@@ -36,7 +35,7 @@ SCRIPT_ATTRIBUTES = (
     "default",
     "group",
     "symbol",
-    "folded",
+    "basic",
     "private_only",
 )
 
@@ -56,14 +55,15 @@ class Layout:
 
     Attributes:
         switches: Pairs of settings that exclude each other.
-        folded: Settings behind "More".
+        basic: Settings that are always in view, in their order; the others are behind
+            "All settings".
         symbols: Replacements of the settings' symbols; "" removes a symbol.
         has_private_group: If True, the group "Privacy" has no effect on a run without
             privacy.
     """
 
     switches: tuple[Switch, ...] = ()
-    folded: frozenset[str] = frozenset()
+    basic: tuple[str, ...] = ()
     symbols: tuple[tuple[str, str], ...] = ()
     has_private_group: bool = False
 
@@ -82,36 +82,17 @@ LAYOUTS: dict[type[BaseModel], Layout] = {
                 {"steps": "steps", "epochs": "epochs"},
             ),
         ),
-        folded=frozenset(
-            {
-                "widths",
-                "activation",
-                "clipping_heads",
-                "delta",
-                "filter_epsilon",
-                "noise_schedule",
-                "noise_end",
-                "clipping_schedule",
-                "clipping_end",
-                "target_quantile",
-                "bound_rate",
-                "clipping_fn",
-                "clipping_mode",
-                "engine",
-                "accountant",
-                "audit",
-                "optimizer",
-                "learning_rate_schedule",
-                "learning_rate_end",
-                "momentum",
-                "stop_at_epsilon",
-                "evaluations",
-            }
+        basic=(
+            "dataset",
+            "target_epsilon",
+            "noise_multiplier",
+            "max_grad_norm",
+            "expected_batch_size",
+            "learning_rate",
         ),
         symbols=(("seed", ""), ("steps", "")),
         has_private_group=True,
     ),
-    AttackConfig: Layout(folded=frozenset(TRAINING_SETTINGS)),
 }
 
 
@@ -140,7 +121,7 @@ class FormField:
     default: str
     switch: str
     opens_switch: bool
-    folded: bool
+    basic: bool
     optional: bool
     private_only: bool
 
@@ -166,12 +147,6 @@ class FormField:
     def offering(self, choices: Mapping[str, str]) -> FormField:
         """Returns the field with additional choices."""
         return replace(self, choices=self.choices | dict(choices)) if choices else self
-
-    def in_short(self, text: str) -> str:
-        """Returns a typed value with its symbol or label, for a heading."""
-        if self.choices:
-            return self.choices.get(text, text)
-        return f"{self.symbol or self.label[:1].lower() + self.label[1:]} {text}"
 
     def for_script(self) -> dict[str, Any]:
         """Returns the attributes that the page's script uses."""
@@ -261,7 +236,7 @@ def _form_field(
         default=text_of(default),
         switch=switch.name if switch else "",
         opens_switch=switch is not None and name == next(iter(switch.members)),
-        folded=name in layout.folded,
+        basic=name in layout.basic,
         optional="null" in types and switch is None,
         private_only=layout.has_private_group
         and schema["group"] == "Privacy"

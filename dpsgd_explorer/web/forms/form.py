@@ -52,34 +52,25 @@ class Form(Generic[Model]):
             for switch in self.switches
         }
 
-    def opens(self, fields: Sequence[FormField]) -> bool:
-        """Returns whether one of the fields is invalid or differs from its default."""
-        return any(
-            field.name in self.errors or self.texts[field.name] != field.default
-            for field in fields
-        )
-
     def faulty(self, fields: Sequence[FormField]) -> bool:
         """Returns whether one of the fields is invalid."""
         return any(field.name in self.errors for field in fields)
 
-    def in_short(self, fields: Sequence[FormField]) -> str:
-        """Returns the values of the effective, visible fields in one line.
-
-        static/js/forms/settings_form.js builds the same text when settings change.
-        """
-        is_open = self.texts.get("private") == "false"
-        words = ["without privacy"] if is_open and fields[0].name == "private" else []
-        words += [
-            field.in_short(self.texts[field.name])
+    def unusual(self, fields: Sequence[FormField]) -> list[FormField]:
+        """Returns the fields that are invalid or differ from their defaults."""
+        return [
+            field
             for field in fields
-            if not field.folded
-            and field.kind != "boolean"
-            and not (is_open and field.private_only)
-            and self.texts[field.name]
-            and self.chosen.get(field.switch, field.name) == field.name
+            if field.name in self.errors or self.texts[field.name] != field.default
         ]
-        return ", ".join(words)
+
+    def effective(self, fields: Sequence[FormField]) -> list[FormField]:
+        """Returns the fields without the unselected members of switches."""
+        return [
+            field
+            for field in fields
+            if self.chosen.get(field.switch, field.name) == field.name
+        ]
 
 
 def read_form(

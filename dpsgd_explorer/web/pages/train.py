@@ -28,6 +28,7 @@ from dpsgd_explorer.web.forms.fields import (
     FormField,
     form_fields,
     form_groups,
+    layout_of,
 )
 from dpsgd_explorer.web.forms.form import Form, read_form, to_query
 from dpsgd_explorer.web.forms.limits import HIDE, LOCK, Limits, read_limits
@@ -121,6 +122,8 @@ def _page(latest: list[RunRow], limits: Limits, school_class: Class | None) -> s
     visitor_tables = own_tables()
     catalogue = catalogue_with(visitor_tables, data_to_do())
     data_sets = catalogue["data_sets"]
+    groups = _groups(visitor_tables)
+    rest = [f for fields in groups.values() for f in fields if not f.basic]
     return render_template(
         "train/index.html",
         form=form,
@@ -129,7 +132,10 @@ def _page(latest: list[RunRow], limits: Limits, school_class: Class | None) -> s
         of_class=school_class,
         class_is_wrong=school_class is None and CLASS in request.args,
         fixed=_fixed(form, limits),
-        groups=_groups(visitor_tables),
+        basic=_basic(groups),
+        groups=groups,
+        unusual=_unusual(form, rest),
+        opens_all=form.faulty(rest) or (config is not None and _is_shared(form, rest)),
         takes_own_data=environment().takes_own_data,
         switches={switch.name: switch for switch in form.switches},
         choice_notes=notes_of(form),
@@ -169,6 +175,31 @@ def _groups(tables: list[OwnTable]) -> dict[str, list[FormField]]:
         ]
         for group, fields in form_groups(TrainingConfig).items()
     }
+
+
+def _basic(groups: dict[str, list[FormField]]) -> list[FormField]:
+    """Returns the settings that are always in view, in their order."""
+    fields = {field.name: field for fields in groups.values() for field in fields}
+    return [fields[name] for name in layout_of(TrainingConfig).basic]
+
+
+def _unusual(form: Form[TrainingConfig], fields: list[FormField]) -> str:
+    """Returns how many settings differ from their defaults, as text.
+
+    ``describeChoices`` of the page's script writes the same text.
+    """
+    counted = form.effective(fields)
+    changed = len(form.unusual(counted))
+    usual = f"{len(counted) - changed} as usual"
+    return f"{changed} changed, {usual}" if changed else usual
+
+
+def _is_shared(form: Form[TrainingConfig], fields: list[FormField]) -> bool:
+    """Returns whether a link sets one of the fields and is not a preset."""
+    if form.settings is None or not form.unusual(form.effective(fields)):
+        return False
+    query = to_query(form.settings)
+    return all(link.query != query for link in preset_links())
 
 
 def _script_fields(tables: list[OwnTable]) -> list[dict[str, Any]]:

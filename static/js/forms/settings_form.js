@@ -1,4 +1,4 @@
-/** Settings form: sliders next to boxes, switches, collapsible groups, and errors at their fields. */
+/** Settings form: sliders next to boxes, switches, the fold of all settings, and errors at their fields. */
 
 import {ApiError} from "../lib/api.js";
 import {given, missing, positionOf, toJson, valueAt} from "./query.js";
@@ -147,8 +147,7 @@ export class SettingsForm {
     for (const field of this.fields) this.showError(field, errors[field.name] ?? "");
     const wrong = this.fields.filter(({name}) => errors[name]);
     this.listErrors(wrong);
-    const [first] = wrong;
-    if (first) this.form.querySelector(`[data-field="${first.name}"]`).closest("details")?.setAttribute("open", "");
+    for (const {name} of wrong) this.form.querySelector(`[data-field="${name}"]`).closest("details")?.setAttribute("open", "");
   }
 
   /** List the invalid fields in place of the answer, with a link to each box. */
@@ -196,52 +195,45 @@ export function asTyped(value) {
     : String(value);
 }
 
-export class SettingGroups {
-  /** @param {HTMLElement} form @param {import("./query.js").Field[]} fields */
-  constructor(form, fields) {
-    this.groups = [...form.querySelectorAll("[data-group]")].map((element) => ({
-      element,
-      button: element.querySelector(".group-head button"),
-      says: element.querySelector(".group-says"),
-      fields: fields.filter(({group}) => group === element.dataset.group),
-    }));
-    for (const group of this.groups) group.button.addEventListener("click", () => open(group, !isOpen(group)));
+const OPEN = "all-settings"; // key of the browser's storage
+
+/** The fold of the settings that are not always in view; the browser remembers if it is open. */
+export class AllSettings {
+  /** @param {HTMLDetailsElement} details @param {import("./query.js").Field[]} fields */
+  constructor(details, fields) {
+    this.details = details;
+    this.fields = fields.filter(({basic}) => !basic);
+    this.words = details.querySelector("[data-unusual]");
+    if (stored() === "true") details.open = true;
+    details.querySelector("summary").addEventListener("click", () => store(String(!details.open)));
   }
 
-  /**
-   * Summarize each group. @param {Record<string, string>} texts of every box @param {Record<string, string>} chosen
-   * member of each switch
-   */
+  /** Count the settings that differ from their defaults. @param {Record<string, string>} texts @param {Record<string, string>} chosen */
   update(texts, chosen) {
-    for (const {says, fields} of this.groups) says.textContent = inShort(fields, texts, chosen);
-  }
-
-  /** Open the groups that contain these settings. @param {string[]} names */
-  show(names) {
-    for (const group of this.groups) {
-      if (group.fields.some(({name}) => names.includes(name))) open(group, true);
-    }
+    this.words.textContent = unusual(this.fields, texts, chosen);
   }
 }
 
-function isOpen({element}) {
-  return element.hasAttribute("data-open");
+/** Pure: the server writes the same text: `_unusual` of web/pages/train.py. */
+export function unusual(fields, texts, chosen) {
+  const counted = fields.filter((field) => field.switch === "" || chosen[field.switch] === field.name);
+  const changed = counted.filter(({name, default: usual}) => texts[name] !== usual).length;
+  const usual = `${counted.length - changed} as usual`;
+  return changed ? `${changed} changed, ${usual}` : usual;
 }
 
-function open({element, button}, isOpen) {
-  element.toggleAttribute("data-open", isOpen);
-  button.setAttribute("aria-expanded", String(isOpen));
+function stored() {
+  try {
+    return localStorage.getItem(OPEN);
+  } catch {
+    return null; // the browser stores nothing for this site
+  }
 }
 
-/** Pure: one-line summary of the relevant and visible fields; equal to the server's initial one. */
-function inShort(fields, texts, chosen) {
-  const isOpenRun = texts.private === "false";
-  const shown = fields.filter((field) => !field.folded && field.kind !== "boolean" && !(isOpenRun && field.private_only) && texts[field.name] !== "" &&
-    (field.switch === "" || chosen[field.switch] === field.name));
-  const words = shown.map(({name, kind, choices, symbol, label}) => {
-    if (kind === "choice") return choices[texts[name]] ?? texts[name];
-    return `${symbol || label.charAt(0).toLowerCase() + label.slice(1)} ${texts[name]}`;
-  });
-  if (isOpenRun && fields[0].name === "private") words.unshift("without privacy");
-  return words.join(", ");
+function store(value) {
+  try {
+    localStorage.setItem(OPEN, value);
+  } catch {
+    // the browser stores nothing for this site
+  }
 }

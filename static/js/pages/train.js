@@ -10,7 +10,7 @@ import {LayerTable, ModelCard, PlanPanel, terms} from "../forms/plan_panel.js";
 import {Presets} from "../forms/presets.js";
 import {asTexts, toQuery} from "../forms/query.js";
 import {LiveRun} from "../runs/log/live_run.js";
-import {SettingGroups, SettingsForm} from "../forms/settings_form.js";
+import {AllSettings, SettingsForm} from "../forms/settings_form.js";
 import {trainingContent} from "../runs/panel/budget.js";
 
 const LARGEST_SEED = 2 ** 31 - 1;
@@ -24,7 +24,7 @@ const form = new SettingsForm(part("settings"), data, settingsChanged);
 const layers = new LayerTable(page.querySelector("[data-layers]"), (heads) => form.set("clipping_heads", heads));
 const card = new ModelCard(part("model-card"), data.catalogue);
 const presets = new Presets(page, data.presets, choosePreset);
-const groups = new SettingGroups(part("settings"), data.fields);
+const allSettings = new AllSettings(part("all-settings"), data.fields);
 const newest = new Newest(page);
 
 /** State of the page; everything on it is drawn from here. */
@@ -105,7 +105,7 @@ function fitModel() {
 }
 
 function describeChoices() {
-  groups.update(form.texts, form.chosen);
+  allSettings.update(form.texts, form.chosen);
   const {dataset, model} = form.texts;
   const own = {dataset: data.catalogue.data_sets[dataset]?.note, model: data.catalogue.models[model]?.notes[dataset], private: data.catalogue.models[model]?.unclipped[dataset]};
   for (const name of Object.keys(data.notes)) own[name] = data.notes[name][form.texts[name]];
@@ -156,12 +156,7 @@ function refuse(error) {
   card.show(null, null);
   if (!store.run) panel.notReady();
   if (Object.keys(error.fields ?? {}).length === 0) showRunError(error);
-  else showErrors(error.fields);
-}
-
-function showErrors(fields) {
-  groups.show(Object.keys(fields));
-  form.showErrors(fields);
+  else form.showErrors(error.fields);
 }
 
 function copyLink() {
@@ -203,7 +198,7 @@ async function launch() {
     attach(answer, isKnown ? store.exact.plan : await planOf(answer.config));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    showErrors(error.fields);
+    form.showErrors(error.fields);
     Object.keys(error.fields).length === 0 ? showRunError(error) : form.focusError();
   } finally {
     store.launching = false;

@@ -39,9 +39,9 @@ def test_every_setting_with_a_choice_is_asked_for():
     assert {field.name for group in groups for field in group} == set(FIELDS)
 
 
-def test_what_the_page_folds_or_switches_is_a_setting():
+def test_what_the_page_shows_first_or_switches_is_a_setting():
     names = set(TrainingConfig.model_fields)
-    assert names >= LAYOUT.folded
+    assert names >= set(LAYOUT.basic)
     assert all(names >= switch.members.keys() for switch in LAYOUT.switches)
     assert not names & {switch.name for switch in LAYOUT.switches}
 
@@ -143,11 +143,15 @@ def test_what_is_no_setting_is_said_and_ignored():
     assert form.unknown == ["utm_source"]
 
 
-def test_a_fold_opens_when_something_in_it_is_unusual_or_wrong():
-    folded = [field for field in form_groups(TrainingConfig)["Privacy"] if field.folded]
-    assert not read_form({}).opens(folded)
-    assert read_form({"delta": "1e-7"}).opens(folded)
-    assert read_form({"delta": "2"}).opens(folded)
+def test_unusual_settings_are_those_that_differ_or_are_wrong():
+    fields = form_groups(TrainingConfig)["Privacy"]
+
+    def unusual(**query):
+        return [field.name for field in read_form(query).unusual(fields)]
+
+    assert unusual() == []
+    assert unusual(delta="1e-7") == ["delta"]
+    assert unusual(delta="2") == ["delta"]
 
 
 def test_only_models_that_fit_are_offered():

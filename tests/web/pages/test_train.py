@@ -116,11 +116,27 @@ def test_the_visitors_latest_runs_stand_below(client, get, finished):
     assert "Finished" in page
 
 
-def test_one_group_is_open_and_each_says_whether_it_is(get):
-    for query, count in (({}, 1), ({"learning_rate": "fast"}, 2)):
-        page = get(**query)
-        heads = re.findall(r'aria-expanded="([^"]*)" aria-controls="group-', page)
-        assert sorted(heads) == ["false"] * (4 - count) + ["true"] * count
+@pytest.mark.parametrize(
+    ("query", "is_open", "says"),
+    [
+        ({}, False, "27 as usual"),
+        ({"max_grad_norm": "0.2"}, False, "27 as usual"),
+        ({"dataset": "adult", "seed": "7"}, True, None),
+        ({"learning_rate": "fast"}, False, "27 as usual"),
+        ({"seed": "none"}, True, "1 changed, 26 as usual"),
+    ],
+)
+def test_all_settings_open_for_a_shared_or_wrong_one(get, query, is_open, says):
+    page = get(**query)
+    assert ("data-all-settings open" in page) == is_open
+    if says:
+        assert f"data-unusual>{says}<" in page
+
+
+def test_a_preset_is_no_reason_to_show_all_settings(get):
+    for preset in PRESETS:
+        query = page_data(get())["presets"][preset.slug]
+        assert "data-all-settings open" not in get(**query), preset.slug
 
 
 def test_presets_show_their_name_and_the_result_of_their_recorded_run(get):
