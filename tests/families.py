@@ -23,7 +23,8 @@ LONG = {
 #: Families that the marker ``long`` names and `make test-release` runs: what changes
 #: seldom, and takes minutes for each test.
 RELEASE = {
-    "every font set": "text that is cut off or moves where a machine has other fonts",
+    "every font set": "text that is cut off or moves, in the fonts of the site or a "
+    "machine",
     "release": "a distribution that an index rejects, or a library that needs packages "
     "of the site",
     "lowest versions": "a lowest version in pyproject.toml with which the program no "

@@ -162,6 +162,19 @@ def test_every_data_file_has_an_origin_and_a_licence():
         assert re.search(entry, notice), folder
 
 
+def test_every_font_has_an_origin_and_a_licence():
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    entry = r"Files:   (\S+)\n  Origin: (?:.+\n)+?  Licence: SIL Open .*?\((\S+)\)"
+    named = {}
+    for pattern, licence in re.findall(entry, notice):
+        text = (ROOT / licence).read_text(encoding="utf-8")
+        assert "SIL OPEN FONT LICENSE Version 1.1" in text
+        named |= dict.fromkeys(ROOT.glob(pattern), licence)
+    fonts = set(ROOT.glob("static/**/*.woff2"))
+    assert fonts
+    assert fonts == named.keys()
+
+
 @pytest.mark.long("release")
 def test_an_index_takes_the_sdist_and_the_wheel(wheel_file, source_tree, tmp_path):
     build = "from setuptools.build_meta import build_sdist; import sys"

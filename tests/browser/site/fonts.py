@@ -18,9 +18,8 @@ GENERIC = (
 )
 
 
-def write_font_set(name: str, folder: Path) -> Path:
+def write_font_set(families: tuple[str, ...], folder: Path) -> Path:
     """Write a fontconfig file that knows these fonts only; return its path."""
-    families = FONT_SETS[name]
     folders = sorted(
         {where for one in (*families, LAST_RESORT) for where in _folders(one)}
     )

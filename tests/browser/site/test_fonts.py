@@ -1,4 +1,7 @@
-"""Pages hold whatever fonts a machine has: three sets of them, each seen to be used."""
+"""Pages hold with their own fonts, and with three sets of a machine's if those fail.
+
+Each test checks that the browser uses the fonts that the test means.
+"""
 
 import pytest
 from playwright.sync_api import expect
@@ -39,14 +42,21 @@ WRITTEN = """texts => texts.map(text => {
 })"""
 
 
-@pytest.fixture(scope="module", params=FONT_SETS)
+@pytest.fixture(scope="module", params=["own", *FONT_SETS])
 def fonts(request, launch, tmp_path_factory, address):
-    """A browser that knows one set of fonts: how it opens pages, and the family."""
-    file = write_font_set(request.param, tmp_path_factory.mktemp("fonts"))
+    """A browser with one set of fonts: how it opens pages, and the family."""
+    own = request.param == "own"
+    families = FONT_SETS["dejavu" if own else request.param]
+    file = write_font_set(families, tmp_path_factory.mktemp("fonts"))
     browser = launch(FONTCONFIG_FILE=str(file))
     context = browser.new_context()
+    if not own:  # without this sheet the pages name fonts that the machine lacks
+        context.route(
+            "**/css/fonts.css",
+            lambda route: route.fulfill(body="", content_type="text/css"),
+        )
     with _clean_pages(browser, context, address) as open_page:
-        yield open_page, FONT_SETS[request.param][0]
+        yield open_page, "Inter" if own else families[0]
     context.close()
     browser.close()
 

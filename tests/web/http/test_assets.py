@@ -62,6 +62,27 @@ def test_every_file_is_served_for_ever_and_compressed(app, client):
         assert plain.data == source.read_bytes()
 
 
+def test_fonts_are_served_for_ever_with_their_type(app, client):
+    fonts = sorted(STATIC.rglob("*.woff2"))
+    assert len(fonts) > 2
+    for font in fonts:
+        address = url_of(app, font.relative_to(STATIC).as_posix())
+        answer = client.get(address, buffered=True)
+        assert answer.status_code == 200
+        assert answer.mimetype == "font/woff2"
+        assert "immutable" in answer.headers["Cache-Control"]
+        assert answer.data == font.read_bytes()
+
+
+def test_the_fonts_of_the_style_sheet_are_those_of_the_folder():
+    text = (STATIC / "css" / "fonts.css").read_text("utf-8")
+    named = set(re.findall(r'url\("../fonts/([^"]+)"\)', text))
+    assert named == {font.name for font in STATIC.glob("fonts/*.woff2")}
+    faces = text.split("@font-face")[1:]
+    served = [face for face in faces if "url(" in face]
+    assert all("swap" in face and "unicode-range" in face for face in served)
+
+
 @pytest.mark.parametrize(
     ("accepted", "encoding"),
     [
