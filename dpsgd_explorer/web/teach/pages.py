@@ -24,6 +24,7 @@ from dpsgd_explorer.web.hub.chapters.table import CHAPTERS, TRACKS, Chapter
 from dpsgd_explorer.web.hub.chapters.text import unbroken
 from dpsgd_explorer.web.hub.registry import WIDGETS
 from dpsgd_explorer.web.hub.widgets.base import Widget
+from dpsgd_explorer.web.teach.exercises import exercise
 
 bp = Blueprint("teach", __name__, url_prefix="/teach")
 bp.add_app_template_global(gather)
@@ -125,6 +126,19 @@ def lesson(slug: str) -> Response:
     if wanted is None:
         abort(404)
     return cached_page(partial(_lesson_page, wanted))
+
+
+@bp.get("/<slug>/exercise.ipynb")
+def notebook(slug: str) -> Response:
+    """Sends the exercise of a chapter, or status 404 if the chapter is unknown."""
+    wanted = CHAPTERS.get(slug)
+    if wanted is None:
+        abort(404)
+    answer = Response(exercise(wanted), mimetype="application/x-ipynb+json")
+    answer.headers.set(
+        "Content-Disposition", "attachment", filename=f"exercise-{slug}.ipynb"
+    )
+    return answer
 
 
 def widgets_of(chapter: Chapter) -> list[Widget]:

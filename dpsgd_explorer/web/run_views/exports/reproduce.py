@@ -91,10 +91,14 @@ def notebook(run: Run, phases: Phases = ()) -> str:
         CARRY_OUT.replace("$arguments", parts["arguments"]),
         f"# {parts['origin']}\nRECORDED = {parts['recorded']}\n" + COMPARE,
     )
-    cells = [_cell("markdown", title, 0)]
-    cells += [_cell("code", source, i) for i, source in enumerate(code, start=1)]
+    cells = [("markdown", title), *(("code", source) for source in code)]
+    return notebook_of(cells)
+
+
+def notebook_of(cells: Sequence[tuple[str, str]]) -> str:
+    """Returns a Jupyter notebook, format 4.5, with these cells of kind and source."""
     document = {
-        "cells": cells,
+        "cells": [_cell(kind, text, i) for i, (kind, text) in enumerate(cells)],
         "metadata": {"language_info": {"name": "python"}},
         "nbformat": 4,
         "nbformat_minor": 5,
