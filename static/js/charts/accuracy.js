@@ -189,6 +189,7 @@ function firstStep({axis, plan, range, size, first_epsilon: epsilon}, color) {
 
 
 /**
+ * Heading: without numbers while the run moves, because the label, the status bar and the gauge have them.
  * @param {import("../runs/log/run_log.js").RunLog} log
  * @param {import("./plan.js").Plan} plan
  * @param {import("../runs/log/run_log.js").Evaluation[]} [recorded] shown before a run starts
@@ -197,7 +198,7 @@ export function conclusion(log, plan, recorded) {
   const last = log.evaluations.at(-1);
   if (!last && recorded) return `Recorded: ${percent(recorded.at(-1).test_accuracy)} at ε = ${plan.budget_text}. Run repeats it`;
   if (!last && log.isFinal) return "The run ended before its accuracy was measured";
-  if (!last) return plan.private ? "Accuracy will appear here, against the budget it costs" : "Accuracy will appear here, step by step";
+  if (!last || log.moves) return plan.private ? "Test accuracy as ε is spent" : "Test accuracy, without privacy";
   const reached = percent(last.test_accuracy);
   if (last.epsilon === null) return `${reached} without privacy after ${plural(last.step, "step")}`;
   if (plan.accountant === FILTER) return withinBudget(log, plan, last, reached);

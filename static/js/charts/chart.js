@@ -8,11 +8,17 @@ const IDLE_MS = 4000; // longest delay after the page's load event
 /** @type {Promise<any> | null} */
 let loading = null;
 
+/** The loaded library; charts then draw without delay. */
+let library = null;
+
 /** Loads the library once. */
 function plotly() {
   loading ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
-    script.addEventListener("load", () => resolve(globalThis.Plotly));
+    script.addEventListener("load", () => {
+      library = globalThis.Plotly;
+      resolve(library);
+    });
     script.addEventListener("error", () => {
       loading = null; // so that the next chart tries again
       reject(new Error("the chart library did not load"));
@@ -33,7 +39,6 @@ async function plotlyWhenIdle() {
 /** Labelled buttons of the page replace Plotly's toolbar. */
 export const CONFIG = {displayModeBar: false, displaylogo: false, doubleClick: false, showTips: false};
 
-const HEADING_MS = 2500; // shortest time between two headings, so that they can be read
 const PNG_SCALE = 2;
 const PNG_FRAME = {t: 70, b: 40};
 
@@ -51,7 +56,6 @@ const PNG_FRAME = {t: 70, b: 40};
  * @property {() => Table} table the numbers
  * @property {string} note below a saved picture
  * @property {string} file name of saved files, without extension
- * @property {boolean} [settled] if true, this is the final state: the heading may change without delay
  */
 
 export class Chart {
@@ -64,7 +68,6 @@ export class Chart {
     /** Server's description of a chart of values by step. @type {import("./series.js").Described | null} */
     this.described = JSON.parse(figure.dataset.described ?? "null");
     this.standing = figure.querySelector("[data-standing]");
-    this.headingAt = -Infinity;
     /** @type {Drawing | null} */
     this.drawing = null;
     this.wire(figure);
@@ -97,31 +100,23 @@ export class Chart {
     }
   }
 
-  /** Show a drawing; waits while the element has no size. @param {Drawing} drawing */
+  /** Show a drawing, at once if the library is loaded; waits while the element has no size. @param {Drawing} drawing */
   async update(drawing) {
     this.drawing = drawing;
     this.updateHeading(drawing);
     this.fillTable();
     const {width, height} = this.size;
     if (width === 0 || height === 0) return;
-    const Plotly = await (this.stands ? plotlyWhenIdle() : plotly());
+    if (!library || this.standing) await (this.stands ? plotlyWhenIdle() : plotly());
     if (drawing !== this.drawing) return; // a newer drawing arrived while the library loaded
     const {traces, layout} = drawing.figure(tokens());
     this.standing?.remove();
     this.standing = null;
-    await Plotly.react(this.plot, traces, layout, CONFIG);
+    await library.react(this.plot, traces, layout, CONFIG);
   }
 
-  updateHeading({conclusion, settled}) {
-    const now = performance.now();
-    clearTimeout(this.headingTimer);
+  updateHeading({conclusion}) {
     if (conclusion === this.heading.textContent) return;
-    const wait = settled ? 0 : this.headingAt + HEADING_MS - now;
-    if (wait > 0) {
-      this.headingTimer = setTimeout(() => this.updateHeading(this.drawing), wait);
-      return;
-    }
-    this.headingAt = now;
     this.heading.textContent = conclusion;
     this.plot.setAttribute("aria-label", conclusion);
   }

@@ -156,7 +156,7 @@ function cutBins({edges, counts, top, size}, color) {
 export function conclusion(log, plan) {
   const step = log.steps.findLast((point) => point.clipped_fraction !== null);
   if (!plan.private) return "Without privacy, no per-record gradient is computed";
-  if (!step) return "Norms of the gradients";
+  if (!step || (log.moves && plan.clipping_fn === "Abadi")) return "Norms of the gradients";
   if (plan.clipping_fn !== "Abadi") return "Every gradient is scaled to the norm C";
   const share = step.clipped_fraction;
   if (share === 0) return "No gradient is longer than C";

@@ -100,7 +100,7 @@ function labels({described, log, plan, top}, color) {
  */
 export function conclusion(name, {title, series}, log) {
   const ends = series.map((line) => ({...line, value: mean(eventsOf(line, log).slice(line.kind === "step" ? -10 : -1), line.field)}));
-  if (ends.some(({value}) => value === null)) return `${title} will appear here`;
+  if (log.moves || ends.some(({value}) => value === null)) return title;
   const now = ends.map(({head, value}, i) => `${i === 0 ? head : lower(head)} ${significant(value, 2)}`).join(", ");
   return (log.state === "done" && AT_THE_END[name]?.(log, ends.map(({value}) => value))) || `${now} after ${plural(log.latest.step, "step")}`;
 }

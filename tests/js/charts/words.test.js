@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {conclusion as accuracyConclusion, table as accuracyTable} from "../../../static/js/charts/accuracy.js";
+import {conclusion as accuracyConclusion, figure as accuracyFigure, table as accuracyTable} from "../../../static/js/charts/accuracy.js";
 import {axisWords} from "../../../static/js/charts/accuracy_axis.js";
 import {conclusion as normsConclusion, table as normsTable} from "../../../static/js/charts/norms.js";
 import {conclusion as seriesConclusion, table as seriesTable} from "../../../static/js/charts/series.js";
@@ -10,7 +10,7 @@ import {decimalsUp, roundUp} from "../../../static/js/lib/format.js";
 import {accountantName, terms} from "../../../static/js/forms/plan_panel.js";
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
 import {csv} from "../../../static/js/lib/svg.js";
-import {LOSS, PLAN, logUpTo, logUpToStep} from "../support.js";
+import {LOSS, PLAN, RECORDED, color, logUpTo, logUpToStep} from "../support.js";
 
 const done = logUpTo();
 const lossConclusion = (log) => seriesConclusion("loss", LOSS, log);
@@ -45,14 +45,14 @@ test("what is computed before the next point is said until it comes", () => {
   log.add({seq: 1, kind: "state", data: {state: "running"}});
   log.add({seq: 2, kind: "progress", data: {what: "features", done: 3000, total: 70000}});
   const words = "features: 3,000 of 70,000";
-  assert.equal(status(log, PLAN).detail, words);
+  assert.equal(status(log, PLAN).waits, words);
   assert.equal(announcement(log, PLAN), `Starting, ${words}.`);
-  assert.notEqual(status(log, PLAN, {replaying: true}).detail, words);
+  assert.notEqual(status(log, PLAN, {replaying: true}).waits, words);
   log.add({seq: 3, kind: "step", data: {step: 1, epsilon: 0.5, seconds: 1, diagnostics: {}}});
   assert.equal(status(log, PLAN).detail, "step 1 of 60");
   log.add({seq: 4, kind: "progress", data: {what: "features", done: 4000, total: 70000}});
   log.add({seq: 5, kind: "state", data: {state: "cancelled"}});
-  assert.doesNotMatch(status(log, PLAN).detail, /features/);
+  assert.equal(status(log, PLAN).waits, "");
 });
 
 test("a failed run says why, aloud too", () => {
@@ -76,7 +76,9 @@ test("headings are sentences with the number that the data has", () => {
   const [first, last] = [done.evaluations[0], done.evaluations.at(-1)];
   const reached = `${(100 * last.test_accuracy).toFixed(1)} %`;
   assert.match(accuracyConclusion(done, PLAN), new RegExp(`^${reached} at ε = 1\\.00; the second half of that ε bought`));
-  assert.match(accuracyConclusion(logUpToStep(1), PLAN), new RegExp(`^${(100 * first.test_accuracy).toFixed(1)} % at ε = 0\\.\\d\\d of 1\\.00$`));
+  const paused = logUpToStep(1);
+  paused.add({seq: 1000, kind: "state", data: {state: "paused"}});
+  assert.match(accuracyConclusion(paused, PLAN), new RegExp(`^${(100 * first.test_accuracy).toFixed(1)} % at ε = 0\\.\\d\\d of 1\\.00$`));
   assert.match(accuracyConclusion(done, OPEN), /^8\d\.\d % at/);
   const share = Math.round(100 * done.steps.at(-1).clipped_fraction);
   assert.equal(normsConclusion(done, PLAN), `${share} % of gradients are longer than C`);
@@ -113,7 +115,7 @@ function filtered(step, state) {
 test("of a run with a budget for changes only the whole budget is claimed, before its end what was counted", () => {
   const reached = `${(100 * logUpToStep(30).evaluations.at(-1).test_accuracy).toFixed(1)} %`;
   const counted = decimalsUp(logUpToStep(30).evaluations.at(-1).epsilon, 2);
-  assert.equal(accuracyConclusion(filtered(30, "running"), BUDGET), `${reached}; the filter has counted ε = ${counted} of 1.00`);
+  assert.equal(accuracyConclusion(filtered(30, "paused"), BUDGET), `${reached}; the filter has counted ε = ${counted} of 1.00`);
   assert.equal(accuracyConclusion(filtered(30, "done"), BUDGET), `${reached} within the budget ε = 1.00`);
   assert.match(accuracyConclusion(filtered(30, "cancelled"), BUDGET), /within the budget ε = 1\.00, measured at step \d+; the run ended after 30 of 60 steps$/);
   for (const state of ["done", "cancelled", "failed"]) {
@@ -147,6 +149,23 @@ test("a count's claim is said once", () => {
   assert.ok(said("rdp", "bound").endsWith("Poisson sampling; accountant: Rényi (RDP), bound"));
 });
 
+test("after every event of a run, bar, label and charts say the same, and headings have numbers only where it rests", () => {
+  const log = new RunLog();
+  const view = {plan: PLAN, axis: "epsilon", range: [75, 90], first_epsilon: null, seconds: 3, size: {width: 900, height: 300}};
+  for (const event of RECORDED.events) {
+    log.add(event);
+    const bar = status(log, PLAN);
+    const label = accuracyFigure({...view, evaluations: log.evaluations}, color).layout.annotations.find(({text}) => text.startsWith("private, "));
+    assert.equal(label?.text ?? "private, –", `private, ${bar.accuracy}`);
+    const share = log.steps.findLast((step) => step.clipped_fraction !== null)?.clipped_fraction;
+    assert.equal(bar.clipped, share === undefined ? "–" : `${Math.round(100 * share)} %`);
+    const headings = [accuracyConclusion(log, PLAN), normsConclusion(log, PLAN), lossConclusion(log)];
+    if (log.isFinal) assert.ok(headings[0].startsWith(bar.accuracy) && headings[1].startsWith(bar.clipped), headings.join());
+    else for (const heading of headings) assert.doesNotMatch(heading, /\d/);
+  }
+  assert.ok(log.isFinal);
+});
+
 test("a run that has no step for a while says what it waits for", () => {
   const log = new RunLog();
   log.add({seq: 1, kind: "state", data: {state: "running"}});
@@ -161,12 +180,12 @@ test("a run that has no step for a while says what it waits for", () => {
   ];
   for (const [i, [data, said]] of waits.entries()) {
     log.add({seq: 2 + i, kind: "progress", data});
-    assert.equal(status(log, PLAN).detail, said);
+    assert.equal(status(log, PLAN).waits, said);
   }
   log.add({seq: 20, kind: "step", data: {step: 1, epsilon: 0.5, seconds: 1, diagnostics: {}}});
   assert.equal(status(log, PLAN).detail, "step 1 of 60");
   log.add({seq: 21, kind: "progress", data: {what: "step"}});
-  assert.equal(status(log, PLAN).detail, "a long step");
+  assert.equal(status(log, PLAN).waits, "a long step");
 });
 
 test("headings stand before there is data", () => {

@@ -37,7 +37,6 @@ export class DescentPanel extends BasePanel {
       table: () => table(points),
       note: terms,
       file,
-      settled: log.isFinal,
     });
   }
 }

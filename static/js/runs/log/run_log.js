@@ -201,6 +201,11 @@ export class RunLog {
     return this.evaluations.at(-1)?.test_accuracy ?? null;
   }
 
+  /** True while new steps arrive: not before the first event, in a pause or at the end. */
+  get moves() {
+    return this.events.length > 0 && !this.isFinal && this.state !== "paused";
+  }
+
   /** Estimated seconds of the remaining steps at the recent pace, or null. */
   secondsLeft(steps) {
     const last = this.steps.at(-1);

@@ -153,7 +153,7 @@ export class DrawPart extends Part {
     const [own, other] = [seen.layer, twin?.layer].map((layer) => (layer && features ? scores(layer, features) : null));
     const name = (values) => (values ? plan.labels[largest(values)] : null);
     this.fillScores(own, other, plan, Boolean(twin));
-    this.show({conclusion: answerConclusion(name(own), name(other), plan.private), settled: true, sub: `The model of step ${seen.weightsStep}${settled ? "" : " so far"}${twin ? ", and its twin at the end" : ""}`});
+    this.show({conclusion: answerConclusion(name(own), name(other), plan.private), sub: `The model of step ${seen.weightsStep}${settled ? "" : " so far"}${twin ? ", and its twin at the end" : ""}`});
   }
 
   fillScores(own, other, plan, hasTwin) {

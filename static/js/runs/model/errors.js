@@ -54,7 +54,7 @@ export class ConfusionPart extends Part {
     super(root, "confusion");
   }
 
-  update({model: {confusion}}, {plan: {labels}, settled}) {
+  update({model: {confusion}}, {plan: {labels}}) {
     const looks = cellLooks(confusion);
     const many = labels.length > MANY;
     const worded = many && areWorded(labels);
@@ -62,7 +62,7 @@ export class ConfusionPart extends Part {
     const lines = confusion.map((row, is) => element("tr", {}, element("th", {scope: "row"}, labels[is]), ...row.map((count, read) => element("td", {class: looks[is][read]}, many ? count : integer(count)))));
     const caption = element("caption", {}, "Test records by true class (row) and by the class that the model reads (column).");
     this.drawing.replaceChildren(element("table", {class: `confusion${many ? " many" : ""}${worded ? " worded" : ""}`}, caption, element("thead", {}, heads), element("tbody", {}, ...lines)));
-    this.show({conclusion: confusionConclusion(confusion, labels), settled});
+    this.show({conclusion: confusionConclusion(confusion, labels)});
   }
 }
 
@@ -130,7 +130,7 @@ export class ErrorsPart extends Part {
     super(root, "errors");
   }
 
-  update({model}, {plan, twin, settled}) {
+  update({model}, {plan, twin}) {
     const other = twin?.model?.confusion.length === model.confusion.length ? twin.model : null;
     const rows = errorRows(model, other, plan.labels);
     const most = Math.max(...rows.map(({share, twin: mark}) => Math.max(share, mark ?? 0))) || 1;
@@ -145,7 +145,7 @@ export class ErrorsPart extends Part {
       ...(other ? [element("td", {class: "n"}, percent(row.twin))] : [])));
     const table = element("table", {class: plan.labels.length > 4 && !areWorded(plan.labels) ? "bars" : "bars wide-names"}, element("thead", {}, head), element("tbody", {}, ...lines));
     this.drawing.replaceChildren(table);
-    this.show({conclusion: errorsConclusion(rows, !other || isFair(twin, model.step)), sub: `Test records read wrongly, % of each class${model.groups ? " and group" : ""}${other ? `: the bar is this model, the stroke its twin. ${twin.note}` : ""}`, settled});
+    this.show({conclusion: errorsConclusion(rows, !other || isFair(twin, model.step)), sub: `Test records read wrongly, % of each class${model.groups ? " and group" : ""}${other ? `: the bar is this model, the stroke its twin. ${twin.note}` : ""}`});
   }
 }
 

@@ -46,7 +46,7 @@ export class FeaturesPart extends Part {
     super(root, "features");
   }
 
-  update({features, change, layer}, {plan, twin, settled}) {
+  update({features, change, layer}, {plan, twin}) {
     if (!features || !change) return this.hide();
     const rows = featureWeights(change, features, layer.classes);
     const other = twin?.change?.length === change.length ? byName(featureWeights(twin.change, features, layer.classes)) : null;
@@ -54,7 +54,6 @@ export class FeaturesPart extends Part {
     this.show({
       conclusion: featuresConclusion(rows, plan.labels),
       sub: `Change of each weight since the start${layer.classes === 2 ? `, “${plan.labels[1]}” less “${plan.labels[0]}”` : ""}; ${features.length > SHOWN ? `the ${SHOWN} of ${features.length} columns with the largest changes` : "all columns, largest change first"}`,
-      settled,
       table: () => table(rows, other, plan.labels),
     });
   }

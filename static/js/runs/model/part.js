@@ -2,8 +2,6 @@
 
 import {box, make, rule, showTable} from "../../lib/svg.js";
 
-const HEADING_MS = 2500; // ms, shortest time between two headings, so that they can be read
-
 export class Part {
   /** @param {HTMLElement} root of the view @param {string} name in [data-model-part] */
   constructor(root, name) {
@@ -13,7 +11,6 @@ export class Part {
     this.drawing = this.root.querySelector("[data-drawing]");
     this.table = this.root.querySelector("[data-table]");
     this.button = this.root.querySelector("[data-show-table]");
-    this.headingAt = -Infinity;
     this.rows = null;
     this.button?.addEventListener("click", () => this.toggle());
   }
@@ -26,27 +23,14 @@ export class Part {
    * @param {object} shown
    * @param {string} shown.conclusion
    * @param {string} [shown.sub]
-   * @param {boolean} shown.settled if true, this is the final state: the heading may change without delay
    * @param {() => import("../../lib/svg.js").Rows} [shown.table]
    */
-  show({conclusion, sub, settled, table}) {
+  show({conclusion, sub, table}) {
     this.root.hidden = false;
-    this.write(conclusion, settled);
+    if (this.heading.textContent !== conclusion) this.heading.textContent = conclusion;
     if (sub !== undefined && this.sub.textContent !== sub) this.sub.textContent = sub;
     this.rows = table ?? null;
     this.fill();
-  }
-
-  write(conclusion, settled) {
-    clearTimeout(this.timer);
-    if (conclusion === this.heading.textContent) return;
-    const wait = settled ? 0 : this.headingAt + HEADING_MS - performance.now();
-    if (wait > 0) {
-      this.timer = setTimeout(() => this.write(conclusion, true), wait);
-      return;
-    }
-    this.headingAt = performance.now();
-    this.heading.textContent = conclusion;
   }
 
   toggle() {

@@ -59,9 +59,9 @@ export class SidesPart extends Part {
     super(root, "sides");
   }
 
-  update({model}, {plan, twin, whole, settled}) {
+  update({model}, {plan, twin, whole}) {
     if (!twin?.model?.misread || !plan.private) return this.hide();
-    if (!model.misread) return this.wait(settled);
+    if (!model.misread) return this.wait();
     const records = model.confusion.flat().reduce((sum, count) => sum + count, 0);
     const comparison = sides(misreadRecords(model.misread), misreadRecords(twin.model.misread), poolOf(twin.model, whole));
     const ink = rgb(getComputedStyle(this.root).color);
@@ -69,12 +69,12 @@ export class SidesPart extends Part {
       side("Lost", `${comparison.lostPictures.length} of ${integer(comparison.lost)}: only the twin is right`, comparison.lostPictures, plan.labels, ink),
       side("Won", `${comparison.wonPictures.length} of ${integer(comparison.won)}: only the private model is right`, comparison.wonPictures, plan.labels, ink),
     );
-    this.show({conclusion: sidesConclusion(comparison, records, isFair(twin, model.step)), sub: twin.note, settled});
+    this.show({conclusion: sidesConclusion(comparison, records, isFair(twin, model.step)), sub: twin.note});
   }
 
-  wait(settled) {
+  wait() {
     this.drawing.replaceChildren();
-    this.show({conclusion: "Too many misread pictures to list; the comparison appears once about nine of ten are right", sub: "", settled});
+    this.show({conclusion: "Too many misread pictures to list; the comparison appears once about nine of ten are right", sub: ""});
   }
 }
 

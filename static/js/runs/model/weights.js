@@ -86,7 +86,7 @@ export class WeightsPart extends Part {
   }
 
   /** @param {import("./seen.js").SeenModel} seen @param {object} about plan, labels and twin of the run */
-  update(seen, {plan, twin, settled}) {
+  update(seen, {plan, twin}) {
     const images = imagesOf(seen, plan);
     this.why.hidden = images !== null || seen.features !== null;
     if (!images) return this.hide();
@@ -99,7 +99,6 @@ export class WeightsPart extends Part {
     this.show({
       conclusion: images.conclusion,
       sub: `Change of ${side} × ${side} weights per ${images.what} since the start, every row on its own scale`,
-      settled,
       table: () => ({
         caption: `Where ink counts most for each ${images.what} and most against it, by row and column of the picture`,
         heads: [capital(images.what), "most for", "at", "most against", "at"],

@@ -32,6 +32,8 @@ export function status(log, plan, activity = {}) {
     word: word(log, plan, activity),
     mark: MARKS[state] ?? "",
     detail: detail(log, plan, activity),
+    waits: waits(log, activity),
+    timeLeft: timeLeft(log, plan, activity),
     step: latest.step,
     steps: plan.steps,
     ...spent(latest, plan, log?.isFinal),
@@ -54,17 +56,26 @@ function word(log, plan, {stopping, replaying}) {
   return log.state === "running" ? plan.running ?? WORDS.running : WORDS[log.state];
 }
 
-function detail(log, plan, {queuePosition, queuePaused, replaying}) {
+function detail(log, plan, {queuePosition, queuePaused}) {
   if (!log) return plural(plan.steps, plan.unit ?? "step");
   if (log.state === "queued" && queuePaused) return "paused by the operator";
   if (log.state === "queued") return queueWords(queuePosition);
-  if (log.progress && !log.isFinal && !replaying) return progressWords(log.progress);
   const steps = `${plan.unit ?? "step"} ${integer(log.latest.step)} of ${integer(plan.steps)}`;
   if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
-  if (replaying) return steps;
-  if (log.state === "paused") return steps;
-  const left = log.secondsLeft(plan.steps);
-  return left === null ? steps : `${steps}, ${duration(left)} left`;
+  return steps;
+}
+
+/** Duration until the last step, or before a run, of the recorded run with these settings; "–" if unknown. */
+function timeLeft(log, plan, {replaying, expected}) {
+  if (!log) return expected ? `about ${duration(expected)}` : "–";
+  const left = log.state === "running" && !replaying ? log.secondsLeft(plan.steps) : null;
+  return left === null ? "–" : duration(left);
+}
+
+/** Reason why a run without new events waits, "" without one. */
+function waits(log, {replaying}) {
+  const {progress} = log ?? {};
+  return progress && log.state === "running" && !replaying ? (WAITS[progress.what]?.(progress) ?? "") : "";
 }
 
 /** Reasons why a run without new events waits, by the server's names. */
@@ -75,10 +86,6 @@ const WAITS = {
   preparation: () => "preparing, checking the model",
   step: () => "a long step",
 };
-
-function progressWords(progress) {
-  return WAITS[progress.what]?.(progress) ?? "";
-}
 
 function queueWords(position) {
   if (position === null || position === undefined) return "waiting for a worker";
@@ -114,14 +121,14 @@ function outage({offlineSince} = {}) {
 export function announcement(log, plan, activity = {}) {
   const now = status(log, plan, activity);
   if (log?.error) return `${now.word}. ${log.error.message}`;
-  if (!log || log.steps.length === 0) return `${now.word}, ${now.detail}.`;
+  if (!log || log.steps.length === 0) return `${now.word}, ${now.waits || now.detail}.`;
   if (plan.running) return `${now.word}, ${now.detail}.`;
   const budget = plan.private ? `, ε ${now.epsilon} ${now.budget}` : ", without privacy";
   const reached = log.accuracy === null ? "" : `, accuracy ${percent(log.accuracy)}`;
   return `${now.word}, step ${integer(now.step)} of ${integer(now.steps)}${budget}${reached}.`;
 }
 
-const OWN = new Set(["title", "delta", "state"]); // cells that are not plain text of the status
+const OWN = new Set(["title", "delta", "state", "detail"]); // cells that are not plain text of the status
 const SPOKEN_EVERY_MS = 12_000;
 
 class StatusBar {
@@ -151,7 +158,8 @@ class StatusBar {
       if (!OWN.has(name)) setText(cell, texts[name]);
     }
     setText(cells.title, title);
-    if (cells.delta) setText(cells.delta, plan.private ? `, δ = ${exponential(plan.delta)}` : "");
+    setText(cells.detail, detailIn(cells, now));
+    if (cells.delta) setText(cells.delta, plan.private ? `δ = ${exponential(plan.delta)}` : "");
     setText(cells.state, now.word);
     cells.state.className = `state ${now.mark}`;
     this.progress.max = now.steps;
@@ -173,6 +181,12 @@ class StatusBar {
     this.spokenAt = performance.now();
     setText(this.spoken, sentence);
   }
+}
+
+/** Pure: the detail of a bar, with what has no cell of its own. */
+function detailIn(cells, {detail, waits: reason, timeLeft: left}) {
+  if (reason && !cells.waits) return reason;
+  return cells.timeLeft || left === "–" ? detail : `${detail}, ${left} left`;
 }
 
 /** Messages begin in lower case; on a page they are sentences of their own. */

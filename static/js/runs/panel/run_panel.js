@@ -47,12 +47,7 @@ export class RunPanel extends BasePanel {
     this.lens = null;
     this.recount = new Recount(root, (lens) => this.lookThrough(lens));
     this.chosenAxis = "epsilon";
-    this.parts = [
-      {paint: () => this.paintAccuracy()},
-      {paint: () => this.paintNorms()},
-      ...Object.values(this.charts).filter(({described}) => described).map((chart) => ({paint: () => this.paintSeries(chart)})),
-      {paint: () => this.paintModel()},
-    ];
+    this.parts = [{paint: () => this.paintRun()}, {paint: () => this.paintModel()}];
     this.wire();
   }
 
@@ -98,11 +93,19 @@ export class RunPanel extends BasePanel {
 
   request(options) {
     if (!this.content) return;
-    const {recount = null, plan, log} = this.content;
+    for (const part of this.parts) this.painter.request(part, options);
+  }
+
+  /** Heading, label, status bar, gauge and charts change in the same frame, from the same state of the log. */
+  paintRun() {
+    const {recount = null, plan, log, activity} = this.content;
     this.recount.offer(plan.private && this.whole.isFinal && this.whole.phase ? recount : null);
     showChanges(this.root.querySelector("[data-run-changes]"), this.content.config, this.whole);
-    this.statusBar.update({...this.content, plan: this.plan, log: log && this.log});
-    for (const part of this.parts) this.painter.request(part, options);
+    const expected = this.recorded?.at(-1).seconds;
+    this.statusBar.update({...this.content, plan: this.plan, log: log && this.log, activity: {...activity, expected}});
+    this.paintAccuracy();
+    this.paintNorms();
+    for (const chart of Object.values(this.charts)) if (chart.described) this.paintSeries(chart);
   }
 
   get log() {
@@ -131,9 +134,8 @@ export class RunPanel extends BasePanel {
    * @param {Pick<import("../../charts/chart.js").Drawing, "figure" | "conclusion" | "table" | "print">} drawing
    */
   draw(name, drawing) {
-    const {terms, file, log} = this.content;
-    const settled = !log || log.isFinal;
-    this.charts[name].update({...drawing, note: this.lens?.terms ?? terms, file, settled});
+    const {terms, file} = this.content;
+    this.charts[name].update({...drawing, note: this.lens?.terms ?? terms, file});
   }
 
   paintAccuracy() {
