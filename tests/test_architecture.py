@@ -86,8 +86,9 @@ CHILD = PACKAGE / "runs" / "worker" / "child.py"
 CHILD_IMPORTS = {"dp", "training"}
 # Run by hand in a checkout, never imported by the site, and not part of the wheel.
 RECORDERS = set((PACKAGE / "web").rglob("record.py"))
-# Shown by chapters as text, and run by tests only.
-LISTINGS = set((PACKAGE / "web" / "hub" / "chapters").glob("*/code*.py"))
+# Shown by chapters as text or as notebooks, and run by tests only.
+CHAPTERS = PACKAGE / "web" / "hub" / "chapters"
+LISTINGS = {*CHAPTERS.glob("*/code*.py"), *CHAPTERS.glob("*/exercise.py")}
 MOST_MODULES = 20
 MOST_LINES = {"*.py": 400, "*.js": 250}
 # Alarms, not walls: a file or folder that is clearer whole stands here with its reason.

@@ -1,6 +1,6 @@
 """Exercises of the chapters as notebooks: solved programs with blanks to fill.
 
-``code_exercise.py`` in a chapter's folder is the solved program. ``# %%`` begins a
+``exercise.py`` in a chapter's folder is the solved program. ``# %%`` begins a
 cell, ``# %% [markdown]`` a cell of text. The notebook leaves out the right side of the
 assignments below a comment “Your turn”. Assertions check the answers.
 """
@@ -14,7 +14,7 @@ from dpsgd_explorer import __version__
 from dpsgd_explorer.web.hub.chapters.table import Chapter
 from dpsgd_explorer.web.run_views.exports.reproduce import INSTALL, notebook_of
 
-FILE = "code_exercise.py"
+FILE = "exercise.py"
 MARK = "# Your turn"
 BLANK = "..."
 
