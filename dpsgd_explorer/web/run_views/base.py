@@ -217,4 +217,5 @@ PRINTED = {
     "twin": "#595959",
     "budget": "#d55e00",
     "good": "#007a5a",
+    "attack": "#aa4499",
 }

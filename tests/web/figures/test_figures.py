@@ -125,6 +125,13 @@ def test_colours_come_from_classes_alone(picture):
             assert not {"style", "fill", "stroke"} & set(mark.keys())
 
 
+def test_grey_lines_without_privacy_are_dashed_in_every_picture(picture):
+    for svg in drawings(picture):
+        for css in (mark.get("class", "").split() for mark in svg.iter()):
+            if "line" in css and "s-twin" in css:
+                assert {"dashed", "dotted"} & {*css}, css
+
+
 def test_the_survey_s_error_is_that_of_all_possible_outcomes():
     """Enumerate how many of 12 sheets say yes, for 12 people drawn at random."""
     n, share = 12, response.TRUE_SHARE

@@ -19,8 +19,8 @@ ATTACKS = {
     "relative_likelihood": "relative likelihood (RMIA)",
 }
 TARGETS = {"ordinary": "without privacy", "private": "private"}
-SERIES = {"ordinary": "s-attack", "private": "s-private"}
-WASHES = {"ordinary": "f-wash-attack", "private": "f-area"}
+SERIES = {"ordinary": "s-twin dashed", "private": "s-private"}
+WASHES = {"ordinary": "f-wash-twin", "private": "f-area"}
 STYLES = {
     "likelihood_ratio": "",
     "relative_likelihood": "thin dashed",
@@ -206,7 +206,7 @@ def _label(plot: Plot, evaluations: Sequence[Data], is_narrow: bool) -> None:
             rate = 0.02 if evaluation["target"] == "ordinary" else 0.1
             height = _point_at(evaluation, rate)["true_positive_rate"]
             css = (
-                "attack halo" if evaluation["target"] == "ordinary" else "private halo"
+                "twin halo" if evaluation["target"] == "ordinary" else "private halo"
             )
             plot.text(
                 (rate, height), TARGETS[evaluation["target"]], css, "end", (-6, -10)

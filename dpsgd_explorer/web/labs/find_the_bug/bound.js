@@ -52,12 +52,12 @@ export function marks(chart, audited, {promise, steps}) {
     text([0, above - 14], "ε"),
     ...[0, 0.25, 0.5, 0.75, 1].map((share) => text([x(share * steps), chart.height - bottom + 18], Math.round(share * steps), "", "middle")),
     text([chart.width - right, chart.height - 4], "step", "", "end"),
-    line([[left, y(promise.epsilon)], [chart.width - right, y(promise.epsilon)]], "s-private dashed"),
-    text([left + 6, y(promise.epsilon) - 7], `promised: ${roundUp(promise.epsilon)}`, "private halo"),
-    line(all.map((point) => [x(point.step), y(point.epsilon_promised)]), "s-private thin"),
-    line(all.map((point) => [x(point.step), y(point.epsilon_lower)]), "s-budget"),
-    ...points.map((point) => disc([x(point.step), y(point.epsilon_lower)], 4, "f-budget")),
-    ...(last ? [text([x(last.step) - 6, y(last.epsilon_lower) + (isHighest ? -9 : 20)], `proven: ${roundDown(last.epsilon_lower)}`, "budget halo", "end")] : []),
+    line([[left, y(promise.epsilon)], [chart.width - right, y(promise.epsilon)]], "s-budget"),
+    text([left + 6, y(promise.epsilon) - 7], `promised: ${roundUp(promise.epsilon)}`, "budget halo"),
+    line(all.map((point) => [x(point.step), y(point.epsilon_promised)]), "s-budget thin"),
+    line(all.map((point) => [x(point.step), y(point.epsilon_lower)]), "s-attack"),
+    ...points.map((point) => disc([x(point.step), y(point.epsilon_lower)], 4, "f-attack")),
+    ...(last ? [text([x(last.step) - 6, y(last.epsilon_lower) + (isHighest ? -9 : 20)], `proven: ${roundDown(last.epsilon_lower)}`, "attack halo", "end")] : []),
   ];
 }
 

@@ -79,17 +79,17 @@ class PlantedBugView(RunView):
             y=[point["epsilon_lower"] for point in evaluations],
             x_title="step",
             y_title="ε",
-            colour="budget",
+            colour="attack",
         )
         promised = [point["epsilon_promised"] for point in evaluations]
-        line = {"color": PRINTED["private"], "dash": "dash"}
+        line = {"color": PRINTED["budget"]}
         shared = {"type": "scatter", "mode": "lines", "line": line}
         steps = [point["step"] for point in evaluations]
         figure["data"].append(shared | {"x": steps, "y": promised})
         return [
             Section(
                 "Bound that the canaries prove",
-                "Lower bound on ε at 95 %, and dashed what the loop promises.",
+                "Lower bound on ε at 95 %, and the ε that the loop promises.",
                 figure,
             )
         ]

@@ -18,16 +18,17 @@ ERROR_NAME = "mean squared error"
 # {method: last part of the CSS tokens --series-…, --text-… and --wash-…}
 COLOURS = {
     "adassp": "private",
-    "ssp": "attack",
+    "ssp": "private",
     "noisy_gd": "good",
     "large_noise": "good",
-    "small_noise": "budget",
+    "small_noise": "good",
     # The descent at its rate, and at a tenth and ten times it.
     "": "good",
-    "÷ 10": "twin",
-    "× 10": "budget",
+    "÷ 10": "good",
+    "× 10": "good",
 }
 DASHES = {
+    "ssp": " dotted",
     "noisy_gd": " dashed",
     "large_noise": " dashed",
     "small_noise": " dotted",
@@ -75,7 +76,7 @@ class ErrorAxes:
             Baseline(fit, "without privacy", "twin"),
         ]
         if bounded > fit + 0.01 * (error[1] - error[0]):
-            baselines.append(Baseline(bounded, "bounds alone, no noise", "budget"))
+            baselines.append(Baseline(bounded, "bounds alone, no noise", "twin"))
         return cls(epsilon, error, round_ticks(error, TICKS), baselines)
 
     def for_script(self) -> dict[str, Any]:

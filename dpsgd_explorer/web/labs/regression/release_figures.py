@@ -125,7 +125,7 @@ def budget_picture(view: View) -> Picture:
 def _bar(view: View, size: tuple[int, int]) -> Markup:
     plot = Plot.framed(size, (0, 1), (0, 1), left=2, right=2, top=30, bottom=22)
     begin = 0.0
-    fills = {"xtx": "f-private", "xty": "f-attack", "lambda_min": "f-twin"}
+    fills = {"xtx": "f-private", "xty": "f-area", "lambda_min": "f-faint"}
     for name, share in view.budget.shares.items():
         plot.bar((begin, begin + share), (0, 1), fills[name])
         plot.text((begin, 1), LABELS[name], "ink", "start", (2, -8))

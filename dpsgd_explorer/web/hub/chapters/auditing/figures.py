@@ -134,7 +134,7 @@ def audited() -> tuple[Audited, ...]:
     """Returns the audits of the three trainers."""
     trainers: tuple[tuple[str, str, Trainer], ...] = (
         ("noise divided twice", "attack", divided_twice),
-        ("the mean is clipped", "budget", clipped_mean),
+        ("the mean is clipped", "attack dashed", clipped_mean),
         ("as promised", "private", as_promised),
     )
     return tuple(
@@ -229,16 +229,17 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     plot.y_axis([(y, f"{y}") for y in range(int(top) + 1)], "ε")
     plot.x_axis([(n, f"{n:,}") for n in COUNTS], "trainings per world, log scale")
     edge = [(COUNTS[0], promised()), (COUNTS[-1], promised())]
-    plot.line(edge, "s-good dashed")
+    plot.line(edge, "s-budget")
     words = f"promised: {promised_epsilon()}"
-    plot.text(edge[0], words, "good halo", "start", (6, -8))
+    plot.text(edge[0], words, "budget halo", "start", (6, -8))
     for audit in audited():
         line: list[Point] = list(zip(COUNTS, audit.bounds, strict=True))
         plot.line(line, f"s-{audit.css}")
+        colour = audit.css.split()[0]
         for point in line:
-            plot.speck(point, f"f-{audit.css}", 3)
-        below = 20 if narrow and audit.css == "budget" else -10
-        plot.text(line[-1], audit.name, f"{audit.css} halo", "end", (0, below))
+            plot.speck(point, f"f-{colour}", 3)
+        below = 20 if narrow and "dashed" in audit.css else -10
+        plot.text(line[-1], audit.name, f"{colour} halo", "end", (0, below))
     return plot.svg(
         "Three rising lines of lower bounds over the number of trainings. Two cross "
         "the level of the promise, the third stays below it."

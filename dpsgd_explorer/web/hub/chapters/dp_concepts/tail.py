@@ -71,22 +71,22 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     lower = [(x, _scaled(x)) for x in reversed(steps)]
     plot.path([*upper, *lower], "f-wash-attack", close=True)
     plot.x_axis([(x, f"{x}") for x in range(-3, 5)], "outcome, in units of sensitivity")
-    plot.curve(lambda x: density(x, 0), "s-twin thin dashed")
+    plot.curve(lambda x: density(x, 0), "s-private thin dashed")
     plot.curve(_scaled, "s-budget thin")
-    plot.curve(lambda x: density(x, 1), "s-attack")
+    plot.curve(lambda x: density(x, 1), "s-private")
     plot.path([(edge, 0), (edge, density(edge, 1))], "axis")
     plot.path([(other_edge, 0), (other_edge, _scaled(other_edge))], "axis")
     plot.path([(other_edge, BAND), (edge, BAND)], "line thin s-budget")
     plot.text((0.5, BAND), "the ε-band", "budget halo", "middle", (0, -6))
-    plot.text((-0.9, density(-0.9, 0)), "without you", "twin halo", "end", (-8, -4))
+    plot.text((-0.9, density(-0.9, 0)), "without you", "private halo", "end", (-8, -4))
     plot.text((0.62, _scaled(0.62)), "e^ε × without you", "budget halo", shift=(10, 4))
     if narrow:
-        plot.text((1.5, density(1.5, 1)), "with you", "attack halo", shift=(10, 0))
+        plot.text((1.5, density(1.5, 1)), "with you", "private halo", shift=(10, 0))
         plot.text(
             (2.7, 0.12), f"δ = {limit(_delta(), 3)}", "strong halo", shift=(6, -8)
         )
     else:
-        plot.text((1.75, density(1.75, 1)), "with you", "attack halo", shift=(12, 0))
+        plot.text((1.75, density(1.75, 1)), "with you", "private halo", shift=(12, 0))
         plot.text(
             (2.5, 0.11), f"δ = {limit(_delta(), 3)}", "strong halo", shift=(40, -8)
         )

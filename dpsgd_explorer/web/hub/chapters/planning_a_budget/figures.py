@@ -154,21 +154,21 @@ def _draw(size: tuple[int, int], *, narrow: bool) -> Markup:
     added: list[Point] = [(runs, runs * ONE) for runs in RUNS]
     published: list[Point] = [(runs, all_of_them(runs)) for runs in RUNS]
     selected: list[Point] = [(runs, best(runs)) for runs in RUNS]
-    plot.line(added, "s-twin dashed")
-    plot.line(published, "s-budget")
-    plot.line(selected, "s-good")
+    plot.line(added, "s-ink thin dashed")
+    plot.line(published, "s-ink")
+    plot.line(selected, "s-private")
     place = RUNS.index(SHOWN_RUNS)
-    for line, css in ((published, "budget"), (selected, "good")):
+    for line, css in ((published, "ink"), (selected, "private")):
         plot.dot(line[place], f"f-{css}")
     for line, words, css, shift in (
-        (added, "added up", "twin", (-36, 4)),
-        (published, "all published", "budget", (0, -12)),
-        (selected, "only the best", "good", (0, 20)),
+        (added, "added up", "ink", (-36, 4)),
+        (published, "all published", "ink", (0, -12)),
+        (selected, "only the best", "private", (0, 20)),
     ):
         plot.text(line[-1], words, f"{css} halo", "end", shift)
     value = epsilon_of_all()
-    plot.text(published[place], value, "budget halo", "end", (-6, -8))
-    plot.text(selected[place], epsilon_of_best(), "good halo", "end", (-2, 22))
+    plot.text(published[place], value, "ink halo", "end", (-6, -8))
+    plot.text(selected[place], epsilon_of_best(), "private halo", "end", (-2, 22))
     return plot.svg(
         "Three rising lines over the number of runs: added up is steepest, all "
         f"published is below it, and only the best stays flattest; at {SHOWN_RUNS} "
