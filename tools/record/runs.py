@@ -33,6 +33,7 @@ STRICT = next(preset for preset in PRESETS if preset.slug == "mnist-strict")
 # parameters equal the private run's.
 TWIN = Preset(
     slug="mnist-strict-twin",
+    name="Not private",
     label="MNIST, not private",
     config=STRICT.config | {"private": False, "learning_rate": 0.0625},
     note="The same batches without clipping or noise.",

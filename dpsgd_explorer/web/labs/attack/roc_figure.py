@@ -205,9 +205,7 @@ def _label(plot: Plot, evaluations: Sequence[Data], is_narrow: bool) -> None:
         if evaluation["attack"] == HEADLINE:
             rate = 0.02 if evaluation["target"] == "ordinary" else 0.1
             height = _point_at(evaluation, rate)["true_positive_rate"]
-            css = (
-                "twin halo" if evaluation["target"] == "ordinary" else "private halo"
-            )
+            css = "twin halo" if evaluation["target"] == "ordinary" else "private halo"
             plot.text(
                 (rate, height), TARGETS[evaluation["target"]], css, "end", (-6, -10)
             )
