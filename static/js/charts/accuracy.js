@@ -14,17 +14,18 @@
  */
 
 import {decimalsUp, integer, percent, plural, roundUp} from "../lib/format.js";
-import {SCALE_WORDS, X, axisEnd, axisWords, baseline, baselineLabel, heightOf, labelShift, shareOf, wallAt, yAxis} from "./accuracy_axis.js";
-import {axisName, baseLayout, keyAxis, strong, thin, unitName, wall, words} from "./base.js";
-import {ghostLabels, ghostTraces, visible} from "./ghosts.js";
+import {SCALE_WORDS, X, axisEnd, axisWords, baseline, baselineWords, heightOf, wallAt, yAxis} from "./accuracy_axis.js";
+import {axisName, baseLayout, keyAxis, thin, unitName, wall, words} from "./base.js";
+import {ghostTraces, ghostWords, visible} from "./ghosts.js";
+import {OVER_UNDER, SIDES, alongLine, annotated} from "./labels.js";
 import {FILTER} from "./plan.js";
 import {accuracyOf, height, niceTicks} from "./ticks.js";
 
 const NARROW = 480; // px; a narrower chart has shorter texts
 export const MARGIN = {l: 44, r: 16, t: 28, b: 10};
 const BELOW = 44; // px, bottom margin with ticks and the axis name
-const LABEL = 20; // px, height of a line of text
-const CLEAR = 0.25; // share of the chart's height between two labels
+const DOT = 6; // px, radius of the newest point
+const PLACED = 250; // points of a line that labels are kept away from
 
 /** Accuracy in percent at a height of the drawing. @param {AccuracyView} view @param {number} y px below its top */
 export function accuracyAt(view, y) {
@@ -39,35 +40,37 @@ export function figure(view, color) {
   const points = thin(view.evaluations, (point) => point.test_accuracy);
   const last = points.at(-1);
   const ghosts = ghostsOf(view, last);
+  const named = annotated(...labels(view, points, ghosts, color), color("--ink-3"));
   return {
     traces: [...ghostTraces(view.ghosts ?? [], ghosts.shown, ghosts, color), ...traces(view, points, color)],
     layout: {
       ...baseLayout(color, view.size, margin(view)),
       xaxis: xAxis(view, color),
       yaxis: yAxis(view, color),
-      shapes: [...budget(view, color), ...baseline(view, color), ...drop(view, last, color)],
-      annotations: [...labels(view, last, color), ...(view.size.width < NARROW ? [] : ghostLabels(view.ghosts ?? [], ghosts.shown, ghosts, color))],
+      shapes: [...budget(view, color), ...baseline(view, color), ...drop(view, last, color), ...named.shapes],
+      annotations: [...axisLabels(view, color), ...named.annotations],
     },
   };
 }
 
-/** Layout of the ghosts: their positions, and the area for their labels. */
+/** Visible points of the ghosts, and the functions that draw them. */
 function ghostsOf(view, last) {
   const {axis, plan, range, ghosts = []} = view;
   const x = (point) => X[axis](point, plan);
   const place = axis === "seconds" ? x : ({step}) => step; // values of ε at one step may differ in their last digits
   const isAhead = (point) => !last || place(point) > place(last);
-  const {length, pixel} = pixels(view);
-  const labelEnd = last && x(last) > axisEnd(view) / 2 ? pixel(heightOf(last, range)) + 2 * LABEL : 0;
-  return {x, range, pixel, top: labelEnd, floor: 0.9 * length - LABEL, end: wallAt(axis, plan) ?? axisEnd(view), hover: hoverText, shown: visible(ghosts, x, axisEnd(view), isAhead)};
+  return {x, range, hover: hoverText, shown: visible(ghosts, x, axisEnd(view), isAhead)};
 }
 
-/** Height of the plot in px, and the function from a height of the axis to px below the plot's top. */
-function pixels({range, size, ...view}) {
-  const {t, b} = margin(view);
+/** Size of the plot in px, and the function from a point to px from its upper left corner. */
+function pixels(view) {
+  const {range, size, axis, plan} = view;
+  const {l, r, t, b} = margin(view);
   const [floor, ceiling] = range.map((end) => height(end, range));
-  const length = size.height - t - b;
-  return {length, pixel: (at) => (length * (ceiling - at)) / (ceiling - floor)};
+  const [width, high] = [size.width - l - r, size.height - t - b];
+  const across = (value) => (width * value) / axisEnd(view);
+  const down = (at) => (high * (ceiling - at)) / (ceiling - floor);
+  return {width, height: high, across, down, at: (point) => [across(X[axis](point, plan)), down(heightOf(point, range))]};
 }
 
 function margin({axis, print = false}) {
@@ -137,56 +140,41 @@ function drop({plan, axis, range}, last, color) {
   return [{type: "line", x0: x, x1: x, y0: height(range[0], range), y1: heightOf(last, range), line}];
 }
 
-function labels(view, last, color) {
+function axisLabels(view, color) {
   return [
     view.print ? scaleName(color) : unitName("%", color),
     ...(view.axis === "epsilon" && !view.print ? [] : [axisName(axisWords(view.axis, view.plan), color)]),
-    ...budgetLabel(view, last, color),
-    ...baselineLabel(view, view.size.width < NARROW ? "" : "always ", color),
-    ...pointLabel(view, last, color),
-    ...firstStep(view, color),
   ];
 }
 
-function budgetLabel(view, last, color) {
-  const {axis, plan, size, range, seconds} = view;
-  if (!plan.private || axis === "seconds") return [];
-  const x = wallAt(axis, plan);
-  const usual = size.width < NARROW ? 0.45 : 0.1;
-  const isNear = last && X[axis](last, plan) >= axisEnd({axis, plan, seconds}) / 2;
-  const {length, pixel} = pixels(view);
-  const isTaken = isNear && Math.abs(shareOf(last, range) - usual) < CLEAR + Math.max(0, labelShift(view, last, pixel)) / length;
-  const y = isTaken ? usual + 2 * CLEAR : usual;
-  const text = `${plan.budget_word} ε = ${plan.budget_text}`;
-  return [strong(text, color("--text-budget"), {x, xanchor: "right", xshift: -8, yref: "paper", y, bgcolor: color("--surface")})];
-}
-
-function pointLabel(view, last, color) {
-  if (!last) return [];
+/** Labels, the most important first, and the lines and marks that they are kept away from. */
+function labels(view, points, ghosts, color) {
   const {plan, axis, range} = view;
-  const x = X[axis](last, plan);
-  const text = `${plan.private ? "private" : "without privacy"}, ${percent(last.test_accuracy)}`;
-  const end = axisEnd(view);
-  const isSteep = X[axis](view.evaluations[0], plan) > x / 2 && x < 0.7 * end;
-  const left = x < end / 2 || isSteep;
-  const side = left ? {xanchor: "left", xshift: 12} : {xanchor: "right", xshift: -12};
-  const place = {x, y: heightOf(last, range), yshift: labelShift(view, last, pixels(view).pixel), ...side};
-  return [strong(text, color(plan.private ? "--text-private" : "--text-twin"), place)];
+  const {width, height: high, across, down, at} = pixels(view);
+  const own = points.map(at);
+  const shown = ghosts.shown.map((line) => thin(line, (point) => point.test_accuracy, PLACED).map(at));
+  const end = plan.private ? wallAt(axis, plan) : undefined;
+  const wallLine = end === undefined ? [] : [[across(end), 0], [across(end), high]];
+  const floorAt = 100 * plan.baseline > range[0] ? down(height(100 * plan.baseline, range)) : null;
+  const floorLine = floorAt === null ? [] : [[0, floorAt], [width, floorAt]];
+  const last = own.at(-1);
+  const dots = [last, ...shown.filter((line) => line.length === 1).map(([dot]) => dot)].filter(Boolean);
+  const lines = [thin(own, ([, y]) => y, PLACED), last ? [last, [last[0], high]] : [], wallLine, floorLine, ...shown];
+  const text = {private: color("--text-private"), open: color("--text-twin"), muted: color("--ink-3")};
+  const first = view.first_epsilon;
+  return [[
+    ...(last ? [{text: `${plan.private ? "private" : "without privacy"}, ${percent(points.at(-1).test_accuracy)}`, anchors: [last], mayCross: true, weight: 600, color: plan.private ? text.private : text.open}] : []),
+    ...(wallLine.length ? [{text: `${plan.budget_word} ε = ${plan.budget_text}`, anchors: [0.9, 0.75, 0.55, 0.4, 0.2].map((share) => [across(end), share * high]), ways: SIDES, weight: 600, color: color("--text-budget")}] : []),
+    ...ghostWords(view.ghosts ?? [], ghosts.shown, color).map((label, i) => ({...label, anchors: shown[i].length ? alongLine(shown[i]) : []})),
+    ...(floorAt === null ? [] : [{text: baselineWords(view, view.size.width < NARROW ? "" : "always "), anchors: [0.6, 0.35, 0.75].map((share) => [share * width, floorAt]), ways: OVER_UNDER, color: text.muted}]),
+    ...(axis === "epsilon" && first !== null && first >= 0.06 * plan.budget ? [{text: `step 1: ε ${decimalsUp(first, plan.digits)}`, anchors: [[across(first), high]], ways: [[1, -1], [-1, -1]], color: text.muted}] : []),
+  ], {width, height: high, lines, boxes: dots.map(([x, y]) => ({x: x - DOT, y: y - DOT, w: 2 * DOT, h: 2 * DOT}))}];
 }
 
 /** A saved picture has no line under its heading, so the axis names its scale. */
 function scaleName(color) {
   return words(`test accuracy, %; ${SCALE_WORDS}`, color("--ink-3"), {xref: "paper", x: 0, xanchor: "left", xshift: -36, yref: "paper", y: 1, yanchor: "bottom", yshift: 7});
 }
-
-/** Label of the first step, which usually spends the most. */
-function firstStep({axis, plan, range, size, first_epsilon: epsilon}, color) {
-  const room = size.width >= NARROW && epsilon >= 0.06 * plan.budget;
-  if (axis !== "epsilon" || epsilon === null || !room) return [];
-  const place = {x: epsilon, xanchor: "right", xshift: -8, y: height(range[0], range), align: "right", yshift: 22, bgcolor: color("--surface")};
-  return [words(`step 1<br>ε ${decimalsUp(epsilon, plan.digits)}`, color("--ink-3"), place)];
-}
-
 
 /**
  * Heading: without numbers while the run moves, because the label, the status bar and the gauge have them.

@@ -1,7 +1,7 @@
 /** Axes of the accuracy chart: ranges, ticks, positions of points, and the line of the baseline. */
 
 import {percent} from "../lib/format.js";
-import {valueAxis, words} from "./base.js";
+import {valueAxis} from "./base.js";
 import {FILTER, epochAt, spentAt} from "./plan.js";
 import {errorTicks, height} from "./ticks.js";
 
@@ -13,29 +13,13 @@ export function heightOf({test_accuracy}, range) {
   return height(100 * test_accuracy, range);
 }
 
-/**
- * Position of a point on the axis, from 0 to 1.
- * @param {{test_accuracy: number}} point @param {[number, number]} range
- */
-export function shareOf(point, range) {
-  const [floor, ceiling] = range.map((end) => height(end, range));
-  return (heightOf(point, range) - floor) / (ceiling - floor);
-}
-
 /** @param {{range: [number, number]}} view */
 export function yAxis({range}, color) {
   const shown = errorTicks(range);
   return valueAxis(color, range.map((end) => height(end, range)), {tickvals: shown.map((tick) => height(tick, range)), ticktext: shown.map(String)});
 }
 
-const ABOVE = 26; // px from a point to the middle of a label above it
-const UNDER = -22; // px from a point to the middle of a label below it
-const LINE = 20; // px, height of a line of text
-
 const isShown = ({baseline}, [floor]) => 100 * baseline > floor;
-
-/** True if the baseline's label is under its line: curves start at the baseline, so the area below it is usually free. */
-const isLabelUnder = ({baseline}, range) => shareOf({test_accuracy: baseline}, range) > 0.1;
 
 /** Line of the baseline, if the axis contains it. @param {import("./accuracy.js").AccuracyView} view */
 export function baseline({plan, range}, color) {
@@ -44,26 +28,9 @@ export function baseline({plan, range}, color) {
   return [{type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: {color: color("--rule-strong"), width: 1.25, dash: "dot"}}];
 }
 
-/** @param {import("./accuracy.js").AccuracyView} view @param {string} always "always ", or "" in a narrow chart */
-export function baselineLabel({plan, range}, always, color) {
-  if (!isShown(plan, range)) return [];
-  const text = `${plan.guesses ? "guessing" : `${always}the majority class`}, ${percent(plan.baseline)}`;
-  const [yanchor, yshift] = isLabelUnder(plan, range) ? ["top", -1] : ["bottom", 1];
-  return [words(text, color("--ink-3"), {xref: "paper", x: 0.55, xanchor: "center", y: height(100 * plan.baseline, range), yanchor, yshift})];
-}
-
-/**
- * Vertical offset in px of the label of a run's last point; keeps it away from the baseline's label.
- * @param {import("./accuracy.js").AccuracyView} view @param {(place: number) => number} pixel px below the top of the
- *   drawing
- */
-export function labelShift({plan, range}, last, pixel) {
-  const isLow = shareOf(last, range) < 0.15;
-  if (!isShown(plan, range)) return isLow ? ABOVE : UNDER;
-  const middle = isLabelUnder(plan, range) ? -LINE / 2 : LINE / 2;
-  const taken = pixel(heightOf(last, range)) - pixel(height(100 * plan.baseline, range)) + middle;
-  if (!isLow && Math.abs(UNDER - taken) >= LINE) return UNDER;
-  return Math.abs(ABOVE - taken) < LINE ? taken + LINE : ABOVE;
+/** Label of the baseline. @param {import("./accuracy.js").AccuracyView} view @param {string} always "always ", or "" */
+export function baselineWords({plan}, always) {
+  return `${plan.guesses ? "guessing" : `${always}the majority class`}, ${percent(plan.baseline)}`;
 }
 
 /**

@@ -1,9 +1,8 @@
 /** Ghosts: other runs on the accuracy chart, their list, and the visitor's prediction. */
 
 import {percent} from "../lib/format.js";
-import {fanned} from "../lib/svg.js";
 import {heightOf} from "./accuracy_axis.js";
-import {thin, words} from "./base.js";
+import {thin} from "./base.js";
 
 /**
  * @typedef {object} Look of a line, as the server describes it: `LineBehind` of `web/charts/several_runs.py`
@@ -20,7 +19,6 @@ import {thin, words} from "./base.js";
  * `look`: name of the look; `drawn_at`: ε at which a point without privacy is drawn
  */
 
-const GAP = 17; // px between two labels
 const LONGEST = 28; // longest label on the chart, in letters
 
 /** Dash style of each ghost, in the chart and in the list below it. @param {Ghost[]} ghosts */
@@ -63,22 +61,9 @@ export function ghostTraces(ghosts, shown, {x, range, hover}, color) {
   });
 }
 
-/**
- * Labels of the ghosts, stacked in the order of their last points, below the lowest of these: accuracy curves rise,
- * so the area below them is free.
- * @param {(height: number) => number} pixel converts a height to px below the top of the plot
- * @param {number} top px, upper limit of the labels; `floor`: lower limit
- * @param {number} end x of the labels' right edge
- */
-export function ghostLabels(ghosts, shown, {x, range, pixel, top, floor, end}, color) {
-  const ends = shown.flatMap((points, i) => (points.length ? [{i, last: points.at(-1), at: pixel(heightOf(points.at(-1), range))}] : []));
-  if (ends.length === 0) return [];
-  const right = Math.min(end, Math.max(...ends.map(({last}) => x(last))));
-  const begin = Math.max(top, Math.min(Math.max(...ends.map(({at}) => at)) + 2.1 * GAP, floor - GAP * ends.length));
-  const places = fanned(ends.map(({at}) => at), GAP, begin).map((place, k) => Math.max(place, begin) - ends[k].at);
-  return ends.map(({i, last}, k) => words(`${short(ghosts[i].label)}, ${percent(last.test_accuracy)}`, color(token("text", ghosts[i].colour)), {
-    x: right, xanchor: "right", xshift: -12, y: heightOf(last, range), yshift: -places[k], bgcolor: color("--surface"),
-  }));
+/** Label of each ghost, with its last visible accuracy. @param {Ghost[]} ghosts @param {object[][]} shown */
+export function ghostWords(ghosts, shown, color) {
+  return ghosts.map(({label, colour}, i) => ({text: shown[i].length ? `${short(label)}, ${percent(shown[i].at(-1).test_accuracy)}` : "", color: color(token("text", colour))}));
 }
 
 function short(label) {

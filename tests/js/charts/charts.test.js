@@ -80,16 +80,6 @@ test("a picture of the chart says what its axis measures", () => {
   assert.ok(texts(accuracy({...view, print: true}, color)).includes("test accuracy, %; log of the error"));
 });
 
-test("names of ghosts never lie on one another, and none is on a narrow chart", () => {
-  const ghosts = Array.from({length: 6}, (_, i) => behind("run", {id: `${i}`, label: `run ${i}`, points: log.evaluations}));
-  const named = (size) => accuracy({...view, size, ghosts}, color).layout.annotations.filter(({text}) => text.startsWith("run "));
-  const shifts = named(SIZE).map(({yshift}) => yshift).sort((a, b) => a - b);
-  assert.equal(shifts.length, 6);
-  assert.ok(shifts.every((shift, i) => i === 0 || shift - shifts[i - 1] >= 16), String(shifts));
-  assert.ok(SIZE.height + shifts[0] > 0);
-  assert.equal(named({width: 350, height: 310}).length, 0);
-});
-
 test("a pinned run ends where the axis does; one without ε of its own needs the plan", () => {
   const far = log.evaluations.map((point, i) => ({...point, epsilon: i}));
   const [line] = accuracy({...view, ghosts: [behind("run", {id: "far", label: "far", points: far})]}, color).traces;

@@ -73,7 +73,8 @@ def test_the_bar_of_a_finished_run_is_filled_before_its_script(client, finished)
     bar = re.search(r'<dl class="status-bar">(.*?)</dl>', page, re.DOTALL)[1]
     cells = " ".join(re.sub(r"<[^>]+>", " ", bar).split())
     steps = SMALL["steps"]
-    assert cells.startswith(f"This run Finished step {steps} of {steps} ε spent 1.00")
+    start = f"This run Finished step {steps} of {steps} Time left – ε spent 1.00"
+    assert cells.startswith(start)
     assert cells.endswith("Accuracy 84.0 %")
     assert "Ready" not in cells
 
