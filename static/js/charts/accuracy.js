@@ -15,14 +15,15 @@
 
 import {decimalsUp, integer, percent, plural, roundUp} from "../lib/format.js";
 import {SCALE_WORDS, X, axisEnd, axisWords, baseline, baselineWords, heightOf, wallAt, yAxis} from "./accuracy_axis.js";
-import {axisName, baseLayout, keyAxis, thin, unitName, wall, words} from "./base.js";
+import {axisName, baseLayout, keyAxis, thin, wall, words} from "./base.js";
 import {ghostTraces, ghostWords, visible} from "./ghosts.js";
 import {OVER_UNDER, SIDES, alongLine, annotated} from "./labels.js";
 import {FILTER} from "./plan.js";
 import {accuracyOf, height, niceTicks} from "./ticks.js";
 
 const NARROW = 480; // px; a narrower chart has shorter texts
-export const MARGIN = {l: 44, r: 16, t: 28, b: 10};
+export const MARGIN = {l: 44, r: 16, t: 10, b: 10};
+const ABOVE = 28; // px, top margin with the name of the axis
 const BELOW = 44; // px, bottom margin with ticks and the axis name
 const DOT = 6; // px, radius of the newest point
 const PLACED = 250; // points of a line that labels are kept away from
@@ -74,7 +75,7 @@ function pixels(view) {
 }
 
 function margin({axis, print = false}) {
-  return {...MARGIN, b: axis === "epsilon" && !print ? MARGIN.b : BELOW};
+  return {...MARGIN, t: print ? ABOVE : MARGIN.t, b: axis === "epsilon" && !print ? MARGIN.b : BELOW};
 }
 
 function traces(view, points, color) {
@@ -142,7 +143,7 @@ function drop({plan, axis, range}, last, color) {
 
 function axisLabels(view, color) {
   return [
-    view.print ? scaleName(color) : unitName("%", color),
+    ...(view.print ? [scaleName(color)] : []), // the page has it in the line under the heading
     ...(view.axis === "epsilon" && !view.print ? [] : [axisName(axisWords(view.axis, view.plan), color)]),
   ];
 }

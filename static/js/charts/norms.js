@@ -15,7 +15,7 @@ import {integer, percent, significant} from "../lib/format.js";
 import {axisName, baseLayout, keyAxis, strong, valueAxis, wall, words} from "./base.js";
 import {niceCeiling, niceTicks} from "./ticks.js";
 
-const MARGIN = {l: 44, r: 16, t: 42, b: 44};
+const MARGIN = {l: 44, r: 16, t: 34, b: 44};
 const NARROW = 420; // px; a narrower chart has shorter texts
 const SMALL = 300; // px; a narrower chart shows one share instead of two
 const DECADES = [1, 3];
@@ -126,9 +126,9 @@ function labels({max_grad_norm: bound, clipped_fraction: share, clipping_fn, ...
   const x = Math.log10(bound);
   const top = {yref: "paper", y: 1, yanchor: "bottom"};
   const inner = edges[0] * edges.at(-1) > bound ** 2 ? {xanchor: "left", xshift: 6} : {xanchor: "right", xshift: -6};
-  const name = strong(`C = ${significant(bound)}`, color("--ink"), {x, ...inner, ...top, yshift: 16});
+  const name = strong(`C = ${significant(bound)}`, color("--ink"), {x, ...inner, ...top, yshift: 13});
   if (share === null || clipping_fn !== "Abadi") return [...always, name];
-  const ends = {...top, xref: "paper", yshift: 2};
+  const ends = {...top, xref: "paper", yshift: -2};
   const whole = words(`${percent(1 - share, 0)} not clipped`, color("--ink-2"), {...ends, x: 0, xanchor: "left"});
   return [
     ...always,

@@ -23,13 +23,15 @@
  * @property {import("./plan.js").Plan} plan
  * @property {number} top end of the vertical axis
  * @property {{width: number, height: number}} size
+ * @property {boolean} [print] if true, draws the unit, which the page has in the line under the heading
  */
 
 import {plural, significant} from "../lib/format.js";
 import {axisName, baseLayout, keyAxis, strong, thin, unitName, valueAxis, words} from "./base.js";
 import {niceTicks} from "./ticks.js";
 
-const MARGIN = {l: 44, r: 16, t: 28, b: 44};
+const MARGIN = {l: 44, r: 16, t: 10, b: 44};
+const ABOVE = 28; // px, top margin with the unit
 const LINE = 18; // px, height of a line of text
 
 /** Events that contain the values of a line. */
@@ -44,15 +46,15 @@ export function topOf({series, settled, enough}, [near, far], log) {
 
 /** Pure: Plotly traces and layout of a view. @param {SeriesView} view */
 export function figure(view, color) {
-  const {described, plan, size, top} = view;
+  const {described, plan, size, top, print = false} = view;
   return {
     traces: described.series.map((line) => trace(line, view, color)),
     layout: {
-      ...baseLayout(color, size, MARGIN),
+      ...baseLayout(color, size, {...MARGIN, t: print ? ABOVE : MARGIN.t}),
       xaxis: keyAxis(color, [0, lastStep(plan) * 1.02], {tickvals: niceTicks(lastStep(plan), 4), hoverformat: "d", unifiedhovertitle: {text: "step %{x}"}}),
-      yaxis: valueAxis(color, [0, top], {tickvals: niceTicks(top, 5)}),
+      yaxis: valueAxis(color, [0, top], {tickvals: niceTicks(top, 3)}),
       shapes: [],
-      annotations: [unitName(described.unit, color), axisName("step", color), ...labels(view, color)],
+      annotations: [...(print ? [unitName(described.unit, color)] : []), axisName("step", color), ...labels(view, color)],
     },
   };
 }

@@ -58,7 +58,7 @@ def accuracy_svg(config: TrainingConfig, plan: Data, lines: Sequence[Line]) -> M
     low, high = (error_height(value, ends) for value in ends)
     plot = Elastic(
         Axis(0, end, _ticks(axis, end), epsilon_axis(config) if wall else "step"),
-        Axis(low, high, error_ticks(ends), "%"),
+        Axis(low, high, error_ticks(ends)),
         "on-gauge" if wall else "",
     )
     if wall:

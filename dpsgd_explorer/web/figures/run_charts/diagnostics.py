@@ -84,7 +84,7 @@ def series_svg(
     last = plan["last_step"] or plan["steps"]
     plot = Elastic(
         Axis(0, 1.02 * last, nice_ticks(last, 4), "step"),
-        Axis(0, top, nice_ticks(top, 5), chart.unit),
+        Axis(0, top, nice_ticks(top, 3)),
     )
     plot.axes()
     whose = "s-private" if plan["private"] else "s-twin"

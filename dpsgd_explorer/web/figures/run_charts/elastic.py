@@ -15,12 +15,12 @@ Point = tuple[float, float]
 Ticks = Sequence[tuple[float, str]]
 UNIT = 1000  # width and height of the area in units of its view box
 # Distances of labels from the area, in px.
-ABOVE, OUTSIDE, BELOW_TICK, BELOW_NAME = -12, -7, 21, 36
+OUTSIDE, BELOW_TICK, BELOW_NAME = -7, 21, 36
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis with its ends, ticks, and name or unit."""
+    """An axis with its ends, ticks, and name; the page has the unit of y."""
 
     low: float
     high: float
@@ -53,8 +53,6 @@ class Elastic:
             _, y = self._at((self.x.low, value))
             self.marks.append(f'<line class="grid" x2="100%" y1="{y}" y2="{y}"/>')
             self._write(("0", y), label, "", "end", (OUTSIDE, 4.5))
-        if self.y.name:
-            self._write(("0", "0"), self.y.name, "", "end", (OUTSIDE, ABOVE))
         self.marks.append('<line class="axis" x2="100%" y1="100%" y2="100%"/>')
         for i, (value, label) in enumerate(self.x.ticks):
             x, _ = self._at((value, self.y.low))

@@ -220,7 +220,7 @@ export class RunPanel extends BasePanel {
   paintSeries({name, described, size}) {
     const {log, plan} = this;
     const view = {described, log, plan, top: topOf(described, this.content.plan.axes[name], this.whole), size};
-    this.draw(name, {figure: (color) => seriesFigure(view, color), conclusion: seriesConclusion(name, described, log), table: () => seriesTable(described, log)});
+    this.draw(name, {figure: (color) => seriesFigure(view, color), print: (color) => seriesFigure({...view, print: true}, color), conclusion: seriesConclusion(name, described, log), table: () => seriesTable(described, log)});
   }
 
   /** Resolves to the model view, or to null after a failed load; the next painting tries again. */
