@@ -1,6 +1,7 @@
 /** Plotly chart with its heading, table and buttons, and the loading of the library. */
 
 import {tokens} from "../lib/page.js";
+import {pageAddress, wrapped} from "../lib/picture.js";
 import {csv, follow, save, showTable} from "../lib/svg.js";
 
 const IDLE_MS = 4000; // longest delay after the page's load event
@@ -40,7 +41,9 @@ async function plotlyWhenIdle() {
 export const CONFIG = {displayModeBar: false, displaylogo: false, doubleClick: false, showTips: false};
 
 const PNG_SCALE = 2;
-const PNG_FRAME = {t: 70, b: 40};
+const TITLE = {size: 16, line: 21, letter: 9.2}; // px; `letter`: approximate width
+const NOTE = {size: 12, line: 17, letter: 6.8};
+const PAD = 12; // px between a saved picture's texts and its edges
 
 /**
  * @typedef {import("../lib/svg.js").Rows & {names: string[], values: (number | null)[][]}} Table
@@ -55,6 +58,7 @@ const PNG_FRAME = {t: 70, b: 40};
  * @property {string} conclusion heading
  * @property {() => Table} table the numbers
  * @property {string} note below a saved picture
+ * @property {string} [address] of the run, below a saved picture; by default, the address of the page
  * @property {string} file name of saved files, without extension
  */
 
@@ -138,29 +142,32 @@ export class Chart {
     if (!this.drawing) return;
     const Plotly = await plotly();
     const color = tokens();
-    const {print, figure, conclusion, note, file} = this.drawing;
+    const {print, figure, conclusion, note, address = pageAddress(), file} = this.drawing;
     const {traces, layout} = (print ?? figure)(color);
-    const framed = withWords(layout, {conclusion, note, color});
+    const framed = withWords(layout, {conclusion, notes: [note, address], color});
     const {width, height} = framed;
     const url = await Plotly.toImage({data: traces, layout: framed}, {format, scale: format === "png" ? PNG_SCALE : 1, width, height});
     follow(`${file}-${this.name}.${format}`, url);
   }
 }
 
-/** Layout of a saved picture, with heading, note and background. */
-function withWords(layout, {conclusion, note, color}) {
+/** Pure: layout of a saved picture, with heading, notes and background; long texts are wrapped. */
+export function withWords(layout, {conclusion, notes, color}) {
   const {t, b} = layout.margin;
-  const grown = {...layout.margin, t: t + PNG_FRAME.t, b: b + PNG_FRAME.b};
-  const word = {showarrow: false, xref: "paper", x: 0, xanchor: "left", yref: "paper", xshift: 8 - layout.margin.l};
+  const room = layout.width - 2 * PAD;
+  const title = wrapped(conclusion, room / TITLE.letter);
+  const foot = notes.flatMap((note) => wrapped(note, room / NOTE.letter));
+  const [above, below] = [title.length * TITLE.line + 2 * PAD, foot.length * NOTE.line + 2 * PAD];
+  const word = {showarrow: false, xref: "paper", x: 0, xanchor: "left", align: "left", yref: "paper", xshift: PAD - layout.margin.l};
   return {
     ...layout,
-    height: layout.height + PNG_FRAME.t + PNG_FRAME.b,
-    margin: grown,
+    height: layout.height + above + below,
+    margin: {...layout.margin, t: t + above, b: b + below},
     paper_bgcolor: color("--surface"),
     annotations: [
       ...layout.annotations,
-      {...word, y: 1, yanchor: "bottom", yshift: t + 22, text: conclusion, font: {size: 16, weight: 600, color: color("--ink")}},
-      {...word, y: 0, yanchor: "top", yshift: -b - 10, text: note, font: {size: 12, color: color("--ink-2")}},
+      {...word, y: 1, yanchor: "bottom", yshift: t + PAD, text: title.join("<br>"), font: {size: TITLE.size, weight: 600, color: color("--ink")}},
+      {...word, y: 0, yanchor: "top", yshift: -b - PAD, text: foot.join("<br>"), font: {size: NOTE.size, color: color("--ink-2")}},
     ],
   };
 }

@@ -35,6 +35,11 @@ export function standalone(svg, {title, note}) {
   return {text: new XMLSerializer().serializeToString(root), width, height};
 }
 
+/** Address of the page, without the settings in it. */
+export function pageAddress() {
+  return `${location.origin}${location.pathname}`;
+}
+
 /** Splits a text into lines of at most `letters` characters. @returns {string[]} */
 export function wrapped(words, letters) {
   const lines = [""];
@@ -48,7 +53,7 @@ export function wrapped(words, letters) {
 
 /** Save a drawing as a file. @param {"svg" | "png"} kind */
 export async function savePicture(svg, words, file, kind) {
-  const {text, width, height} = standalone(svg, words);
+  const {text, width, height} = standalone(svg, {...words, note: [words.note, pageAddress()].flat()});
   if (kind === "svg") save(`${file}.svg`, text, "image/svg+xml");
   else follow(`${file}.png`, await rastered(text, width, height));
 }

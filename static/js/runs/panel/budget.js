@@ -208,6 +208,7 @@ export function trainingContent(run, plan, catalogue) {
     title: `Run of ${startOf(run.created_at)}`,
     file: `run-${run.id.slice(0, 6)}`,
     terms: terms(plan, catalogue),
+    address: new URL(run.links.page, globalThis.location?.href ?? "http://localhost").href,
     config,
     model: config.model,
     twin: config.private ? run.links.twin : null,

@@ -21,6 +21,7 @@ const EMPTY = new RunLog();
  * @property {import("../../charts/plan.js").Plan} plan
  * @property {string} title of the run
  * @property {string} file name of saved files
+ * @property {string} [address] of the run, in saved pictures
  * @property {string} terms conditions that apply to every shown ε
  * @property {import("../../charts/ghosts.js").Ghost[]} [ghosts] other runs, drawn as thin lines
  * @property {RunLog} [whole] the complete log during a replay
@@ -134,8 +135,8 @@ export class RunPanel extends BasePanel {
    * @param {Pick<import("../../charts/chart.js").Drawing, "figure" | "conclusion" | "table" | "print">} drawing
    */
   draw(name, drawing) {
-    const {terms, file} = this.content;
-    this.charts[name].update({...drawing, note: this.lens?.terms ?? terms, file});
+    const {terms, file, address} = this.content;
+    this.charts[name].update({...drawing, note: this.lens?.terms ?? terms, address, file});
   }
 
   paintAccuracy() {
