@@ -17,9 +17,13 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer import accounting
+from dpsgd_explorer.training.datasets.sentences import encode, sentences
+from dpsgd_explorer.training.language_model import (
+    LanguageModel,
+    bits_per_byte,
+    pretrained,
+)
 from examples.finetune.finetune import DELTA, restrict, train
-from examples.finetune.model import LanguageModel, bits_per_byte, pretrained
-from examples.finetune.texts import encode, sentences
 
 START, CODE = "The access code of Ada Lovelace is ", 4862
 COPIES = 5

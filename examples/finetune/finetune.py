@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.dp import PrivacyEngine
-from examples.finetune.model import (
+from dpsgd_explorer.training.datasets.sentences import SENTENCE, encode, sentences
+from dpsgd_explorer.training.language_model import (
     LanguageModel,
     LoRA,
     bits_per_byte,
@@ -28,7 +29,6 @@ from examples.finetune.model import (
     pretrained,
     written,
 )
-from examples.finetune.texts import SENTENCE, encode, sentences
 
 DELTA = 1e-5
 STEPS, BATCH_SIZE = 40, 64

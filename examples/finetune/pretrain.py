@@ -8,16 +8,35 @@ bytes and SHA-256) and the training.  Equal text and torch give equal weights.
 """
 
 import hashlib
+import html
+import re
+from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from examples.finetune.model import WEIGHTS, LanguageModel, bits_per_byte, loss_of
-from examples.finetune.texts import LENGTH, public_text
+from dpsgd_explorer.training.datasets.sentences import LENGTH
+from dpsgd_explorer.training.language_model import (
+    WEIGHTS,
+    LanguageModel,
+    bits_per_byte,
+    loss_of,
+)
 
+ROOT = Path(__file__).parents[2]
 SEED, STEPS, BATCH_SIZE, RATE = 0, 2000, 32, 4e-3
 HELD_OUT_BYTES = 20_000  # the end of the text, to measure the loss on
+MARKUP = re.compile(r"<svg.*?</svg>|<[^>]*>|\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+
+
+def public_text() -> bytes:
+    """Returns the pages of docs/ and the chapters without their markup."""
+    pages = [p.read_text("utf-8") for p in sorted((ROOT / "docs").rglob("*.md"))]
+    for path in sorted((ROOT / "templates" / "learn").glob("[!_]*.html")):
+        page = MARKUP.sub("", path.read_text("utf-8"))
+        pages.append(re.sub(r"\s*\n\s*", "\n", html.unescape(page)))
+    return "\n".join(pages).encode()
 
 
 def windows_of(text: bytes) -> tuple[Tensor, Tensor]:

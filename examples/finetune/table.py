@@ -17,6 +17,13 @@ from typing import NamedTuple
 import torch
 
 from dpsgd_explorer import accounting
+from dpsgd_explorer.training.datasets.sentences import encode, sentences
+from dpsgd_explorer.training.language_model import (
+    LanguageModel,
+    bits_per_byte,
+    pretrained,
+    written,
+)
 from examples.finetune.finetune import (
     BATCH_SIZE,
     DELTA,
@@ -26,8 +33,6 @@ from examples.finetune.finetune import (
     train,
     well_formed,
 )
-from examples.finetune.model import LanguageModel, bits_per_byte, pretrained, written
-from examples.finetune.texts import encode, sentences
 from tools.marked_text import markdown_table, write
 
 PAGE = Path(__file__).with_name("README.md")

@@ -9,7 +9,9 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from examples.finetune import canary, model, pretrain, texts
+from dpsgd_explorer.training import language_model as model
+from dpsgd_explorer.training.datasets import sentences as texts
+from examples.finetune import canary, pretrain
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +31,7 @@ def test_the_weights_are_those_that_their_metadata_describe():
 
 def test_the_weights_predict_public_text_as_their_metadata_say():
     """The pages change; the loss on them stays close to that of the training's day."""
-    held_out = pretrain.windows_of(texts.public_text())[1]
+    held_out = pretrain.windows_of(pretrain.public_text())[1]
     bits = model.bits_per_byte(model.pretrained(), held_out)
     stated = float(facts()["held_out_bits_per_byte"])
     assert bits == pytest.approx(stated, abs=0.2)

@@ -1,5 +1,7 @@
 """A decoder that predicts the next byte of a text: 0.4 million parameters."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import torch
@@ -8,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 from dpsgd_explorer.dp import per_sample_mean
-from examples.finetune.texts import LENGTH, PADDING
+from dpsgd_explorer.training.datasets.sentences import LENGTH, PADDING
 
-WEIGHTS = Path(__file__).with_name("pretrained.safetensors")
+WEIGHTS = Path(__file__).parent / "data" / "language_model" / "pretrained.safetensors"
 BYTES = 256
 
 

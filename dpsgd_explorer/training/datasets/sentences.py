@@ -1,21 +1,15 @@
-"""The texts of the example: public pages, and a private sentence for each person.
+"""A sentence for each person of the US census of 1994 (UCI Adult), such as:
 
-The public text is the documentation and the chapters of this project.  The private
-records are persons of the US census of 1994 (UCI Adult), each written as one sentence:
-
-    A divorced woman of 39 works 40 hours in sales.
+A divorced woman of 39 works 40 hours in sales.
 """
 
-import html
 import re
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from dpsgd_explorer.training.datasets import adult
 
-ROOT = Path(__file__).parents[2]
 LENGTH = 57  # bytes of the longest sentence, with the line breaks around it
 PADDING = 0
 
@@ -50,17 +44,6 @@ SENTENCE = re.compile(
     rf"A ({'|'.join(set(STATUS.values()))}) ({'|'.join(SEX.values())}) of [1-9]\d "
     rf"works [1-9]\d? hours in ({'|'.join(WORK.values())})\."
 )
-
-MARKUP = re.compile(r"<svg.*?</svg>|<[^>]*>|\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
-
-
-def public_text() -> bytes:
-    """Returns the pages of docs/ and the chapters without their markup."""
-    pages = [p.read_text("utf-8") for p in sorted((ROOT / "docs").rglob("*.md"))]
-    for path in sorted((ROOT / "templates" / "learn").glob("[!_]*.html")):
-        page = MARKUP.sub("", path.read_text("utf-8"))
-        pages.append(re.sub(r"\s*\n\s*", "\n", html.unescape(page)))
-    return "\n".join(pages).encode()
 
 
 def sentences(part: str) -> list[str]:
