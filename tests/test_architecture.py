@@ -107,6 +107,7 @@ EXPLAINED: dict[str, str] = {
     "dpsgd_explorer/dp/engine.py": "the public door; a third is help for arguments",
     "dpsgd_explorer/dp/session.py": "one attached run, followed from draw to step",
     "dpsgd_explorer/dp/state.py": "one run, saved and restored as a whole",
+    "dpsgd_explorer/experiments/training_config.py": "every setting of a training",
     "dpsgd_explorer/dp/checks/check.py": "one check, its measurements in their order",
     "dpsgd_explorer/dp/checks/controlled_draws.py": "two ways to set what is drawn",
     "dpsgd_explorer/dp/engines/hooks.py": "one engine: what its hooks do, in order",

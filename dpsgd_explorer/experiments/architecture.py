@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +25,13 @@ CONVOLUTIONS = 2
 SIGNAL_CHANNELS = (16, 32)  # of conv1d's two convolutions
 CHARACTERS = 27  # size of the alphabet of names: 26 letters and a blank
 CHARACTER_WIDTH, STATE_WIDTH = 16, 32  # of the LSTM: embedding and hidden state
+BYTE_VALUES = 256  # size of the alphabet of sentences
+#: Of the language model: width of its states, number of its blocks, and the number of
+#: positions that it knows.
+DECODER_WIDTH, DECODER_BLOCKS, DECODER_LENGTH = 112, 2, 57
+PRE_TRAINED = "language_model"  # the model that may train a part of itself
+LORA_RANK = 8  # width between the two matrices that LoRA adds to a linear layer
+FULL, LORA, BIASES, LAST_LAYER = "full", "lora", "biases", "last_layer"
 #: Default widths of each model that takes widths, and its fewest and most widths.
 WIDTHS: dict[str, tuple[int, ...]] = {"mlp": (256, 128), "cnn": (16, 32, 32)}
 DEPTHS: dict[str, tuple[int, int]] = {"mlp": (1, 4), "cnn": (CONVOLUTIONS, 4)}
@@ -226,6 +233,89 @@ def _char_lstm(
     )
 
 
+def _language_model(
+    shape: tuple[int, ...], classes: int, _widths: tuple[int, ...]
+) -> tuple[Layer, ...]:
+    """Return the layers of ``LanguageModel``, in the order of its definition."""
+    (length,), width = shape, DECODER_WIDTH
+
+    def linear(name: str, fan_in: int, fan_out: int) -> Layer:
+        weights = fan_in * fan_out
+        shape = (length, fan_out)
+        return Layer(name, "Linear", shape, weights + fan_out, weights * length)
+
+    def norm(name: str) -> Layer:
+        return Layer(name, "LayerNorm", (length, width), 2 * width, 0)
+
+    def embedding(name: str, rows: int) -> Layer:
+        return Layer(name, "Embedding", (length, width), rows * width, 0)
+
+    blocks = [
+        layer
+        for block in (f"blocks.{i}." for i in range(DECODER_BLOCKS))
+        for layer in (
+            norm(f"{block}norm_1"),
+            norm(f"{block}norm_2"),
+            linear(f"{block}queries_keys_values", width, 3 * width),
+            linear(f"{block}joined", width, width),
+            linear(f"{block}wide", width, 4 * width),
+            linear(f"{block}narrow", 4 * width, width),
+        )
+    ]
+    return (
+        embedding("bytes", BYTE_VALUES),
+        embedding("positions", DECODER_LENGTH),
+        *blocks,
+        norm("norm"),
+        linear("head", width, classes),
+    )
+
+
+def trained_layers(
+    model: str, layers: Sequence[Layer], trained: str
+) -> tuple[Layer, ...]:
+    """Return the layers of a model with their trained parameters.
+
+    Args:
+        model: A key of ``catalogue.MODELS``.
+        layers: All layers of the model.
+        trained: FULL, LORA (two matrices next to each linear layer of the blocks),
+            BIASES or LAST_LAYER.
+
+    Raises:
+        ConfigError: a model that is not pre-trained would train a part of itself.
+    """
+    if trained != FULL and model != PRE_TRAINED:
+        raise ConfigError(
+            "trained_parameters",
+            f"trained_parameters must be {FULL!r} for model {model!r}, which is not "
+            f"pre-trained, got {trained!r}.",
+        )
+    if trained == LAST_LAYER:
+        return tuple(layers[-1:])
+    if trained == BIASES:
+        return tuple(
+            replace(layer, parameters=layer.output_shape[-1])
+            for layer in layers
+            if layer.kind != "Embedding"
+        )
+    if trained == LORA:
+        linear = [x for x in layers[:-1] if x.kind == "Linear"]
+        return tuple(added for layer in linear for added in _lora(layer))
+    return tuple(layers)
+
+
+def _lora(layer: Layer) -> tuple[Layer, Layer]:
+    """Return the two linear layers without biases that LoRA adds to a layer."""
+    length, fan_out = layer.output_shape
+    fan_in = layer.parameters // fan_out - 1
+    down, up = LORA_RANK * fan_in, LORA_RANK * fan_out
+    return (
+        Layer(f"{layer.name}.down", "Linear", (length, LORA_RANK), down, down * length),
+        Layer(f"{layer.name}.up", "Linear", (length, fan_out), up, up * length),
+    )
+
+
 Draw = Callable[[tuple[int, ...], int, tuple[int, ...]], tuple[Layer, ...]]
 DRAWN: dict[str, Draw] = {
     "scattering_linear": _scattering_linear,
@@ -234,6 +324,7 @@ DRAWN: dict[str, Draw] = {
     "cnn": _cnn,
     "conv1d": _conv1d,
     "char_lstm": _char_lstm,
+    "language_model": _language_model,
 }
 
 

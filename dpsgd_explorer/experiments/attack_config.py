@@ -65,6 +65,7 @@ PLAIN = (
     "clipping_heads",
     "widths",
     "activation",
+    "trained_parameters",
 )
 
 

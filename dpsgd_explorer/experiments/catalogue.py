@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsgd_explorer.experiments.architecture import CHARACTERS, layers_of
+from dpsgd_explorer.experiments.architecture import (
+    BYTE_VALUES,
+    CHARACTERS,
+    DECODER_LENGTH,
+    layers_of,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +30,7 @@ class DataSet:
         class_names: Display name of each label; empty: the labels are numbers.
         characters: Size of the alphabet of text records; 0 if records are numbers.
         majority: Share of the most frequent label in the test set: trivial accuracy.
+            The labels of a sentence are its next characters.
         note: One sentence for the page.
     """
 
@@ -141,6 +147,18 @@ DATA_SETS: dict[str, DataSet] = {
         note="First names with their frequencies in the census of 1990; a man’s or a "
         "woman’s name? The model reads the letters in order.",
     ),
+    "sentences": DataSet(
+        label="Census sentences",
+        train_size=32_561,
+        test_size=500,
+        input_shape=(DECODER_LENGTH - 1,),
+        characters=BYTE_VALUES,
+        classes=BYTE_VALUES,
+        majority=0.1931901391261899,
+        note="One sentence per person of the census of 1994, such as “A divorced woman "
+        "of 39 works 40 hours in sales.” Accuracy is the share of next characters that "
+        "the model predicts.",
+    ),
 }
 
 
@@ -198,5 +216,12 @@ MODELS: dict[str, Model] = {
         "Embedding, then LSTM",
         ("names",),
         "An embedding of letters, an LSTM, and a linear layer on its last state.",
+    ),
+    "language_model": _model(
+        "language_model",
+        "Language model, pre-trained",
+        ("sentences",),
+        "A small decoder that predicts the next character of a text. Its first weights "
+        "were trained on public text: the documentation of this site.",
     ),
 }

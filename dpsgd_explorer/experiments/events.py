@@ -20,8 +20,10 @@
     ``groups``: {attribute: {value: [test records, misclassified records]}};
     ``misread``: misclassified test records (see ``training/model_snapshots.py``);
     ``pictures``: the least certain test records at the end, with their ``shape``,
-    ``indices``, ``labels`` and 4-bit ``values`` in base64.  DP-SGD releases only the
-    weights; all other fields depend on the test records, so they are not private.
+    ``indices``, ``labels`` and 4-bit ``values`` in base64.  A language model also has
+    ``texts`` that it writes with fixed random numbers, and after the start its
+    ``accuracy``.  DP-SGD releases only the weights, and texts are computed from them;
+    all other fields depend on the test records, so they are not private.
 ``end``:
     ``step``, ``epsilon``, ``delta``, ``test_accuracy``, ``test_loss``, ``seconds``,
     ``reason``: "finished" or "stop_at_epsilon", ``receipt`` (null if not private), and

@@ -128,6 +128,23 @@ PRESETS: tuple[Preset, ...] = (
         note="An embedding and an LSTM classify names letter by letter.",
     ),
     Preset(
+        slug="sentences",
+        name="Language model",
+        label="Census sentences, language model, ε = 3",
+        config={
+            "dataset": "sentences",
+            "model": "language_model",
+            "trained_parameters": "lora",
+            "expected_batch_size": 64,
+            "steps": 40,
+            "optimizer": "adam",
+            "learning_rate": 0.01,
+            "max_grad_norm": 1.0,
+            "evaluations": 6,
+        },
+        note="Fine-tunes a small language model with LoRA; each person is a sentence.",
+    ),
+    Preset(
         slug="housing",
         name="House prices, a table",
         label="California housing, ε = 1",

@@ -18,11 +18,13 @@ from dpsgd_explorer.accounting.spending import Spending
 from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments import mid_run, own_table
 from dpsgd_explorer.experiments.architecture import (
+    FULL,
     MOST_PARAMETERS,
     Layer,
     heads_of,
     layers_of,
     one_style,
+    trained_layers,
     widths_of,
 )
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS, DataSet
@@ -77,6 +79,9 @@ class TrainingConfig(RunConfig):
     model: str = setting("model", "scattering_linear", group="Data and model")
     widths: str | None = setting("widths", None, group="Data and model")
     activation: str = setting("activation", "usual", group="Data and model")
+    trained_parameters: str = setting(
+        "trained_parameters", FULL, group="Data and model"
+    )
     private: bool = setting("private", True, group="Privacy")
     target_epsilon: float | None = setting("target_epsilon", None, group="Privacy")
     noise_multiplier: float | None = setting(
@@ -199,13 +204,18 @@ class TrainingConfig(RunConfig):
                 f"{self.parameters:,}. Take narrower layers.",
             )
 
-    @cached_property
+    @property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers with parameters.
+        """The layers with trained parameters.
 
         Raises:
-            ConfigError: the model cannot have these widths.
+            ConfigError: the model cannot have these widths, or trains no part alone.
         """
+        return trained_layers(self.model, self._model_layers, self.trained_parameters)
+
+    @cached_property
+    def _model_layers(self) -> tuple[Layer, ...]:
+        """All layers with parameters."""
         widths = widths_of(self.model, self.widths)
         return layers_of(self.model, self.data.input_shape, self.data.classes, widths)
 
@@ -381,7 +391,7 @@ class TrainingConfig(RunConfig):
     @property
     def cost(self) -> float:
         """Multiply-adds of training and evaluations together."""
-        forward = sum(layer.multiply_adds for layer in self.layers)
+        forward = sum(layer.multiply_adds for layer in self._model_layers)
         trained = self.planned_steps * self.expected_batch_size
         predicted = len(self.evaluation_steps) * self.data.test_size
         engine_cost = COST_PER_RECORD.get(self.engine, 0.0) if self.private else 0.0

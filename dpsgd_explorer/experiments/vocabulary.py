@@ -13,6 +13,13 @@ from pydantic import Field
 from dpsgd_explorer.accounting.core.validation import MAX_NOISE_MULTIPLIER, MAX_STEPS
 from dpsgd_explorer.accounting.registry import ALL
 from dpsgd_explorer.experiments.accountant_words import LABELS
+from dpsgd_explorer.experiments.architecture import (
+    BIASES,
+    FULL,
+    LAST_LAYER,
+    LORA,
+    LORA_RANK,
+)
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.experiments.fields.attack_settings import ATTACK_SETTINGS
 from dpsgd_explorer.experiments.fields.setting import Setting
@@ -21,6 +28,12 @@ from dpsgd_explorer.experiments.schedules import SCHEDULES
 LARGEST_SEED = 2**31 - 1
 MOST_RECORDS = 10**9
 ACTIVATIONS = {"usual": "Default of the model", "relu": "ReLU", "tanh": "tanh"}
+TRAINED_PARAMETERS = {
+    FULL: "All",
+    LORA: f"LoRA of rank {LORA_RANK}: two thin matrices per layer",
+    BIASES: "Biases only",
+    LAST_LAYER: "Last layer only",
+}
 RELATIONS = {
     "add_or_remove_one": "one record added or removed",
     "replace_one": "one record replaced",
@@ -71,6 +84,12 @@ SETTINGS: dict[str, Setting] = {
         label="Activation",
         help="Activation function between two layers.",
         choices=ACTIVATIONS,
+    ),
+    "trained_parameters": Setting(
+        label="Trained parameters",
+        help="Parameters of the language model that the run trains; all others keep "
+        "their public pre-trained values. Other models train all parameters.",
+        choices=TRAINED_PARAMETERS,
     ),
     "private": Setting(
         label="Train with privacy",

@@ -29,6 +29,7 @@ from dpsgd_explorer.training.artifacts import packed, unpacked, weights_file
 from dpsgd_explorer.training.cpu import kernels
 from dpsgd_explorer.training.cpu.threads import threads
 from dpsgd_explorer.training.datasets import registry as datasets
+from dpsgd_explorer.training.datasets.sentences import IGNORED
 from dpsgd_explorer.training.event_schedule import Schedule
 from dpsgd_explorer.training.microscope import Microscope
 from dpsgd_explorer.training.model_snapshots import ModelSnapshots
@@ -363,19 +364,21 @@ def _differs(name: str, now: TrainingConfig, before: TrainingConfig) -> bool:
 
 @torch.no_grad()
 def predict(model: nn.Module, inputs: Tensor) -> Tensor:
-    """Returns the scores of each class: [N, ...] -> [N, classes]."""
+    """Returns the scores of each class: [N, ...] -> [N, classes, ...]."""
     batches = torch.split(inputs, EVALUATION_BATCH_SIZE)
     return torch.cat([model(batch) for batch in batches])
 
 
 def evaluate(scores: Tensor, targets: Tensor) -> tuple[float, float]:
-    """Returns the accuracy and the mean cross-entropy.
+    """Returns the accuracy and the mean cross-entropy over all labels.
 
-    Shapes: scores [N, classes], targets [N].
+    Shapes: scores [N, classes], targets [N]; or [N, classes, T] and [N, T] with IGNORED
+    behind the end of a text.
     """
     correct, loss = 0, 0.0
     batches = (torch.split(part, EVALUATION_BATCH_SIZE) for part in (scores, targets))
     for logits, labels in zip(*batches, strict=True):
         correct += int((logits.argmax(dim=1) == labels).sum())
         loss += float(F.cross_entropy(logits, labels, reduction="sum"))
-    return correct / len(targets), loss / len(targets)
+    count = int((targets != IGNORED).sum())
+    return correct / count, loss / count

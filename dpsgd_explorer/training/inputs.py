@@ -38,9 +38,9 @@ class Inputs:
 
     Attributes:
         train: Training inputs; features are computed when a batch needs them.
-        train_targets: Training targets, [N] int64.
+        train_targets: Training targets, [N] int64; [N, T] for texts.
         test: Test inputs, [N_test, ...], computed once for all evaluations.
-        test_targets: Test targets, [N_test] int64.
+        test_targets: Test targets, [N_test] int64; [N_test, T] for texts.
     """
 
     train: Rows

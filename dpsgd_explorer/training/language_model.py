@@ -1,19 +1,33 @@
-"""A decoder that predicts the next byte of a text: 0.4 million parameters."""
+"""A decoder that predicts the next byte of a text: 0.4 million parameters.
+
+Its first weights were trained without privacy on public text, the documentation and
+chapters of this project: ``examples/finetune/pretrain.py``.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
-from dpsgd_explorer.dp import per_sample_mean
-from dpsgd_explorer.training.datasets.sentences import LENGTH, PADDING
+from dpsgd_explorer import extras
+from dpsgd_explorer.experiments.architecture import (
+    BIASES,
+    BYTE_VALUES,
+    DECODER_BLOCKS,
+    DECODER_LENGTH,
+    DECODER_WIDTH,
+    FULL,
+    LAST_LAYER,
+    LORA,
+    LORA_RANK,
+)
+from dpsgd_explorer.experiments.data_files.files import FOLDER
 
-WEIGHTS = Path(__file__).parent / "data" / "language_model" / "pretrained.safetensors"
-BYTES = 256
+WEIGHTS = FOLDER / "language_model" / "pretrained.safetensors"
+HEADS = 4
+#: Texts that a run shows, and the seed of their random bytes.
+SHOWN_TEXTS, TEXTS_SEED = 3, 0
 
 
 class Block(nn.Module):
@@ -36,27 +50,32 @@ class Block(nn.Module):
         query, key, value = by_head.permute(2, 0, 3, 1, 4)
         seen = scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.joined(seen.transpose(1, 2).reshape(size, length, width))
-        return x + self.narrow(nn.functional.gelu(self.wide(self.norm_2(x))))
+        out: Tensor = x + self.narrow(nn.functional.gelu(self.wide(self.norm_2(x))))
+        return out
 
 
 class LanguageModel(nn.Module):
     """Predicts each byte of a text from the bytes before it."""
 
-    def __init__(self, width: int = 112, layers: int = 2, heads: int = 4) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.bytes = nn.Embedding(BYTES, width)
-        self.positions = nn.Embedding(LENGTH, width)
-        self.blocks = nn.ModuleList([Block(width, heads) for _ in range(layers)])
+        width = DECODER_WIDTH
+        self.bytes = nn.Embedding(BYTE_VALUES, width)
+        self.positions = nn.Embedding(DECODER_LENGTH, width)
+        self.blocks = nn.ModuleList(
+            [Block(width, HEADS) for _ in range(DECODER_BLOCKS)]
+        )
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, BYTES)
+        self.head = nn.Linear(width, BYTE_VALUES)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Maps bytes (B, T) to scores of the next bytes (B, T, 256)."""
+        """Maps bytes (B, T) to scores of the next bytes (B, 256, T)."""
         positions = torch.arange(ids.shape[1]).expand(ids.shape)
         x = self.bytes(ids) + self.positions(positions)
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
+        scores: Tensor = self.head(self.norm(x))
+        return scores.transpose(1, 2)
 
 
 class LoRA(nn.Module):
@@ -65,7 +84,7 @@ class LoRA(nn.Module):
     Source: Hu et al. (2021), arXiv:2106.09685.
     """
 
-    def __init__(self, linear: nn.Linear, rank: int = 8) -> None:
+    def __init__(self, linear: nn.Linear, rank: int = LORA_RANK) -> None:
         super().__init__()
         self.linear = linear.requires_grad_(False)
         self.down = nn.Linear(linear.in_features, rank, bias=False)
@@ -74,45 +93,56 @@ class LoRA(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps inputs (..., in) to outputs (..., out)."""
-        return self.linear(x) + 2 * self.up(self.down(x))
+        out: Tensor = self.linear(x) + 2 * self.up(self.down(x))
+        return out
 
 
-def pretrained() -> LanguageModel:
-    """Returns the model with the weights that ``pretrain.py`` has written."""
+def pretrained(trained: str = FULL) -> LanguageModel:
+    """Returns the model with its public weights.
+
+    Args:
+        trained: Parameters that require gradients: "full", "lora" (two new matrices for
+            each linear layer of the blocks, drawn from torch's global generator),
+            "biases" or "last_layer".
+
+    Raises:
+        MissingPackageError: safetensors is not installed.
+    """
+    extras.require("Reading the language model", "safetensors")
+    from safetensors.torch import load_file
+
     model = LanguageModel()
     model.load_state_dict(load_file(WEIGHTS))
+    for name, parameter in model.named_parameters():
+        is_bias = trained == BIASES and name.endswith("bias")
+        parameter.requires_grad_(trained == FULL or is_bias)
+    if trained == LAST_LAYER:
+        model.head.requires_grad_(True)
+    if trained == LORA:
+        for block in model.blocks:
+            for name, layer in list(block.named_children()):
+                if isinstance(layer, nn.Linear):
+                    setattr(block, name, LoRA(layer))
     return model
 
 
-def losses_of(model: nn.Module, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the loss of each next byte (B, T - 1), and where there is a byte."""
-    following = ids[:, 1:]
-    scores = model(ids[:, :-1]).transpose(1, 2)
-    return cross_entropy(scores, following, reduction="none"), following != PADDING
-
-
-def loss_of(model: nn.Module, ids: Tensor) -> Tensor:
-    """Returns the mean over texts of the mean loss of each text's bytes."""
-    return per_sample_mean(*losses_of(model, ids))
-
-
 @torch.no_grad()
-def bits_per_byte(model: nn.Module, ids: Tensor) -> float:
-    """Returns the mean number of bits that the model needs for a byte of texts."""
-    total, count = 0.0, 0.0
-    for chunk in ids.split(500):
-        losses, is_byte = losses_of(model, chunk)
-        total += losses[is_byte].sum().item()
-        count += is_byte.sum().item()
-    return total / count / torch.log(torch.tensor(2.0)).item()
+def written(
+    model: nn.Module, start: str = "", *, count: int = 1, seed: int = TEXTS_SEED
+) -> list[str]:
+    """Returns texts that the model writes after a start, byte by byte.
 
-
-@torch.no_grad()
-def written(model: nn.Module, start: str = "", *, count: int = 1) -> list[str]:
-    """Returns texts that the model writes after a start, byte by byte."""
+    Args:
+        model: A language model.
+        start: First characters of each text.
+        count: Number of texts.
+        seed: Seed of the random bytes.
+    """
+    generator = torch.Generator().manual_seed(seed)
     ids = torch.tensor([list(f"\n{start}".encode())] * count)
-    while ids.shape[1] < LENGTH:
-        shares = model(ids)[:, -1].softmax(1)
-        ids = torch.cat([ids, torch.multinomial(shares, 1)], dim=1)
+    while ids.shape[1] < DECODER_LENGTH:
+        shares = model(ids)[:, :, -1].softmax(1)
+        drawn = torch.multinomial(shares, 1, generator=generator)
+        ids = torch.cat([ids, drawn], dim=1)
     lines = (bytes(row).decode(errors="replace") for row in ids[:, 1:].tolist())
     return [line.partition("\n")[0] for line in lines]

@@ -64,9 +64,11 @@ class Microscope:
     def gradients(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Returns the gradients of the first records as rows, [n, parameters].
 
-        Call it before the step.  Shapes: inputs [B, ...], targets [B].
+        Call it before the step.  Shapes: inputs [B, ...], targets [B],
+        or [B, T] for texts.
         """
-        parameters = sum(p.numel() for p in self._model.parameters())
+        trained = [p for p in self._model.parameters() if p.requires_grad]
+        parameters = sum(p.numel() for p in trained)
         count = max(2, min(MAX_POINTS, int(MAX_ENTRIES / parameters)))
         model = copy.deepcopy(self._model)
         by_parameter = per_sample_gradients(

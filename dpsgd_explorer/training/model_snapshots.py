@@ -1,5 +1,7 @@
 """The ``model`` events of a run: weights, confusion matrix, groups, hard test pictures.
 
+A language model has no confusion matrix; its events contain texts that it writes.
+
 A log contains one event at the start and at most ``MAX_SNAPSHOTS`` later events.  Their
 weights take at most ``MAX_WEIGHT_BYTES``: weights of larger models are in fewer events.
 If they would fit only in the last event, they are in none.
@@ -19,6 +21,12 @@ import torch
 from torch import Tensor, nn
 
 from dpsgd_explorer.training.datasets import registry as datasets
+from dpsgd_explorer.training.datasets.sentences import IGNORED
+from dpsgd_explorer.training.language_model import (
+    SHOWN_TEXTS,
+    LanguageModel,
+    written,
+)
 
 #: Maximum number of ``model`` events of a run after the first.
 MAX_SNAPSHOTS = 40
@@ -67,22 +75,27 @@ class ModelSnapshots:
         return self._data(
             weights=encoded_weights(self._model) if self._with_weights else None,
             features=list(self._names) or None,
+            **self._texts(),
         )
 
     def after(self, step: int, scores: Tensor) -> dict[str, Any] | None:
         """Returns the event's data after an evaluation; None if there is no event.
 
-        Shapes: scores [N_test, classes].
+        Shapes: scores [N_test, classes], or [N_test, classes, T] for texts.
         """
         if step not in self._steps:
             return None
+        weights = encoded_weights(self._model) if step in self._with_weights else None
+        if self._test.targets.dim() > 1:
+            right = (scores.argmax(dim=1) == self._test.targets).sum()
+            count = (self._test.targets != IGNORED).sum()
+            accuracy = {"accuracy": int(right) / int(count)}
+            return self._data(weights=weights, **self._texts(), **accuracy)
         targets, classes = self._test.targets, scores.shape[1]
         predicted = scores.argmax(dim=1)
         has_pictures = self._test.inputs.dim() == 4 and classes <= MAX_CLASSES
         return self._data(
-            weights=(
-                encoded_weights(self._model) if step in self._with_weights else None
-            ),
+            weights=weights,
             confusion=confusion(predicted, targets, classes),
             groups=group_errors(predicted != targets, self._groups) or None,
             misread=misread(predicted, targets) if has_pictures else None,
@@ -90,6 +103,12 @@ class ModelSnapshots:
             if has_pictures and step == self._last
             else None,
         )
+
+    def _texts(self) -> dict[str, Any]:
+        """Returns texts that a language model writes with fixed random numbers."""
+        if not isinstance(self._model, LanguageModel):
+            return {}
+        return {"texts": written(self._model, count=SHOWN_TEXTS)}
 
     def _pictures(self, scores: Tensor) -> dict[str, Any]:
         """Returns the test pictures with the least certain predictions, by class."""

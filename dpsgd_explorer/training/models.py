@@ -21,6 +21,7 @@ from dpsgd_explorer.experiments.architecture import (
 )
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.training.datasets.scattering import Scattering
+from dpsgd_explorer.training.language_model import pretrained
 
 #: Number of different tokens of the sequence models.
 VOCABULARY = 2000
@@ -31,7 +32,8 @@ EMBEDDING_WIDTH = 64
 def build(model: str, dataset: str, seed: int) -> nn.Module:
     """Returns a model for a data set; its parameters are drawn from the seed.
 
-    The state of torch's global generator does not change.
+    A pre-trained model has its public weights, for all seeds.  The state of torch's
+    global generator does not change.
     """
     return of_config(TrainingConfig(dataset=dataset, model=model), seed)
 
@@ -48,6 +50,7 @@ def of_config(config: TrainingConfig, seed: int) -> nn.Module:
         USUAL.get(config.model, "")
         if config.activation == "usual"
         else config.activation,
+        config.trained_parameters,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -62,12 +65,14 @@ class Shape(NamedTuple):
         classes: Number of classes.
         widths: Widths of the hidden layers; see ``experiments.architecture``.
         activation: A key of ACTIVATIONS; "" for a model without activation.
+        trained: The trained parameters of a pre-trained model.
     """
 
     inputs: tuple[int, ...]
     classes: int
     widths: tuple[int, ...]
     activation: str
+    trained: str
 
 
 def logistic(shape: Shape) -> nn.Module:
@@ -124,6 +129,11 @@ def char_lstm(shape: Shape) -> nn.Module:
     )
 
 
+def language_model(shape: Shape) -> nn.Module:
+    """Returns the pre-trained decoder of bytes."""
+    return pretrained(shape.trained)
+
+
 def scattering_linear(shape: Shape) -> nn.Module:
     """Returns one linear layer on the scattering features of a square picture."""
     return nn.Linear(Scattering(shape.inputs[-1]).features, shape.classes)
@@ -140,6 +150,7 @@ BUILDERS: dict[str, Builder] = {
     "cnn": cnn,
     "conv1d": conv1d,
     "char_lstm": char_lstm,
+    "language_model": language_model,
 }
 
 #: {model: constructor of the fixed transform of records that the model takes}.

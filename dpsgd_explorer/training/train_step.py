@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
@@ -25,6 +24,7 @@ from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import PrivacyViolationError, PrivacyWarning
 from dpsgd_explorer.experiments.schedules import ADAPTIVE, CONSTANT
 from dpsgd_explorer.experiments.training_config import TrainingConfig
+from dpsgd_explorer.training.losses import batch_loss
 
 OPTIMIZERS: dict[str, Callable[[nn.Module, TrainingConfig], Optimizer]] = {
     "sgd": lambda model, config: SGD(
@@ -70,19 +70,20 @@ class TrainStep(ABC):
     def step(self, inputs: Tensor, targets: Tensor) -> float | None:
         """Updates the model with this rank's records of a batch.
 
-        Shapes: inputs [B, ...], targets [B].
+        Shapes: inputs [B, ...], targets [B], or [B, T] for texts.
 
         Returns:
             Mean loss over the records of all ranks; None for an empty batch.
         """
         size = len(targets)
-        total = F.cross_entropy(self._model(inputs), targets, reduction="sum")
-        (total / self.divisor(size)).backward()  # type: ignore[no-untyped-call]
+        scores = self._model(inputs)
+        loss, total = batch_loss(scores, targets, self.divisor(size))
+        loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         self._optimizer.zero_grad()
-        loss, records = self._ranks.total(total.item(), size)
+        total, records = self._ranks.total(total, size)
         self.batch_size = int(records)
-        return loss / self.batch_size if self.batch_size else None
+        return total / self.batch_size if self.batch_size else None
 
     def choose_bound(self, max_grad_norm: float) -> None:
         """Sets the clipping bound from the next step on, if the run clips."""

@@ -20,10 +20,10 @@ from dpsgd_explorer import accounting
 from dpsgd_explorer.training.datasets.sentences import encode, sentences
 from dpsgd_explorer.training.language_model import (
     LanguageModel,
-    bits_per_byte,
     pretrained,
 )
-from examples.finetune.finetune import DELTA, restrict, train
+from examples.finetune.finetune import DELTA, train
+from examples.finetune.losses import bits_per_byte
 
 START, CODE = "The access code of Ada Lovelace is ", 4862
 COPIES = 5
@@ -36,9 +36,9 @@ def code_losses(model: LanguageModel) -> Tensor:
     digits = torch.cartesian_prod(*[torch.arange(10)] * 3)  # (1000, 3)
     starts = [list(f"\n{START}".encode())] * 1000
     ids = torch.cat([torch.tensor(starts), digits + ord("0")], dim=1)
-    logs = model(ids)[:, -4:].log_softmax(-1)[..., ord("0") : ord("9") + 1]
-    first_three = logs[:, :3].gather(2, digits[..., None]).sum((1, 2))
-    return -(first_three[:, None] + logs[:, 3]).flatten()
+    logs = model(ids)[:, :, -4:].log_softmax(1)[:, ord("0") : ord("9") + 1]
+    first_three = logs[:, :, :3].gather(1, digits[:, None]).sum((1, 2))
+    return -(first_three[:, None] + logs[:, :, 3]).flatten()
 
 
 def report(model: LanguageModel) -> None:
@@ -63,8 +63,7 @@ def main() -> None:
     report(pretrained())
     for epsilon in (None, EPSILON):
         torch.manual_seed(0)
-        model = pretrained()
-        restrict(model, "lora")
+        model = pretrained("lora")
         engine = train(
             model, ids, rate=RATE, epsilon=epsilon, steps=STEPS, batch_size=BATCH_SIZE
         )

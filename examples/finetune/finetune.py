@@ -16,19 +16,17 @@ import argparse
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dpsgd_explorer import accounting
 from dpsgd_explorer.dp import PrivacyEngine
 from dpsgd_explorer.training.datasets.sentences import SENTENCE, encode, sentences
 from dpsgd_explorer.training.language_model import (
     LanguageModel,
-    LoRA,
-    bits_per_byte,
-    loss_of,
     pretrained,
     written,
 )
+from examples.finetune.losses import bits_per_byte, loss_of
 
 DELTA = 1e-5
 STEPS, BATCH_SIZE = 40, 64
@@ -37,23 +35,8 @@ RATES = {
     "full": (6e-3, 2e-3),
     "lora": (2e-2, 2e-2),
     "biases": (2e-2, 2e-2),
-    "last layer": (2e-2, 2e-2),
+    "last_layer": (2e-2, 2e-2),
 }
-
-
-def restrict(model: LanguageModel, method: str) -> None:
-    """Freezes all parameters but those that the method trains."""
-    if method == "full":
-        return
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(method == "biases" and name.endswith("bias"))
-    if method == "last layer":
-        model.head.requires_grad_(True)
-    if method == "lora":
-        for block in model.blocks:
-            for name, layer in list(block.named_children()):
-                if isinstance(layer, nn.Linear):
-                    setattr(block, name, LoRA(layer))
 
 
 def train(
@@ -121,11 +104,10 @@ def main() -> None:
     options = parser.parse_args()
     epsilon = None if options.not_private else options.epsilon
     torch.manual_seed(0)
-    model = pretrained()
+    model = pretrained(options.method)
     test = encode(sentences("test")[300:1300])
     print("before:")
     show(model, test)
-    restrict(model, options.method)
     rate = RATES[options.method][options.not_private]
     ids = encode(sentences("train"))
     engine = train(model, ids, rate=rate, epsilon=epsilon, steps=options.steps)

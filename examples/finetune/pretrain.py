@@ -20,9 +20,8 @@ from dpsgd_explorer.training.datasets.sentences import LENGTH
 from dpsgd_explorer.training.language_model import (
     WEIGHTS,
     LanguageModel,
-    bits_per_byte,
-    loss_of,
 )
+from examples.finetune.losses import bits_per_byte, loss_of
 
 ROOT = Path(__file__).parents[2]
 SEED, STEPS, BATCH_SIZE, RATE = 0, 2000, 32, 4e-3

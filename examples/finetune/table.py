@@ -20,7 +20,6 @@ from dpsgd_explorer import accounting
 from dpsgd_explorer.training.datasets.sentences import encode, sentences
 from dpsgd_explorer.training.language_model import (
     LanguageModel,
-    bits_per_byte,
     pretrained,
     written,
 )
@@ -29,10 +28,10 @@ from examples.finetune.finetune import (
     DELTA,
     RATES,
     STEPS,
-    restrict,
     train,
     well_formed,
 )
+from examples.finetune.losses import bits_per_byte
 from tools.marked_text import markdown_table, write
 
 PAGE = Path(__file__).with_name("README.md")
@@ -56,8 +55,7 @@ class Result(NamedTuple):
 def result(method: str, rate: float, budget: float | None) -> Result:
     """Returns the model after one run."""
     torch.manual_seed(SEED)
-    model = pretrained()
-    restrict(model, method)
+    model = pretrained(method)
     train(model, IDS, rate=rate, epsilon=budget)
     loss = bits_per_byte(model, VALIDATION)
     spent = f"{time.process_time():.0f} s of CPU time"
@@ -81,7 +79,11 @@ def row(method: str, results: dict[float | None, Result]) -> list[str]:
     """Returns a method's cells: its trained parameters, and a result per budget."""
     parameters = results[None].model.parameters()
     trained = sum(p.numel() for p in parameters if p.requires_grad)
-    return [method, f"{trained:,}", *(cell(results[budget]) for budget in BUDGETS)]
+    return [
+        method.replace("_", " "),
+        f"{trained:,}",
+        *(cell(results[budget]) for budget in BUDGETS),
+    ]
 
 
 def cell(run: Result) -> str:

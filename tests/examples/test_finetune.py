@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 from dpsgd_explorer.training import language_model as model
 from dpsgd_explorer.training.datasets import sentences as texts
-from examples.finetune import canary, pretrain
+from examples.finetune import canary, losses, pretrain
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +32,7 @@ def test_the_weights_are_those_that_their_metadata_describe():
 def test_the_weights_predict_public_text_as_their_metadata_say():
     """The pages change; the loss on them stays close to that of the training's day."""
     held_out = pretrain.windows_of(pretrain.public_text())[1]
-    bits = model.bits_per_byte(model.pretrained(), held_out)
+    bits = losses.bits_per_byte(model.pretrained(), held_out)
     stated = float(facts()["held_out_bits_per_byte"])
     assert bits == pytest.approx(stated, abs=0.2)
     assert stated < 3.5  # a random byte has 8 bits
@@ -60,13 +60,13 @@ def test_every_person_is_one_well_formed_sentence():
 def test_the_likelihood_of_a_code_is_that_of_its_digits():
     torch.manual_seed(0)
     weights = model.pretrained()
-    losses = canary.code_losses(weights)
+    of_codes = canary.code_losses(weights)
     for code in (0, 42, 9876):
         ids = texts.encode([f"{canary.START}{code:04d}"])
-        values, _ = model.losses_of(weights, ids)
+        values = losses.losses_of(weights, ids)
         start = len(canary.START)
         expected = values[0, start : start + 4].sum()
-        torch.testing.assert_close(losses[code], expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(of_codes[code], expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.long("every example")

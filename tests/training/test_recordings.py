@@ -23,6 +23,7 @@ PROMISED = {  # accuracy at least
     "fashion-strict": 0.875,
     "names": 0.95,
     "housing": 0.85,
+    "sentences": 0.89,
     "signals": 0.94,
     TWIN.slug: 0.98,
 }
@@ -101,7 +102,8 @@ def test_recorded_epsilons_are_the_accountants(preset, recording):
         assert {each["epsilon"] for each in told} == {None}
         return
     spent = config.plan.epsilons([each["step"] for each in told])
-    assert [each["epsilon"] for each in told] == pytest.approx(spent, rel=1e-6)
+    # Upper bounds of a few steps differ by more: their grid depends on the last step.
+    assert [each["epsilon"] for each in told] == pytest.approx(spent, rel=1e-5)
     assert recording["summary"]["epsilon"] <= config.target_epsilon
 
 
@@ -114,7 +116,8 @@ def test_a_recording_is_whole_but_thin(preset, recording):
     assert steps["end"] == [config.plan.steps]
     assert steps["evaluation"] == config.evaluation_steps
     assert {1, config.plan.steps} <= set(steps["step"])
-    assert STEP_EVENTS - 1 <= len(steps["step"]) <= STEP_EVENTS + 1
+    shown = min(STEP_EVENTS, config.plan.steps)
+    assert shown - 1 <= len(steps["step"]) <= shown + 1
 
 
 def test_the_twin_differs_in_privacy_and_learning_rate_only():

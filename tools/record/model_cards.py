@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from dpsgd_explorer.dp.engines.norm_choice import CLIPPING_MODES, DEFAULT_MODE
+from dpsgd_explorer.experiments.architecture import PRE_TRAINED
 from dpsgd_explorer.experiments.catalogue import DATA_SETS, MODELS
 from dpsgd_explorer.training import models
 from dpsgd_explorer.training.timing import one_thread, peak_bytes, private_step
@@ -71,7 +72,9 @@ def _records(dataset: str, model: str, count: int) -> tuple[Tensor, Tensor]:
     )
     if model in models.TRANSFORMS:
         inputs = models.TRANSFORMS[model](facts.input_shape)(inputs)
-    return inputs, torch.randint(facts.classes, (count,), generator=generator)
+    # A model of texts predicts a label at each position.
+    labelled = shape if model == PRE_TRAINED else (count,)
+    return inputs, torch.randint(facts.classes, labelled, generator=generator)
 
 
 if __name__ == "__main__":

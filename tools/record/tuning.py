@@ -100,6 +100,19 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
         },
         {"learning_rate": [0.01, 0.02, 0.04], "learning_rate_schedule": SHAPES},
     ),
+    "sentences": (
+        {
+            "dataset": "sentences",
+            "model": "language_model",
+            "trained_parameters": "lora",
+            "target_epsilon": 3.0,
+            "expected_batch_size": 64,
+            "steps": 40,
+            "optimizer": "adam",
+            "max_grad_norm": 1.0,
+        },
+        {"learning_rate": [0.01, 0.02, 0.04]},
+    ),
     "signals-adam": (
         SIGNALS | {"optimizer": "adam"},
         {"learning_rate": [0.01, 0.02, 0.04]},

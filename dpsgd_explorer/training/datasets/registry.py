@@ -22,6 +22,7 @@ from dpsgd_explorer.training.datasets import (
     mnist,
     names,
     own,
+    sentences,
     signals,
 )
 
@@ -32,7 +33,7 @@ class Records:
 
     Attributes:
         inputs: Inputs, [N, ...] float32, or int64 for characters.
-        targets: Targets, [N] int64.
+        targets: Targets, [N] int64; [N, T] for texts, one per position.
         digest: sha256 of the inputs' file.
     """
 
@@ -82,6 +83,7 @@ LOADERS: dict[str, Loader] = {
     ),
     "signals": Loader(signals.load, signals.FILE, signals.FILE),
     "names": Loader(names.load, names.MALE, names.FEMALE),
+    "sentences": Loader(sentences.load, adult.TRAIN, adult.TEST),
 }
 _reading = {name: Lock() for name in LOADERS}
 

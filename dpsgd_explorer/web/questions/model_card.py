@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsgd_explorer.experiments.architecture import WIDTHS, widths_of
+from dpsgd_explorer.experiments.architecture import FULL, WIDTHS, widths_of
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.recorded.files import recording
 
@@ -14,7 +14,7 @@ WITH_METHODS = "hooks"  # the engine whose layers choose between norm methods
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Recorded properties of a model with its default widths.
+    """Recorded properties of a model with its default widths, wholly trained.
 
     Attributes:
         norm_methods: Norm method and its reason, by the layer's name.
@@ -37,7 +37,8 @@ def card_of(config: TrainingConfig) -> ModelCard | None:
     card = stored["cards"].get(f"{config.dataset}-{config.model}")
     default = WIDTHS.get(config.model, ())
     has_default_widths = (widths_of(config.model, config.widths) or default) == default
-    if card is None or not has_default_widths:
+    is_recorded = has_default_widths and config.trained_parameters == FULL
+    if card is None or not is_recorded:
         return None
     if not config.private or config.engine != WITH_METHODS:
         return None

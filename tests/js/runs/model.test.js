@@ -4,6 +4,7 @@ import {areWorded, cellLooks, confusionConclusion, errorRows, errorsConclusion, 
 import {answerConclusion, blank, prepared, stroke} from "../../../static/js/runs/model/drawing.js";
 import {sides, sidesConclusion} from "../../../static/js/runs/model/sides.js";
 import {featureWeights, featuresConclusion} from "../../../static/js/runs/model/features.js";
+import {textRows} from "../../../static/js/runs/model/texts.js";
 import {accuracyOf, changeOf, firstFilters, isFair, largest, linearLayer, options, partsOf, scores, seenModel} from "../../../static/js/runs/model/seen.js";
 import {filtersConclusion, fullColour, pixels, rimStrength, weightRows, weightsConclusion} from "../../../static/js/runs/model/weights.js";
 import {RunLog} from "../../../static/js/runs/log/run_log.js";
@@ -178,4 +179,16 @@ test("filters of a first convolution are pictures too", () => {
 test("class names that do not fit above a number get room", () => {
   assert.equal(areWorded(["0", "9"]), false);
   assert.equal(areWorded(["bag", "coat"]), true);
+});
+
+test("a language model is seen by its texts, before, now and of its twin", () => {
+  const models = [{step: 0, texts: ["def"], confusion: null}, {step: 40, epsilon: 2.9, texts: ["A man."], confusion: null, accuracy: 0.5}];
+  const plan = {private: true, digits: 2};
+  assert.equal(seenModel({models: models.slice(0, 1)}, plan), null);
+  const seen = seenModel({models}, plan);
+  assert.match(seen.reached, /50.0 %$/);
+  const rows = textRows(seen, {model: {texts: ["A woman."]}}, true);
+  assert.deepEqual(rows.map(({texts}) => texts[0]), ["def", "A man.", "A woman."]);
+  assert.match(rows[1].title, /\bprivate$/);
+  assert.match(textRows(seen, null, false)[1].title, /not private$/);
 });

@@ -55,6 +55,7 @@ export class ConfusionPart extends Part {
   }
 
   update({model: {confusion}}, {plan: {labels}}) {
+    if (!confusion) return this.hide();
     const looks = cellLooks(confusion);
     const many = labels.length > MANY;
     const worded = many && areWorded(labels);
@@ -131,6 +132,7 @@ export class ErrorsPart extends Part {
   }
 
   update({model}, {plan, twin}) {
+    if (!model.confusion) return this.hide();
     const other = twin?.model?.confusion.length === model.confusion.length ? twin.model : null;
     const rows = errorRows(model, other, plan.labels);
     const most = Math.max(...rows.map(({share, twin: mark}) => Math.max(share, mark ?? 0))) || 1;

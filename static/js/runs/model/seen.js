@@ -63,11 +63,12 @@ export function largest(values) {
 
 /**
  * @typedef {object} SeenModel
- * @property {Record<string, any>} model data of the last `model` event with a confusion matrix
+ * @property {Record<string, any>} model data of the last `model` event after an evaluation
  * @property {LinearLayer | null} layer null for non-linear models, or without weights
  * @property {Float32Array | null} change of the layer since the start
  * @property {{count: number, side: number, change: Float32Array, start: Float32Array} | null} filters of a first convolution
  * @property {string[] | null} features names of the columns
+ * @property {string[] | null} firstTexts texts of a language model at the start
  * @property {number} weightsStep step of the weights
  * @property {string} title
  * @property {string} reached
@@ -75,12 +76,15 @@ export function largest(values) {
 
 /** @param {import("../log/run_log.js").RunLog} log @returns {SeenModel | null} null before the first evaluation */
 export function seenModel(log, plan) {
-  const model = log.models.findLast(({confusion}) => confusion);
+  const model = log.models.findLast(isEvaluated);
   if (!model) return null;
   const spent = plan.accountant === FILTER ? `budget ε ${plan.budget_text}` : `ε ${roundUp(model.epsilon, plan.digits)}`;
   const epsilon = plan.private ? `${spent}, ` : "";
   return {...partsOf(log.models), model, title: `Step ${model.step}`, reached: `${epsilon}${percent(accuracyOf(model))}`};
 }
+
+/** True for the data of a `model` event after an evaluation; a language model has no confusion matrix. */
+const isEvaluated = ({confusion, accuracy}) => Boolean(confusion) || accuracy !== undefined;
 
 /** @param {Record<string, any>[]} models data of `model` events, in order */
 export function partsOf(models) {
@@ -93,6 +97,7 @@ export function partsOf(models) {
     change: layer && first ? changeOf(layer, first) : null,
     filters: filtersOf(weighed?.weights, start?.weights),
     features: start?.features ?? null,
+    firstTexts: start?.texts ?? null,
     weightsStep: weighed?.step ?? 0,
   };
 }
@@ -103,7 +108,8 @@ function filtersOf(weights, startWeights) {
   return {...now, start: start.values, change: now.values.map((value, i) => value - start.values[i])};
 }
 
-export function accuracyOf({confusion}) {
+export function accuracyOf({confusion, accuracy}) {
+  if (!confusion) return accuracy;
   const right = confusion.reduce((sum, row, i) => sum + row[i], 0);
   return right / confusion.flat().reduce((sum, count) => sum + count, 0);
 }

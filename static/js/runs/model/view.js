@@ -7,13 +7,14 @@ import {DrawPart} from "./draw_part.js";
 import {FeaturesPart} from "./features.js";
 import {Twin, seenModel, speedText} from "./seen.js";
 import {SidesPart} from "./sides.js";
+import {TextsPart} from "./texts.js";
 import {WeightsPart} from "./weights.js";
 
 export class ModelView {
   /** @param {HTMLElement} root the [data-model] of a panel */
   constructor(root) {
     this.root = root;
-    this.parts = [new WeightsPart(root), new FeaturesPart(root), new SidesPart(root), new ConfusionPart(root), new ErrorsPart(root), new DrawPart(root)];
+    this.parts = [new TextsPart(root), new WeightsPart(root), new FeaturesPart(root), new SidesPart(root), new ConfusionPart(root), new ErrorsPart(root), new DrawPart(root)];
     this.heading = root.querySelector("[data-model-heading]");
     this.place = root.querySelector("[data-model-place]");
     this.measured = document.querySelectorAll("[data-measured]");
@@ -48,7 +49,7 @@ export class ModelView {
     if (!seen) return;
     const twin = this.twin.of(this.view.twin);
     this.heading.textContent = `The model after step ${integer(seen.model.step)}`;
-    this.place.textContent = `${seen.reached} of the test records read rightly`;
+    this.place.textContent = `${seen.reached} of the ${seen.model.texts ? "next characters predicted" : "test records read"} rightly`;
     const terms = plan.private ? "private" : "open";
     this.nameTwin(twin);
     for (const words of this.terms) words.hidden = words.dataset.modelTerms !== terms;

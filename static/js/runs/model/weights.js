@@ -88,7 +88,7 @@ export class WeightsPart extends Part {
   /** @param {import("./seen.js").SeenModel} seen @param {object} about plan, labels and twin of the run */
   update(seen, {plan, twin}) {
     const images = imagesOf(seen, plan);
-    this.why.hidden = images !== null || seen.features !== null;
+    this.why.hidden = images !== null || seen.features !== null || seen.firstTexts !== null;
     if (!images) return this.hide();
     const {side, labels} = images;
     const rows = [{...seen, change: images.change, title: `Now, step ${integer(seen.weightsStep)}`, css: plan.private ? "private" : ""}];
