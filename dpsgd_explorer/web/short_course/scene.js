@@ -1,9 +1,10 @@
 /** What the scenes share: drawing over time, the mark of record 24, and their parts. */
 
 import {clamp} from "../../../static/js/lib/svg.js";
+import {nine} from "../../../static/js/widgets/common/humps.js";
 import {part, write} from "../../../static/js/widgets/common/widget_parts.js";
 
-export {part, write};
+export {nine, part, write};
 
 /**
  * @typedef {object} Course what a scene may ask of the course
@@ -37,10 +38,4 @@ export function animate(duration_ms, show, end = () => {}) {
     else end();
   });
   return () => cancelAnimationFrame(frame);
-}
-
-/** Record 24 as a hand-drawn nine, its foot at a place. @returns {import("../../../static/js/lib/svg.js").Mark} */
-export function nine([x, y], height, css = "") {
-  const width = 0.8 * height;
-  return {name: "use", attributes: {class: `nine ${css}`, href: "#nine", x: Math.round(x - width / 2), y: Math.round(y - height), width, height}};
 }

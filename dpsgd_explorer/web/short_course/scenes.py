@@ -14,10 +14,6 @@ from dpsgd_explorer.web.hub.widgets.microscope import widget as microscope
 from dpsgd_explorer.web.hub.widgets.noise import widget as noise
 from dpsgd_explorer.web.hub.widgets.one_odd_record import widget as odd
 
-COIN = 50.0  # percent of right guesses without any information
-MERGED = 55.0  # percent of right guesses: at most this is hardly better than a coin
-BROKEN = 90.0  # percent of accuracy: below, the model is of little use
-CLEAR = 90.0  # percent of right guesses: from here, an attacker is nearly sure
 SPREAD = 24  # dots of earlier trainings in the attack, for each world
 WEAK, STRONG = "0.5", "4"  # noise multipliers of the attack
 #: Guesses at each of them: as many with the record as without it.
@@ -125,48 +121,25 @@ def attack_goals() -> list[tuple[str, str]]:
     ]
 
 
-def _words(limit: float, accuracy: float) -> str:
-    """Returns a sentence about one level of noise."""
-    if accuracy < BROKEN:
-        return "Now the noise hides the digits, too: private, and of little use."
-    if limit <= MERGED:
-        return (
-            "The curves have merged: an attacker might as well toss a coin, and the "
-            "model still reads."
-        )
-    if limit >= CLEAR:
-        return "Little noise: an attacker is nearly sure whether 24 was in."
-    return "Closer, but an attacker still has an advantage. Go on."
-
-
 @cache
 def data() -> dict[str, Any]:
     """Returns the data of all scenes."""
     slider = noise.data()
-    levels = [
-        level
-        | {
-            "words": _words(float(level["limit"]), float(level["accuracy"])),
-            "is_merged": float(level["limit"]) <= MERGED,
-            "is_broken": float(level["accuracy"]) < BROKEN,
-        }
-        for level in slider["levels"]
-    ]
     step = microscope.data()
     shared = ("at", "drawn", "bound", "noise_multiplier", "noise", "expected")
     return {
-        "coin": COIN,
+        "coin": noise.COIN,
         "query": slider["query"],
         "places": slider["places"],
         "without": slider["without"],
-        "levels": levels,
+        "levels": slider["levels"],
         "odd": odd.data() | {"bound": dpsgd_step.MAX_GRAD_NORM},
         "step": {name: step[name] for name in shared},
         "attack": {
             "spread": SPREAD,
             "games": [
                 {
-                    "level": [level["noise"] for level in levels].index(sigma),
+                    "level": [x["noise"] for x in slider["levels"]].index(sigma),
                     "guesses": guesses,
                 }
                 for sigma, guesses in GUESSES.items()

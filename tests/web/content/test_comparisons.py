@@ -149,13 +149,13 @@ def test_a_picture_that_compares_says_what_is_held_fixed(name):
         assert SHARED[name] in words
 
 
-def test_the_run_on_the_landing_page_and_its_twin_differ_in_what_the_page_names(
+def test_the_shown_run_and_its_twin_differ_in_what_the_page_names(
     reading,
 ):
     run, twin = (recorded(slug).config for slug in (home.SHOWN_RUN, home.TWIN))
     one, other = (config.model_dump() for config in (run, twin))
     assert {n for n in one if one[n] != other[n]} == {"private", "learning_rate"}
-    text = plain(reading.get("/").text)
+    text = plain(reading.get("/about/").text)
     rates = f"learning rate {twin.learning_rate:g} instead of {run.learning_rate:g}"
     assert f"Without privacy: the same batches, {rates}" in text
     assert "in this run, compared with a run on the same batches" in text

@@ -58,8 +58,8 @@ def test_every_channel_and_every_score_is_drawn(drawing):
     assert digit.count(f"h{size}v{size}h-{size}z") == pixels
 
 
-def test_the_landing_page_shows_it_where_the_model_is_first_named(reading):
-    text = reading.get("/").text
+def test_the_page_of_the_recorded_run_shows_it_where_the_model_is_first_named(reading):
+    text = reading.get("/about/").text
     model = MODELS["scattering_linear"].label.lower()
     assert text.index(model) < text.index('id="default-model"')
     assert default_model_picture().title in text

@@ -13,7 +13,8 @@ from dpsgd_explorer.experiments.presets import PRESETS
 from dpsgd_explorer.experiments.training_config import TrainingConfig
 from dpsgd_explorer.web.hub.widgets.noise import record as noise_levels
 from dpsgd_explorer.web.hub.widgets.noise import widget as noise
-from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN, results
+from dpsgd_explorer.web.pages.about import results
+from dpsgd_explorer.web.pages.home import SHOWN_RUN, TWIN
 from dpsgd_explorer.web.questions.odds import Limits
 from dpsgd_explorer.web.recorded.runs import recorded
 from tests.web.reading import Page
@@ -29,6 +30,11 @@ TOLERANCE = 1e-6
 @pytest.fixture(scope="module")
 def text(reading):
     return reading.get("/").text
+
+
+@pytest.fixture(scope="module")
+def about(reading):
+    return reading.get("/about/").text
 
 
 def test_the_run_that_is_shown_was_really_made_by_this_configuration():
@@ -90,16 +96,20 @@ def test_both_worlds_are_drawn_as_far_apart_as_the_limit_says(level):
     assert 0.5 + gain == pytest.approx(level.limits.run, abs=2e-3)
 
 
-def test_the_landing_page_asks_which_setting_changes_epsilon(reading, text):
+def test_the_landing_page_has_its_first_numbers_before_any_script(reading, text):
     heading = re.search(r"<h1>(.*?)</h1>", text)[1]
     assert "limit" in heading
     assert "cannot" not in heading
-    [quiz] = re.findall(r'<fieldset class="quiz">.*?</fieldset>', text, re.DOTALL)
-    assert quiz.count('class="verdict right"') == 1
-    right = quiz.split('class="verdict right"')[1].split("</li>")[0]
-    assert "privacy comes from the ratio" in right
-    [strip] = [a for a in Page(text).all("section") if "data-first-visit" in a]
-    assert "hidden" in strip  # until the script knows that it is due
+    data = noise.data()
+    first = data["levels"][data["first"]]
+    for name in ("limit", "accuracy", "epsilon", "alone"):
+        assert f'data-part="{name}">{first[name]}<' in text
+    drawing = text.split('data-part="worlds"')[1].split("</svg>")[0]
+    assert drawing.count('class="line s-private') == 2
+    reached = [(x["is_merged"], x["is_broken"]) for x in data["levels"]]
+    assert reached[0] == (False, False)
+    assert (True, False) in reached  # merged, and the model still reads
+    assert reached[-1] == (True, True)
     query = noise.data()["query"]
     page = reading.get(f"/train/?{query}&noise_multiplier=4").text
     assert "There is no setting" not in page
@@ -112,7 +122,7 @@ def test_every_preset_has_a_recorded_run_of_its_configuration(preset):
     assert preset.config.items() <= config.items()
 
 
-def test_every_number_of_the_shown_run_comes_from_its_events(text):
+def test_every_number_of_the_shown_run_comes_from_its_events(about):
     run, twin = recorded(SHOWN_RUN), recorded(TWIN)
     accuracy, unprotected = (
         round(100 * one.summary["test_accuracy"], 2) for one in (run, twin)
@@ -123,31 +133,30 @@ def test_every_number_of_the_shown_run_comes_from_its_events(text):
     expected = [f"{accuracy:.2f}", cost, round_up(spent)]
     both = Limits.of(run.config.plan.phases, spent, run.config.delta).percents
     assert shown == [*expected, both["this run"]]
-    assert f"would allow {both['ε alone']} %" in text
+    assert f"would allow {both['ε alone']} %" in about
     for value in shown:
-        assert f'<span class="num">{value}</span>' in text
-    assert f"At ε = {round_up(spent)} the model is right on {accuracy:.2f}" in text
-    assert f"on {unprotected:.2f}" in text
-    assert MODELS[run.config.model].label.lower() in text
+        assert f'<span class="num">{value}</span>' in about
+    assert f"At ε = {round_up(spent)} the model is right on {accuracy:.2f}" in about
+    assert f"on {unprotected:.2f}" in about
+    assert MODELS[run.config.model].label.lower() in about
 
 
-def test_the_three_doors_and_the_chapters_are_there(reading, text):
+def test_the_three_doors_lead_to_pages(reading, text):
     links = [a["href"] for a in Page(text).all("a")]
-    assert {"/train/", "/learn/", "/learn/short/", "/runs/", "/learn/intro/"} <= set(
-        links
-    )
+    assert {"/train/", "/learn/", "/learn/short/", "/runs/", "/labs/"} <= set(links)
     for link in links:
         if link.startswith("/"):
             assert reading.get(link, buffered=True).status_code == 200, link
 
 
-def test_the_recorded_run_can_be_run_again(text):
-    link = next(a["href"] for a in Page(text).all("a") if "/train/?" in a["href"])
+def test_the_recorded_run_can_be_run_again(about):
+    link = next(a["href"] for a in Page(about).all("a") if "/train/?" in a["href"])
     assert link == "/train/?target_epsilon=1.0"
 
 
 def test_the_landing_page_is_light(reading, text):
-    files = [a["href"] for a in Page(text).all("link")]
+    links = Page(text).all("link")
+    files = [a["href"] for a in links if a["rel"] != "preload"]  # no fonts
     files += [a["src"] for a in Page(text).all("script") if "src" in a]
     weight = len(text.encode())
     for file in files:
@@ -166,7 +175,7 @@ def test_every_page_has_one_heading_a_way_past_the_frame_and_a_marked_place(read
         assert page.all("a")[0] == {"class": "skip", "href": "#main"}
         assert page.all("main")[0]["id"] == "main"
         links = Page(re.search(r"<nav class.*?</nav>", text, re.DOTALL)[0]).all("a")
-        places = ["/learn/", "/train/", "/labs/", "/runs/"]
+        places = ["/learn/", "/train/", "/labs/", "/runs/", "/teach/"]
         assert [link["href"] for link in links] == places
         marked = [link["href"] for link in links if "aria-current" in link]
         assert marked == ([] if address == "/" else [f"/{address.split('/')[1]}/"])

@@ -6,6 +6,7 @@ import math
 import pytest
 
 from dpsgd_explorer.web.hub.chapters.table import CHAPTERS
+from dpsgd_explorer.web.hub.widgets.noise import widget as noise
 from dpsgd_explorer.web.short_course import scenes
 from tests.web.reading import Page
 
@@ -20,7 +21,7 @@ def text(reading):
 def test_the_slider_goes_from_a_clear_attack_to_a_broken_model():
     levels = scenes.data()["levels"]
     limits = [float(level["limit"]) for level in levels]
-    assert limits[0] >= scenes.CLEAR
+    assert limits[0] >= noise.CLEAR
     assert limits == sorted(limits, reverse=True)
     assert levels[-1]["is_broken"]
     assert not levels[0]["is_merged"]
@@ -41,8 +42,8 @@ def test_the_curves_overlap_as_much_as_the_limit_says():
 def test_the_attack_is_easy_first_and_then_nearly_a_coin():
     data = scenes.data()
     easy, hard = (data["levels"][game["level"]] for game in data["attack"]["games"])
-    assert float(easy["limit"]) >= scenes.CLEAR
-    assert scenes.COIN < float(hard["limit"]) < 60
+    assert float(easy["limit"]) >= noise.CLEAR
+    assert noise.COIN < float(hard["limit"]) < 60
     assert all(game["guesses"] % 2 == 0 for game in data["attack"]["games"])
 
 

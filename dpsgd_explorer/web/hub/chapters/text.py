@@ -19,11 +19,12 @@ NOT_READ = re.compile(
     r'<section class="sources">.*?</section>|<[^>]*>',
     re.DOTALL,
 )
-# The track "Full" opens the folds, but not the tables below figures.
+# The track "Full" opens the folds, but not the tables and the marks of figures.
 NOT_READ_IN_FULL = re.compile(
     NOT_READ.pattern.replace("|details|", "|").replace(
         r'<section class="sources">',
-        r'<details class="table-toggle">.*?</details>|<section class="sources">',
+        r'<details class="(?:table-toggle|corner-mark)">.*?</details>|'
+        r'<section class="sources">',
     ),
     re.DOTALL,
 )

@@ -44,9 +44,13 @@ from dpsgd_explorer.web.questions.rounding import limit, percent
 from dpsgd_explorer.web.recorded.files import recording
 
 stored = partial(recording, "recorded", Path(__file__).parent)
-SHOWN = 1  # index of the initial level
+SHOWN = 0  # index of the initial level
 PLACES = np.linspace(-4.0, 9.0, 105)  # z of both densities
 BINS = 400  # of the privacy loss from 0 to ε
+COIN = 50.0  # percent of right guesses without any information
+MERGED = 55.0  # percent of right guesses: at most this is hardly better than a coin
+BROKEN = 90.0  # percent of accuracy: below, the model is of little use
+CLEAR = 90.0  # percent of right guesses: from here, an attacker is nearly sure
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,31 @@ def levels() -> tuple[Level, ...]:
     return tuple(all_levels)
 
 
+def _sentence(most: float, accuracy: float) -> str:
+    """Returns a sentence about one level of noise."""
+    if accuracy < BROKEN:
+        return "Now the noise hides the digits, too: private, and of little use."
+    if most <= MERGED:
+        return (
+            "The curves have merged: an attacker might as well toss a coin, and the "
+            "model still reads."
+        )
+    if most >= CLEAR:
+        return "Little noise: an attacker is nearly sure whether 24 was in."
+    return "Closer, but an attacker still has an advantage. Go on."
+
+
+def _shown(level: Level) -> dict[str, Any]:
+    """Returns a level as the script shows it: texts, the curve, and reached goals."""
+    most, accuracy = float(level.words["limit"]), float(level.words["accuracy"])
+    return level.words | {
+        "words": _sentence(most, accuracy),
+        "is_merged": most <= MERGED,
+        "is_broken": accuracy < BROKEN,
+        "with": density_with(level),
+    }
+
+
 def density_with(level: Level) -> list[float]:
     """Returns the density of the world with the record, at ``PLACES``."""
     grid = level.epsilon / BINS
@@ -134,10 +163,11 @@ def data() -> dict[str, Any]:
         shared.pop(name, None)
     return {
         "first": SHOWN,
+        "coin": COIN,
         "query": urlencode(shared),
         "places": [round(float(place), 3) for place in PLACES],
         "without": [round(float(value), 4) for value in np.exp(_log_normal(PLACES))],
-        "levels": [level.words | {"with": density_with(level)} for level in levels()],
+        "levels": [_shown(level) for level in levels()],
     }
 
 
@@ -187,6 +217,25 @@ def picture() -> Picture:
     )
 
 
+def humps(size: tuple[int, int]) -> Markup:
+    """Returns the two curves of the first level: before the script, and on a door."""
+    peak = density_with(levels()[SHOWN])
+    top = max(*peak, *data()["without"])
+    ends = float(PLACES[0]), float(PLACES[-1])
+    plot = Plot.framed(size, ends, (0, top), left=4, right=4, top=18, bottom=26)
+    with_it = list(zip(PLACES.tolist(), peak, strict=True))
+    without = list(zip(PLACES.tolist(), data()["without"], strict=True))
+    shared = [(x, min(y, z)) for (x, y), (_, z) in zip(with_it, without, strict=True)]
+    plot.area(with_it, "f-wash-private", 0)
+    plot.area(shared, "f-area", 0)
+    plot.path([(ends[0], 0), (ends[1], 0)], "axis")
+    plot.line(without, "s-private dashed")
+    plot.line(with_it, "s-private")
+    return plot.svg(
+        "Two curves: what an attacker sees with record 24, and, dashed, without it."
+    )
+
+
 def _draw(size: tuple[int, int]) -> Markup:
     ends = levels()[0].noise, levels()[-1].noise
     plot = Plot.framed(size, (ends[0] * 0.9, ends[1] * 1.1), (50.0, 100.0), log_x=True)
@@ -206,7 +255,7 @@ def _draw(size: tuple[int, int]) -> Markup:
     )
 
 
-#: Only the landing page shows this widget.
+#: Only the landing page and the class show this widget.
 WIDGET = Widget(
     slug="noise", title="One slider", picture=picture, data=data, controls={}
 )
