@@ -11,6 +11,7 @@ from typing import Any
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response as WerkzeugResponse
 
+from dpsgd_explorer.experiments.config import RunConfig
 from dpsgd_explorer.experiments.kinds import KINDS, parse
 from dpsgd_explorer.experiments.own_table import label_of
 from dpsgd_explorer.runs.store.deletion import UNDO_SECONDS, Forgotten
@@ -26,6 +27,7 @@ from dpsgd_explorer.web.http.visitor import current_visitor, drop_cookie
 from dpsgd_explorer.web.pages.groups import group_words
 from dpsgd_explorer.web.questions.looked_at import COVERED
 from dpsgd_explorer.web.run_views.audit_words import AuditWords
+from dpsgd_explorer.web.run_views.base import RunView
 from dpsgd_explorer.web.run_views.continuing import continuation
 from dpsgd_explorer.web.run_views.folded_list import folded
 from dpsgd_explorer.web.run_views.listing import (
@@ -36,7 +38,7 @@ from dpsgd_explorer.web.run_views.listing import (
     row_of,
     rows_of,
 )
-from dpsgd_explorer.web.run_views.naming import name_of, names_of
+from dpsgd_explorer.web.run_views.naming import differing_settings, name_of, names_of
 from dpsgd_explorer.web.run_views.registry import VIEWS
 from dpsgd_explorer.web.run_views.take_along import take_along
 
@@ -156,7 +158,7 @@ def show(run_id: str) -> str:
         run=row.run,
         row=row,
         config=config,
-        settings=view.settings(config),
+        **_settings(view, config),
         exports=EXPORTS,
         standing=view.standing(config, partial(_logged, run.id)),
         continuation=continuation(run_store(), run, config),
@@ -174,6 +176,25 @@ def show(run_id: str) -> str:
         },
         **view.page(config),
     )
+
+
+def _settings(view: RunView, config: RunConfig) -> dict[str, Any]:
+    """Returns the settings that differ from the nearest preset, and the others."""
+    names = set(differing_settings(view, config.model_dump(mode="json")))
+    groups = view.settings(config)
+    return {
+        "differing": [
+            (field, text)
+            for entries in groups.values()
+            for field, text in entries
+            if field.name in names
+        ],
+        "usual": {
+            group: usual
+            for group, entries in groups.items()
+            if (usual := [entry for entry in entries if entry[0].name not in names])
+        },
+    }
 
 
 def _logged(run_id: str, kind: str) -> list[dict[str, Any]]:

@@ -33,15 +33,29 @@ def default_name(
         starts: Configurations to compare with; by default the starts of the view.
     """
     whole = whole_config(view, config)
-    differing = min(
-        (_differing(view, whole, start) for start in starts or view.starts), key=len
-    )
+    differing = differing_settings(view, config, starts)
     named = [name for name in differing if name != SEED]
     parts = [short(view.fields[name], whole[name]) for name in named[:SHOWN]]
     if len(named) > SHOWN:
         parts.append(f"{len(named) - SHOWN} more")
     parts += [short(view.fields[SEED], whole[SEED])] if SEED in differing else []
     return " · ".join([view.title(whole), *parts])
+
+
+def differing_settings(
+    view: RunView, config: Settings, starts: Sequence[Settings] = ()
+) -> list[str]:
+    """Returns the settings in which a configuration differs from the nearest start.
+
+    Args:
+        view: View of the kind of run.
+        config: The configuration.
+        starts: Configurations to compare with; by default the starts of the view.
+    """
+    whole = whole_config(view, config)
+    return min(
+        (_differing(view, whole, start) for start in starts or view.starts), key=len
+    )
 
 
 def name_of(run: Run) -> str:

@@ -7,6 +7,7 @@ import {replay} from "./log/replay.js";
 import {FINAL_STATES, RunLog} from "./log/run_log.js";
 import {status} from "./panel/base_panel.js";
 import {showTimes} from "../lib/format.js";
+import {copyText} from "../lib/page.js";
 
 const PAGE = 5000;
 const FETCH_MS = 2000;
@@ -22,6 +23,7 @@ export class RunPage {
     this.run = {...data.run, config: data.config};
     showTimes(this.page);
     wireLabels(this.part("label-bar"));
+    this.part("copy-run").addEventListener("click", () => copyText(location.origin + location.pathname, this.part("copied")));
     this.part("delete")?.addEventListener("click", () => this.forget());
     if (!make) {
       if (!FINAL_STATES.has(this.run.state)) this.followPage();

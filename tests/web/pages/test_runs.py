@@ -290,6 +290,22 @@ def test_it_lists_every_setting_that_counts(page):
     assert "Noise multiplier σ" not in shown
 
 
+def test_settings_that_differ_from_the_preset_come_first_and_the_others_are_folded(
+    client,
+):
+    run = launch(client, dataset="adult", model="logistic", learning_rate=3.25)
+    page = client.get(f"/runs/{run}/").text
+    first, folded = re.search(
+        r"data-run-settings>(.*?)<details(.*?)</details>", page, re.DOTALL
+    ).groups()
+    count = int(re.search(r"<summary>(\d+) as usual", folded)[1])
+    assert "3.25" in first
+    assert "3.25" not in folded
+    assert first.count("<dt>") < 12
+    assert folded.count("<dt>") == count > 12
+    assert "Copy link" in page
+
+
 def test_its_settings_can_be_trained_again(client, page):
     address = re.search(r'href="(/train/\?[^"]+)"', page)[1].replace("&amp;", "&")
     again = client.get(address).text
