@@ -597,6 +597,7 @@ class Config:
             "audit": self.canaries,
             "audit_relation": str(self.relation),
             "partition": self.execution.partition,
+            "user_ids": None if self.users is None else self.users.code,
         }
         self.ranks.require_equal({**of_plan, **self.options.as_data(), **more})
 
@@ -711,16 +712,6 @@ def _check_users(options: Options, execution: Execution, users: Users) -> None:
             raise ConfigError(
                 name, f"{name} must be {value!r} with user_ids, got {given!r}."
             )
-    if options.engine == "microbatch":
-        raise ConfigError(
-            "engine",
-            "engine must be 'hooks', 'extending' or 'vmap' with user_ids, because "
-            "'microbatch' runs one record at a time, got 'microbatch'.",
-        )
-    if execution.group is not ALONE:
-        raise ConfigError(
-            "group", "group must be left out with user_ids, got a group of processes."
-        )
 
 
 def _sizes_of_users(sizes: Sizes, plan: Plan | None, users: Users) -> Sizes:

@@ -58,7 +58,7 @@ from dpsgd_explorer.dp.optimizers import (
     WaitingGradients,
 )
 from dpsgd_explorer.dp.state import EngineState
-from dpsgd_explorer.dp.user_gradients import UserGradients
+from dpsgd_explorer.dp.user_gradients import UserRows
 from dpsgd_explorer.errors import PrivacyError
 from dpsgd_explorer.privacy_warning import warn
 
@@ -148,6 +148,7 @@ class Session:
         self._spending_is_recorded = self.loss_is_vouched = False
         self._user_loss_scale = self._gradient_engine.user_loss_scale = user_loss_scale
         self._views = options.augmentation_multiplicity
+        self._user_rows = UserRows(parameters)
         self._gradient_engine.on_gradients = self._add
         self._gradient_engine.on_failure = self.batch.take_back
         check_ranks = state.ranks if is_sharded(module) else ALONE
@@ -400,12 +401,16 @@ class Session:
         if self._views > 1:
             parameters = self._gradient_engine.parameters()
             samples = AveragedViews(samples, self._views, parameters)
+        of_pass = self._gradient_engine.current_pass
         if self._state.users is not None:
-            parameters = self._gradient_engine.parameters()
-            samples = UserGradients(samples, self.batch.counts, parameters)
+            assert of_pass is not None, "gradients come from a pass"
+            users = self._user_rows.of_users(samples, self.batch.counts, of_pass)
+            if users is None:
+                return
+            samples = users
         if self._waiting:
             self._drop_waiting()
-        self.batch.add(samples, self._gradient_engine.current_pass)
+        self.batch.add(samples, of_pass)
 
     def _add_and_release(self, samples: PerSampleGradients) -> None:
         """Adds the samples of a backward, and sets the gradients if the batch ends."""

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from dpsgd_explorer.dp.backends import backend_of
 from dpsgd_explorer.dp.backends.precision import accumulation_dtype
+from dpsgd_explorer.dp.checks.loss.marks import ModulePass
 from dpsgd_explorer.dp.clipping.clipped_sum import Parameters
 from dpsgd_explorer.dp.engines.base import PerSampleGradients
+from dpsgd_explorer.dp.engines.whole_module import MaterializedGradients
 from dpsgd_explorer.dp.functional import AveragedViews
 from dpsgd_explorer.dp.sampling.users import parts_of
 from dpsgd_explorer.errors import PrivacyError
@@ -25,20 +27,11 @@ class UserGradients(AveragedViews):
         counts: Number of records of each user, int64 [B], at least 1 each.
         parameters: {unit: {local name: parameter}}; a norm is computed per unit.
 
-    Raises:
-        PrivacyError: the number of rows is not the sum of the counts.
     """
 
     def __init__(
         self, rows: PerSampleGradients, counts: Tensor, parameters: Parameters
     ) -> None:
-        if len(rows) != int(counts.sum()):
-            raise PrivacyError(
-                "each backward must use one whole part of the loader's batch, because "
-                "a user's records are clipped together, got "
-                f"{len(rows)} rows for {int(counts.sum())} records. Call the model "
-                "once with all rows that the loader yields, in their order."
-            )
         super().__init__(rows, 1, parameters)
         self._counts = counts
 
@@ -81,3 +74,55 @@ class UserGradients(AveragedViews):
             return
         for part in parts:
             yield self.take(part)
+
+
+class UserRows:
+    """Groups the gradients of records, as an engine delivers them, by user.
+
+    Engines deliver all records of a backward together, or one record at a time; then
+    the records of one user are stored until they are complete.
+
+    Args:
+        parameters: {unit: {local name: parameter}}; a norm is computed per unit.
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+        self._pass: ModulePass | None = None
+        self._rows: list[MaterializedGradients] = []
+        self._sizes: Iterator[int] = iter(())
+        self._size = 0
+
+    def of_users(
+        self, rows: PerSampleGradients, counts: Tensor, of_pass: ModulePass
+    ) -> UserGradients | None:
+        """Returns the gradients of users; None if further records of a user follow.
+
+        Args:
+            rows: Gradients of all records of the part, or of the next record.
+            counts: Number of records of each user of the part, int64 [B].
+            of_pass: The forward pass that the records belong to.
+
+        Raises:
+            PrivacyError: the pass did not use one whole part of the loader's batch.
+        """
+        total = int(counts.sum())
+        if of_pass.size != total:
+            raise PrivacyError(
+                "each backward must use one whole part of the loader's batch, because "
+                "a user's records are clipped together, got "
+                f"{of_pass.size} rows for {total} records. Call the model once with "
+                "all rows that the loader yields, in their order."
+            )
+        if len(rows) == total:
+            return UserGradients(rows, counts, self._parameters)
+        assert isinstance(rows, MaterializedGradients), "engines without single rows"
+        if of_pass is not self._pass:
+            self._pass, self._rows, self._sizes = of_pass, [], iter(counts.tolist())
+        if not self._rows:
+            self._size = next(self._sizes)
+        self._rows.append(rows)
+        if len(self._rows) < self._size:
+            return None
+        joined, self._rows = MaterializedGradients.joined(self._rows), []
+        return UserGradients(joined, torch.tensor([self._size]), self._parameters)

@@ -17,7 +17,7 @@ from dpsgd_explorer.dp.sampling.users import Users, parts_of
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 
 C = 1.2
-ENGINES = ("hooks", "extending", "vmap")
+ENGINES = ("hooks", "extending", "vmap", "microbatch")
 #: Owner of each of 24 records: 8 users with 1 to 6 records, in no order.
 OWNERS = [5, 9, 5, 2, 2, 9, 9, 31, 5, 4, 4, 4, 4, 4, 4, 11, 2, 8, 8, 1, 9, 5, 31, 8]
 USERS = 8
@@ -214,7 +214,6 @@ def test_a_record_without_one_owner_is_refused(ids, got):
 @pytest.mark.parametrize(
     ("options", "field"),
     [
-        ({"execution": dp.Execution(engine="microbatch")}, "engine"),
         ({"augmentation_multiplicity": 2}, "augmentation_multiplicity"),
         ({"sample_size": 24}, "sample_size"),
         ({"records_per_user": 0}, "records_per_user"),

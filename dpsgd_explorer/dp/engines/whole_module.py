@@ -8,7 +8,7 @@ these tensors, so ``clipping_mode`` has no effect.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, Unpack
 
@@ -51,6 +51,18 @@ class MaterializedGradients(PerSampleGradients):
 
     def __len__(self) -> int:
         return self._size
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Returns the gradients of all samples of the parts, in their order."""
+        gradients = {
+            unit: {
+                local: torch.cat([part._gradients[unit][local] for part in parts])
+                for local in of_unit
+            }
+            for unit, of_unit in parts[0]._gradients.items()
+        }
+        return cls(gradients, sum(map(len, parts)))
 
     def norm_terms(self) -> list[NormTerm]:
         return [

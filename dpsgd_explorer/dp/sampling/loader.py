@@ -158,6 +158,7 @@ class PoissonLoader:
             sampler.sample_size = size
         else:
             self._users.check_records(size)
+            partition.check(size, _columns(dataset), size)
             if collate is not None and not _columns(dataset):
                 check_order(collate, dataset)
         self.dataset, self.batch_sampler = dataset, sampler
@@ -207,9 +208,10 @@ class PoissonLoader:
 
     def _parts(self, drawn: Tensor) -> Iterator[_Part]:
         if self._users is not None:
-            parts = self._users.parts(drawn, self.physical_batch_size)
+            ranks, code = self._partition.ranks, self._partition.batch_code(drawn)
+            parts = self._users.parts(drawn, self.physical_batch_size, ranks)
             for i, (records, counts) in enumerate(parts):
-                yield _Part(records, len(parts) - 1 - i, i == 0, 0, counts)
+                yield _Part(records, len(parts) - 1 - i, i == 0, code, counts)
             return
         indices = self._partition.share_of(drawn)
         code = self._partition.batch_code(drawn)

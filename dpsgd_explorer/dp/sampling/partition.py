@@ -26,13 +26,14 @@ class Strided:
         ranks: The processes that train together.
 
     Attributes:
+        ranks: The processes.
         note: Text that the receipt adds to its description of the sampling.
     """
 
     note = ""
 
     def __init__(self, ranks: Ranks = ALONE) -> None:
-        self._ranks = ranks
+        self.ranks = ranks
 
     def check(self, size: int, columns: Sequence[Tensor], sample_size: int) -> None:
         """Checks this rank's data set.
@@ -52,11 +53,11 @@ class Strided:
                 f"sample_size must be the data set's length, {size}, got "
                 f"{sample_size}.",
             )
-        require_equal_data(size, columns, self._ranks)
+        require_equal_data(size, columns, self.ranks)
 
     def share_of(self, drawn: Tensor) -> Tensor:
         """Returns this rank's records of a drawn batch, int64 [n]."""
-        return self._ranks.share_of(drawn)
+        return self.ranks.share_of(drawn)
 
     def largest_share(self, drawn: Tensor, is_split: bool) -> int:
         """Returns the largest number of records of a batch that a rank processes.
@@ -65,14 +66,14 @@ class Strided:
             drawn: Records of the batch that this rank drew, int64 [n].
             is_split: True if batches are split into parts.
         """
-        return -(-len(drawn) // self._ranks.size)
+        return -(-len(drawn) // self.ranks.size)
 
     def batch_code(self, drawn: Tensor) -> int:
         """Returns the fingerprint of a batch, which must be equal on all ranks.
 
         It is 0 where ranks are not compared.
         """
-        return 0 if self._ranks.is_alone else fingerprint([drawn])
+        return 0 if self.ranks.is_alone else fingerprint([drawn])
 
 
 class Local(Strided):
@@ -87,14 +88,14 @@ class Local(Strided):
             ConfigError: the ranks do not have N records in total, or shapes or dtypes
                 of the records differ among ranks.
         """
-        total = int(*self._ranks.total(size))
+        total = int(*self.ranks.total(size))
         if total != sample_size:
             raise ConfigError(
                 "sample_size",
                 "sample_size must be the total number of records of all ranks, "
                 f"{total}, got {sample_size}; this rank has {size}.",
             )
-        self._ranks.require_equal(
+        self.ranks.require_equal(
             {
                 f"column {i} of the data set": (tuple(c.shape[1:]), str(c.dtype))
                 for i, c in enumerate(columns)
@@ -110,7 +111,7 @@ class Local(Strided):
 
         Without a split each batch is one part on every rank, so sizes are not compared.
         """
-        return self._ranks.largest(len(drawn)) if is_split else len(drawn)
+        return self.ranks.largest(len(drawn)) if is_split else len(drawn)
 
     def batch_code(self, drawn: Tensor) -> int:
         """Returns 0, because the ranks draw different batches."""

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from dpsgd_explorer.accounting import Plan
 from dpsgd_explorer.dp.distributed.agreement import fingerprint
+from dpsgd_explorer.dp.distributed.ranks import ALONE, Ranks
 from dpsgd_explorer.dp.noise.aes_stream import KeyStream
 from dpsgd_explorer.dp.noise.seeded import RankStream
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
@@ -108,22 +109,35 @@ class Users:
         _, counts = torch.unique_consecutive(self.owners[records], return_counts=True)
         return counts
 
-    def parts(self, records: Tensor, size: int | None) -> list[tuple[Tensor, Tensor]]:
+    def parts(
+        self, records: Tensor, size: int | None, ranks: Ranks = ALONE
+    ) -> list[tuple[Tensor, Tensor]]:
         """Splits a batch between users; an empty batch is one empty part.
+
+        With several ranks, each rank takes every W-th user.  All ranks have equally
+        many parts, the last of which may be empty.
 
         Args:
             records: Indices of the records of a batch, [m].
             size: Largest number of records of a part; if None, the batch is one part.
+            ranks: The processes that train together.
 
         Returns:
             For each part its records, and the number of records of each of its users.
         """
         counts = self.counts_of(records)
-        if size is None:
-            return [(records, counts)]
-        parts = [counts[users] for users in parts_of(counts, size)]
-        sizes = [int(part.sum()) for part in parts]
-        return list(zip(torch.split(records, sizes), parts, strict=True))
+        of_users = torch.split(records, counts.tolist()) if len(counts) else ()
+        cuts = [
+            list(parts_of(counts[rank :: ranks.size], size or max(1, len(records))))
+            for rank in range(ranks.size)
+        ]
+        users = ranks.share_of(torch.arange(len(counts)))
+        chosen = [users[cut] for cut in cuts[ranks.rank]]
+        chosen += [users[:0]] * (max(map(len, cuts)) - len(chosen))
+        return [
+            (torch.cat([records[:0], *(of_users[i] for i in part)]), counts[part])
+            for part in chosen
+        ]
 
     def check_part_size(self, size: int | None) -> None:
         """Raises ConfigError if a user's records in a batch do not fit into a part."""

@@ -106,7 +106,7 @@ def weights(model):
 def trained(bug=None, records=RECORDS, evaluates=False, **options):
     """Return the weights, the receipt and epsilon after a whole run."""
     with BUGS[bug]() if bug else nullcontext():
-        model, optimizer, engine = made(sample_size=records, **options)
+        model, optimizer, engine = made(**{"sample_size": records} | options)
         for batch in engine.poisson_loader(data(records)).all_epochs():
             advance(model, optimizer, [batch])
             if evaluates:
@@ -240,6 +240,10 @@ def unlike(what):
         "options": {"max_grad_norm": 0.5 + other},
         "step": {"steps": COMPARISON_STEPS + 2},
         "partition": {"partition": "local" if other else "strided"},
+        "users": {
+            "sample_size": None,
+            "user_ids": [i // 2 if other else i % 20 for i in range(RECORDS)],
+        },
     }
     model, optimizer, engine = made(**changes.get(what, {}))
     if what == "model":

@@ -13,7 +13,16 @@ SETTINGS = {
     "adaptive": {"adaptive": True},
     "fewer records than ranks": {"records": 3, "batch_size": 1, "net": "linear"},
 }
+#: Twelve users with 2 to 4 of the 40 records.
+USERS = {
+    "sample_size": None,
+    "user_ids": [i * i % 23 for i in range(jobs.RECORDS)],
+    "batch_size": 5,
+}
+SETTINGS["users"] = USERS | {"records_per_user": 2, "physical_batch_size": 4}
 MORE_SETTINGS = {
+    "users, microbatch": USERS | {"engine": "microbatch"},
+    "users, one part": USERS | {"engine": "extending"},
     "extending": {"engine": "extending"},
     "microbatch": {"engine": "microbatch"},
     "automatic": {"clipping_fn": "automatic"},

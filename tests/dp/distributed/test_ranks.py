@@ -35,6 +35,7 @@ UNLIKE = {
     "options": "max_grad_norm must be the same on every rank",
     "seed": "seed must be the same on every rank of the group, got 0: 5, 1: 6",
     "model": "the model's 0.weight must be the same on every rank",
+    "users": "user_ids must be the same on every rank",
     "data": "column 0 of the data set must be the same on every rank",
 }
 
