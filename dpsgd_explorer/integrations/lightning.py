@@ -28,7 +28,7 @@ from dpsgd_explorer.integrations.lightning_trainer import (
 from dpsgd_explorer.integrations.planned_run import (
     EpochBatches,
     privacy_metrics,
-    reject_users,
+    reject_arguments,
     write_receipt,
 )
 
@@ -106,7 +106,11 @@ class DPCallback(Callback):
     def __init__(
         self, *, module: str | None = None, lost_steps: int = 0, **privacy: Any
     ) -> None:
-        reject_users(privacy)
+        reason = (
+            "a trainer counts epochs and splits batches by records; use "
+            "dp.make_private(..., user_ids=...) in a training loop"
+        )
+        reject_arguments({"user_ids": (privacy.get("user_ids") is not None, reason)})
         if privacy.get("physical_batch_size") is not None:
             raise ConfigError(
                 "physical_batch_size",

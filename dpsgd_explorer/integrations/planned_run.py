@@ -30,15 +30,6 @@ def reject_arguments(rejected: Mapping[str, tuple[bool, str]]) -> None:
             raise ConfigError(name, f"{name} must be left out: {reason}.")
 
 
-def reject_users(privacy: Mapping[str, Any]) -> None:
-    """Raises ConfigError for users in the arguments of the engine."""
-    reason = (
-        "a trainer counts epochs and splits batches by records; use "
-        "dp.make_private(..., user_ids=...) in a training loop"
-    )
-    reject_arguments({"user_ids": (privacy.get("user_ids") is not None, reason)})
-
-
 class EpochBatches:
     """The Poisson batches of a plan, with the same number in each iteration.
 

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from dpsgd_explorer import dp
 from dpsgd_explorer.dp.sampling.loader import fetcher
+from dpsgd_explorer.dp.sampling.users import Users
 from dpsgd_explorer.errors import ConfigError, PrivacyError
 from dpsgd_explorer.integrations.per_sample_loss import (
     is_multi_label,
@@ -29,7 +30,6 @@ from dpsgd_explorer.integrations.planned_run import (
     EpochBatches,
     privacy_metrics,
     reject_arguments,
-    reject_users,
     write_receipt,
 )
 
@@ -58,7 +58,10 @@ class DPTrainer(transformers.Trainer):
         args: The arguments of ``transformers.Trainer``, in its order.
         privacy: Arguments of ``dp.PrivacyEngine`` by name, such as ``target_epsilon``,
             ``target_delta``, ``noise_multiplier``, ``max_grad_norm``, ``clipping_fn``
-            or ``noise``.  Sizes and length follow from the training arguments.
+            or ``noise``.  Sizes and length follow from the training arguments.  With
+            ``user_ids``, one owner per record, they count users, an epoch has each user
+            once on average, and a batch is on the device as a whole, because the
+            records of a user are clipped together.
         lost_steps: For a resume: the number of steps after the checkpoint whose results
             anyone may have seen; see ``PrivacyEngine.load_state_dict``.
         options: The arguments of ``transformers.Trainer`` by name.
@@ -119,7 +122,8 @@ class DPTrainer(transformers.Trainer):
         self._part_size = self.args.per_device_train_batch_size
         self._expected_size = self._part_size * self.args.gradient_accumulation_steps
         _check(self.args, self.label_smoother)
-        reject_users(privacy)
+        user_ids = self._privacy.get("user_ids")
+        self._users = None if user_ids is None else Users(user_ids).count
         self.args = copy.copy(self.args)
         # A batch of the loader is a whole batch: ``training_step`` splits it.
         self.args.gradient_accumulation_steps = 1
@@ -136,6 +140,8 @@ class DPTrainer(transformers.Trainer):
         given: Any = super().get_train_dataloader()
         records = given.dataset
         _, sample_size = fetcher(records, given.collate_fn)
+        if self._users is not None:
+            sample_size = self._users
         per_epoch = math.ceil(sample_size / self._expected_size)
         steps = self.args.max_steps
         if steps <= 0:
@@ -193,9 +199,10 @@ class DPTrainer(transformers.Trainer):
             )
         (size,) = sizes
         total = torch.zeros((), device=self.args.device)
+        part_size = self._part_size if self._users is None else max(1, size)
         # An empty batch has no part: models cannot reshape it, and its step is noise.
-        for start in range(0, size, self._part_size):
-            end = min(size, start + self._part_size)
+        for start in range(0, size, part_size):
+            end = min(size, start + part_size)
             part = tree_map(
                 lambda x, rows=slice(start, end): x[rows] if _is_batch(x) else x, inputs
             )
