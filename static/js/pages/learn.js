@@ -82,8 +82,25 @@ function showList(list) {
   const note = document.querySelector("[data-progress]");
   if (!note) return;
   const count = items.filter((item) => read.includes(item.dataset.chapter)).length;
+  showWay(items, read, count);
   note.hidden = count === 0;
   note.querySelector("[data-progress-text]").textContent = `${count} of ${items.length} chapters read.`;
+}
+
+/** Shows the share that was read as a ring, and frames the chapter that comes next. */
+function showWay(items, read, count) {
+  document.querySelector("[data-ring]").style.strokeDasharray = `${count / items.length} 1`;
+  document.querySelector("[data-count]").textContent = `${count} of ${items.length}`;
+  const next = items.find((item) => !read.includes(item.dataset.chapter));
+  for (const item of items) {
+    item.classList.toggle("next", item === next);
+    item.querySelector(".next-sign")?.remove();
+  }
+  if (!next) return;
+  const sign = document.createElement("span");
+  sign.className = "next-sign";
+  sign.textContent = count ? "next" : "start here";
+  next.querySelector("a").append(sign);
 }
 
 function wireList(list) {
@@ -166,6 +183,14 @@ function wireFormula(formula) {
   formula.querySelector("figcaption").append(" ", button);
 }
 
+/** A keyboard reaches a formula that is wider than the page, and scrolls it. */
+function wireScroll(box) {
+  if (box.scrollWidth <= box.clientWidth) return;
+  box.tabIndex = 0;
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", "Formula, scrolls sideways");
+}
+
 function start() {
   const list = document.querySelector("[data-chapters]");
   if (list) wireList(list);
@@ -177,6 +202,7 @@ function start() {
   wireRail(chapter.querySelector("[data-rail]"));
   wireTerms(chapter);
   chapter.querySelectorAll(".quiz").forEach(wireQuiz);
+  chapter.querySelectorAll(".formula-scroll").forEach(wireScroll);
   if (navigator.clipboard) chapter.querySelectorAll(".formula[data-tex]").forEach(wireFormula);
   if (typeof window.track === "function") window.track("learning_step_open", {step});
 }

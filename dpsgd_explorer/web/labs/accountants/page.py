@@ -15,6 +15,7 @@ from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.vocabulary import setting
 from dpsgd_explorer.web.api.answer_cache import cached_page
 from dpsgd_explorer.web.figures.accountant_race import looks, picture
+from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.fields import form_fields, script_fields
 from dpsgd_explorer.web.forms.form import parse_texts, read_form
 from dpsgd_explorer.web.labs.base import Lab
@@ -127,6 +128,12 @@ SURPRISES = (
 def accountants() -> Response:
     """Shows the race with the settings of the address, and errors in them."""
     return cached_page(_page, queue="slow")
+
+
+@cache
+def first_picture() -> Picture | None:
+    """Returns the race of the run that the lab shows first."""
+    return picture(race(RaceQuestion().curves))
 
 
 def _page() -> str:

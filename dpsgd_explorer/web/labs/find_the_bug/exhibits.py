@@ -8,7 +8,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from dpsgd_explorer.experiments.planted_bug_config import HONEST
+from dpsgd_explorer.web.figures.svg import Plot
 from dpsgd_explorer.web.questions.rounding import limit, proven
 from dpsgd_explorer.web.recorded.files import recording
 
@@ -87,6 +90,20 @@ def exhibits() -> dict[str, Exhibit]:
         )
         for number, (name, loop) in enumerate(loops.items(), start=1)
     }
+
+
+def picture() -> Markup:
+    """Returns what canaries prove of all loops with a proof, and the declared ε."""
+    terms = promise()
+    top = 4 * terms["epsilon"]
+    plot = Plot.framed((342, 190), (0, terms["steps"]), (0, top), left=8, bottom=12)
+    plot.x_axis([], "")
+    for exhibit in exhibits().values():
+        points = [(p["step"], min(p["epsilon_lower"], top)) for p in exhibit.points]
+        plot.line([(0, 0), *points], "s-attack thin")
+    edge = [(0, terms["epsilon"]), (terms["steps"], terms["epsilon"])]
+    plot.line(edge, "s-budget")
+    return plot.svg("Lines of proven ε over the steps; many cross the declared ε.")
 
 
 def promise() -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ from dpsgd_explorer.errors import ConfigError
 from dpsgd_explorer.experiments.accountant_words import LABELS
 from dpsgd_explorer.experiments.catalogue import DATA_SETS
 from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.figures.svg import Picture
 from dpsgd_explorer.web.forms.fields import form_fields, text_of
 from dpsgd_explorer.web.forms.form import Form, read_form
 from dpsgd_explorer.web.labs.base import Lab
@@ -62,6 +64,15 @@ def _page() -> str:
             "ticks": AXES,
         },
     )
+
+
+@cache
+def first_picture() -> Picture | None:
+    """Returns the map of the plan that the lab shows first."""
+    solve = dict(form_fields(BudgetQuestion))["solve"].default
+    answer, form = _answered(read_form(BudgetQuestion, {}, solved=solve))
+    lines = map_around(form.settings, answer)
+    return picture(lines, answer) if lines and answer else None
 
 
 def asks_for_map() -> bool:

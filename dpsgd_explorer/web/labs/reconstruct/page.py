@@ -5,15 +5,18 @@ The browser computes gradients, noise and images; the server computes every ε.
 
 from __future__ import annotations
 
+import base64
 import math
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from flask import Response, render_template
+from markupsafe import Markup
 
 from dpsgd_explorer.accounting import epsilon
 from dpsgd_explorer.web.api.answer_cache import cached_page
+from dpsgd_explorer.web.labs.attack.grey_picture import grey_picture
 from dpsgd_explorer.web.labs.base import Lab
 from dpsgd_explorer.web.questions.rounding import limit
 from dpsgd_explorer.web.recorded.files import recording
@@ -76,6 +79,16 @@ def _spent(sample_rate: float, noise_multiplier: float) -> str:
         sample_rate=sample_rate, noise_multiplier=noise_multiplier, steps=1, delta=DELTA
     )
     return f"{math.ceil(value):,}" if value >= WHOLE_FROM else limit(value)
+
+
+def first_picture() -> Markup:
+    """Returns the first recorded digit as the lab finds it in a gradient."""
+    pixels = base64.b64decode(stored()["pictures"])
+    side = math.isqrt(len(pixels) // len(stored()["labels"]))
+    return grey_picture(
+        [pixels[y * side : (y + 1) * side].hex()[::2] for y in range(side)],
+        "A handwritten digit",
+    )
 
 
 LAB = Lab(
