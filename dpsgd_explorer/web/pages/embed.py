@@ -19,6 +19,7 @@ from dpsgd_explorer.web.hub.widgets.base import Widget
 LOG = logging.getLogger(__name__)
 
 bp = Blueprint("embed", __name__, url_prefix="/embed", template_folder="../hub")
+LAST_STAGE = 3  # of a widget that several chapters show in stages
 
 
 @bp.get("/<slug>/")
@@ -54,6 +55,7 @@ def widget_markup(
     level: int = 3,
     limits: Limits = FREE,
     starts: Mapping[str, Sequence[float]] = USUAL.positions,
+    stage: int = LAST_STAGE,
 ) -> Markup:
     """Returns the markup of a widget for use within a page.
 
@@ -64,6 +66,8 @@ def widget_markup(
         level: Level of the heading, 1 to 5.
         limits: Controls that the visitor cannot set.
         starts: Initial values of the inputs, by control.
+        stage: How much of a staged widget is shown, 1 to 3; the last stage has every
+            control.
 
     Raises:
         KeyError: There is no widget with this name.
@@ -76,6 +80,7 @@ def widget_markup(
             level=level,
             limits=limits,
             starts=starts,
+            stage=stage,
             picture=shown.picture(),
             data=shown.data(),
         )

@@ -140,7 +140,7 @@ export class Chart {
     return [(event.clientX - place.left) * zoom, (event.clientY - place.top) * zoom];
   }
 
-  /** @param {Mark[]} marks in painting order */
+  /** Set the marks, unless the chart has no width yet. @param {Mark[]} marks in painting order */
   show(marks) {
     this.marks.replaceChildren(...marks.map(make));
   }

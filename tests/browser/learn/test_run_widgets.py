@@ -22,6 +22,7 @@ def test_accountants_race_over_a_run_that_one_chooses(open_page):
     door = figure.get_by_role("link", name="Count any run in the lab")
     before = door.get_attribute("href")
     figure.get_by_label("full batches").check()
+    figure.get_by_text("About", exact=True).click()
     expect(figure.get_by_role("row", name="zCDP bound")).to_be_visible()
     expect(title).not_to_contain_text("below the truth")
     expect(figure.get_by_text("you: 4")).to_be_hidden()
@@ -68,8 +69,7 @@ def test_a_recorded_run_is_played_alone_by_keyboard_where_motion_is_unwanted(ope
     expect(title).not_to_contain_text("After 1 of 300 steps")  # a second later
     page.keyboard.press("Enter")
     expect(play).to_be_visible()
-    focus(figure.get_by_role("radio").first)
-    page.keyboard.press("Space")
+    figure.get_by_label("Run", exact=True).select_option("MNIST, ε = 1")
     expect(title).to_contain_text("98.15 of 100 unseen records right; without privacy")
     focus(figure.get_by_role("slider", name="Step"))
     page.keyboard.press("Home")

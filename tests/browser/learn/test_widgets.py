@@ -132,16 +132,31 @@ THRESHOLD_AND_COUNT_IN_ONE_FRAME = """() => {
 }"""
 
 
-def test_two_worlds_are_trained_and_told_apart(open_page):
+def test_two_worlds_come_in_three_stages(open_page):
     page = open_page("/learn/dp-concepts/")
     page.get_by_label("With little noise").fill("90")
+    page.get_by_label("With much noise").fill("60")
     page.get_by_role("button", name="Show the picture").click()
     figure = page.locator("#two-worlds")
     title = figure.get_by_role("heading", level=3)
     expect(title).to_contain_text(re.compile(r"\d\d % of the time; at most \(this"))
     expect(title).to_contain_text("; ε alone: ")
-    expect(figure.get_by_text("you: 90 %")).to_be_visible()
+    expect(figure.get_by_role("slider")).to_have_count(1)
     promise = figure.locator('[data-part="promise"]')
+    epsilon = promise.inner_text()
+    figure.get_by_role("slider", name="Noise multiplier").fill("0")
+    expect(promise).not_to_have_text(epsilon)
+    page.goto(page.url.split("#")[0].replace("dp-concepts", "what-models-leak"))
+    expect(figure.get_by_role("slider")).to_have_count(2)
+
+
+def test_two_worlds_are_trained_and_told_apart(open_page):
+    page = open_page("/embed/two-worlds/")
+    figure = page.locator("#two-worlds")
+    figure.get_by_text("More settings").click()
+    figure.get_by_text("About", exact=True).click()
+    promise = figure.locator('[data-part="promise"]')
+    expect(promise).to_contain_text("ε = ")
     epsilon = promise.inner_text()
     hits = figure.locator('[data-part="hits-0"]')
     figure.get_by_role("slider", name="Clipping bound").fill("1")
@@ -173,6 +188,7 @@ def test_a_dragged_record_trains_both_worlds_anew_below_the_same_limit(open_page
     record = figure.get_by_role("slider", name="The odd record")
     promise = figure.locator('[data-part="promise"]')
     expect(promise).to_contain_text("ε = ")
+    figure.get_by_text("More settings").click()
     limit = figure.locator('[data-part="levels"] path.s-budget').get_attribute("d")
     epsilon = promise.inner_text()
     calls = [figure.locator(f'[data-part="{name}-0"]') for name in ("hits", "alarms")]
@@ -245,6 +261,7 @@ def test_a_step_is_gone_through_under_the_microscope(open_page):
         following.click()
         expect(lit).to_have_attribute("data-term", term)
     expect(title).to_contain_text("Clipping turns the step by 18°")
+    figure.get_by_text("Formula, lengths, single records").click()
     expect(figure.get_by_text("you: 30°")).to_be_visible()
     before = title.inner_text()
     figure.get_by_role("button", name="Draw new noise").click()
@@ -266,6 +283,7 @@ def test_a_step_is_gone_through_under_the_microscope(open_page):
 
     figure.get_by_role("radio", name="A real network").check()
     expect(title).to_contain_text("226 of 524 gradients are cut")
+    figure.get_by_text("About", exact=True).click()
     expect(figure.locator("[data-live] .badge.not-private:visible")).to_have_count(1)
     grip = figure.get_by_role("slider", name="Clipping bound C of the network")
     focus(grip)
@@ -293,6 +311,7 @@ def test_a_bound_is_dragged_over_the_lengths_of_a_recorded_run(open_page):
     for _ in range(3):
         page.keyboard.press("Shift+ArrowRight")
     expect(grip).to_have_attribute("aria-valuetext", "C = 100")
+    figure.get_by_text("About", exact=True).click()
     expect(figure.get_by_text("None is cut: no bias.")).to_be_visible()
     expect(figure.get_by_text("ε = 3.00 at every C")).to_be_visible()
     place = grip.locator(".handle").bounding_box()
@@ -325,6 +344,7 @@ def test_a_larger_batch_calms_the_update_and_hardly_the_run(open_page):
     middle = place["y"] + place["height"] / 2
     page.mouse.click(place["x"] + place["width"] / 2, middle)
     expect(title).to_contain_text("A batch of 2,048 leaves")
+    page.get_by_text("About", exact=True).click()
     expect(page.locator('[data-part="sigma"]')).to_have_text(needed)
 
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {Generator} from "../../../static/js/widgets/common/random.js";
-import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, words} from "../../../dpsgd_explorer/web/hub/widgets/membership_game/game.js";
+import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, verdict, words} from "../../../dpsgd_explorer/web/hub/widgets/membership_game/game.js";
 
 const JOINED = [true, false, true, false];
 const MODEL = {epsilon: "1.00", most: 0.5618, limits: "this run: 56.2 %; ε alone: 73.2 %", right: "51.0", interval: "46.9 to 55.1", accuracy: "60.0", sure: ["90.0", "80.0", "70.0", "60.0"], had_it: ["99.0", "98.0", "97.0", "96.0"], had_it_not: ["50.0", "51.0", "52.0", "53.0"], says_in: [true, true, false, false]};
@@ -45,14 +45,16 @@ test("both are scored against the coins, by record and not by round", () => {
   assert.deepEqual(score(played), {you: 2, attacker: 2});
   assert.deepEqual(table(played, DATA, MODEL).rows[2], [3, 1, "80.0", "out", "in", "out"]);
   assert.equal(standing(played, 3), "After all 3 rounds: you 2, the attacker 2");
-  assert.equal(standing([], 3), "Round 1 of 3");
+  assert.equal(standing([], 3), "Round 1 of 3: was this record in the training set?");
 });
 
 test("what a record's own models say is seen after the answer only", () => {
   const asked = game([2, 0, 1]);
   assert.match(words(asked, DATA, MODEL), /label “4” a probability of 70.0\s%. Was the record in/);
   assert.doesNotMatch(words(asked, DATA, MODEL), /97.0|attacker/);
-  assert.match(words(answer(asked, false), DATA, MODEL), /^You are wrong: it was in. The attacker says not in: .* 97.0\s%, .* 52.0\s%; this model 70.0\s%/);
+  assert.doesNotMatch(verdict([], DATA, MODEL), /97.0|52.0/);
+  const played = rounds(answer(asked, false), JOINED, MODEL);
+  assert.match(verdict(played, DATA, MODEL), /was in: you are wrong, the attacker is wrong\. .* 97.0\s% with it and 52.0\s% without it; this model 70.0\s%/);
 });
 
 test("the limit is of the private model alone, and a coin's luck comes with the end", () => {

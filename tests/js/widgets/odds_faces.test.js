@@ -13,7 +13,7 @@ test("a hundred faces: right anyway, gained, and wrong", () => {
 test("words are in natural frequencies and in odds", () => {
   const limits = {right: 3, percent: "2.7"};
   assert.equal(conclusion("ε alone", 1, 1, limits), "At ε = 1, ε alone allows at most 3 right guesses of 100; without the release, 1 is right");
-  assert.match(frequencies("2.72", 1, limits), /the odds are 1 to 99\. The odds grow by a factor of at most 2\.72: ε alone allows 2\.7 %, or 3 faces/);
+  assert.match(frequencies("2.72", 1, limits), /the odds are 1 to 99\. The odds grow by a factor of at most 2\.72: ε alone allows 2\.7 %, or 3 people/);
   assert.match(frequencies("1.00", 50, {right: 50, percent: "50.0"}), /They stay so/);
 });
 

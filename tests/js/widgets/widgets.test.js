@@ -103,7 +103,7 @@ function figure(json) {
     "[data-still]": {hidden: false}, "[data-live]": {hidden: true}, "[data-note]": {textContent: ""},
     '[data-part="title"]': {textContent: "first"}, "[data-widget-data]": {textContent: json},
   };
-  return {parts, dataset: {widget: "x.js"}, querySelector: (name) => parts[name]};
+  return {parts, dataset: {widget: "x.js"}, querySelector: (name) => parts[name], querySelectorAll: () => []};
 }
 
 test("controls start where the address says, and their scripts hear of it", () => {

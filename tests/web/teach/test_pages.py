@@ -138,7 +138,12 @@ def inputs_of(page, control):
     boxes = re.findall(
         rf'<fieldset[^>]* data-control="{control}".*?</fieldset>', page, re.DOTALL
     )
-    return [a for box in boxes for a in Page(box).all("input")]
+    return [
+        {"type": tag} | attributes
+        for box in boxes
+        for tag, attributes in Page(box).elements
+        if tag in ("input", "option")
+    ]
 
 
 @pytest.mark.parametrize(

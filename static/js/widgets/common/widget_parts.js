@@ -7,9 +7,36 @@ export function part(element, name) {
   return match;
 }
 
-/** Set the text of a part. */
-export function write(element, name, words) {
-  part(element, name).textContent = words;
+/**
+ * Set the text of a part; `colours` lists passages and the colour of the quantity they state, in reading order.
+ * @param {HTMLElement} element @param {string} name @param {string} words @param {[string, string][]} [colours]
+ */
+export function write(element, name, words, colours = []) {
+  const place = part(element, name);
+  if (!colours.length) {
+    place.textContent = words;
+    return;
+  }
+  place.replaceChildren(...spans(words, colours).map(([passage, colour]) => {
+    if (!colour) return passage;
+    const span = document.createElement("span");
+    span.className = `said-${colour}`;
+    span.textContent = passage;
+    return span;
+  }));
+}
+
+/** Pure: a text cut into [passage, colour or ""]; passages that do not occur are left out. */
+export function spans(words, colours) {
+  const cut = [];
+  let rest = words;
+  for (const [passage, colour] of colours) {
+    const at = rest.indexOf(passage);
+    if (at < 0 || !passage) continue;
+    cut.push([rest.slice(0, at), ""], [passage, colour]);
+    rest = rest.slice(at + passage.length);
+  }
+  return [...cut, [rest, ""]].filter(([passage]) => passage);
 }
 
 const STILL_MS = 700;

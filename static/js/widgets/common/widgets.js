@@ -1,4 +1,6 @@
-/** Starts the widgets of a page. After an error, a widget shows its static drawing again, with a one-line message. */
+/** Starts the widgets of a page, their tabs and notes. After an error, a widget shows its static drawing again, with a one-line message. */
+
+import {NARROW, tabs} from "./tabs.js";
 
 const FAILED = "The moving version does not work in this browser; the picture and its table show the same numbers.";
 
@@ -22,6 +24,8 @@ export async function start(element, load = (address) => import(address)) {
     const data = JSON.parse(part(element, "[data-widget-data]").textContent);
     const {mount} = await load(element.dataset.widget);
     part(element, "[data-live]").hidden = false;
+    element.querySelectorAll("[data-tabs]").forEach(tabs);
+    placeSubtitle(element);
     mount(element, data);
     begin(element, JSON.parse(element.dataset.start ?? "{}"));
     if (element.dataset.guesses) element.dispatchEvent(new CustomEvent("guessed", {detail: JSON.parse(element.dataset.guesses)}));
@@ -36,6 +40,20 @@ export async function start(element, load = (address) => import(address)) {
   });
 }
 
+/** Move the subtitle into the notes on narrow pages. @param {HTMLElement} element */
+function placeSubtitle(element) {
+  const [notes, subtitle] = ["[data-about]", '[data-part="sub"]'].map((name) => part(element, name));
+  const title = part(element, ".chart-head > div");
+  const narrow = globalThis.matchMedia?.(NARROW);
+  if (!notes || !narrow) return;
+  const place = () => {
+    if (narrow.matches) notes.querySelector("summary").after(subtitle);
+    else title.append(subtitle);
+  };
+  narrow.addEventListener("change", place);
+  place();
+}
+
 /**
  * Set controls to the positions in the page's address; the widget's script receives the same events as from a
  * visitor.
@@ -43,13 +61,13 @@ export async function start(element, load = (address) => import(address)) {
  */
 export function begin(element, positions) {
   for (const [control, position] of Object.entries(positions)) {
-    const inputs = [...element.querySelectorAll(`[data-control="${control}"] input`)];
+    const inputs = [...element.querySelectorAll(`[data-control="${control}"] :is(input, select)`)];
     for (const input of inputs) {
       const isChoice = input.type === "radio";
       if (isChoice && Number(input.value) !== position[0]) continue;
       if (isChoice) input.checked = true;
       else input.value = String(position[0]);
-      input.dispatchEvent(new Event(isChoice ? "change" : "input", {bubbles: true}));
+      input.dispatchEvent(new Event(isChoice || input.localName === "select" ? "change" : "input", {bubbles: true}));
     }
     if (!inputs.length) part(element, `[data-grip="${control}"]`).dispatchEvent(new CustomEvent("start", {detail: position}));
   }

@@ -6,6 +6,7 @@ import {player} from "../../../../../static/js/lib/player.js";
 import {Chart, showTable} from "../../../../../static/js/lib/svg.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
+const NARROW = 560; // px
 const LARGE = 100; // larger values of ε are printed without decimals
 
 /** Pure: ε as text, rounded up. */
@@ -18,7 +19,7 @@ export function mount(element, data) {
   let guess = null;
   let shown = 0;
   const chart = new Chart(part(element, "lines"), {
-    height: heightOf, label: "ε over steps, one line per accountant, both axes logarithmic", draw: () => draw(shown),
+    height: (width) => (width < NARROW ? 300 : 340), label: "ε over steps, one line per accountant, both axes logarithmic", draw: () => draw(shown),
   });
 
   function draw(index) {

@@ -8,9 +8,9 @@ import {decimals, percent, significant} from "../../../../../static/js/lib/forma
 import {Chart, box, clamp, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const HEIGHT = 484;
+const HEIGHT = 316;
 const [LEFT, RIGHT] = [44, 8];
-const PANELS = {lengths: [186, 36], angles: [300, 232], ratios: [HEIGHT - 44, 352]}; // px, bottom and top of each panel
+const PANELS = {lengths: [126, 28], angles: [200, 152], ratios: [HEIGHT - 44, 228]}; // px, bottom and top of each panel
 const DECADE = 6; // recorded values of C per power of ten
 
 /** Pure: index of the recorded C nearest to a value, on a log scale. */
@@ -75,7 +75,7 @@ export function mount(element, data) {
     const now = outcome(data, step, index);
     const title = conclusion(now, step.step);
     const [cut, drowned] = sentences(now, data.parameters);
-    write(element, "title", title);
+    write(element, "title", title, [[significant(now.bound, 2), "ink"], [percent(now.share, 0), "twin"], [`${decimals(now.degrees, 0)}°`, "good"]]);
     write(element, "cut", cut);
     write(element, "drowned", drowned);
     speak(`${title}. ${drowned} Epsilon ${data.epsilon}.`);
@@ -109,17 +109,17 @@ function marks(chart, data, step, now, guess) {
     ...[[0, "0"], [top, `${top} %`]].flatMap(([value, words]) => tick(right, y(value), words)),
     ...[[0, "0°"], [90, "90°"]].flatMap(([value, words]) => tick(right, angle(value), words)),
     ...[1, 10, 100].flatMap((value) => tick(right, ratio(value), value)),
-    text([0, 14], "gradients, by their length"), text([0, PANELS.angles[1] - 14], "angle of the clipped to the true mean"),
-    text([0, PANELS.ratios[1] - 14], "noise ÷ clipped mean, log scale"),
     ...shares.map((share, i) => bar(x, y, data.edges, i, share, data.edges[i] >= now.bound ? "f-twin" : "f-good")),
     line([[middle, PANELS.lengths[1]], [middle, PANELS.ratios[0]]], "thin s-ink"),
     line(over(step.angles, angle), "s-good"), disc([middle, angle(now.degrees)], 5, "f-good"),
     line(over(step.lengths.map((length, i) => data.noise[i] / length), ratio), "s-private"), disc([middle, ratio(now.ratio)], 5, "f-private"),
+    text([0, 11], "gradients, by their length"), text([0, PANELS.angles[1] - 9], "angle of the clipped to the true mean", "halo"),
+    text([0, PANELS.ratios[1] - 9], "noise ÷ clipped mean, log scale", "halo"),
     ...(guess === null ? [] : [diamond([x(data.bounds[data.own]), angle(guess)], 7, "guess-mark"), text([x(data.bounds[data.own]) - 12, angle(guess) + 4], `you: ${guess}°`, "ink halo", "end")]),
     ...powers.map((power) => text([x(10 ** power), HEIGHT - 24], power < -3 ? `1e${power}` : String(10 ** power), "", "middle")),
     rule([LEFT, PANELS.ratios[0]], [right, PANELS.ratios[0]], "axis"),
     text([right, HEIGHT - 6], "length, and C; log scale", "", "end"),
-    text([middle - 8, PANELS.lengths[1] + 32], "kept", "good halo", "end"), ...(middle > right - 36 ? [] : [text([middle + 8, PANELS.lengths[1] + 32], "cut", "twin halo")]),
+    text([middle - 10, PANELS.lengths[1] + 36], `${now.count - now.cut} kept`, "good halo big", "end"), ...(middle > right - 90 ? [] : [text([middle + 10, PANELS.lengths[1] + 36], `${now.cut} cut`, "twin halo big")]),
     text([middle + (middle > right - 90 ? -16 : 16), PANELS.lengths[1] + 4], `C = ${significant(now.bound, 2)}`, "ink halo", middle > right - 90 ? "end" : "start"),
   ];
 }

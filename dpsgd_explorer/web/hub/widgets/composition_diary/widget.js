@@ -1,11 +1,11 @@
 /** Diary of releases under one budget, with three modes. */
 
 import {tableRow} from "../../../../../static/js/lib/page.js";
-import {Chart, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {Chart, area, box, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {conclusion, enter, history, promise, refusal} from "./diary.js";
 
-const LEAST = 6; // smallest number of releases on the axis
+const GLASSES = [["added up", "twin"], ["together", "private"]]; // as the first entries of a row
 
 export function mount(element, data) {
   const speak = speaker(element);
@@ -16,21 +16,21 @@ export function mount(element, data) {
   let release = "";
   const redraw = oncePerFrame(() => draw());
   const chart = new Chart(part(element, "chart"), {
-    height: 250, label: "Two rising lines over the releases, added up and together, below the budget", draw: redraw,
+    height: 240, label: "Two glasses of releases, added up and together, and the budget as their rim", draw: redraw,
   });
 
   function draw() {
     const rows = history(diary.entries, data);
     const words = [conclusion(diary.entries, data, rows.at(-1))];
     words.push(diary.refused ? refusal(label[release], way(), diary.refused, data) : promise(diary.entries, way(), data, rows.at(-1)));
-    write(element, "title", words[0]);
+    write(element, "title", words[0], diary.entries.length ? [[rows.at(-1)[1], "private"], [rows.at(-1)[0], "twin"], [`${data.budget}`, "budget"]] : [[`ε = ${data.budget}`, "budget"]]);
     write(element, "fact", words[1]);
     speak(words.join(". "));
     part(element, "rows").replaceChildren(...diary.entries.map((kind, i) => {
       const [added, together, filtered] = rows[i + 1];
       return tableRow([label[kind]], [added, together, `${filtered} %`]);
     }));
-    if (chart.width) chart.show(lines(chart, rows, data));
+    if (chart.width) chart.show(glasses(chart, rows, data));
   }
 
   for (const button of element.querySelectorAll("[data-release]")) {
@@ -48,21 +48,26 @@ export function mount(element, data) {
   for (const radio of ways) radio.addEventListener("change", start);
 }
 
-function lines(chart, rows, {budget}) {
-  const most = Math.max(LEAST, rows.length - 1);
-  const top = Math.max(1.2 * budget, 1.1 * Number(rows.at(-1)[0]));
-  const [left, right, bottom] = [26, chart.width - 14, chart.height - 34];
-  const {x, y} = chart.frame([0, most], [0, top], [left, 14, right, bottom]);
-  const path = (place) => rows.map((row, i) => [x(i), y(Number(row[place]))]);
-  const [added, together] = [path(0), path(1)];
-  const isApart = rows.length > 2;
+/** Two glasses whose rim is the budget: added up, a release is a block of its own ε; together, its block sinks into the others. */
+function glasses(chart, rows, {budget}) {
+  const top = Math.max(1.25 * budget, 1.1 * Number(rows.at(-1)[0]));
+  const [left, bottom] = [26, chart.height - 26];
+  const {y} = chart.frame([0, 1], [0, top], [left, 10, chart.width - 4, bottom]);
+  const half = (chart.width - left) / 2;
+  const wide = Math.min(0.62 * half, 190);
   return [
-    ...Array.from({length: Math.floor(top) + 1}, (_, i) => i).flatMap((value) => [rule([left, y(value)], [right, y(value)]), text([left - 8, y(value) + 4], value, "", "end")]),
-    ...Array.from({length: most + 1}, (_, i) => text([x(i), bottom + 17], i, "", "middle")),
-    text([left - 8, 10], "ε", "", "end"), text([right, chart.height - 2], "releases", "", "end"),
-    line([[left, y(budget)], [right, y(budget)]], "s-budget"), text([right, y(budget) - 7], "budget", "budget halo", "end"),
-    line(added, "s-twin dashed"), line(together, "s-private"),
-    disc(added.at(-1), 4.5, "f-twin"), disc(together.at(-1), 4.5, "f-private"),
-    ...(isApart ? [text([added.at(-1)[0] - 8, added.at(-1)[1] - 8], "added up", "twin halo", "end"), text([together.at(-1)[0], together.at(-1)[1] + 20], "together", "private halo", "end")] : []),
+    ...Array.from({length: Math.floor(top) + 1}, (_, i) => i).flatMap((value) => [rule([left, y(value)], [chart.width - 4, y(value)]), text([left - 8, y(value) + 4], value, "", "end")]),
+    text([left - 8, 10], "ε", "", "end"),
+    ...GLASSES.flatMap(([words, colour], glass) => {
+      const start = left + half * (glass + 0.5) - wide / 2;
+      const levels = rows.map((row) => Number(row[glass]));
+      return [
+        ...levels.slice(1).flatMap((level, i) => [box([start + 3, y(level) + 1], wide - 6, Math.max(0, y(levels[i]) - y(level) - 1.5), `f-${colour}${i % 2 ? " soft" : ""}`)]),
+        line([[start, y(budget) - 10], [start, bottom], [start + wide, bottom], [start + wide, y(budget) - 10]], "s-ink"),
+        ...(levels.at(-1) > budget ? [area([[start, y(levels.at(-1))], [start + wide, y(levels.at(-1))], [start + wide, y(budget)], [start, y(budget)]], "f-wash-budget soft")] : []),
+        text([start + wide / 2, bottom + 20], `${words}: ${rows.at(-1)[glass]}`, `${colour} halo`, "middle"),
+      ];
+    }),
+    line([[left, y(budget)], [chart.width - 4, y(budget)]], "s-budget"), text([chart.width - 4, y(budget) - 7], "budget", "budget halo", "end"),
   ];
 }

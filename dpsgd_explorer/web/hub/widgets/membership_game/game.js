@@ -53,19 +53,25 @@ export function score(played) {
 
 const word = (isIn) => (isIn ? "in" : "not in");
 
-/** Pure: question about the current record, or its solution. */
+/** Pure: question about the current record. */
 export function words(game, data, model) {
   const record = inView(game);
-  const label = `${data.labels[record]}`;
-  if (!game.revealed) return `This model gives the label “${label}” a probability of ${model.sure[record]}\u00a0%. Was the record in?`;
-  const {you, attacker, truth} = rounds(game, data.joined, model).at(-1);
-  const verdict = you === truth ? "You are right" : "You are wrong";
-  return `${verdict}: it was ${word(truth)}. The attacker says ${word(attacker)}: its own models trained on the record give “${label}” ${model.had_it[record]}\u00a0%, its models trained without it ${model.had_it_not[record]}\u00a0%; this model ${model.sure[record]}\u00a0%.`;
+  if (isOver(game)) return "That was the last record of this game.";
+  return `This model gives the label “${data.labels[record]}” a probability of ${model.sure[record]}\u00a0%. Was the record in?`;
+}
+
+/** Pure: solution of the last round; "" before the first answer. */
+export function verdict(played, data, model) {
+  if (!played.length) return "The dots are models that the attacker trained, with the record and without it. Where does this model fall?";
+  const {record, you, attacker, truth} = played.at(-1);
+  const right = (says) => (says === truth ? "right" : "wrong");
+  return `The “${data.labels[record]}” was ${word(truth)}: you are ${right(you)}, the attacker is ${right(attacker)}.` +
+    ` Its models gave ${model.had_it[record]}\u00a0% with it and ${model.had_it_not[record]}\u00a0% without it; this model ${model.sure[record]}\u00a0%.`;
 }
 
 /** Pure: score as text. */
 export function standing(played, count) {
-  if (!played.length) return `Round 1 of ${count}`;
+  if (!played.length) return `Round 1 of ${count}: was this record in the training set?`;
   const {you, attacker} = score(played);
   return `${played.length === count ? "After all" : "After"} ${played.length} ${played.length === 1 ? "round" : "rounds"}: you ${you}, the attacker ${attacker}`;
 }

@@ -4,7 +4,8 @@
 
 Writes ``recorded.json`` into this folder: the attack's settings,
 some of its records drawn at random, with their pictures in sixteen shades and their
-membership; for both models the logit of each label, the logits of the shadows and the
+membership; for both models the logit of each label, the logits of the shadows trained
+with the record and without it, and the
 score of the likelihood ratio; how often that attack is right about all records, and the
 test accuracy of the attacked model.  There is one private model for each epsilon that
 the game offers.
@@ -29,6 +30,7 @@ DRAWN = 24  # records that the game asks about: their pictures are sent with the
 SEED = 3
 EPSILONS = (1.0, 2.0, 4.0)
 DIGITS = 5  # significant ones of a logit
+SHADOW_DIGITS = 3  # significant ones of a shadow's logit, which is only drawn
 
 
 def main() -> int:
@@ -96,6 +98,14 @@ def _model(
         **{
             name: [float(f"{float(values[place]):.{DIGITS}g}") for place in places]
             for name, values in measurements.items()
+        },
+        **{
+            name: [
+                [float(f"{float(v):.{SHADOW_DIGITS}g}") for v in values[:, place][keep]]
+                for place in places
+                for keep in [~np.isnan(values[:, place])]
+            ]
+            for name, values in (("with_it", inside), ("without_it", outside))
         },
     }
 

@@ -1,9 +1,9 @@
 /** Membership game: the visitor and an attacker guess for ten records whether each was in the training set. */
 
-import {Chart, box, line, rule, showTable, text} from "../../../../../static/js/lib/svg.js";
+import {Chart, circles, line, rule, showTable, text} from "../../../../../static/js/lib/svg.js";
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
-import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, words} from "./game.js";
+import {answer, begin, inView, isOver, limits, next, rounds, score, standing, table, verdict, words} from "./game.js";
 
 const SIDE = 28;
 const WHITE = 15; // largest hexadecimal digit; each pixel is one digit
@@ -13,7 +13,9 @@ export function mount(element, data) {
   const generator = new Generator(data.seed);
   const fresh = () => begin(generator, data.joined, data.rounds);
   const state = {place: 0, games: data.models.map(fresh)};
-  const bars = new Chart(part(element, "bars"), {height: 132, label: "Right guesses so far: yours, the attacker’s, a coin’s, and the limit of this run", draw: () => draw()});
+  const strips = new Chart(part(element, "strips"), {
+    height: 122, label: "How sure the attacker’s own models are of the label, trained with the record and without it, and how sure this model is", draw: () => draw(),
+  });
 
   function draw() {
     const game = state.games[state.place];
@@ -22,25 +24,25 @@ export function mount(element, data) {
     const record = inView(game);
     showPicture(part(element, "picture"), data.pictures[record], `A handwritten ${data.labels[record]}`);
     write(element, "question", words(game, data, model));
-    write(element, "score", standing(played, data.rounds));
+    write(element, "title", standing(played, data.rounds), [[`you ${score(played).you}`, "ink"], [`the attacker ${score(played).attacker}`, "attack"]]);
     write(element, "limit", limits(played, data, model));
-    for (const name of ["in", "out"]) part(element, name).hidden = game.revealed;
-    part(element, "next").hidden = !game.revealed || isOver(game);
+    write(element, "verdict", verdict(played, data, model));
+    for (const name of ["in", "out"]) part(element, name).disabled = isOver(game);
     showTable(part(element, "rounds"), table(played, data, model));
-    if (bars.width) bars.show(drawn(bars, data, model, played));
-    speak(`${words(game, data, model)} ${standing(played, data.rounds)}.`);
+    if (strips.width) strips.show(dots(strips, model, record));
+    speak([verdict(played, data, model), standing(played, data.rounds), isOver(game) ? "" : words(game, data, model)].join(" "));
   }
 
   /** Show the next state of the game, and focus the next button. */
   function goOn(game, focused) {
     state.games[state.place] = game;
     draw();
-    part(element, isOver(game) ? "again" : focused).focus();
+    if (isOver(game)) part(element, "again").focus();
+    else part(element, focused).focus();
   }
   const shown = () => state.games[state.place];
-  part(element, "in").addEventListener("click", () => goOn(answer(shown(), true), "next"));
-  part(element, "out").addEventListener("click", () => goOn(answer(shown(), false), "next"));
-  part(element, "next").addEventListener("click", () => goOn(next(shown()), "in"));
+  part(element, "in").addEventListener("click", () => goOn(next(answer(shown(), true)), "in"));
+  part(element, "out").addEventListener("click", () => goOn(next(answer(shown(), false)), "out"));
   part(element, "again").addEventListener("click", () => goOn(fresh(), "in"));
   for (const radio of element.querySelectorAll("[data-model]")) {
     radio.addEventListener("change", () => {
@@ -64,24 +66,20 @@ function showPicture(place, shades, label) {
   place.replaceChildren(canvas);
 }
 
-/** Two bars by rounds, with the expected score of a coin and the limit of any attack. */
-function drawn(chart, {rounds: count}, {epsilon, most}, played) {
-  const [left, right, bottom] = [84, chart.width - 34, chart.height - 38];
-  const {x} = chart.frame([0, count], [0, 1], [left, 10, right, bottom]);
-  const right_guesses = score(played);
-  const marks = [0, count / 2, count].flatMap((value) => [rule([x(value), 10], [x(value), bottom]), text([x(value), bottom + 18], value, "", "middle")]);
-  marks.push(text([right, bottom + 35], "right guesses", "", "end"));
-  for (const [i, [who, words, css]] of [["you", "you", "f-ink"], ["attacker", "attacker", "f-attack"]].entries()) {
-    const top = 16 + 36 * i;
-    marks.push(text([left - 10, top + 16], words, "", "end"), box([x(0), top], x(right_guesses[who]) - x(0), 22, css), text([x(right_guesses[who]) + 8, top + 16], right_guesses[who], "halo"));
-  }
-  if (played.length) {
-    const half = x(played.length / 2);
-    marks.push(line([[half, 10], [half, bottom]], "thin s-ink dotted"), text([half - 6, bottom - 2], "a coin", "halo", "end"));
-  }
-  if (epsilon && played.length) {
-    const edge = x(most * played.length);
-    marks.push(line([[edge, 10], [edge, bottom]], "s-budget"), text([edge + 6, bottom - 2], "this run", "budget halo"));
-  }
-  return marks;
+/** Two strips of the attacker's own models on a logistic axis, and the attacked model as a line through both. */
+function dots(chart, {logits, with_it: inside, without_it: outside}, record) {
+  const rows = [["trained with it", inside[record], "f-private"], ["without it", outside[record], "ring s-private"]];
+  const all = [...inside[record], ...outside[record], logits[record]];
+  const room = 0.08 * (Math.max(...all) - Math.min(...all)) || 1;
+  const {x} = chart.frame([Math.min(...all) - room, Math.max(...all) + room], [0, 1], [6, 0, chart.width - 6, 1]);
+  const at = x(logits[record]);
+  return [
+    ...rows.flatMap(([words, values, css], i) => {
+      const y = 44 + 36 * i;
+      return [text([6, y - 12], words, "halo"), rule([6, y], [chart.width - 6, y]), circles(values.map((value) => [x(value), y]), 5.5, css)];
+    }),
+    line([[at, 18], [at, 94]], "s-attack"),
+    text([at + (at > chart.width / 2 ? -6 : 6), 13], "this model", "attack halo", at > chart.width / 2 ? "end" : "start"),
+    text([6, 116], "← less sure of its label"), text([chart.width - 6, 116], "surer →", "", "end"),
+  ];
 }

@@ -180,13 +180,16 @@ def picture() -> Picture:
 
 
 def _records(place: int) -> dict[str, list[Any]]:
-    """Returns each record's probabilities of its label, and the attacker's guess."""
+    """Returns what each record's label gets, in words and as logits, and the guess."""
     model = stored()["models"][place]
     return {
         "sure": [_sure(logit) for logit in model["logits"]],
         "had_it": [_sure(logit) for logit in model["had_it"]],
         "had_it_not": [_sure(logit) for logit in model["had_it_not"]],
         "says_in": [score > 0 for score in model["scores"]],
+        "logits": [float(f"{logit:.3g}") for logit in model["logits"]],
+        "with_it": model["with_it"],
+        "without_it": model["without_it"],
     }
 
 

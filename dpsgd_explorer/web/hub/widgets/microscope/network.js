@@ -33,7 +33,7 @@ export function mountNetwork(element, data, speak) {
   let bound = data.bound;
   const ends = [data.bounds[0], data.bounds.at(-1)];
   const chart = new Chart(part(element, "lengths"), {
-    height: 320, role: "group", label: "The lengths of all gradients as bars, longest first, cut at C", draw: () => draw(),
+    height: 250, role: "group", label: "The lengths of all gradients as bars, longest first, cut at C", draw: () => draw(),
   });
   const set = (to) => {
     bound = clamp(to, ...ends);

@@ -13,6 +13,8 @@ import {which, words} from "./words.js";
 
 const ENDS = [0.25, 4]; // range of C and σ, relative to their initial values
 const SEED = 365;
+const NARROW = 360; // px
+const TURN_MS = 1500; // between two sub-steps that follow by themselves
 const SHRINK_MS = 720; // duration of the clipping animation; 0 with reduced motion
 const BARS = [4, 8, 16, 32, 64, 128]; // possible norms of a full bar
 
@@ -26,9 +28,10 @@ export function mount(element, data) {
   };
   const speak = speaker(element);
   const places = {arrows: [], inset: []};
+  const height = (width) => (width < NARROW ? 190 : 310);
   const charts = {
-    arrows: new Chart(part(element, "arrows"), {height: 340, role: "group", label: "Gradients as arrows from one point, and the circle of radius C", draw: () => draw()}),
-    sums: new Chart(part(element, "sums"), {height: 340, label: "True, clipped and noisy sum as arrows, with other draws of the noise", draw: () => draw()}),
+    arrows: new Chart(part(element, "arrows"), {height, role: "group", label: "Gradients as arrows from one point, and the circle of radius C", draw: () => draw()}),
+    sums: new Chart(part(element, "sums"), {height, label: "True, clipped and noisy sum as arrows, with other draws of the noise", draw: () => draw()}),
     inset: new Chart(part(element, "inset"), {height: 170, label: "All records; the chosen one has a ring", draw: () => draw()}),
   };
   const formula = part(element, "formula");
@@ -50,26 +53,31 @@ export function mount(element, data) {
   });
 
   function draw() {
-    if (part(element, "plane").hidden || Object.values(charts).some((chart) => !chart.width)) return;
+    if (part(element, "plane").hidden || (!charts.arrows.width && !charts.sums.width)) return;
     const step = compute({...data, ...state});
     const is = (name) => state.step >= order(name);
     const [title, sentence] = words(names[state.step], step, {...data, ...state});
-    write(element, "title", title);
+    write(element, "title", title, [...title.matchAll(/\d+°/g)].map(([angle], i) => [angle, i ? "private" : "good"]));
     write(element, "sub", `One DP-SGD step in a plane of two parameters, arrows pointing downhill; C = ${decimals(state.bound)}, σ = ${decimals(state.noiseMultiplier)}`);
     write(element, "sentence", sentence);
     write(element, "which", which(state.chosen, step, {...data, ...state}));
     speak(`${title}. ${sentence}`);
-    const left = is("compute") ? gradients(charts.arrows, data, state, step, is("clip")) : sample(charts.arrows, data, state);
     const moved = names[state.step] === "move" ? step.sums.noisy.map((value, i) => data.at[i] + (data.learning_rate * value) / data.expected) : null;
-    const inset = records(charts.inset, data, state, moved);
-    Object.assign(places, {arrows: left.places, inset: inset.places});
-    charts.arrows.show(left.marks);
-    charts.inset.show(inset.marks);
-    charts.sums.show(sums(charts.sums, data, state, step, names[state.step], {
+    const shows = {
+      arrows: (chart) => (is("compute") ? gradients(chart, data, state, step, is("clip")) : sample(chart, data, state)),
+      inset: (chart) => records(chart, data, state, moved),
+    };
+    for (const [name, marks] of Object.entries(shows)) {
+      if (!charts[name].width) continue;
+      const drawing = marks(charts[name]);
+      places[name] = drawing.places;
+      charts[name].show(drawing.marks);
+    }
+    if (charts.sums.width) charts.sums.show(sums(charts.sums, data, state, step, names[state.step], {
       isSummed: is("sum"), isNoisy: is("noise"), isDivided: is("divide"), hasTrail: names[state.step] === "sum", guess: state.guess,
     }));
     bound.show(is("compute"));
-    if (is("compute")) drawBound();
+    if (is("compute") && charts.arrows.width) drawBound();
     drawTable(step, is);
     drawControls(is);
   }
@@ -117,6 +125,8 @@ export function mount(element, data) {
   function go(step) {
     const isClipping = step === order("clip") && state.step < step && !still.matches;
     state.step = step;
+    part(element, "plane").dataset.half = step < order("sum") ? "gradients" : "sum";
+    part(element, "pictures").dispatchEvent(new CustomEvent("tab", {detail: step < order("sum") ? "Gradients" : "Their sum"}));
     state.shown = isClipping ? 0 : 1;
     redraw();
     if (!isClipping) return;
@@ -160,7 +170,10 @@ export function mount(element, data) {
   const drawNetwork = mountNetwork(element, data.network, speak);
   for (const radio of element.querySelectorAll("[data-view]")) {
     radio.addEventListener("change", () => {
-      for (const view of ["plane", "network"]) part(element, view).hidden = view !== radio.value;
+      for (const view of ["plane", "network"]) {
+        part(element, view).hidden = view !== radio.value;
+        part(element, `${view}-notes`).hidden = view !== radio.value;
+      }
       draw();
       drawNetwork();
     });

@@ -34,7 +34,7 @@ export function mount(element, data) {
   const slider = part(element, "batch");
   const speak = speaker(element);
   const chart = new Chart(part(element, "chart"), {
-    height: 260, label: "Two lines against the batch size: noise per update falls to almost nothing, noise over the run stays flat beyond some size", draw: () => draw(),
+    height: 240, label: "Two lines against the batch size: noise per update falls to almost nothing, noise over the run stays flat beyond some size", draw: () => draw(),
   });
 
   function draw() {

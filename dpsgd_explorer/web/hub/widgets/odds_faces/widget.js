@@ -1,13 +1,13 @@
-/** Odds as a hundred faces: largest number of an attacker's statements that are correct at each ε. */
+/** Odds as a hundred people: largest number of an attacker's statements that are correct at each ε. */
 
 import {Chart, circles, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const COLUMNS = 10;
+const NARROW = 420; // px
 const WHO = "For an attacker who knows all the others and sees everything that is released (δ = 0). A run’s own limit can be far lower";
-const MOUTHS = {given: 0, gained: -3.5, none: 3.5};
 
-/** Pure: "given", "gained" or "none" for each face, from left to right and top to bottom. */
+/** Pure: "given", "gained" or "none" for each person, from left to right and top to bottom. */
 export function kinds(before, right) {
   return Array.from({length: 100}, (_, i) => (i < before ? "given" : i < right ? "gained" : "none"));
 }
@@ -21,7 +21,7 @@ export function conclusion(named, epsilon, before, {right}) {
 export function frequencies(factor, before, {right, percent}) {
   const start = `An attacker says “took part” of 100 people, one by one. Before the release ${before} of these statements ${before === 1 ? "is" : "are"} right, so the odds are ${before} to ${100 - before}.`;
   if (right === before) return `${start} They stay so: the release says nothing about anybody.`;
-  return `${start} The odds grow by a factor of at most ${factor}: ε alone allows ${percent} %, or ${right} faces, rounded up.`;
+  return `${start} The odds grow by a factor of at most ${factor}: ε alone allows ${percent} %, or ${right} people, rounded up.`;
 }
 
 /** Pure: predictions with their positions on the slider; predictions for other values of ε are left out. */
@@ -37,17 +37,17 @@ export function mount(element, data) {
   const state = {prior: data.first.prior, guesses: []};
   const redraw = oncePerFrame(() => draw());
   const charts = {
-    faces: new Chart(part(element, "faces"), {height: 300, label: "A hundred faces: those about whom the attacker is right are filled", draw: redraw}),
-    curve: new Chart(part(element, "curve"), {height: 180, label: "The limit of ε alone in percent at each epsilon", draw: redraw}),
+    faces: new Chart(part(element, "faces"), {height: (width) => (width < NARROW ? 220 : 300), label: "A hundred people: those about whom the attacker is right are filled", draw: redraw}),
+    curve: new Chart(part(element, "curve"), {height: (width) => (width < NARROW ? 220 : 300), label: "The limit of ε alone in percent at each epsilon", draw: redraw}),
   };
   function draw() {
-    if (!charts.faces.width || !charts.curve.width) return;
+    if (!charts.faces.width && !charts.curve.width) return;
     const index = Number(slider.value);
     const {before, limits} = data.priors[state.prior];
     charts.faces.show(faces(charts.faces, kinds(before, limits[index].right)));
     charts.curve.show(curve(charts.curve, data, limits, index, before === 50 ? state.guesses : []));
     const words = [conclusion(data.name, data.epsilons[index], before, limits[index]), frequencies(data.factors[index], before, limits[index])];
-    write(element, "title", words[0]);
+    write(element, "title", words[0], [[String(data.epsilons[index]), "private"], [`${limits[index].right}`, "attack"], [`, ${before} `, "twin"]]);
     write(element, "sub", WHO);
     write(element, "fact", words[1]);
     write(element, "epsilon-words", data.epsilons[index]);
@@ -67,32 +67,31 @@ export function mount(element, data) {
   });
 }
 
-/** Ten rows of ten faces; one path per facial feature and kind. */
+/** Ten rows of ten people; one path per kind. */
 function faces({width, height}, kindOf) {
-  const [gap, size] = [height / COLUMNS, 11.5];
-  const left = Math.max(gap / 2, width / 2 - 4.5 * Math.min(gap * 1.35, width / COLUMNS));
+  const gap = height / COLUMNS;
   const across = Math.min(gap * 1.35, width / COLUMNS);
+  const left = width / 2 - 4.5 * across;
+  const size = 0.2 * gap; // radius of a head
+  const person = ([x, y]) => `M${x - size} ${y - 0.9 * size}a${size} ${size} 0 1 0 ${2 * size} 0a${size} ${size} 0 1 0 ${-2 * size} 0` +
+    `M${x - 1.7 * size} ${y + 2.1 * size}c0 ${-2.3 * size} ${3.4 * size} ${-2.3 * size} ${3.4 * size} 0z`;
   const at = (i) => [left + (i % COLUMNS) * across, gap * (Math.floor(i / COLUMNS) + 0.5)];
-  return ["given", "gained", "none"].flatMap((kind) => {
-    const places = kindOf.flatMap((other, i) => (other === kind ? [at(i)] : []));
-    const eyes = places.flatMap(([x, y]) => [[x - 4, y - 3], [x + 4, y - 3]]);
-    return [
-      circles(places, size, `face ${kind}`), circles(eyes, 1.5, `eyes ${kind}`),
-      {name: "path", attributes: {class: `mouth ${kind}`, d: places.map(([x, y]) => `M${x - 4.5} ${y + 4.5}q4.5 ${MOUTHS[kind]} 9 0`).join("")}},
-    ];
-  });
+  return ["given", "gained", "none"].map((kind) => ({
+    name: "path", attributes: {class: `face ${kind}`, d: kindOf.flatMap((other, i) => (other === kind ? [person(at(i))] : [])).join("")},
+  }));
 }
 
 function curve(chart, data, limits, index, guesses) {
   const {width, height} = chart;
   const [left, right, bottom] = [46, width - 14, height - 30];
   const x = scale([0, data.epsilons.length - 1], [left, right]);
-  const y = scale([0, 100], [bottom, 14]);
+  const [low, middle] = limits[0].percent < 50 ? [0, 50] : [50, 75]; // no limit is below that of a coin
+  const y = scale([low, 100], [bottom, 14]);
   const points = limits.map(({percent}, i) => [x(i), y(Number(percent))]);
   const every = width > 340 ? 1 : 2;
   const isLow = Number(limits[index].percent) < 80;
   return [
-    ...[0, 50, 100].flatMap((value) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], `${value} %`, "", "end")]),
+    ...[low, middle, 100].flatMap((value) => [rule([left, y(value)], [right, y(value)]), text([left - 6, y(value) + 4], `${value} %`, "", "end")]),
     ...data.epsilons.flatMap((epsilon, i) => (i % every ? [] : [text([x(i), height - 8], epsilon, "", "middle")])),
     text([width, height - 38], "ε, in uneven steps", "halo", "end"),
     line(points, "s-attack"), circles(points, 3, "f-attack"),
@@ -100,7 +99,7 @@ function curve(chart, data, limits, index, guesses) {
     text([points[index][0] + (index > 8 ? -12 : 0), points[index][1] + (isLow ? -13 : 26)], `${limits[index].percent} %`, "ink halo", index > 8 ? "end" : "middle"),
     ...guesses.flatMap((guess) => [
       diamond([x(guess.index), y(guess.value)], 7, "guess-mark"),
-      text([x(guess.index), y(guess.value) + 22], `you: ${guess.words}`, "ink halo", guess.index > 8 ? "end" : "middle"),
+      text([x(guess.index) + (guess.index > 8 ? -12 : 12), y(guess.value) + 18], `you: ${guess.words}`, "ink halo", guess.index > 8 ? "end" : "start"),
     ]),
   ];
 }

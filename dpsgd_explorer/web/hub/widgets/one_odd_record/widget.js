@@ -6,6 +6,7 @@ import {Chart, arrow, circles, clamp, clipped, disc, fanned, line, rule, text} f
 import {fit, gradient, length} from "../../../../../static/js/widgets/common/toy_problem.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
+const NARROW = 420; // px
 const SPANS = [0.5, 1, 2, 4, 8]; // half heights of the gradients' plane; the zoom changes by factors of two
 const X_LABEL = 1.2; // x of the lines' ends and labels
 
@@ -39,15 +40,21 @@ export function through(records, slope) {
   return [slope, y - slope * x];
 }
 
+/** Point `gap` pixels before the end of a vertical line. */
+function shortened([, from], [x, to], gap) {
+  const length = Math.abs(to - from);
+  return [x, length <= gap ? from : to - Math.sign(to - from) * gap];
+}
+
 export function mount(element, data) {
   const first = data.records[data.odd];
   const records = data.records.map((record) => [...record]);
   const speak = speaker(element);
   const scatter = new Chart(part(element, "scatter"), {
-    height: 330, role: "group", label: "Points along a rising line, and one record that you can move", draw: () => draw(),
+    height: (width) => (width < NARROW ? 290 : 360), role: "group", label: "Points along a rising line, and one record that you can move", draw: () => draw(),
   });
   const plane = new Chart(part(element, "gradients"), {
-    height: 250, label: "An arrow for each record’s gradient from one point; the arrow of the odd record is dark", draw: () => draw(),
+    height: (width) => (width < NARROW ? 212 : 250), label: "An arrow for each record’s gradient from one point; the arrow of the odd record is dark", draw: () => draw(),
   });
   const move = (to) => {
     records[data.odd] = to;
@@ -62,19 +69,14 @@ export function mount(element, data) {
   });
 
   function draw() {
-    if (!scatter.width || !plane.width) return;
+    if (!scatter.width && !plane.width) return;
     const result = study(records, data.odd);
-    drawScatter(result);
-    drawGradients(result);
-    write(element, "title", conclusion(result));
+    if (scatter.width) drawScatter(result);
+    if (plane.width) drawGradients(result);
+    const [before, after] = [result.without[0], result.with[0]].map((slope) => decimals(slope));
+    write(element, "title", conclusion(result), [[before, "twin"], [after, "attack"]]);
     write(element, "fact", comparison(result));
     speak(`${conclusion(result)}. ${comparison(result)}`);
-    for (const [name, at] of [["slope", 0], ["intercept", 1]]) {
-      write(element, `${name}-without`, decimals(result.without[at]));
-      write(element, `${name}-with`, decimals(result.with[at]));
-    }
-    write(element, "gradient-others", decimals(result.longest));
-    write(element, "gradient-all", decimals(Math.max(result.odd, result.longest)));
   }
 
   function drawScatter(result) {
@@ -93,7 +95,11 @@ export function mount(element, data) {
       ...clipped(inner, [
         line(ends(result.without), "s-twin dashed"), line(ends(result.with), "s-ink"),
         ...(guess === null ? [] : [line(ends(through(records, guess)), "thin s-ink dotted")]),
-        line([[px, py], [px, y(result.without[0] * records[data.odd][0] + result.without[1])]], "thin s-ink dotted"),
+        ...records.flatMap(([a, b], i) => {
+          const from = [x(a), y(result.without[0] * a + result.without[1])];
+          const isOdd = i === data.odd;
+          return arrow(from, shortened(from, [x(a), y(b)], isOdd ? 12 : 5), isOdd ? "s-attack" : "thin s-private", isOdd ? "f-attack" : "f-private", isOdd ? 10 : 6);
+        }),
       ]),
       circles(records.filter((_, i) => i !== data.odd).map(([a, b]) => [x(a), y(b)]), 4, "f-twin"),
       ...named.map(([, words, css], i) => text([x(X_LABEL) + 6, heights[i]], words, css)),
@@ -114,7 +120,7 @@ export function mount(element, data) {
     plane.show([
       {name: "rect", attributes: {class: "f-sunken", width, height}},
       ...result.pulls.flatMap((pull, i) => (i === data.odd ? [] : arrow(zero, at(pull), "thin s-private", "f-private", 6))),
-      ...arrow(zero, at(result.pulls[data.odd]), "s-ink", "f-ink", 11),
+      ...arrow(zero, at(result.pulls[data.odd]), "s-attack", "f-attack", 11),
       disc(zero, 3.5, "f-ink"),
       line([[width - 14 - (x(ruler) - x(0)), height - 14], [width - 14, height - 14]], "thin s-ink"),
       text([width - 14, height - 20], decimals(ruler, 2), "", "end"),

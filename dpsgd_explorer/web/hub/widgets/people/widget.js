@@ -32,7 +32,7 @@ export function mount(element, data) {
   const state = {unit: BY_RECORD, guesses: []};
   const redraw = oncePerFrame(() => draw());
   const chart = new Chart(part(element, "chart"), {
-    height: 300, label: "Epsilon against a person’s records: it rises where records are clipped, and stays level where persons are", draw: redraw,
+    height: 250, label: "Epsilon against a person’s records: it rises where records are clipped, and stays level where persons are", draw: redraw,
   });
 
   function draw() {

@@ -36,7 +36,7 @@ export function onlooker({width}, p, says) {
   const end = width - 52;
   const rows = [[says, p, "f-attack"], [!says, 1 - p, "f-twin"]];
   return rows.flatMap(([truth, chance, fill], i) => {
-    const y = 22 + 50 * i;
+    const y = 16 + 44 * i;
     return [
       text([0, y], `if the truth is ${word(truth)}`),
       box([0, y + 8], chance * end, 16, fill),

@@ -17,16 +17,15 @@ export function mount(element, data) {
   const crowd = {generator: new Generator(data.seed + 1), survey: data.surveys[0], shares: []};
   const redraw = oncePerFrame(() => draw());
   const charts = {
-    coins: new Chart(part(element, "coins"), {height: 176, label: "Two coins, and the sheet that they lead to", draw: redraw}),
-    onlooker: new Chart(part(element, "onlooker"), {height: 100, label: "Bars: how likely the sheet’s word is under either truth", draw: redraw}),
+    coins: new Chart(part(element, "coins"), {height: 172, label: "Two coins, and the sheet that they lead to", draw: redraw}),
+    onlooker: new Chart(part(element, "onlooker"), {height: 88, label: "Bars: how likely the sheet’s word is under either truth", draw: redraw}),
     crowd: new Chart(part(element, "crowd"), {height: 172, label: "Shares of yes on the sheets of many crowds, and their estimates around the truth", draw: redraw}),
   };
 
   function draw() {
-    if (Object.values(charts).some((chart) => !chart.width)) return;
     const {last} = own;
-    charts.coins.show(coins(charts.coins, last));
-    charts.onlooker.show(onlooker(charts.onlooker, data.truth_probability, last?.says ?? true));
+    if (charts.coins.width) charts.coins.show(coins(charts.coins, last));
+    if (charts.onlooker.width) charts.onlooker.show(onlooker(charts.onlooker, data.truth_probability, last?.says ?? true));
     write(element, "seen", `Probability that a sheet says “${last && !last.says ? "no" : "yes"}”`);
     write(element, "seed", `Seed ${own.seed}, toss ${own.tosses}. In a survey you toss once: a second sheet would cost as much again.`);
     write(element, "fact", limits(data));
@@ -36,7 +35,7 @@ export function mount(element, data) {
   function drawCrowd() {
     const {survey, shares} = crowd;
     const estimates = shares.map((share) => estimate(share, data.truth_probability));
-    charts.crowd.show(crowds(charts.crowd, data, survey, shares, estimates));
+    if (charts.crowd.width) charts.crowd.show(crowds(charts.crowd, data, survey, shares, estimates));
     const words = `${integer(survey.people)} sheets: ${percent(shares.at(-1))} say yes, so the estimate is ${percent(estimates.at(-1))}, ± ${survey.error_words} points`;
     write(element, "found", words);
     return words;

@@ -3,7 +3,7 @@
 import {Chart, circles, diamond, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
-const ROW = 26; // px
+const ROW = 19; // px
 const TOP = 24; // px, for the label of the average
 const FOOT = 44; // px, for the axis
 const TICK = 10; // percent

@@ -29,7 +29,7 @@ export function mount(element, data) {
   let run = data.runs[0];
   let shown = 0;
   const chart = new Chart(part(element, "curves"), {
-    height: 360, label: "Test accuracy against the ε that was spent, up to the step that is shown", draw: () => draw(shown),
+    height: (width) => (width < NARROW ? 280 : 360), label: "Test accuracy against the ε that was spent, up to the step that is shown", draw: () => draw(shown),
   });
 
   function draw(index) {
@@ -37,7 +37,7 @@ export function mount(element, data) {
     if (!chart.width) return;
     chart.show(curves(chart, run, index));
     const words = conclusion(run, index);
-    write(element, "title", words);
+    write(element, "title", words, [[run.spent_words[index], "budget"], [run.accuracy[index].toFixed(2), "private"], [run.twin?.[index].toFixed(2) ?? "", "twin"]]);
     speak(words);
   }
   const play = player(element, {words: (index) => integer(run.steps[index]), show: draw});
@@ -47,9 +47,7 @@ export function mount(element, data) {
     write(element, "sub", run.settings);
     play.reset(run.steps.length - 1);
   };
-  for (const [i, input] of element.querySelectorAll("[data-run]").entries()) {
-    input.addEventListener("change", () => choose(data.runs[i]));
-  }
+  part(element, "run").addEventListener("change", ({target}) => choose(data.runs[Number(target.value) - 1]));
   choose(run);
 }
 

@@ -31,7 +31,7 @@ export function mount(element, data) {
   const speak = speaker(element);
   const redraw = oncePerFrame(() => draw());
   let guesses = [];
-  const chart = new Chart(part(element, "chart"), {height: 300, label: "Median error of each method against epsilon, and the error of always answering the mean", draw: redraw});
+  const chart = new Chart(part(element, "chart"), {height: 280, label: "Median error of each method against epsilon, and the error of always answering the mean", draw: redraw});
 
   function draw() {
     if (!chart.width) return;

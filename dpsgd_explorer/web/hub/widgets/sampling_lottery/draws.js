@@ -48,6 +48,9 @@ export const PROMISE = {
   shuffled: ({shuffled, replaced}) => `ε = ${shuffled}, a bound, for one record replaced: each epoch uses your record once, and is at most one Gaussian release. Poisson sampling has ${replaced} there. The exact ε of a shuffled deck is not known; it is at most this.`,
 };
 
+/** Pure: [ε, "exact" or "bound"] of a scheme for one record replaced, the only relation with a number for each. */
+export const replaced = (scheme, after) => (scheme === "poisson" ? [after.replaced, "exact"] : [after[scheme], "bound"]);
+
 /** Heading of the three rows. */
 export function conclusion(rows) {
   const [poisson, fixed, shuffled] = rows.map((steps) => usedIn(steps).length);

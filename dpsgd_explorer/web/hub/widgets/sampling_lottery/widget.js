@@ -1,19 +1,22 @@
 /** Sampling lottery: three schemes with the same expected batch size, and the guarantee of each. */
 
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
-import {Chart, box, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {Chart, box, circles, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
-import {EPOCH, PROMISE, conclusion, story} from "./draws.js";
+import {EPOCH, PROMISE, conclusion, replaced, story} from "./draws.js";
 
 const SCHEMES = Object.keys(EPOCH);
+const FALL_MS = 600; // duration of a fall; 0 with reduced motion
+const EPSILON_SHARE = 0.3; // of the width, for the ε of a scheme
 
 export function mount(element, data) {
   const speak = speaker(element);
   const play = part(element, "play");
-  const state = {seed: data.seed, epochs: 1, rows: []};
+  const state = {seed: data.seed, epochs: 1, rows: [], fallen: 1};
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
   const redraw = oncePerFrame(() => draw());
   const charts = SCHEMES.map((name) => new Chart(part(element, name), {
-    height: 104, label: "A bar for the size of each batch; a disc on those that use your record", draw: redraw,
+    height: 82, label: "A ball for each record of each batch, yours in another colour; at the right, ε", draw: redraw,
   }));
 
   /** Draw all epochs in advance; they are shown one by one. */
@@ -27,7 +30,10 @@ export function mount(element, data) {
     const shown = state.epochs * (data.records / data.batch_size);
     const rows = state.rows.map((steps) => steps.slice(0, shown));
     SCHEMES.forEach((name, i) => {
-      charts[i].show(strip(charts[i], rows[i], data));
+      charts[i].show([
+        ...strip(charts[i], rows[i], data, state.fallen),
+        ...epsilons(charts[i], name, data.promises, state.epochs - 1),
+      ]);
       write(element, `${name}-used`, story(rows[i]));
       write(element, `${name}-promise`, PROMISE[name](data.promises[state.epochs - 1]));
     });
@@ -38,8 +44,18 @@ export function mount(element, data) {
 
   play.addEventListener("click", () => {
     state.epochs = (state.epochs % data.epochs) + 1;
-    redraw();
+    fall();
   });
+  /** Let the balls of the last epoch fall. */
+  function fall() {
+    const start = performance.now();
+    const frame = (time) => {
+      state.fallen = still.matches ? 1 : Math.min(1, Math.max(0, time - start) / FALL_MS);
+      draw();
+      if (state.fallen < 1) requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+  }
   part(element, "again").addEventListener("click", () => {
     state.seed += 1;
     deal();
@@ -48,21 +64,40 @@ export function mount(element, data) {
   deal();
 }
 
-/** Bars of the steps of one scheme, with thin lines between epochs. */
-function strip(chart, steps, data) {
+/** The batches of one scheme as stacked balls, with thin lines between epochs; `fallen` is the progress of the last epoch's fall. */
+function strip(chart, steps, data, fallen) {
   const perEpoch = data.records / data.batch_size;
   const all = data.epochs * perEpoch;
-  const [left, right, bottom] = [24, chart.width - 4, 84];
-  const {x, y} = chart.frame([0, all], [0, data.tallest], [left, 8, right, bottom]);
-  const width = 0.66 * (x(1) - x(0));
-  const tops = steps.map(({size}, i) => [x(i + 0.5), y(Math.min(size, data.tallest))]);
+  const [left, right, top, bottom] = [24, (1 - EPSILON_SHARE) * chart.width - 24, 4, 64];
+  const {x, y} = chart.frame([0, all], [0, data.tallest], [left, top, right, bottom]);
+  const step = y(0) - y(1);
+  const radius = Math.max(1.5, Math.min(step / 2, 0.4 * (x(1) - x(0))));
+  const newest = steps.length - perEpoch;
+  const drop = (i) => (i < newest ? 0 : (1 - fallen ** 2) * (bottom - top));
+  const balls = steps.flatMap(({size, isYours}, i) => Array.from({length: Math.min(size, data.tallest)}, (_, k) => ({
+    at: [x(i + 0.5), y(k + 0.5) - drop(i)], isYours: isYours && k === 0,
+  })));
+  const places = (isYours) => balls.filter((ball) => ball.isYours === isYours).map(({at}) => at);
   return [
-    ...Array.from({length: data.epochs + 1}, (_, i) => rule([x(i * perEpoch), 8], [x(i * perEpoch), bottom])),
-    ...Array.from({length: data.epochs}, (_, i) => text([x((i + 0.5) * perEpoch), bottom + 16], chart.width > 480 ? `epoch ${i + 1}` : i + 1, "", "middle")),
-    ...tops.map(([middle, top], i) => box([middle - width / 2, top], width, bottom - top, steps[i].isYours ? "f-private" : "f-area")),
+    ...Array.from({length: data.epochs + 1}, (_, i) => rule([x(i * perEpoch), top], [x(i * perEpoch), bottom])),
+    ...Array.from({length: data.epochs}, (_, i) => text([x((i + 0.5) * perEpoch), bottom + 16], i + 1, "", "middle")),
     line([[left, y(data.batch_size)], [right, y(data.batch_size)]], "thin s-ink dotted"),
-    text([left - 6, y(data.batch_size) + 4], data.batch_size, "", "end"), text([left - 6, bottom + 1], "0", "", "end"),
-    ...tops.filter((_, i) => steps[i].isYours).map(([middle, top]) => disc([middle, top - 1], Math.min(5.5, width / 2), "f-ink")),
+    circles(places(false), radius, "f-private soft"),
+    ...places(true).map((at) => disc(at, Math.max(radius, 4), "f-attack")),
+    text([left - 6, y(data.batch_size) + 4], data.batch_size, "", "end"),
     rule([left, bottom], [right, bottom], "axis"),
+  ];
+}
+
+/** ε of one scheme as a bar, for one record replaced; all schemes and epochs share the scale. */
+function epsilons({width}, name, promises, epoch) {
+  const left = (1 - EPSILON_SHARE) * width;
+  const most = Math.max(...promises.flatMap((after) => SCHEMES.map((scheme) => Number(replaced(scheme, after)[0]))));
+  const [epsilon, status] = replaced(name, promises[epoch]);
+  const isExact = status === "exact";
+  return [
+    text([left, 16], `ε ${isExact ? "=" : "≤"} ${epsilon}`, `${isExact ? "good" : "private"} halo strong`),
+    box([left, 26], (Number(epsilon) / most) * (width - left - 4), 16, isExact ? "f-good" : "f-private"),
+    text([left, 60], isExact ? "exact" : "a bound"),
   ];
 }

@@ -9,14 +9,6 @@ import {part, speaker, write} from "../../../../../static/js/widgets/common/widg
 const NARROW = 500; // px
 const ROW = 64; // px, height of each bar of the split
 
-/** Pure: ends of the axis of the split, including zero and all seeds, with a margin. */
-export function reach(parts) {
-  const values = parts.flatMap(({each}) => each);
-  const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
-  const room = 0.08 * (high - low);
-  return [low - (low < 0 ? room : 0), high + room];
-}
-
 /** Pure: final accuracies of all kinds as a sentence. */
 export function endings(kinds, {ends, rates}) {
   return `At the end: ${kinds.map(({name, words}) => `${words} ${ends[name]} % (rate ${rates[name]})`).join("; ")}.`;
@@ -25,13 +17,12 @@ export function endings(kinds, {ends, rates}) {
 export function mount(element, data) {
   const speak = speaker(element);
   let choice = data.choices[0];
-  const curves = new Chart(part(element, "curves"), {height: 340, label: "Test accuracy over steps of three kinds of training, with the range of the seeds", draw: () => draw()});
+  const curves = new Chart(part(element, "curves"), {height: (width) => (width < NARROW ? 250 : 340), label: "Test accuracy over steps of three kinds of training, with the range of the seeds", draw: () => draw()});
   const split = new Chart(part(element, "split"), {height: 2 * ROW, label: "Points of accuracy that clipping takes, and that noise takes, with the range of the seeds", draw: () => draw()});
 
   function draw() {
-    if (!curves.width || !split.width) return;
-    curves.show(accuracies(curves, data, choice));
-    split.show(bars(split, choice.parts));
+    if (curves.width) curves.show(accuracies(curves, data, choice));
+    if (split.width) split.show(waterfall(split, data.kinds, choice));
     write(element, "title", choice.conclusion);
     write(element, "sub", `Test accuracy over steps; learning rates: ${choice.name}; ${data.settings}`);
     write(element, "ends", endings(data.kinds, choice));
@@ -70,16 +61,24 @@ function accuracies(chart, {steps, kinds, curves}, {rates, floor}) {
   return [...marks, ...kinds.map(({words, colour}, i) => text([at, heights[i] + 4.5], words, `${colour} halo`, anchor))];
 }
 
-/** One bar from zero per part, with its seeds as dots. */
-function bars(chart, parts) {
-  const {x} = chart.frame(reach(parts), [0, 1], [2, 0, chart.width - 6, chart.height]);
-  return parts.flatMap(({name, colour, mean, each, words}, i) => {
+/** The loss as one fall: from the ordinary accuracy by clipping to the middle, and by noise to the private one. */
+function waterfall(chart, kinds, {parts, ends}) {
+  const stops = kinds.map(({name}) => Number(ends[name]));
+  const seeds = parts.map(({each}, i) => each.map((points) => stops[i] - points));
+  const values = [...stops, ...seeds.flat()];
+  const room = 0.1 * (Math.max(...values) - Math.min(...values)) || 1;
+  const {x} = chart.frame([Math.min(...values) - room, Math.max(...values) + room], [0, 1], [2, 0, chart.width - 6, chart.height]);
+  const middle = chart.width / 2;
+  return parts.flatMap(({name, colour, words}, i) => {
     const top = i * ROW;
+    const [from, to] = [x(stops[i]), x(stops[i + 1])];
     return [
       text([2, top + 14], `${name}: ${words}`, `${colour} halo`),
-      box([x(Math.min(0, mean)), top + 24], Math.abs(x(mean) - x(0)), 18, `f-${colour}`),
-      rule([x(0), top + 20], [x(0), top + 46], "axis"),
-      ...each.flatMap((value) => [disc([x(value), top + 33], 5, "f-surface"), disc([x(value), top + 33], 3.5, "f-ink")]),
+      ...(i ? [] : [rule([from, top + 20], [from, top + 26], "axis")]),
+      box([Math.min(from, to), top + 26], Math.abs(to - from), 18, `f-${colour}`),
+      rule([to, top + 22], [to, top + ROW + (i ? -14 : 26)], "axis"),
+      ...seeds[i].flatMap((value) => [disc([x(value), top + 35], 5, "f-surface"), disc([x(value), top + 35], 3.5, "f-ink")]),
+      text([Math.min(from, to) > middle ? Math.min(from, to) - 12 : Math.max(from, to) + 12, top + 40], `${ends[kinds[i].name]} → ${ends[kinds[i + 1].name]} %`, "ink halo", Math.min(from, to) > middle ? "end" : "start"),
     ];
   });
 }

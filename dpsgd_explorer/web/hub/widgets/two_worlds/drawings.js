@@ -30,7 +30,7 @@ export function records(chart, data, {axis}, {record}) {
 }
 
 /** One dot per training, and the threshold as a line across the plane. */
-export function cloud(chart, {axis, ends}, {cut, count}, pilots) {
+export function cloud(chart, {axis, ends}, {cut, count}, pilots, hasThreshold) {
   const inner = [44, 18, chart.width - 4, chart.height - 28];
   const wide = (inner[2] - inner[0]) / (inner[3] - inner[1]);
   const worlds = ends.map((values) => Array.from({length: count}, (_, i) => [values[2 * (pilots + i)], values[2 * (pilots + i) + 1]]));
@@ -52,7 +52,7 @@ export function cloud(chart, {axis, ends}, {cut, count}, pilots) {
     text([0, 11], "intercept"), text([inner[2], chart.height - 10], "slope", "", "end"),
     ...clipped(inner, [
       circles(placed[1], radius, "f-private soft"), circles(placed[0], radius, "ring s-private"),
-      line([-1, 1].map((side) => [x(pa - side * far * v), y(pb + side * far * u)]), "thin s-ink"),
+      ...(hasThreshold ? [line([-1, 1].map((side) => [x(pa - side * far * v), y(pb + side * far * u)]), "thin s-ink")] : []),
     ]),
   ];
 }

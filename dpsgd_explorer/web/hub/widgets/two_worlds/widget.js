@@ -12,7 +12,8 @@ import {chance, conclusion, odds, percentUp, rightCalls, row, setting} from "./w
 
 const REST_MS = 200; // pause after the last change before all noise levels are measured
 const SEED = 7;
-const HEIGHT = {records: 240, others: 290};
+const HEIGHT = 290; // px
+const NARROW_HEIGHT = [250, 240, 210]; // px, by stage
 const MOVABLE = ["records", "scores"];
 
 const CHARTS = {
@@ -28,6 +29,7 @@ export function mount(element, data) {
   const state = {
     rate: data.first.rate, noise: data.first.noise, bound: 1, record: data.records[data.odd], count: data.counts[0], cut: 0,
   };
+  const stage = Number(element.querySelector("[data-stage]").dataset.stage);
   const speak = speaker(element);
   const extras = {sweep: null, guesses: []};
   let seed = SEED;
@@ -36,19 +38,22 @@ export function mount(element, data) {
   let resting = 0;
 
   const draw = () => {
-    if (Object.values(charts).some((chart) => !chart.width)) return;
+    if (Object.values(charts).every((chart) => !chart.width)) return;
     if (!result) train();
     const {lines, ...point} = data.rates[state.rate].points[state.noise];
     const [alarms, hits] = result.scores.map((values) => beyond(values, state.cut));
     const tally = {hits, alarms, count: state.count};
-    charts.records.show(records(charts.records, data, result, state));
-    record.show(`${hits} hits, ${alarms} false alarms of ${state.count}; epsilon ${point.epsilon}`);
-    charts.cloud.show(cloud(charts.cloud, result, state, data.pilots));
-    charts.scores.show(densities(charts.scores, result, state, tally));
-    charts.thresholds.show(thresholds(charts.thresholds, result, state, tally, lines));
-    charts.levels.show(levels(charts.levels, data, state, tally, extras));
-    charts.losses.show(losses(charts.losses, data, point));
-    threshold.at([charts.scores.x(state.cut), 16], state.cut.toFixed(1), `${decimals(state.cut, 1)}: ${hits} hits, ${alarms} false alarms of ${state.count}`);
+    const drawings = {
+      records: (chart) => records(chart, data, result, state),
+      cloud: (chart) => cloud(chart, result, state, data.pilots, stage > 1),
+      scores: (chart) => densities(chart, result, state, tally),
+      thresholds: (chart) => thresholds(chart, result, state, tally, lines),
+      levels: (chart) => levels(chart, data, state, tally, extras),
+      losses: (chart) => losses(chart, data, point),
+    };
+    for (const [name, chart] of Object.entries(charts)) if (chart.width) chart.show(drawings[name](chart));
+    if (charts.records?.width) record.show(`${hits} hits, ${alarms} false alarms of ${state.count}; epsilon ${point.epsilon}`);
+    if (charts.scores?.width) threshold.at([charts.scores.x(state.cut), 16], state.cut.toFixed(1), `${decimals(state.cut, 1)}: ${hits} hits, ${alarms} false alarms of ${state.count}`);
     say(tally, lines, point);
   };
 
@@ -61,24 +66,27 @@ export function mount(element, data) {
 
   function say(tally, lines, {epsilon, ...limits}) {
     const words = [conclusion(tally, data.limits, limits), odds(tally, lines), chance(tally, lines)];
-    write(element, "title", words[0]);
-    write(element, "odds", words[1]);
-    write(element, "chance", words[2]);
-    speak(words.join(" "));
-    for (const name of ["hits", "alarms"]) row(tally[name], tally.count).forEach((cell, i) => write(element, `${name}-${i}`, cell));
-    write(element, "most", percentUp(mostHits(lines, tally.alarms / tally.count), 1));
+    write(element, "title", words[0], [[words[0].match(/\d+ %/)[0], "attack"], [`${limits.most[0]} %`, "budget"]]);
+    if (stage > 1) write(element, "odds", words[1]);
+    speak((stage > 1 ? words : words.slice(0, 1)).join(" "));
+    if (stage > 2) {
+      write(element, "chance", words[2]);
+      for (const name of ["hits", "alarms"]) row(tally[name], tally.count).forEach((cell, i) => write(element, `${name}-${i}`, cell));
+      write(element, "most", percentUp(mostHits(lines, tally.alarms / tally.count), 1));
+    }
     write(element, "sub", setting(data, state));
     write(element, "promise", `ε = ${epsilon} at δ = ${data.delta}`);
     const shown = {noise: decimals(data.noise[state.noise]), bound: decimals(state.bound)};
-    for (const [name, value] of Object.entries(shown)) {
+    for (const [name, value] of Object.entries(shown).slice(0, stage > 2 ? 2 : 1)) {
       write(element, `${name}-words`, value);
       part(element, name).setAttribute("aria-valuetext", `${value}; epsilon ${epsilon}`);
     }
   }
 
-  const charts = Object.fromEntries(Object.entries(CHARTS).map(([name, label]) => [
+  const places = Object.entries(CHARTS).filter(([name]) => element.querySelector(`[data-part="${name}"]`));
+  const charts = Object.fromEntries(places.map(([name, label]) => [
     name, new Chart(part(element, name), {
-      height: HEIGHT[name] ?? HEIGHT.others, label, role: MOVABLE.includes(name) ? "group" : "img", draw: () => redraw(),
+      height: (width) => (width < 420 ? NARROW_HEIGHT[stage - 1] : HEIGHT), label, role: MOVABLE.includes(name) ? "group" : "img", draw: () => redraw(),
     }),
   ]));
   const redraw = oncePerFrame(draw);
@@ -86,7 +94,7 @@ export function mount(element, data) {
     state.cut = clamp(cut, -REACH, REACH);
     redraw();
   };
-  const threshold = grip(charts.scores, {
+  const threshold = charts.scores && grip(charts.scores, {
     label: "The attacker’s threshold", control: "threshold", range: [-REACH, REACH],
     move: ([x]) => moveCut(x), step: ([dx, dy], big) => moveCut(state.cut + (dx + dy) * (big ? 0.5 : 0.1)),
   });
@@ -95,7 +103,7 @@ export function mount(element, data) {
   const change = (changes) => {
     Object.assign(state, changes);
     result = null;
-    if (!("noise" in changes) || !extras.sweep) {
+    if (stage > 2 && (!("noise" in changes) || !extras.sweep)) {
       extras.sweep = null;
       clearTimeout(resting);
       resting = setTimeout(() => measure([]), REST_MS);
@@ -116,9 +124,9 @@ export function mount(element, data) {
     resting = setTimeout(() => measure([...done, share]));
   };
 
-  const record = oddRecord(charts.records, data, {control: "record", place: () => state.record, move: (to) => change({record: to})});
+  const record = charts.records && oddRecord(charts.records, data, {control: "record", place: () => state.record, move: (to) => change({record: to})});
 
-  for (const [name, value] of [["noise", Number], ["bound", (text) => 2 ** Number(text)]]) {
+  for (const [name, value] of [["noise", Number], ["bound", (text) => 2 ** Number(text)]].slice(0, stage > 2 ? 2 : 1)) {
     part(element, name).addEventListener("input", ({target}) => change({[name]: value(target.value)}));
   }
   for (const name of ["rate", "count"]) {
@@ -126,12 +134,14 @@ export function mount(element, data) {
       radio.addEventListener("change", () => change({[name]: Number(radio.value)}));
     }
   }
-  part(element, "again").addEventListener("click", () => {
-    seed += 1;
-    chances = null;
-    change({});
-  });
-  part(element, "back").addEventListener("click", () => change({record: data.records[data.odd]}));
+  if (stage > 2) {
+    part(element, "again").addEventListener("click", () => {
+      seed += 1;
+      chances = null;
+      change({});
+    });
+    part(element, "back").addEventListener("click", () => change({record: data.records[data.odd]}));
+  }
   element.addEventListener("guessed", ({detail}) => {
     extras.guesses = detail;
     change({});

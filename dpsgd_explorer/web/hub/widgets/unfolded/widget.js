@@ -45,7 +45,7 @@ export function mount(element, data) {
   ].map(([name, height, label]) => new Chart(part(element, name), {height: TOP + height + 2, label, draw: () => draw()}));
 
   function draw() {
-    if (!image.width || !matrix.width) return;
+    if (!image.width && !matrix.width) return;
     const [way, index] = [data.ways[chosen(ways)], chosen(places)];
     const words = WORDS[way.name];
     image.show(blocks(image.width, data, way, index));
