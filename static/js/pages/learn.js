@@ -4,6 +4,7 @@
  */
 
 import {wireTerms} from "../lib/terms.js";
+import {eraseGuesses} from "../widgets/common/score.js";
 
 const KEY = "chapters-read";
 const TRACK = "track"; // see track.js
@@ -42,6 +43,7 @@ const store = {
   },
   erase() {
     this.write([]);
+    eraseGuesses();
     try {
       localStorage.removeItem(TRACK);
     } catch {

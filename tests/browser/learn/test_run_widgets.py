@@ -13,6 +13,7 @@ from tests.browser.trainer import focus
 def test_accountants_race_over_a_run_that_one_chooses(open_page):
     page = open_page("/learn/privacy-accounting/")
     page.get_by_label("Rényi DP is a bound.").fill("4")
+    page.get_by_role("radio", name="less", exact=True).check()
     page.get_by_role("button", name="Show the picture").click()
     expect(page.get_by_text("You said 4; it is 2.60.").first).to_be_visible()
     figure = page.locator("#accountant-race")
@@ -81,6 +82,7 @@ def test_a_person_with_several_records_is_one_unit_or_many(open_page):
     one, _, _, _, five, *_, ten = people.data()["points"]
     page = open_page("/learn/in-the-real-world/")
     page.get_by_label("ε for the person").fill("6")
+    page.get_by_role("radio", name="clipping by person").check()
     page.get_by_role("button", name="Show the picture").click()
     figure = page.locator("#people")
     expect(figure.get_by_text("you: 6")).to_be_visible()
@@ -127,6 +129,7 @@ def test_a_rare_digit_is_guessed_and_compared_by_keyboard(open_page):
 def test_errors_of_regression_are_read_at_any_budget(open_page):
     page = open_page("/learn/private-linear-regression/")
     page.get_by_label("AdaSSP", exact=True).fill("0.9")
+    page.get_by_label("A descent (see below)").fill("1")
     page.get_by_role("button", name="Show the picture").click()
     figure = page.locator("#regression-errors")
     expect(figure.get_by_text("you: 0.9")).to_be_visible()

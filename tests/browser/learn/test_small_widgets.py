@@ -53,6 +53,7 @@ def test_faces_are_guessed_and_follow_epsilon_and_the_belief_before(open_page):
         page.get_by_text("this is all that you know of the procedure")
     ).to_be_hidden()
     page.get_by_label("Right at ε = 1", exact=True).fill("60")
+    page.get_by_label("Right at ε = 8", exact=True).fill("90")
     page.get_by_role("button", name="Show the picture").click()
     expect(page.get_by_text("You said 60 of 100; it is 73.2").first).to_be_visible()
     expect(figure.get_by_text("you: 60 of 100")).to_be_visible()

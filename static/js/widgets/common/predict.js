@@ -1,9 +1,13 @@
 /**
- * Two predictions before a picture: the picture is hidden until both are made, then answers appear under them.
- * Predictions with a position in the drawing are marked there. Widgets in the picture receive a "guessed" event.
+ * Two predictions before a picture: the picture is hidden until both are made, then each answer slides in beside its
+ * guess. Predictions with a position in the drawing are marked there. Widgets in the picture receive a "guessed" event.
+ * The number of close guesses stays in this browser.
  */
 
+import {countsOf, record} from "./score.js";
 import {diamond, make, scale, text} from "../../lib/svg.js";
+
+const REVEAL_MS = 900; // duration of an answer's way to its place; 0 with reduced motion
 
 /** Pure: scale from a drawing's attribute, "low high start end" with optional "log"; null if missing. */
 export function readScale(words) {
@@ -21,6 +25,23 @@ export function pixelOf({value, at}, x, y) {
   const point = "x" in at ? [x(at.x), y(value)] : [x(value), y(at.y)];
   return point.every(Number.isFinite) ? point : null;
 }
+
+/** Pure: first number of an answer in words; null without one. */
+export function numberIn(answer) {
+  const [match = null] = answer.match(/\d[\d,]*(\.\d+)?/) ?? [];
+  return match === null ? null : Number(match.replaceAll(",", ""));
+}
+
+/** Pure: distance of a guess from the truth in words, with as many decimals as the truth or the guess has. */
+export function distance(guess, truth, unit = "") {
+  const decimals = Math.max(...[guess, truth].map((value) => String(value).split(".")[1]?.length ?? 0));
+  const off = Math.abs(guess - truth).toFixed(decimals);
+  if (Number(off) === 0) return "Exactly right.";
+  const measure = unit.trim() === "%" ? plural(off, " point") : `${off}${unit}`;
+  return `${measure} too ${guess > truth ? "high" : "low"}.`;
+}
+
+const plural = (count, noun) => `${count}${noun}${count === "1" ? "" : "s"}`;
 
 /** Pure: text under a prediction once the picture is visible. */
 export function outcome(said, answer) {
@@ -62,15 +83,56 @@ function markOn(picture, guess) {
   }
 }
 
+/** Slide the truth from the end of the scale to its place below the guess, and mark the stretch between both. */
+function slideIn(field) {
+  const slider = field.querySelector('[type="range"]');
+  const truth = slider && numberIn(field.dataset.answer);
+  if (!slider || truth === null) return;
+  const [low, high, guess] = [slider.min, slider.max, slider.value].map(Number);
+  const share = (value) => Math.min(1, Math.max(0, (value - low) / (high - low)));
+  const [row, stretch, mark] = ["truth-row", "truth-stretch", "truth-mark"].map((name) => Object.assign(document.createElement("span"), {className: name}));
+  row.setAttribute("aria-hidden", "true");
+  row.append(stretch, mark);
+  field.querySelector(".range").append(row);
+  const decimals = String(truth).split(".")[1]?.length ?? 0;
+  const put = (at, words) => {
+    const [from, to] = [share(guess), share(at)].sort((a, b) => a - b);
+    for (const [element, name, value] of [[mark, "--at", share(at)], [stretch, "--from", from], [stretch, "--to", to]]) element.style.setProperty(name, value.toFixed(4));
+    mark.textContent = words;
+  };
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const start = performance.now();
+  const frame = (time) => {
+    const done = still ? 1 : Math.min(1, Math.max(0, time - start) / REVEAL_MS);
+    const eased = 1 - (1 - done) ** 3;
+    const at = high + (truth - high) * eased;
+    put(at, done < 1 ? at.toFixed(decimals) : String(truth));
+    if (done < 1) requestAnimationFrame(frame);
+  };
+  put(high, "");
+  requestAnimationFrame(frame);
+}
+
+/** Remember a guess on a scale, and say its distance. */
+function judge(field, id) {
+  const slider = field.querySelector('[type="range"]');
+  const truth = slider && numberIn(field.dataset.answer);
+  if (!slider || truth === null) return "";
+  record(id, Number(slider.value), truth);
+  return ` ${distance(Number(slider.value), truth, field.dataset.unit)}`;
+}
+
 function reveal(question, picture, isSkipped) {
   const fields = [...question.querySelectorAll("[data-guess]")];
   const nothing = {words: null, value: null, at: null};
   const guesses = fields.map((field) => (isSkipped ? nothing : answerOf(field)));
-  const outcomes = fields.map((field, i) => outcome(guesses[i].words, field.dataset.answer));
+  const outcomes = fields.map((field, i) => outcome(guesses[i].words, field.dataset.answer) + (isSkipped ? "" : judge(field, `${question.id}-${i + 1}`)));
   fields.forEach((field, i) => {
     field.querySelector("[data-outcome]").textContent = outcomes[i];
     for (const input of field.querySelectorAll("input")) input.disabled = true;
+    if (!isSkipped) slideIn(field);
   });
+  question.classList.add("revealed");
   question.querySelector(".button-row").remove();
   question.querySelector("[data-said]").textContent = outcomes.join(" ");
   picture.hidden = false;
@@ -80,35 +142,72 @@ function reveal(question, picture, isSkipped) {
     widget.dispatchEvent(new CustomEvent("guessed", {detail: guesses}));
   }
   picture.tabIndex = -1;
-  picture.focus();
+  picture.focus({preventScroll: true});
+  showScore();
+}
+
+/** Write the score into the rail; it is hidden before the first guess. */
+function showScore() {
+  const place = document.querySelector("[data-guess-score]");
+  if (!place) return;
+  const {close, all} = countsOf();
+  place.hidden = all === 0;
+  place.querySelector("[data-guess-count]").textContent = `${close} of ${all}`;
+}
+
+/** An untouched disc is hollow, and no guess: the first move, a press on it or Enter makes it one. */
+function wireSlider(slider, ready) {
+  const field = slider.closest("[data-guess]");
+  const output = field.querySelector("output");
+  const say = () => {
+    const words = slider.value + field.dataset.unit;
+    slider.dataset.moved = "";
+    output.textContent = words;
+    slider.setAttribute("aria-valuetext", words);
+    ready();
+  };
+  slider.setAttribute("aria-valuetext", "no guess yet");
+  slider.addEventListener("input", say);
+  slider.addEventListener("click", say);
+  slider.addEventListener("keydown", ({key}) => key === "Enter" && say());
 }
 
 function wire(question) {
   const picture = document.querySelector(`[data-predicted="${question.dataset.predict}"]`);
-  for (const slider of question.querySelectorAll('[type="range"]')) {
-    const field = slider.closest("[data-guess]");
-    const say = () => {
-      const words = slider.value + field.dataset.unit;
-      field.querySelector("output").textContent = words;
-      slider.setAttribute("aria-valuetext", words);
-    };
-    slider.addEventListener("input", say);
-    say();
-  }
+  const button = question.querySelector("[data-reveal]");
+  const [words, waiting] = [button.textContent, button.dataset.waiting];
+  const fields = [...question.querySelectorAll("[data-guess]")];
+  const missing = () => fields.find((field) => !field.querySelector("[data-moved], :checked"));
+  const ready = () => {
+    const isReady = !missing();
+    button.textContent = isReady ? words : waiting;
+    button.classList.toggle("primary", isReady);
+    button.setAttribute("aria-disabled", String(!isReady));
+  };
   const show = (isSkipped) => {
     removeEventListener("hashchange", follow);
     reveal(question, picture, isSkipped);
   };
+  const confirm = () => (missing() ? missing().querySelector("input").focus() : show(false));
   /** Show the picture if the address links to an element in it. */
   const follow = () => {
     const named = document.getElementById(fragment(location.hash));
     if (picture.contains(named)) show(true);
   };
-  question.querySelector("[data-reveal]").addEventListener("click", () => show(false));
+  for (const slider of question.querySelectorAll('[type="range"]')) {
+    wireSlider(slider, ready);
+    slider.addEventListener("keydown", ({key}) => key === "Enter" && confirm());
+  }
+  for (const choice of question.querySelectorAll('[type="radio"]')) choice.addEventListener("change", ready);
+  button.addEventListener("click", confirm);
   question.querySelector("[data-skip]").addEventListener("click", () => show(true));
   addEventListener("hashchange", follow);
   picture.hidden = true;
+  ready();
   follow();
 }
 
-if (globalThis.document) document.querySelectorAll("[data-predict]").forEach(wire);
+if (globalThis.document) {
+  document.querySelectorAll("[data-predict]").forEach(wire);
+  showScore();
+}

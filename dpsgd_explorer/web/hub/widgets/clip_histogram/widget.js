@@ -6,11 +6,13 @@
 import {grip} from "../../../../../static/js/widgets/common/drag.js";
 import {decimals, percent, significant} from "../../../../../static/js/lib/format.js";
 import {Chart, box, clamp, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
+import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const HEIGHT = 316;
 const [LEFT, RIGHT] = [44, 8];
 const PANELS = {lengths: [126, 28], angles: [200, 152], ratios: [HEIGHT - 44, 228]}; // px, bottom and top of each panel
+const TICK_MS = 90; // between two values of C that follow by themselves
 const DECADE = 6; // recorded values of C per power of ten
 
 /** Pure: index of the recorded C nearest to a value, on a log scale. */
@@ -89,6 +91,8 @@ export function mount(element, data) {
     handle.at([chart.x(now.bound), PANELS.lengths[1]], now.bound, words);
   }
   const redraw = oncePerFrame(draw);
+  const last = data.bounds.length - 1;
+  playOnce(element, Array.from({length: last - data.own + 1}, (_, i) => () => put(last - i)), TICK_MS);
 }
 
 /**

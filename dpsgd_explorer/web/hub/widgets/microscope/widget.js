@@ -5,6 +5,7 @@ import {decimals} from "../../../../../static/js/lib/format.js";
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
 import {Chart, clamp} from "../../../../../static/js/lib/svg.js";
 import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
+import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {gradients, nearest, records, sample, sums} from "./drawings.js";
 import {mountNetwork} from "./network.js";
@@ -182,4 +183,6 @@ export function mount(element, data) {
     state.guess = turn.value;
     redraw();
   });
+  const shown = names.slice(0, order("noise") + 1);
+  playOnce(element, shown.map((_, i) => () => go(i)), TURN_MS);
 }

@@ -4,9 +4,11 @@ import {decimals} from "../../../../../static/js/lib/format.js";
 import {invitation, oddRecord} from "../../../../../static/js/widgets/common/odd_record.js";
 import {Chart, arrow, circles, clamp, clipped, disc, fanned, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {fit, gradient, length} from "../../../../../static/js/widgets/common/toy_problem.js";
+import {glide, playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const NARROW = 420; // px
+const [FRAMES, TICK_MS] = [60, 30]; // of the record’s way to its place
 const SPANS = [0.5, 1, 2, 4, 8]; // half heights of the gradients' plane; the zoom changes by factors of two
 const X_LABEL = 1.2; // x of the lines' ends and labels
 
@@ -128,4 +130,6 @@ export function mount(element, data) {
     ]);
   }
   const redraw = oncePerFrame(draw);
+  const others = fit(data.records.filter((_, i) => i !== data.odd));
+  playOnce(element, glide(others[0] * first[0] + others[1], first[1], FRAMES).map((y) => () => move([first[0], y])), TICK_MS);
 }

@@ -1,10 +1,12 @@
 /** Person with several records: ε for all of them, by the unit of sampling and clipping. */
 
 import {Chart, diamond, disc, line, rule, scale, text} from "../../../../../static/js/lib/svg.js";
+import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const [BY_RECORD, BY_PERSON] = [0, 1];
 const LINES = [["record", "budget"], ["person", "good"]];
+const TICK_MS = 400; // between two numbers of records that follow by themselves
 const LEVELS = [0.5, 1, 2, 5, 10, 20, 50];
 
 /** Pure: values for the person; with the person as the unit, the number of records does not matter. */
@@ -47,6 +49,10 @@ export function mount(element, data) {
     chart.show(marks(chart, data.points, index, state));
   }
   slider.addEventListener("input", redraw);
+  playOnce(element, Array.from({length: data.first + 1}, (_, i) => () => {
+    slider.value = String(i);
+    redraw();
+  }), TICK_MS);
   for (const radio of element.querySelectorAll("[data-unit]")) {
     radio.addEventListener("change", () => {
       state.unit = Number(radio.value);

@@ -2,6 +2,7 @@
 
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
 import {Chart, box, circles, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {EPOCH, PROMISE, conclusion, replaced, story} from "./draws.js";
 
@@ -62,6 +63,7 @@ export function mount(element, data) {
     redraw();
   });
   deal();
+  playOnce(element, [fall], FALL_MS);
 }
 
 /** The batches of one scheme as stacked balls, with thin lines between epochs; `fallen` is the progress of the last epoch's fall. */

@@ -4,6 +4,7 @@ import {grip} from "../../../../../static/js/widgets/common/drag.js";
 import {decimals, integer} from "../../../../../static/js/lib/format.js";
 import {oddRecord} from "../../../../../static/js/widgets/common/odd_record.js";
 import {Chart, clamp} from "../../../../../static/js/lib/svg.js";
+import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {REACH, cloud, densities, levels, losses, records, thresholds} from "./drawings.js";
 import {mostHits} from "./limit.js";
@@ -12,6 +13,7 @@ import {chance, conclusion, odds, percentUp, rightCalls, row, setting} from "./w
 
 const REST_MS = 200; // pause after the last change before all noise levels are measured
 const SEED = 7;
+const TICK_MS = 160; // between two noise levels that follow by themselves
 const HEIGHT = 290; // px
 const NARROW_HEIGHT = [250, 240, 210]; // px, by stage
 const MOVABLE = ["records", "scores"];
@@ -147,4 +149,10 @@ export function mount(element, data) {
     change({});
   });
   change({});
+  const slider = part(element, "noise");
+  const there = [...data.noise.keys()];
+  if (stage < 3) playOnce(element, [...there, ...there.slice(data.first.noise).reverse()].map((noise) => () => {
+    slider.value = String(noise);
+    change({noise});
+  }), TICK_MS);
 }

@@ -4,11 +4,13 @@
  */
 
 import {Chart, area, box, text} from "../../../../../static/js/lib/svg.js";
+import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 
 const LARGEST = 34; // px, largest size of a cell
 const GAP = 24; // px, between image, kernel and output
 const NEAR = 8; // px, between the matrix and the vectors next to it
+const TICK_MS = 900; // between two positions that follow by themselves
 const TOP = 26; // px, for the labels above
 const WORDS = {
   output: {sub: "y = w U: the kernel w times each column", place: "Position of the kernel", blocks: ["image", "kernel w", "output y"], matrix: "U: a column for each position"},
@@ -61,6 +63,10 @@ export function mount(element, data) {
     draw();
   });
   for (const radio of [...ways, ...places]) radio.addEventListener("change", draw);
+  playOnce(element, [1, 2, 3, 0].map((place) => () => {
+    places[place].checked = true;
+    draw();
+  }), TICK_MS);
 }
 
 /** Table of numbers; `lit` is [row, column, rows, columns] of the highlighted cells. */
