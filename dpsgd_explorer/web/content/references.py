@@ -6,6 +6,12 @@ from dpsgd_explorer.web.content.practice_references import PRACTICE
 from dpsgd_explorer.web.content.source import Source
 
 THEORY = {
+    "abowd2023": Source(
+        "Abowd and others",
+        2023,
+        "The 2010 census confidentiality protections failed, here’s how and why",
+        "2312.11283",
+    ),
     "abadi": Source(
         "Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang",
         2016,
@@ -205,6 +211,12 @@ THEORY = {
         "Adversary instantiation: lower bounds for differentially private machine "
         "learning",
         "2101.04535",
+    ),
+    "nasr2023extraction": Source(
+        "Nasr and others",
+        2023,
+        "Scalable extraction of training data from (production) language models",
+        "2311.17035",
     ),
     "nasr2023": Source(
         "Nasr and others",

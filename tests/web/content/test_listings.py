@@ -76,6 +76,50 @@ def by_hand(private_step, noise_multiplier):
     return step
 
 
+def test_the_step_by_hand_and_the_engine_give_the_same_weights():
+    folder = CHAPTERS["dpsgd-intro"].folder
+    hand, engine = (
+        runpy.run_path(str(folder / name))["private_step"]
+        for name in ("by_hand.py", "by_engine.py")
+    )
+
+    def plain(model, inputs, targets):
+        batch = list(zip(inputs, targets, strict=True))
+        hand(model, cross_entropy, batch, BOUND, 0.0, RATE, EXPECTED)
+
+    def attached(model, inputs, targets):
+        optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+        plan = {
+            "batch_size": EXPECTED,
+            "sample_size": 100,
+            "steps": 1,
+            "noise_multiplier": 0.0,
+            "max_grad_norm": BOUND,
+            "clipping_fn": "Abadi",
+            "sampling": "unchecked",
+        }
+        engine(model, cross_entropy, inputs, targets, optimizer, plan)
+
+    moved = stepped(plain, 9)
+    for mine, engines in zip(moved, stepped(attached, 9), strict=True):
+        torch.testing.assert_close(mine, engines, rtol=1e-10, atol=1e-12)
+
+    seeds = iter(range(40))
+
+    def noisy(model, inputs, targets):
+        torch.manual_seed(next(seeds))  # ``problem`` sets one seed
+        batch = list(zip(inputs, targets, strict=True))
+        hand(model, cross_entropy, batch, BOUND, 3.0, RATE, EXPECTED)
+
+    spread = RATE * 3.0 * BOUND / EXPECTED
+    draws = [
+        (one - mean).flatten() / spread
+        for _ in range(40)
+        for one, mean in zip(stepped(noisy, 9), moved, strict=True)
+    ]
+    assert torch.cat(draws).std() == pytest.approx(1, abs=0.1)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_loop_by_hand_moves_as_the_engine_does(private_step, engine):
     own = stepped(by_hand(private_step, 0.0), 9)

@@ -1,11 +1,16 @@
-/** Handle of the odd one of the 24 records, moved by pointer or arrow keys. */
+/** Record 24, the odd one: its mark, a ring with a dot, and its handle, moved by pointer or arrow keys. */
 
 import {grip} from "./drag.js";
 import {decimals} from "../../lib/format.js";
-import {clamp, text} from "../../lib/svg.js";
+import {clamp, disc, make, text} from "../../lib/svg.js";
 
 const EDGE = 0.05; // margin inside the x range, in data units
 const STEPS = {small: [0.05, 0.1], big: [0.25, 0.5]}; // distance per key press, in x and y
+
+const WHOLE = 34; // px, height of the hand-drawn nine; its loop holds the record
+
+/** Mark of record 24, wherever it matters. @returns {import("../../lib/svg.js").Mark[]} */
+export const mark24 = (at) => [disc(at, 7, "mark-24"), disc(at, 2.5, "f-attack")];
 
 /** Pure: nearest allowed position. */
 export function within([x, y], {x_range: [low, high], y_range: ends}) {
@@ -28,6 +33,10 @@ export function oddRecord(chart, data, {control, place, move}) {
       move(within([x + dx * wide, y + dy * high], data));
     },
   });
+  const nine = make({name: "use", attributes: {class: "nine", href: "#nine", x: (-30 / 80) * WHOLE, y: (-25 / 80) * WHOLE, width: 0.8 * WHOLE, height: WHOLE}});
+  const element = chart.grips.lastElementChild;
+  element.classList.add("odd");
+  element.append(nine);
   return {
     /** Update its position; `consequence` describes the effect, for screen readers. */
     show(consequence) {

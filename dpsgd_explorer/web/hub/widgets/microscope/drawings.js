@@ -2,6 +2,7 @@
 
 import {decimals} from "../../../../../static/js/lib/format.js";
 import {area, arrow, box, circles, clamp, clipped, disc, fanned, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {mark24} from "../../../../../static/js/widgets/common/odd_record.js";
 import {length} from "../../../../../static/js/widgets/common/toy_problem.js";
 import {plus, scaled} from "../../../../../static/js/widgets/common/dpsgd_step.js";
 
@@ -23,8 +24,8 @@ export function sample(chart, data, state) {
     text([x(1.15), y(data.at[1] + 1.15 * data.at[0]) + 26], "the line so far", "halo", "end"),
     circles(indices.filter((i) => state.drawn.includes(i)).map(place), 5, "f-private"),
     circles(indices.filter((i) => !state.drawn.includes(i)).map(place), 4.5, "ring s-faint"),
-    circles([[cx, cy]], 9, "ring s-ink"),
-    text([cx > width / 2 ? cx - 14 : cx + 14, cy + 4], `record ${state.chosen + 1}`, "strong halo", cx > width / 2 ? "end" : "start"),
+    ...(state.chosen === data.odd ? [] : [circles([[cx, cy]], 9, "ring s-ink")]), ...mark24(place(data.odd)),
+    text([cx > width / 2 ? cx - 14 : cx + 14, cy + 4], `record ${state.chosen + 1}`, state.chosen === data.odd ? "attack halo" : "strong halo", cx > width / 2 ? "end" : "start"),
   ];
   return {marks, places: state.drawn.map((i) => [place(i), place(i)])};
 }
@@ -49,10 +50,13 @@ export function gradients(chart, data, state, step, isClipped) {
     const tip = at(scaled(full, part));
     places[i] = [zero, tip];
     const isChosen = i === chosen;
+    const isOdd = state.drawn[i] === data.odd;
+    const colour = isOdd ? "attack" : isChosen ? "ink" : "private";
     return [
       ...(isClipped && length(full) > state.bound ? [line([tip, at(full)], "thin s-twin dotted"), disc(at(full), 2.5, "f-twin")] : []),
-      ...arrow(zero, tip, isChosen ? "s-ink" : "thin s-private", isChosen ? "f-ink" : "f-private", isChosen ? 11 : 8),
-      ...(isChosen ? [text([clamp(tip[0] + 10, 4, width - 78), clamp(tip[1] + (tip[1] > zero[1] ? 18 : -8), 16, height - 6)], `record ${state.chosen + 1}`, "strong halo")] : []),
+      ...arrow(zero, tip, `${isChosen || isOdd ? "" : "thin "}s-${colour}`, `f-${colour}`, isChosen ? 11 : 8),
+      ...(isOdd ? mark24(tip) : []),
+      ...(isChosen ? [text([clamp(tip[0] + 10, 4, width - 78), clamp(tip[1] + (tip[1] > zero[1] ? 18 : -8), 16, height - 6)], `record ${state.chosen + 1}`, isOdd ? "attack halo" : "strong halo")] : []),
     ];
   });
   const circle = (css) => ({name: "circle", attributes: {class: css, cx: zero[0], cy: zero[1], r: radius}});
@@ -80,9 +84,10 @@ export function sums(chart, data, state, step, at, {isSummed, isNoisy, isDivided
   if (isNoisy) inside.push(circles(state.ghosts.map((draw) => place(plus(step.sums.clipped, scaled(draw, step.spread)))), 2.4, "f-private light"));
   if (hasTrail) {
     let from = [0, 0];
-    for (const pull of step.clipped) {
+    for (const [i, pull] of step.clipped.entries()) {
+      const colour = state.drawn[i] === data.odd ? "attack" : "private";
       const to = plus(from, pull);
-      inside.push(...arrow(place(from), place(to), "thin s-private soft", "f-private soft", 6));
+      inside.push(...arrow(place(from), place(to), `thin s-${colour} soft`, `f-${colour} soft`, 6));
       from = to;
     }
   }
@@ -129,7 +134,7 @@ export function records(chart, data, state, moved) {
     line([[cx, cy], [cx, y(data.at[0] * data.records[state.chosen][0] + data.at[1])]], "thin s-ink dashed"),
     circles(indices.filter((i) => state.drawn.includes(i)).map(place), 3.4, "f-private"),
     circles(indices.filter((i) => !state.drawn.includes(i)).map(place), 3, "ring s-faint"),
-    circles([[cx, cy]], 6.5, "ring s-ink"),
+    circles([[cx, cy]], 6.5, "ring s-ink"), ...mark24(place(data.odd)),
   ];
   return {marks, places: indices.map((i) => [place(i), place(i)])};
 }

@@ -29,7 +29,7 @@ export function mount(element, data) {
   };
   const speak = speaker(element);
   const places = {arrows: [], inset: []};
-  const height = (width) => (width < NARROW ? 190 : 310);
+  const height = (width) => (width < NARROW ? 168 : 300);
   const charts = {
     arrows: new Chart(part(element, "arrows"), {height, role: "group", label: "Gradients as arrows from one point, and the circle of radius C", draw: () => draw()}),
     sums: new Chart(part(element, "sums"), {height, label: "True, clipped and noisy sum as arrows, with other draws of the noise", draw: () => draw()}),

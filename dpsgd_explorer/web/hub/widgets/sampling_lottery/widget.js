@@ -1,7 +1,8 @@
 /** Sampling lottery: three schemes with the same expected batch size, and the guarantee of each. */
 
+import {mark24} from "../../../../../static/js/widgets/common/odd_record.js";
 import {Generator} from "../../../../../static/js/widgets/common/random.js";
-import {Chart, box, circles, disc, line, rule, text} from "../../../../../static/js/lib/svg.js";
+import {Chart, box, circles, line, rule, text} from "../../../../../static/js/lib/svg.js";
 import {playOnce} from "../../../../../static/js/widgets/common/play_once.js";
 import {oncePerFrame, part, speaker, write} from "../../../../../static/js/widgets/common/widget_parts.js";
 import {EPOCH, PROMISE, conclusion, replaced, story} from "./draws.js";
@@ -85,7 +86,7 @@ function strip(chart, steps, data, fallen) {
     ...Array.from({length: data.epochs}, (_, i) => text([x((i + 0.5) * perEpoch), bottom + 16], i + 1, "", "middle")),
     line([[left, y(data.batch_size)], [right, y(data.batch_size)]], "thin s-ink dotted"),
     circles(places(false), radius, "f-private soft"),
-    ...places(true).map((at) => disc(at, Math.max(radius, 4), "f-attack")),
+    ...places(true).flatMap(mark24),
     text([left - 6, y(data.batch_size) + 4], data.batch_size, "", "end"),
     rule([left, bottom], [right, bottom], "axis"),
   ];

@@ -1,0 +1,53 @@
+"""The census table: what is recorded of it is what fits, by another enumeration."""
+
+from itertools import combinations_with_replacement
+
+from dpsgd_explorer.web.hub.widgets.census_table import table, widget
+
+
+def test_exactly_one_block_fits_all_that_is_published():
+    counts = [count for count, _ in widget.fits()]
+    assert len(counts) == 2 ** len(table.STATISTICS)
+    assert counts[-1] == min(counts) == 1
+    _, ranges = widget.fits()[-1]
+    assert [tuple(pair) for pair in ranges] == [(age, age) for age in table.AGES]
+
+
+def test_each_number_that_is_published_rules_out_blocks_and_never_the_truth():
+    for published, (count, ranges) in enumerate(widget.fits()):
+        for low, high, age in zip(*zip(*ranges, strict=True), table.AGES, strict=True):
+            assert low <= age <= high
+        for i in range(len(table.STATISTICS)):
+            if not published >> i & 1:
+                assert widget.fits()[published | 1 << i][0] <= count
+
+
+def test_the_recorded_count_is_that_of_a_plain_search():
+    """With the means of all, of the women and of the adults, and the men's median."""
+    women_sum, men_sum = sum(table.WOMEN), sum(table.MEN)
+    grown = [age for age in table.AGES if age >= table.ADULT]
+    ages = range(table.OLDEST + 1)
+    found = 0
+    for men in combinations_with_replacement(range(men_sum + 1), 3):
+        if sum(men) != men_sum or sorted(men)[1] != sorted(table.MEN)[1]:
+            continue
+        for first in ages:
+            second = women_sum - first
+            if not first <= second <= table.OLDEST:
+                continue
+            adults = [age for age in (first, second, *men) if age >= table.ADULT]
+            found += sum(adults) * len(grown) == sum(grown) * len(adults)
+    names = [one.slug for one in table.STATISTICS]
+    published = sum(1 << names.index(name) for name in ("women", "men", "adults"))
+    assert widget.fits()[published][0] == found > 1
+
+
+def test_all_blocks_are_counted_before_anything_is_published():
+    small = len(list(combinations_with_replacement(range(4), 2))) * len(
+        list(combinations_with_replacement(range(4), 3))
+    )
+    assert small == (4 * 5 // 2) * (4 * 5 * 6 // 6)
+    count = table.OLDEST + 1
+    assert table.all_blocks() == (count * (count + 1) // 2) * (
+        count * (count + 1) * (count + 2) // 6
+    )
