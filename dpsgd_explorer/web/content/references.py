@@ -212,12 +212,6 @@ THEORY = {
         "learning",
         "2101.04535",
     ),
-    "nasr2023extraction": Source(
-        "Nasr and others",
-        2023,
-        "Scalable extraction of training data from (production) language models",
-        "2311.17035",
-    ),
     "nasr2023": Source(
         "Nasr and others",
         2023,

@@ -27,7 +27,7 @@ def test_a_control_starts_where_a_link_says(open_page, slug, control):
         page = open_page(f"/embed/{slug}/?{control}={text}")
         figure = page.locator(f"#{slug}")
         expect(figure).to_have_attribute("data-state", "moves")
-        inputs = figure.locator(f'[data-control="{control}"] input')
+        inputs = figure.locator(f'[data-control="{control}"] :is(input, select)')
         if inputs.count():
             places.append(inputs.evaluate_all(HELD))
             expected = [

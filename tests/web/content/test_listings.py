@@ -80,7 +80,7 @@ def test_the_step_by_hand_and_the_engine_give_the_same_weights():
     folder = CHAPTERS["dpsgd-intro"].folder
     hand, engine = (
         runpy.run_path(str(folder / name))["private_step"]
-        for name in ("by_hand.py", "by_engine.py")
+        for name in ("code_by_hand.py", "code_by_engine.py")
     )
 
     def plain(model, inputs, targets):

@@ -182,7 +182,7 @@ function wire(question) {
     const isReady = !missing();
     button.textContent = isReady ? words : waiting;
     button.classList.toggle("primary", isReady);
-    button.setAttribute("aria-disabled", String(!isReady));
+    button.toggleAttribute("data-waits", !isReady);
   };
   const show = (isSkipped) => {
     removeEventListener("hashchange", follow);
