@@ -26,9 +26,9 @@ def test_an_untouched_disc_is_no_guess_and_a_moved_one_is_counted(open_page):
     expect(much).to_be_disabled()
     question = page.locator("#two-worlds-guess")
     expect(question.locator(".truth-mark")).to_have_count(2)
-    expect(question.get_by_text("You said 100 %; it is about")).to_contain_text(
-        "too high."
-    )
+    said = question.locator("[data-outcome]").nth(1)
+    expect(said).to_contain_text("You said 100 %; it is about")
+    expect(said).to_contain_text("points too high.")
     expect(score).to_contain_text("of 2")
     counted = score.inner_text()
     page.reload()

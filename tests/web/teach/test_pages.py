@@ -23,7 +23,11 @@ GUESS = re.compile(r'data-guess data-answer="([^"]*)"')
 REASON = re.compile(r'<p class="why">(.*?)</p>', re.DOTALL)
 GRIP = re.compile(r'control: "(\w+)"')
 SWITCHED_OFF = re.compile(r'<div class="field switched[^>]* hidden>')
-OWN = {"randomised-response": {"answer"}}  # of the visitor, for nobody else to give
+OWN = {  # of the visitor, for nobody else to give
+    "randomised-response": {"answer"},
+    "singled-out": {"facts"},
+    "census-table": {"statistics"},
+}
 EDITED = [
     "/embed/two-worlds/?hide=nope",
     "/embed/two-worlds/?lock=noise,nope",
