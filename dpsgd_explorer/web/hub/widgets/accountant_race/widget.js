@@ -19,7 +19,7 @@ export function mount(element, data) {
   let guess = null;
   let shown = 0;
   const chart = new Chart(part(element, "lines"), {
-    height: (width) => (width < NARROW ? 300 : 340), label: "ε over steps, one line per accountant, both axes logarithmic", draw: () => draw(shown),
+    height: (width) => (width < NARROW ? 272 : 340), label: "ε over steps, one line per accountant, both axes logarithmic", draw: () => draw(shown),
   });
 
   function draw(index) {

@@ -41,14 +41,14 @@ def value(slug: str, blocks: Block) -> NDArray[np.float64]:
     """Returns one statistic of each block [N, 5], as [N]."""
     grown = blocks >= ADULT
     if slug == "median":
-        return np.median(blocks, axis=1)
+        return np.asarray(np.median(blocks, axis=1), dtype=np.float64)
     if slug == "women":
-        return blocks[:, : len(WOMEN)].mean(axis=1)
+        return np.asarray(blocks[:, : len(WOMEN)].mean(axis=1), dtype=np.float64)
     if slug == "men":
-        return np.median(blocks[:, len(WOMEN) :], axis=1)
+        return np.asarray(np.median(blocks[:, len(WOMEN) :], axis=1), dtype=np.float64)
     if slug == "adults":
         counted = np.maximum(grown.sum(axis=1), 1)
-        return np.where(grown, blocks, 0).sum(axis=1) / counted
+        return np.asarray(np.where(grown, blocks, 0).sum(axis=1) / counted)
     raise ValueError(f"slug must name a statistic, got {slug!r}.")
 
 
