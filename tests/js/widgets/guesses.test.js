@@ -14,6 +14,7 @@ test("a distance is said with its side and its unit", () => {
   assert.equal(distance(0.55, 0.64), "0.09 too low.");
   assert.equal(distance(61, 62, " %"), "1 point too low.");
   assert.equal(distance(81, 58, " %"), "23 points too high.");
+  assert.equal(distance(13.5, 8.6, " times"), "4.9 too high.");
   assert.equal(distance(4, 4), "Exactly right.");
 });
 

@@ -37,7 +37,8 @@ export function distance(guess, truth, unit = "") {
   const decimals = Math.max(...[guess, truth].map((value) => String(value).split(".")[1]?.length ?? 0));
   const off = Math.abs(guess - truth).toFixed(decimals);
   if (Number(off) === 0) return "Exactly right.";
-  const measure = unit.trim() === "%" ? plural(off, " point") : `${off}${unit}`;
+  const isWord = /^\s*[a-z]/i.test(unit); // "4.9 times too high" would be another number
+  const measure = unit.trim() === "%" ? plural(off, " point") : `${off}${isWord ? "" : unit}`;
   return `${measure} too ${guess > truth ? "high" : "low"}.`;
 }
 
