@@ -30,11 +30,19 @@ SERVERS = (
     "print(json.dumps({name: m.version(name) for name in sys.argv[1:]}))"
 )
 
+# The example of the callback, which prints nothing if all its results are right.
+DOCTEST = (
+    "import doctest, dpsgd_explorer.integrations.lightning as module\n"
+    "failed, tried = doctest.testmod(module, optionflags=doctest.ELLIPSIS)\n"
+    "assert tried, 'no example'\n"
+    "raise SystemExit(failed)"
+)
+
 
 def lowest():
     """Return the lowest version of each package, by name and extras."""
     extras = PROJECT["project"]["optional-dependencies"]
-    lines = [*requirements(), *extras["transformers"]]
+    lines = [*requirements(), *extras["transformers"], *extras["lightning"]]
     found = dict(re.match(r"([\w\[\]-]+)>=([\d.]+)", line).groups() for line in lines)
     return {name: version for name, version in found.items() if name not in INSTALLED}
 
@@ -116,3 +124,12 @@ def test_lora_works_with_the_lowest_versions(python):
     accuracy, epsilon = result_of([python, "-c", call])
     assert accuracy >= 75.0
     assert 2.7 <= epsilon <= 3.0
+
+
+@pytest.mark.long("lowest versions")
+@pytest.mark.timeout(INSTALL_SECONDS + 600)
+def test_a_lightning_training_works_with_the_lowest_versions(python):
+    done = subprocess.run(
+        [python, "-c", DOCTEST], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

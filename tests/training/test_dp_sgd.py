@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from dpsgd_explorer.dp.noise.seeded import seeded_generator
 from dpsgd_explorer.dp.sampling.sampler import PoissonSampler
 from dpsgd_explorer.errors import DivergedError
+from dpsgd_explorer.experiments.architecture import PRE_TRAINED
 from dpsgd_explorer.experiments.catalogue import MODELS
 from dpsgd_explorer.experiments.data_files.sets import FETCHED
 from dpsgd_explorer.experiments.experiment import PerformanceSettings
@@ -23,6 +24,7 @@ PAIRS = [
     for model in MODELS
     for data in MODELS[model].parameters
     if data not in FETCHED  # the files may not be here
+    and model != PRE_TRAINED  # test_language_model.py, with few test records
 ]
 DIAGNOSTICS = {
     "loss",
