@@ -17,7 +17,7 @@ import {decimalsUp, integer, percent, plural, roundUp} from "../lib/format.js";
 import {SCALE_WORDS, X, axisEnd, axisWords, baseline, baselineWords, heightOf, wallAt, yAxis} from "./accuracy_axis.js";
 import {axisName, baseLayout, keyAxis, thin, wall, words} from "./base.js";
 import {ghostTraces, ghostWords, visible} from "./ghosts.js";
-import {OVER_UNDER, SIDES, alongLine, annotated} from "./labels.js";
+import {OVER_UNDER, SIDES, alongLine, annotated, wideWidth} from "./labels.js";
 import {FILTER} from "./plan.js";
 import {accuracyOf, height, niceTicks} from "./ticks.js";
 
@@ -169,7 +169,7 @@ function labels(view, points, ghosts, color) {
     ...ghostWords(view.ghosts ?? [], ghosts.shown, color).map((label, i) => ({...label, anchors: shown[i].length ? alongLine(shown[i]) : []})),
     ...(floorAt === null ? [] : [{text: baselineWords(view, view.size.width < NARROW ? "" : "always "), anchors: [0.6, 0.35, 0.75].map((share) => [share * width, floorAt]), ways: OVER_UNDER, color: text.muted}]),
     ...(axis === "epsilon" && first !== null && first >= 0.06 * plan.budget ? [{text: `step 1: ε ${decimalsUp(first, plan.digits)}`, anchors: [[across(first), high]], ways: [[1, -1], [-1, -1]], color: text.muted}] : []),
-  ], {width, height: high, lines, boxes: dots.map(([x, y]) => ({x: x - DOT, y: y - DOT, w: 2 * DOT, h: 2 * DOT}))}];
+  ], {width, height: high, lines, widthOf: view.print ? wideWidth : undefined, boxes: dots.map(([x, y]) => ({x: x - DOT, y: y - DOT, w: 2 * DOT, h: 2 * DOT}))}];
 }
 
 /** A saved picture has no line under its heading, so the axis names its scale. */

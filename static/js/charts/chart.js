@@ -116,6 +116,9 @@ export class Chart {
     const {traces, layout} = drawing.figure(tokens());
     this.standing?.remove();
     this.standing = null;
+    const drawn = JSON.stringify([traces, layout]);
+    if (drawn === this.drawn) return;
+    this.drawn = drawn;
     await library.react(this.plot, traces, layout, CONFIG);
   }
 

@@ -29,6 +29,9 @@ export const OVER_UNDER = [[0, -1], [0, 1]];
 const AROUND = [[-1, -1], [-1, 1], [0, -1], [0, 1], [1, -1], [1, 1], [-1, 0], [1, 0]];
 const NARROW = /[ .,:;|'ijlt]/g;
 
+/** Width of a label in a font that is not known, as in a saved picture. */
+export const wideWidth = (text) => 8.2 * text.length;
+
 /** Width of a label of 13 px: measured in a browser, estimated without one. */
 export function labelWidth(text) {
   const {document} = globalThis;

@@ -27,12 +27,13 @@
  */
 
 import {plural, significant} from "../lib/format.js";
-import {axisName, baseLayout, keyAxis, strong, thin, unitName, valueAxis, words} from "./base.js";
+import {axisName, baseLayout, keyAxis, thin, unitName, valueAxis} from "./base.js";
+import {alongLine, annotated, wideWidth} from "./labels.js";
 import {niceTicks} from "./ticks.js";
 
 const MARGIN = {l: 44, r: 16, t: 10, b: 44};
 const ABOVE = 28; // px, top margin with the unit
-const LINE = 18; // px, height of a line of text
+const PLACED = 250; // points of a line that labels are kept away from
 
 /** Events that contain the values of a line. */
 const eventsOf = ({kind}, log) => (kind === "step" ? log.steps : log.evaluations);
@@ -47,14 +48,16 @@ export function topOf({series, settled, enough}, [near, far], log) {
 /** Pure: Plotly traces and layout of a view. @param {SeriesView} view */
 export function figure(view, color) {
   const {described, plan, size, top, print = false} = view;
+  const traces = described.series.map((line) => trace(line, view, color));
+  const named = labels(view, traces, color);
   return {
-    traces: described.series.map((line) => trace(line, view, color)),
+    traces,
     layout: {
       ...baseLayout(color, size, {...MARGIN, t: print ? ABOVE : MARGIN.t}),
       xaxis: keyAxis(color, [0, lastStep(plan) * 1.02], {tickvals: niceTicks(lastStep(plan), 4), hoverformat: "d", unifiedhovertitle: {text: "step %{x}"}}),
       yaxis: valueAxis(color, [0, top], {tickvals: niceTicks(top, 3)}),
-      shapes: [],
-      annotations: [...(print ? [unitName(described.unit, color)] : []), axisName("step", color), ...labels(view, color)],
+      shapes: named.shapes,
+      annotations: [...(print ? [unitName(described.unit, color)] : []), axisName("step", color), ...named.annotations],
     },
   };
 }
@@ -81,19 +84,17 @@ function trace(series, {log, plan}, color) {
   };
 }
 
-/** Label of each line at its last value: the highest above its line, the others below it, unless there is no room. */
-function labels({described, log, plan, top}, color) {
-  const ends = described.series.map((series) => ({series, last: eventsOf(series, log).at(-1)}));
-  if (ends.some(({series, last}) => (last?.[series.field] ?? null) === null)) return [];
-  const step = Math.max(...ends.map(({last}) => last.step));
-  const x = {x: step, xanchor: step > lastStep(plan) / 2 ? "right" : "left"};
-  const placed = ends.map(({series, last}) => ({series, y: Math.min(last[series.field], top * 0.9)})).sort((a, b) => b.y - a.y);
-  const hasRoom = placed.at(-1).y > 0.18 * top;
-  return placed.map(({series, y}, i) => {
-    const above = {y: placed[0].y, yshift: 14 + LINE * (placed.length - 1 - i)};
-    const place = {...x, ...(hasRoom ? {y, yshift: i === 0 ? 14 : -14} : above)};
-    return series.is_main ? strong(series.name, color(plan.private ? "--text-private" : "--text-twin"), place) : words(series.name, color("--ink-3"), place);
-  });
+/** Label of each line, the main one first, next to its last values. */
+function labels({described, plan, top, size, print}, traces, color) {
+  const [width, high] = [size.width - MARGIN.l - MARGIN.r, size.height - (print ? ABOVE : MARGIN.t) - MARGIN.b];
+  const at = (x, y) => [(width * x) / (lastStep(plan) * 1.02), high * (1 - Math.min(y, top) / top)];
+  const lines = traces.map(({x, y}) => x.map((value, i) => at(value, y[i])));
+  const named = described.series.map((series, i) => ({
+    text: series.name, anchors: lines[i].length ? alongLine(lines[i]) : [],
+    ...(series.is_main ? {weight: 600, color: color(plan.private ? "--text-private" : "--text-twin")} : {color: color("--ink-3")}),
+  }));
+  const placed = [...named].sort((one, other) => (other.weight ?? 0) - (one.weight ?? 0));
+  return annotated(placed, {width, height: high, lines: lines.map((line) => thin(line, ([, y]) => y, PLACED)), widthOf: print ? wideWidth : undefined}, color("--ink-3"));
 }
 
 /**

@@ -102,15 +102,18 @@ export class Painter {
     setTimeout(() => requestAnimationFrame(() => this.frame()), Math.max(0, due - performance.now()));
   }
 
+  /** Paints one chart; a pause of twice its time, with style and layout, leaves most of the main thread free. */
   frame() {
-    this.pending = false;
     if (this.round.length === 0) this.begin();
     const chart = this.round.shift();
     const start = performance.now();
     chart?.paint();
-    const spent = performance.now() - start;
-    if (spent > SLOW_MS) this.pause += 2 * spent;
-    this.wake();
+    setTimeout(() => { // after the browser has drawn the frame
+      const spent = performance.now() - start;
+      if (spent > SLOW_MS) this.pause += 2 * spent;
+      this.pending = false;
+      this.wake();
+    });
   }
 
   begin() {

@@ -79,7 +79,7 @@ def test_a_run_is_watched_from_the_key_to_the_last_point_and_found_again(open_pa
     expect(run_button(page)).to_be_focused()
     expect(points(page)).to_have_count(page.evaluate(EVALUATIONS_IN_THE_LOG))
     expect(status(page, "epsilon")).to_have_text("1.00")
-    expect(status(page, "timeLeft")).to_have_text("–")
+    expect(status(page, "timeName")).to_have_text("Time taken")
     accuracy = status(page, "accuracy").inner_text()
     assert float(accuracy.removesuffix(" %")) > 80
     expect(page.locator("[data-announce]")).to_contain_text("Finished, step 400 of 400")

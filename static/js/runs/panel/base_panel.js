@@ -34,6 +34,7 @@ export function status(log, plan, activity = {}) {
     detail: detail(log, plan, activity),
     waits: waits(log, activity),
     timeLeft: timeLeft(log, plan, activity),
+    timeName: log?.isFinal ? "Time taken" : "Time left",
     step: latest.step,
     steps: plan.steps,
     ...spent(latest, plan, log?.isFinal),
@@ -61,12 +62,12 @@ function detail(log, plan, {queuePosition, queuePaused}) {
   if (log.state === "queued" && queuePaused) return "paused by the operator";
   if (log.state === "queued") return queueWords(queuePosition);
   const steps = `${plan.unit ?? "step"} ${integer(log.latest.step)} of ${integer(plan.steps)}`;
-  if (log.isFinal) return `${steps}, ${duration(log.seconds)}`;
   return steps;
 }
 
-/** Duration until the last step, or before a run, of the recorded run with these settings; "–" if unknown. */
+/** Duration until the last step; before a run, of the recorded run; after its end, of the run. "–" if unknown. */
 function timeLeft(log, plan, {replaying, expected}) {
+  if (log?.isFinal) return duration(log.seconds);
   if (!log) return expected ? `about ${duration(expected)}` : "–";
   const left = log.state === "running" && !replaying ? log.secondsLeft(plan.steps) : null;
   return left === null ? "–" : duration(left);
@@ -184,9 +185,10 @@ class StatusBar {
 }
 
 /** Pure: the detail of a bar, with what has no cell of its own. */
-function detailIn(cells, {detail, waits: reason, timeLeft: left}) {
+function detailIn(cells, {detail, waits: reason, timeLeft: left, timeName: name}) {
   if (reason && !cells.waits) return reason;
-  return cells.timeLeft || left === "–" ? detail : `${detail}, ${left} left`;
+  if (cells.timeLeft || left === "–") return detail;
+  return `${detail}, ${left}${name === "Time left" ? " left" : ""}`;
 }
 
 /** Messages begin in lower case; on a page they are sentences of their own. */

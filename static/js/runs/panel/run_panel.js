@@ -228,7 +228,7 @@ export class RunPanel extends BasePanel {
   async loadModelView() {
     try {
       const {ModelView} = await import("../model/view.js");
-      return new ModelView(this.root.querySelector("[data-model]"));
+      return new ModelView(document.querySelector("[data-model]"));
     } catch (error) {
       if (!(error instanceof TypeError)) throw error;
       this.modelView = null;
