@@ -40,6 +40,10 @@ from dpsgd_explorer.accounting.queries import (
     epsilon_curve,
     epsilon_interval,
 )
+from dpsgd_explorer.accounting.random_allocation import (
+    random_allocation_epsilon,
+    random_allocation_interval,
+)
 from dpsgd_explorer.accounting.rdp.curve import RdpCurve
 from dpsgd_explorer.accounting.rdp.filtered_run import FilteredRun
 from dpsgd_explorer.accounting.rdp.padded_selection import (
@@ -95,6 +99,8 @@ __all__ = [
     "noise_multiplier",
     "noise_scale",
     "padded_selection",
+    "random_allocation_epsilon",
+    "random_allocation_interval",
     "round_up",
     "sample_rate",
     "steps",

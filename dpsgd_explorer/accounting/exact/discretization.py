@@ -31,7 +31,7 @@ import numpy as np
 
 from dpsgd_explorer.accounting.core.accountant import Floats
 from dpsgd_explorer.accounting.core.tolerances import TOLERANCES
-from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyCurve
 
 #: Smallest change of slope, so that it has an inverse.
 MIN_SLOPE_CHANGE = 1e-300
@@ -41,7 +41,7 @@ MAX_ERROR_SHARE = 0.3
 MAX_LOG = 340.0
 
 
-def pessimistic_masses(loss: PrivacyLoss, grid: Floats) -> tuple[Floats, float]:
+def pessimistic_masses(loss: PrivacyCurve, grid: Floats) -> tuple[Floats, float]:
     """Returns masses of a discrete loss whose privacy curve is nowhere smaller.
 
     One Gaussian step with μ = 1 has δ(0) = 0.3829249; on a grid of spacing 0.1:
@@ -66,7 +66,7 @@ def pessimistic_masses(loss: PrivacyLoss, grid: Floats) -> tuple[Floats, float]:
     return _masses(grid, _slopes(grid, curve)), float(curve[-1])
 
 
-def optimistic_masses(loss: PrivacyLoss, grid: Floats) -> Floats:
+def optimistic_masses(loss: PrivacyCurve, grid: Floats) -> Floats:
     """Returns masses of a discrete loss whose privacy curve is nowhere larger.
 
     Both ends of a chord are lowered by a bound on the chord's error.  If this bound is
@@ -112,7 +112,7 @@ def _slopes(grid: Floats, curve: Floats, origin: float = 1.0) -> Floats:
     return np.append(rises / np.diff(np.exp(grid), prepend=0.0), 0.0)
 
 
-def _chord_errors(loss: PrivacyLoss, grid: Floats, curve: Floats) -> Floats:
+def _chord_errors(loss: PrivacyCurve, grid: Floats, curve: Floats) -> Floats:
     """Returns bounds on chord minus curve between neighbours; [K] -> [K - 1].
 
     In either half of its interval, the error of a chord has at most two parts: its

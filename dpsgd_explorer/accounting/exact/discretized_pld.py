@@ -36,7 +36,7 @@ from dpsgd_explorer.accounting.exact.discretization import (
     optimistic_masses,
     pessimistic_masses,
 )
-from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyCurve
 
 #: Distance from a point, as a share of the spacing, up to which the end of a range
 #: counts as that point.
@@ -126,7 +126,7 @@ class DiscretizedPlds:
     """
 
     def __init__(
-        self, losses: Sequence[PrivacyLoss], window: PldWindow, points: int
+        self, losses: Sequence[PrivacyCurve], window: PldWindow, points: int
     ) -> None:
         """Places the grid, and discretises the pessimistic curves.
 
@@ -157,7 +157,7 @@ class DiscretizedPlds:
         ends = (end for span in ranges if span.sum() for end in span)
         kink = min(ends, key=abs, default=0.0)
         self.offset = float(kink) % self.spacing
-        self._grids: list[tuple[PrivacyLoss, int, Floats]] = []
+        self._grids: list[tuple[PrivacyCurve, int, Floats]] = []
         for loss, ends in zip(losses, ranges, strict=True):
             start, stop = (ends - self.offset) / self.spacing
             first = math.floor(start + SNAP_DISTANCE) - 1

@@ -26,7 +26,7 @@ from dpsgd_explorer.accounting.exact.discretized_pld import (
     PldWindow,
     spare_points,
 )
-from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyLoss
+from dpsgd_explorer.accounting.exact.privacy_loss import PrivacyCurve, PrivacyLoss
 
 #: Points of a period, one size per refinement.
 FFT_SIZES = (1 << 13, 1 << 15, 1 << 17, 1 << 19)
@@ -144,7 +144,7 @@ def discretized_log_deltas(
 
 
 def choose_window(
-    losses: Sequence[PrivacyLoss],
+    losses: Sequence[PrivacyCurve],
     counts: Floats,
     delta: float,
     epsilons: Floats,
@@ -203,7 +203,7 @@ def choose_window(
 
 
 def _truncated_cumulants(
-    losses: Sequence[PrivacyLoss], ranges: Floats, tilts: Floats
+    losses: Sequence[PrivacyCurve], ranges: Floats, tilts: Floats
 ) -> Floats:
     """Returns about K of a step of each phase, from losses within its range; [P, J].
 

@@ -21,7 +21,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -77,6 +77,18 @@ class Transform:
     log_ratios: Complexes
     errors: Floats
     moment_error: float
+
+
+class PrivacyCurve(Protocol):
+    """The privacy curve of one step in one direction, or a bound on it."""
+
+    def deltas(self, epsilons: Floats) -> Floats:
+        """Returns δ of the step at each ε of either sign; [K] -> [K]."""
+        ...
+
+    def loss_range(self, tail: float) -> tuple[float, float]:
+        """Returns losses (low, high) with P(ℓ < low) <= tail and δ(high) <= tail."""
+        ...
 
 
 class PrivacyLoss(ABC):

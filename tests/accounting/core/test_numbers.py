@@ -324,6 +324,10 @@ CALLS = {
     "ACCOUNTANTS": Call(of_accountants, {"epsilon": 0.5, "steps": 100} | DELTA),
     "epsilon_interval": Call(of_two_phases, RUN | DELTA),
     "group_epsilon": Call(of_a_group, RUN | DELTA | {"epsilon": 0.5, "records": 3}),
+    "random_allocation_epsilon": Call(
+        accounting.random_allocation_epsilon,
+        {"noise_multiplier": 1.5, "slots": 4, "epochs": 2} | DELTA,
+    ),
     "questions": Call(
         questions,
         {"steps": 100, "epsilon": 0.5, "false_positive_rates": 0.125} | DELTA,
@@ -433,6 +437,7 @@ ELSEWHERE = {
     "fixed_size_interval": "fixed_size_epsilon",
     "group_delta_interval": "group_epsilon",
     "group_epsilon_interval": "group_epsilon",
+    "random_allocation_interval": "random_allocation_epsilon",
     "trade_off_intervals": "questions",
     "trade_off": "questions",
     "truncated_poisson_epsilon": "truncated_poisson",
