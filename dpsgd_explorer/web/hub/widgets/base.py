@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,14 @@ class Widget:
     starts: Mapping[str, Rules] = field(default_factory=dict)
     helpers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     chapter: str = ""
+
+    @property
+    def rules(self) -> dict[str, list[dict[str, Any]]]:
+        """Rules of the starting values, for the script that builds links."""
+        return {
+            name: [asdict(rule) for rule in rules]
+            for name, rules in self.starts.items()
+        }
 
     @property
     def folder(self) -> Path:

@@ -46,11 +46,12 @@ export function grip(chart, {label, control, range, move, step, role = ""}) {
   element.addEventListener("start", ({detail}) => move(detail));
   if (isFree) follow(element, (event) => move(chart.point(event)), step);
   return {
-    /** Set its position in pixels, its value, and the value as text. */
-    at([x, y], value, words) {
+    /** Set its position in pixels, its value, and the value as text; `starts`: numbers of a "start" event that leads here. */
+    at([x, y], value, words, starts = [value]) {
       element.setAttribute("transform", `translate(${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10})`);
       element.setAttribute("aria-valuenow", String(value));
       element.setAttribute("aria-valuetext", words);
+      element.dataset.at = starts.join(",");
       hasValue = true;
       settle();
     },

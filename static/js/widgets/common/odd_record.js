@@ -41,7 +41,7 @@ export function oddRecord(chart, data, {control, place, move}) {
     /** Update its position; `consequence` describes the effect, for screen readers. */
     show(consequence) {
       const [x, y] = place();
-      handle.at([chart.x(x), chart.y(y)], decimals(y, 1).replace("−", "-"), `x ${decimals(x)}, y ${decimals(y)}; ${consequence}`);
+      handle.at([chart.x(x), chart.y(y)], decimals(y, 1).replace("−", "-"), `x ${decimals(x)}, y ${decimals(y)}; ${consequence}`, [x, y]);
     },
   };
 }

@@ -2,6 +2,8 @@
 
 import {NARROW, tabs} from "./tabs.js";
 
+import {offer} from "./take_along.js";
+
 const FAILED = "The moving version does not work in this browser; the picture and its table show the same numbers.";
 
 /** @typedef {{mount: (element: HTMLElement, data: any) => void}} Script */
@@ -30,6 +32,7 @@ export async function start(element, load = (address) => import(address)) {
     begin(element, JSON.parse(element.dataset.start ?? "{}"));
     if (element.dataset.guesses) element.dispatchEvent(new CustomEvent("guessed", {detail: JSON.parse(element.dataset.guesses)}));
     part(element, "[data-still]").hidden = true;
+    offer(element);
     element.dataset.state = "moves";
   } catch (error) {
     fail(error);
