@@ -32,7 +32,7 @@ function linesOf({traces, layout}) {
   return {w, h, lines: [...drawn, ...ruled]};
 }
 
-/** What is wrong with the labels of a figure, by rectangles. */
+/** Faults of the labels of a figure, by rectangles. */
 function faults(drawing) {
   const {w, h, lines} = linesOf(drawing);
   const boxes = drawing.layout.annotations.filter(({borderpad}) => borderpad === 0).map(({text, xshift, yshift}) => ({text, x: xshift, y: -yshift, w: width(text) + 2, h: LINE}));

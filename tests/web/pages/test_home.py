@@ -203,7 +203,8 @@ def test_style_sheets_use_only_tokens_that_exist():
     known = set(re.findall(r"(--[\w-]+):", tokens))
     for sheet in ("base", "home", "learn"):
         css = (STATIC / "css" / f"{sheet}.css").read_text(encoding="utf-8")
-        assert set(re.findall(r"var\((--[\w-]+)", css)) <= known
+        own = set(re.findall(r"(--[\w-]+):", css))
+        assert set(re.findall(r"var\((--[\w-]+)", css)) <= known | own
         assert not re.search(r"#[0-9a-fA-F]{3,8}\b", css), "colours are tokens"
 
 
@@ -212,3 +213,15 @@ def test_the_theme_is_set_before_the_page_is_painted(text):
     script = re.search(r"<script[^>]*theme\.js[^>]*>", head)[0]
     assert "defer" not in script
     assert "module" not in script
+
+
+def test_the_film_is_short_and_plays_once(reading):
+    page = Page(reading.get("/").text)
+    [picture] = [img for img in page.all("img") if "data-film" in img]
+    film = reading.get(picture["data-film"], buffered=True).data
+    assert len(film) < 1_000_000
+    assert film[8:16] == b"WEBPVP8X"
+    assert film.count(b"ANMF") > 60  # frames
+    at = film.index(b"ANIM") + 12  # after name, size and background
+    assert int.from_bytes(film[at : at + 2], "little") == 1  # plays once
+    assert reading.get(picture["src"], buffered=True).status_code == 200
