@@ -9,6 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from dpsgd_explorer.experiments.architecture import FULL
 from dpsgd_explorer.training.models import (
     VOCABULARY,
     LastStateClassifier,
@@ -67,7 +68,7 @@ class Case:
         return x, y
 
 
-FLAT = Shape((784,), 10, (), "")
+FLAT = Shape((784,), 10, (), "", FULL)
 _ALL = (
     Case("logreg", partial(logistic, FLAT), (784,), False, 10, 1024),
     Case("mlp", partial(perceptron, 784, 256, 128, 10), (784,), False, 10, 256),

@@ -68,6 +68,7 @@ def recorded_twin(preset: Preset) -> dict[str, Any]:
         )
     twin = Preset(
         slug=f"{preset.slug}-twin",
+        name=preset.name,
         label=f"{preset.label}, not private",
         config={**config, "learning_rate": best},
         note="The same batches without clipping or noise.",

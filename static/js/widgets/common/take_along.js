@@ -74,7 +74,7 @@ async function pictureOf(element, address) {
   return rastered(text, width, height);
 }
 
-/** Put a picture into the clipboard; its content may follow, since browsers ask for the call within the click. */
+/** Put a picture into the clipboard; its content may follow, since browsers allow the call only within the click. */
 async function copied(picture) {
   try {
     const blob = picture.then((url) => new Blob([Uint8Array.from(atob(url.split(",")[1]), (letter) => letter.charCodeAt(0))], {type: "image/png"}));
