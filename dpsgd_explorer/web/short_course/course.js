@@ -8,7 +8,7 @@ import {mountOdd} from "./odd.js";
 import {part, write} from "./scene.js";
 import {mountStep} from "./step.js";
 
-/** Pure: rows of the last scene: what the visitor has tried. */
+/** Pure: rows of the last scene: the visitor's goals. */
 export function brought(level, shifts, score) {
   const guessed = score.filter(({made}) => made > 0).map(({noise, right, made}) => `${right} of ${made} at σ = ${noise}`);
   return [

@@ -7,7 +7,7 @@ import {part, write} from "../../../static/js/widgets/common/widget_parts.js";
 export {nine, part, write};
 
 /**
- * @typedef {object} Course what a scene may ask of the course
+ * @typedef {object} Course functions of the course for its scenes
  * @property {(goal: string) => void} reach mark a goal of the scene as reached
  * @property {(words: string) => void} speak announce text to screen readers
  */

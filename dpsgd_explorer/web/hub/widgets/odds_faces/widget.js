@@ -85,7 +85,7 @@ function curve(chart, data, limits, index, guesses) {
   const {width, height} = chart;
   const [left, right, bottom] = [46, width - 14, height - 30];
   const x = scale([0, data.epsilons.length - 1], [left, right]);
-  const [low, middle] = limits[0].percent < 50 ? [0, 50] : [50, 75]; // no limit is below that of a coin
+  const [low, middle] = limits[0].percent < 50 ? [0, 50] : [50, 75]; // a coin is right 50 % of the time
   const y = scale([low, 100], [bottom, 14]);
   const points = limits.map(({percent}, i) => [x(i), y(Number(percent))]);
   const every = width > 340 ? 1 : 2;
