@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 KERNELS = [x["name"] for x in PROJECT["tool"]["setuptools"]["ext-modules"]]
 NOT_PACKED = "dpsgd_explorer/training/data/mnist/"
-MOST_BYTES = 4e6
+MOST_BYTES = 5.5e6  # fonts, a film and a language model are 1.3e6 of it
 BRIEF = {"model": "logistic", "steps": 3, "expected_batch_size": 64}
 SUPPORTED = re.findall(
     r"Python :: 3\.(\d+)", "\n".join(PROJECT["project"]["classifiers"])
