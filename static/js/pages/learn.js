@@ -187,10 +187,14 @@ function wireFormula(formula) {
 
 /** A keyboard reaches a formula that is wider than the page, and scrolls it. */
 function wireScroll(box) {
-  if (box.scrollWidth <= box.clientWidth) return;
-  box.tabIndex = 0;
-  box.setAttribute("role", "group");
-  box.setAttribute("aria-label", "Formula, scrolls sideways");
+  const update = () => {
+    if (box.scrollWidth <= box.clientWidth) return; // once reachable by keyboard, it stays so
+    box.tabIndex = 0;
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", "Formula, scrolls sideways");
+  };
+  const watch = new ResizeObserver(update); // a font that comes late makes the formula wider
+  for (const element of [box, ...box.children]) watch.observe(element);
 }
 
 function start() {
