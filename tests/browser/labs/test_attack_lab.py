@@ -45,7 +45,7 @@ def test_an_attack_is_made_and_read_by_keyboard(open_page, axe):
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("label you plant 3")
     expect(page.locator("#roc h3")).to_have_text(said)
-    table = page.locator("#roc summary")
+    table = page.locator("#roc .table-toggle summary")
     focus(table)
     page.keyboard.press("Enter")
     expect(page.locator("#roc tbody tr")).to_have_count(6)

@@ -66,7 +66,7 @@ def test_a_preset_sets_everything_and_an_open_table_stays_open(lab):
     expect(lab.locator("#noise_multiplier")).to_have_value("500")
     preset = lab.locator("[data-presets] [aria-current]")
     expect(preset).to_contain_text("The notebook’s figure")
-    lab.locator("#errors summary").click()
+    lab.locator("#errors .table-toggle summary").click()
     lab.locator("#y_bound").fill("4")
     expect(preset).to_have_count(0)
     expect(lab.locator("#errors table")).to_be_visible()
@@ -111,5 +111,5 @@ def test_both_regimes_are_computed_when_asked_for(lab):
     expect(lab.locator("#regimes svg:visible")).to_contain_text(
         "GD, σ = 50", timeout=60_000
     )
-    lab.locator("#regimes summary").click()
+    lab.locator("#regimes .table-toggle summary").click()
     expect(lab.locator("#regimes table")).to_be_visible()

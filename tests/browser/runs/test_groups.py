@@ -19,7 +19,6 @@ def several(page, name):
 
 def test_a_setting_is_swept_by_its_name_and_cancelled_as_one(open_page):
     page = open_page(at(TINY | {"steps": 3000}), expected=[REFUSED])
-    page.get_by_role("button", name="Optimisation").click()
     page.locator('label[for="learning_rate"]').click()
     values = page.get_by_label("Values")
     expect(values).to_have_value("1 2 4 8 16")

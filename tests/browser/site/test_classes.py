@@ -31,7 +31,6 @@ def launch(page, learning_rate):
     page.get_by_role("link", name="Launch for this class").click()
     expect(page.locator("[data-of-class]")).to_contain_text("Physics 101")
     page.wait_for_load_state()
-    page.get_by_role("button", name="Optimisation").click()
     page.locator("#learning_rate").fill(learning_rate)
     expect(page).to_have_url(re.compile(rf"learning_rate={learning_rate}&.*class_id="))
     run_button(page).click()

@@ -68,8 +68,6 @@ def test_a_setting_is_changed_in_mid_run_or_for_the_next_only(open_page):
     focus(button(page, "Pause"))
     page.keyboard.press("Enter")
     expect(status(page)).to_have_text("Paused")
-    if page.locator("#max_grad_norm").is_hidden():
-        page.get_by_role("button", name="Privacy", exact=True).click()
     focus(page.locator("#max_grad_norm"))
     page.keyboard.press("Control+a")
     page.keyboard.type("0.25")

@@ -22,7 +22,7 @@ BASIC = (
 
 
 def test_five_settings_are_in_view_and_a_browser_remembers_to_show_all(open_page):
-    page = open_page("/train/")
+    page = open_page("/train/", new_visitor=True)
     for label in BASIC:
         expect(page.get_by_label(label, exact=True)).to_be_in_viewport(ratio=1)
     words = page.locator("[data-unusual]")
