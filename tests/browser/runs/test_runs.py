@@ -107,9 +107,8 @@ def test_another_accountant_redraws_a_finished_run_without_training_it_again(
     for other in (name for name in ACCOUNTANTS if name not in silent):
         choice.select_option(other)
         expect(page.locator("[data-recount-note]")).to_contain_text("not trained again")
-        expect(page.locator(".accuracy-box ~ .chart-foot [data-truth]")).to_have_text(
-            ACCOUNTANTS[other].status
-        )
+        truth = page.locator("[data-terms] [data-truth]")
+        expect(truth).to_have_text(ACCOUNTANTS[other].status)
         expect(status(page, "epsilon")).not_to_have_text(spent)
         expect(points(page)).to_have_count(10)
     focus(page.get_by_label("Step of the replay"))
