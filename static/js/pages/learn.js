@@ -187,14 +187,10 @@ function wireFormula(formula) {
 
 /** A keyboard reaches a formula that is wider than the page, and scrolls it. */
 function wireScroll(box) {
-  const update = () => {
-    if (box.scrollWidth <= box.clientWidth) return; // once reachable by keyboard, it stays so
-    box.tabIndex = 0;
-    box.setAttribute("role", "group");
-    box.setAttribute("aria-label", "Formula, scrolls sideways");
-  };
-  const watch = new ResizeObserver(update); // a font that comes late makes the formula wider
-  for (const element of [box, ...box.children]) watch.observe(element);
+  if (box.scrollWidth <= box.clientWidth) return;
+  box.tabIndex = 0;
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", "Formula, scrolls sideways");
 }
 
 function start() {
@@ -208,7 +204,8 @@ function start() {
   wireRail(chapter.querySelector("[data-rail]"));
   wireTerms(chapter);
   chapter.querySelectorAll(".quiz").forEach(wireQuiz);
-  chapter.querySelectorAll(".formula-scroll").forEach(wireScroll);
+  const formulas = chapter.querySelectorAll(".formula-scroll");
+  document.fonts.ready.then(() => formulas.forEach(wireScroll)); // a late font changes their widths
   if (navigator.clipboard) chapter.querySelectorAll(".formula[data-tex]").forEach(wireFormula);
   if (typeof window.track === "function") window.track("learning_step_open", {step});
 }

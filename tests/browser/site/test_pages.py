@@ -12,7 +12,7 @@ from tests.browser.trainer import REFUSED, at, run_to_the_end, unfold
 LEVELS = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]
 EVERY_RULE = {"type": "tag", "values": LEVELS}
 OF_COLOUR = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
-OWN_LINKS = """() => [...document.querySelectorAll("a[href]")]
+OWN_LINKS = """() => [...document.querySelectorAll("a[href]:not([download])")]
   .map((link) => new URL(link.getAttribute("href"), location.href))
   .filter(({origin, pathname}) => origin === location.origin
     && !/^\\/(api|static)\\//.test(pathname) && pathname !== "/openapi.json")
