@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.trainer import at, focus, run_to_the_end
+from tests.browser.trainer import at, focus, run_to_the_end, unfold
 
 PIXELS = {
     "model": "logistic",
@@ -114,7 +114,7 @@ def test_a_phone_shows_the_model_as_a_view_of_its_own(open_page, finished_run):
 @pytest.mark.long("more journeys")
 def test_a_models_card_shows_how_each_layer_is_clipped(open_page, axe):
     page = open_page(at({"model": "cnn", "expected_batch_size": 64, "steps": 20}))
-    page.get_by_role("button", name="Data and model").click()
+    unfold(page)
     layers = page.locator("[data-model-card] li")
     expect(layers).to_have_count(5)
     expect(layers.nth(1)).to_contain_text("Conv2d → 16 × 14 × 14")
