@@ -23,7 +23,8 @@ excess; it adds at most C(w_n) to δ.
 
 - **Period.**  The transform folds sums beyond its N points onto others.  Chernoff's
   inequality bounds the mass of these sums.
-- **Round-off** is that of a power of a Fourier transform, as in ``discretized_pld``.
+- **Round-off** is assumed as for any power of a Fourier transform
+  (``discretized_pld``).
 
 Source: Feldman and Shenfeld (2025), arXiv:2502.08202, for the likelihood ratio; Shaked
 and Shanthikumar (2007), "Stochastic Orders", chapter 3, for the order.
@@ -34,7 +35,7 @@ Notation: n + 1 points of the grid of W, N points of the grid of the sum, K valu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -47,14 +48,13 @@ from dpsgd_explorer.accounting.core.tolerances import (
     MAX_EXPONENT,
     TOLERANCES,
 )
+from dpsgd_explorer.accounting.exact.discretization import MIN_SLOPE_CHANGE
 from dpsgd_explorer.accounting.exact.privacy_loss import Direction
 
 #: Exponents θN·spacing of Chernoff's bound on the mass beyond the period, and groups of
 #: points for its moments.
 CHERNOFF_EXPONENTS, MOMENT_GROUPS = np.geomspace(10.0, 1e6, 40), 2000
-#: Smallest size of a transform, so that it has a logarithm.
-MIN_SIZE = 1e-300
-#: Standard deviations of the sum that a period covers, beside its mean and one W.
+#: Standard deviations of the sum in a period, in addition to its mean and one W.
 PERIOD_DEVIATIONS = 14.0
 
 
@@ -66,7 +66,7 @@ class Grid:
         spacing: Distance of the points.
         count: Number n of intervals of the grid of W, from 0 to n times the spacing.
         low: Index of the first point of the grid of the sum.
-        period: Number N of points of the grid of the sum.
+        period: Number N of points of the grid of the sum, or a little less.
     """
 
     spacing: float
@@ -129,22 +129,7 @@ class Epoch:
         spread = PERIOD_DEVIATIONS * self.deviation * math.sqrt(self.done)
         low = max(math.floor((self.done - spread) / spacing), 0)
         high = math.ceil((self.done + spread + 1.5 * last) / spacing)
-        return Grid(spacing, count, low, even_size(high - low + count))
-
-
-def even_size(least: int) -> int:
-    """Returns the smallest product of 2, and powers of 2, 3 and 5, from least on."""
-    best = 1 << (max(least, 2) - 1).bit_length()
-    threes = 1
-    while threes < best:
-        fives = threes
-        while fives < best:
-            twos = -(-least // fives)
-            power = max(1 << (twos - 1).bit_length(), 2)
-            best = min(best, fives * power)
-            fives *= 5
-        threes *= 3
-    return best
+        return Grid(spacing, count, low, high - low + count)
 
 
 def larger_masses(epoch: Epoch, grid: Grid) -> tuple[Floats, float]:
@@ -171,7 +156,7 @@ def smaller_masses(epoch: Epoch, grid: Grid) -> Floats | None:
     """
     fine: Floats = 0.5 * grid.points(2 * grid.count + 1)
     values = epoch.curve(fine)
-    changes = np.maximum(_masses(*_slopes(fine, values)), MIN_SIZE)
+    changes = np.maximum(_masses(*_slopes(fine, values)), MIN_SLOPE_CHANGE)
     halves = 0.5 * grid.spacing / (1 / changes[:-1] + 1 / changes[1:])
     errors = grid.spacing * changes[1::2] / 4 + np.maximum(halves[::2], halves[1::2])
     errors = np.maximum(np.append(errors, 0.0), np.insert(errors, 0, 0.0))
@@ -269,7 +254,7 @@ class AllocationCurve:
     def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns losses (low, high) with P(ℓ < low) <= tail and δ(high) <= tail.
 
-        Both but for the error, which no range makes smaller.
+        The error of the bound is not counted: no range makes it smaller.
         """
         below = np.cumsum(np.maximum(self.masses, 0.0))
         first = int(np.searchsorted(below, tail + self.error))
@@ -284,7 +269,7 @@ class AllocationCurve:
 class SlotSums:
     """The sum of the W of an epoch's slots, on a grid.
 
-    The sums have the precision of long doubles where those of doubles is too low.
+    Long doubles are used where the precision of doubles is too low.
     """
 
     def __init__(self, epoch: Epoch, grid: Grid, sign: int) -> None:
@@ -298,7 +283,10 @@ class SlotSums:
         Raises:
             ValueError: The grid is too coarse for a lower bound.
         """
-        self.epoch, self.grid, self.sign = epoch, grid, sign
+        import scipy.fft  # its import takes 0.1 s
+
+        period = scipy.fft.next_fast_len(grid.period, real=True)
+        self.epoch, self.grid, self.sign = epoch, replace(grid, period=period), sign
         self._excess = 0.0
         if sign > 0:
             self._masses, self._excess = larger_masses(epoch, grid)
@@ -318,10 +306,10 @@ class SlotSums:
 
         number = np.longdouble if long_double else np.float64
         done, period = self.epoch.done, self.grid.period
-        logs = np.log(scipy.fft.rfft(self._masses.astype(number), period))
+        transform = scipy.fft.rfft(self._masses.astype(number), period)
         drawn = scipy.fft.rfft((self._masses * self._points).astype(number), period)
-        without = scipy.fft.irfft(np.exp(done * logs), period).astype(float)
-        with_slot = scipy.fft.irfft(np.exp((done - 1) * logs) * drawn, period)
+        without = scipy.fft.irfft(transform**done, period).astype(float)
+        with_slot = scipy.fft.irfft(transform ** (done - 1) * drawn, period)
         rest = self.epoch.slots - done
         with_record = (
             rest * without + done * with_slot.astype(float)
@@ -353,7 +341,7 @@ class SlotSums:
         """Returns Chernoff's bound on the mass outside the period.
 
         Above it, the mass with the record is larger than the mass without, and below it
-        smaller.  The moments are those of the larger ends of groups of points.
+        smaller.  The moments use the larger ends of groups of points.
         """
         grid, done = self.grid, self.epoch.done
         ends = np.unique(np.geomspace(1, len(self._masses), MOMENT_GROUPS).astype(int))

@@ -19,7 +19,6 @@ from dpsgd_explorer.accounting.core.phase import Phase
 from dpsgd_explorer.accounting.exact.random_allocation import (
     Epoch,
     SlotSums,
-    even_size,
     larger_masses,
     smaller_masses,
 )
@@ -176,7 +175,7 @@ def test_sums_beyond_the_period_are_bounded():
     """A period that is too short raises the upper curve and lowers the lower one."""
     epoch = Epoch(1.5, 20, 20)
     enough = epoch.grid(0.2, 1e-9)
-    short = replace(enough, low=0, period=even_size(enough.count + 40))
+    short = replace(enough, low=0, period=enough.count + 40)
     at = np.array([0.3])
     for direction in ("remove", "add"):
         low, high = (
@@ -235,14 +234,3 @@ def test_an_argument_outside_its_domain_is_named(wrong, name):
     right = {"noise_multiplier": 1.0, "slots": 4, "epochs": 1, "delta": 1e-5}
     with pytest.raises(AccountingError, match=name):
         random_allocation_epsilon(**right | wrong)
-
-
-def test_sizes_have_small_factors_only():
-    for least in (1, 7, 100, 4097, 99_999):
-        size = even_size(least)
-        assert least <= size <= 1.3 * least + 2
-        assert size % 2 == 0
-        for factor in (2, 3, 5):
-            while size % factor == 0:
-                size //= factor
-        assert size == 1
