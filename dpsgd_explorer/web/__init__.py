@@ -119,6 +119,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY + 1
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.undefined = StrictUndefined  # a misspelt name is an error
+    compact = {"sort_keys": True, "separators": (",", ":")}
+    app.jinja_env.policies["json.dumps_kwargs"] = compact
     app.extensions |= open_services(settings)
     published = assets.publish(
         assets.FRONT_DIR / "static", settings.instance_dir, assets.DOCUMENTATION_DIR

@@ -111,7 +111,7 @@ def test_the_trainer_launches_for_the_class_of_its_address(app, made, student):
     address = f"/train/?class_id={made['id']}"
     page = student.get(address, headers=HTML).text
     assert "&lt;b&gt;Physics" in page
-    assert f'"labels": {{"class_id": "{made["id"]}"}}' in page
+    assert f'"labels":{{"class_id":"{made["id"]}"}}' in page
     assert "There is no setting" not in page
     assert "Sweep a setting" not in page
     stranger = app.test_client().get(address, headers=HTML).text
