@@ -2,7 +2,7 @@
 
 | purpose | difference between the runs |
 |---|---|
-| ``sweep`` | one setting |
+| ``sweep`` | one setting, and the seed if each value has several runs |
 | ``seeds`` | the seed |
 | ``twin`` | private, clipped only, ordinary; and the learning rate of each |
 
@@ -71,8 +71,18 @@ class RunGroup:
             _check_twin(configs)
         return cls(name, setting, configs)
 
+    @property
+    def repeats_values(self) -> bool:
+        """Return True for a sweep with runs that differ in the seed only."""
+        seeds = {config.seed for config in self.configs}
+        return self.purpose == SWEEP and self.setting != "seed" and len(seeds) > 1
+
     def label(self, config: TrainingConfig) -> str:
         """Return the label of a run within this group."""
+        seed = f", seed {config.seed}" if self.repeats_values else ""
+        return self._value_label(config) + seed
+
+    def _value_label(self, config: TrainingConfig) -> str:
         if self.purpose == TWIN:
             return f"Twin, {role_of(config)}"
         setting = SETTINGS[self.setting]
@@ -106,19 +116,20 @@ def _setting(purpose: str, variations: Sequence[Mapping[str, Any]]) -> str:
     if purpose == TWIN:
         return ""
     names = {name for variation in variations for name in variation}
-    is_one = len(names) == 1 and all(variations)
+    is_same = all(set(variation) == names for variation in variations)
     if purpose == SEEDS and names != {"seed"}:
         raise ConfigError(
             "variations",
             f"variations must each set the seed and nothing else, got {sorted(names)}.",
         )
-    if not is_one:
+    swept = names - {"seed"} or names
+    if not is_same or len(swept) != 1:
         raise ConfigError(
             "variations",
             "variations must each set the same one setting, such as learning_rate, "
-            f"got {sorted(names)}.",
+            f"and may set the seed beside it, got {sorted(names)}.",
         )
-    return one_of("variations", names.pop(), sorted(_settings()))
+    return one_of("variations", swept.pop(), sorted(_settings()))
 
 
 def _settings() -> set[str]:
@@ -129,13 +140,19 @@ def _varied(
     base: TrainingConfig, variations: Sequence[Mapping[str, Any]]
 ) -> list[TrainingConfig]:
     """Return the settings of each run; ConfigError names every invalid value."""
-    shared, configs, faults = base.model_dump(mode="json"), [], []
+    shared, configs = base.model_dump(mode="json"), []
+    numbers: dict[str, list[str]] = {}  # runs with a fault, by its message
     for number, variation in enumerate(variations, start=1):
         try:
             configs.append(TrainingConfig.parse(shared | _cleared(variation)))
         except ConfigError as error:
-            faults += [f"run {number}: {text}" for text in error.fields.values()]
-    if faults:
+            for text in error.fields.values():
+                numbers.setdefault(text, []).append(str(number))
+    if numbers:
+        faults = (
+            f"run{'s' if len(runs) > 1 else ''} {', '.join(runs)}: {text}"
+            for text, runs in numbers.items()
+        )
         raise ConfigError("variations", " ".join(faults))
     return configs
 

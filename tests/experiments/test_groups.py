@@ -38,6 +38,25 @@ def test_a_sweep_varies_one_setting_and_keeps_all_others():
     assert rest[0] == rest[1]
 
 
+def test_a_sweep_may_take_several_seeds_for_each_value():
+    pairs = [(rate, seed) for seed in (1, 2) for rate in (1, 2.5)]
+    group = RunGroup.parse(
+        "sweep", TABLE, [{"learning_rate": rate, "seed": seed} for rate, seed in pairs]
+    )
+    assert (group.setting, group.repeats_values) == ("learning_rate", True)
+    assert [(c.learning_rate, c.seed) for c in group.configs] == pairs
+    names = [group.label(config) for config in group.configs]
+    assert names[1:3] == ["η = 2.5, seed 1", "η = 1, seed 2"]
+    assert not RunGroup.parse("sweep", TABLE, [{"seed": 1}, {"seed": 2}]).repeats_values
+
+
+def test_a_fault_of_several_runs_is_said_once():
+    seeds = [{"learning_rate": x, "seed": s} for s in (1, 2) for x in (-1, 4)]
+    error = refused("sweep", seeds)
+    assert str(error).count("must be greater than 0") == 1
+    assert "runs 1, 3: learning_rate must be" in str(error)
+
+
 @pytest.mark.parametrize(
     ("name", "values", "cleared"),
     [
@@ -73,6 +92,7 @@ def test_the_number_of_runs_is_bounded(number):
     [
         ("sweep", ({"learning_rate": 1}, {"momentum": 0.5}), "same one setting"),
         ("sweep", ({"learning_rate": 1}, {}), "same one setting"),
+        ("sweep", ({"delta": 1e-6, "seed": 1}, {"delta": 1e-5}), "same one setting"),
         ("sweep", ({"lr": 1}, {"lr": 2}), "variations must be one of accountant"),
         ("sweep", ({"kind": "training"}, {"kind": "engines"}), "must be one of"),
         ("sweep", ({"learning_rate": 1}, {"learning_rate": 1.0}), "runs 1, 2 would be"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any
 
 from flask import Blueprint, render_template
@@ -64,6 +66,7 @@ class MemberRow:
         result: Result as text, "" if unknown.
         value: Value of the setting that differs between the runs, or the run's role.
         number: Value as a number; None if it is not numeric.
+        seed: Seed of the run if other runs have its value, else None.
     """
 
     run: GroupMember
@@ -71,12 +74,38 @@ class MemberRow:
     result: str
     value: str
     number: float | None
+    seed: int | None
+
+    @property
+    def name(self) -> str:
+        """Returns the run's name within the group."""
+        return self.value if self.seed is None else f"{self.value}, seed {self.seed}"
 
     @property
     def is_private(self) -> bool:
         """Returns True if the run adds noise."""
         config = self.run.config
         return bool(config["private"]) and config["noise_multiplier"] != 0
+
+
+@dataclass(frozen=True)
+class Luck:
+    """Comparison of two values of a sweep by the ranges of their seeds.
+
+    Attributes:
+        seeds: Number of runs of each value.
+    """
+
+    seeds: int
+
+    @property
+    def apart_percent(self) -> str:
+        """Returns how often two equal values have ranges that do not overlap.
+
+        All orders of the 2n results are equally likely if they are independent, and
+        the ranges are apart in two of the ``comb(2n, n)`` divisions into n and n.
+        """
+        return f"{200 / comb(2 * self.seeds, self.seeds):.2g}"
 
 
 @dataclass(frozen=True)
@@ -141,10 +170,10 @@ def show(group_id: str) -> str:
     )
     configs = [TrainingConfig.parse(run.config) for run in group.runs]
     made = RunGroup(group.purpose, group.setting, tuple(configs))
-    members = [
+    members = _by_value(
         _member(made, config, run)
         for run, config in zip(answer.runs, configs, strict=True)
-    ]
+    )
     field = form_fields(TrainingConfig).get(group.setting)
     return render_template(
         "groups/show.html",
@@ -154,6 +183,7 @@ def show(group_id: str) -> str:
         setup=_setup(configs[0]),
         field=field,
         members=members,
+        luck=_luck(members),
         chart=CHARTS[group.purpose],
         query=to_query(configs[0]),
         page_data=_page_data(answer, members, field, configs[0]),
@@ -180,7 +210,28 @@ def _member(group: RunGroup, config: TrainingConfig, run: GroupMember) -> Member
     view = VIEWS[run.kind]
     state = view.kind.running if run.state == RUNNING else STATE_WORDS[run.state]
     text, number = _value(group, config)
-    return MemberRow(run, state, view.result(run.summary), text, number)
+    seed = config.seed if group.repeats_values else None
+    return MemberRow(run, state, view.result(run.summary), text, number, seed)
+
+
+def _by_value(members: Iterable[MemberRow]) -> list[MemberRow]:
+    """Returns the runs with those of one value next to each other."""
+    groups: dict[str, list[MemberRow]] = {}
+    for member in members:
+        groups.setdefault(member.value, []).append(member)
+    return [member for group in groups.values() for member in group]
+
+
+def _luck(members: Sequence[MemberRow]) -> Luck | None:
+    """Returns how well the seeds of a sweep tell its values apart.
+
+    Returns:
+        None unless the values of the sweep have several runs each.
+    """
+    if any(member.seed is None for member in members):
+        return None
+    counts = Counter(member.value for member in members).values()
+    return Luck(min(counts)) if min(counts) > 1 else None
 
 
 def _value(group: RunGroup, config: TrainingConfig) -> tuple[str, float | None]:
@@ -202,13 +253,17 @@ def _page_data(
     config: TrainingConfig,
 ) -> dict[str, Any]:
     """Returns the data for the page's script."""
-    numbers = [member.number for member in members]
-    places = _places(numbers)
+    places = _places(members)
     return {
         "group": group.model_dump(mode="json"),
         "members": [
             _line(group.purpose, index, member).described()
-            | {"id": member.run.id, "value": member.value, "place": place}
+            | {
+                "id": member.run.id,
+                "value": member.value,
+                "place": place,
+                "together": "" if member.seed is None else member.value,
+            }
             for index, (member, place) in enumerate(zip(members, places, strict=True))
         ],
         "setting": {"label": field.label, "symbol": field.symbol} if field else None,
@@ -223,7 +278,7 @@ def _line(purpose: str, index: int, member: MemberRow) -> RunLine:
     is_private = member.is_private
     line = RunLine(
         key=member.run.id,
-        label=member.value,
+        label=member.name,
         colour="private" if is_private else "twin",
         dashed=not is_private,
         planned=member.run.steps,
@@ -236,12 +291,14 @@ def _line(purpose: str, index: int, member: MemberRow) -> RunLine:
     return replace(line, label=label, colour=colour, dashed=colour == "twin")
 
 
-def _places(numbers: Sequence[float | None]) -> list[float]:
+def _places(members: Sequence[MemberRow]) -> list[float]:
     """Returns the positions of a sweep's values: the values if they are numbers."""
+    numbers = [member.number for member in members]
     known = [number for number in numbers if number is not None]
-    if len(known) < len(numbers):
-        return [float(index) for index in range(1, len(numbers) + 1)]
-    return known
+    if len(known) == len(numbers):
+        return known
+    values = list(dict.fromkeys(member.value for member in members))
+    return [1.0 + values.index(member.value) for member in members]
 
 
 def _value_axis(
@@ -258,6 +315,9 @@ def _value_axis(
         "range": (low / room, high * room) if log else (low - room, high + room),
         "log": log,
         "ticks": sorted(
-            (place, member.value) for place, member in zip(places, members, strict=True)
+            {
+                (place, member.value)
+                for place, member in zip(places, members, strict=True)
+            }
         ),
     }

@@ -32,8 +32,9 @@ class GroupRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [SWEEP]})
 
     purpose: str = Field(
-        description="sweep: one setting differs. seeds: the seed differs. twin: a "
-        "private, a clipped and an ordinary run, in this order."
+        description="sweep: one setting differs, and the seed if each value has "
+        "several runs. seeds: the seed differs. twin: a private, a clipped and an "
+        "ordinary run, in this order."
     )
     base: dict[str, Any] = Field({}, description="Settings that all runs share.")
     variations: list[dict[str, Any]] = Field(

@@ -35,7 +35,7 @@ const GAP = 15; // px between two names
 /**
  * Sets the scales of a drawing. `edges` are its left, top, right and bottom in px.
  * @param {{runs: Run[], chart: RunsChart, axis: Record<string, any>, lit?: string | null, cursor?: number | null}} view
- *   `lit`: key of the highlighted line; `cursor`: in units of the axis
+ *   `lit`: key of the highlighted line, or text that the highlighted lines have `together`; `cursor`: in units of the axis
  * @param {import("../lib/svg.js").Chart} svg
  */
 export function frame({runs, chart, axis, lit = null, cursor = null}, svg) {
@@ -52,9 +52,9 @@ export function frame({runs, chart, axis, lit = null, cursor = null}, svg) {
 
 /** Marks of a frame. @param {ReturnType<typeof frame>} frame @returns {Mark[]} */
 export function marks(frame) {
-  const {lines, chart, axis, lit, axes, edges, x, y} = frame;
+  const {lines, chart, axis, axes, edges, x, y} = frame;
   const shown = lines.filter(({points}) => points.length > 0);
-  const ordered = [...shown.filter(({key}) => key !== lit), ...shown.filter(({key}) => key === lit)];
+  const ordered = [...shown.filter((one) => !isLit(one, frame)), ...shown.filter((one) => isLit(one, frame))];
   const name = `${nameOf(axis, lines)}${axes.x.log ? ", log scale" : ""}`;
   const {inside, above} = shown.length ? LOOKS[chart.look](ordered, frame) : {inside: [], above: []};
   return [
@@ -82,7 +82,7 @@ export function axisMarks(axes, [left, top, right, bottom], {x, y, unit, name}) 
 const LOOKS = {
   highlight: (lines, view) => ({
     inside: [
-      ...groupsOf(lines).flatMap((group) => bandMarks(group, view, group.some(({key}) => key === view.lit) ? "f-band lit" : "f-band")),
+      ...groupsOf(lines).flatMap((group) => bandMarks(group, view, group.some((one) => isLit(one, view)) ? "f-band lit" : "f-band")),
       ...lines.map((one) => line(one.points.map(view.place), isLit(one, view) ? styleOf(one) : styleOf(one, "faint", view.chart.is_small ? " thin soft" : " thin"))),
     ],
     above: [
@@ -104,7 +104,7 @@ const LOOKS = {
   }),
 };
 
-const isLit = ({key}, {lit}) => key === lit;
+const isLit = ({key, together}, {lit}) => key === lit || (together !== "" && together === lit);
 const styleOf = ({colour, dashed}, other = "", thin = "") => `s-${other || colour}${thin}${dashed ? " dashed" : ""}`;
 
 /** Last point of a line, moved to the edges of the chart if it is below or above. */

@@ -154,10 +154,10 @@ export function suggestions({kind, marks, choices}, text, offered = null) {
   return sorted(around.map((other) => (kind === "integer" ? Math.max(1, Math.round(other)) : Number(other.toPrecision(2)))).concat(value));
 }
 
-/** Five seeds, starting with the current one. */
-export function nextSeeds(text) {
+/** Seeds, starting with the current one. */
+export function nextSeeds(text, number = SEEDS) {
   const first = Number.isInteger(Number(text)) && text !== "" ? Number(text) : 1;
-  return Array.from({length: SEEDS}, (_, i) => String(first + i));
+  return Array.from({length: number}, (_, i) => String(first + i));
 }
 
 /**
@@ -171,6 +171,11 @@ export function typedValues(text) {
 /** One variation per typed value. @param {Field} field */
 export function variations({name, kind}, text) {
   return typedValues(text).map((value) => ({[name]: jsonValue(kind, value)}));
+}
+
+/** The runs of a sweep, seed by seed: each variation with `number` seeds, starting with the current one. */
+export function withSeeds(varied, text, number) {
+  return nextSeeds(text, number).flatMap((seed) => varied.map((values) => ({...values, seed: Number(seed)})));
 }
 
 function sorted(numbers) {

@@ -1,11 +1,12 @@
 /** Charts of a group with one value per run; pure functions from the group's logs to marks of ../lib/svg.js. */
 
+import {discBox, labelMarks} from "../charts/label_marks.js";
 import {axesOf, linesOf} from "../charts/runs_axes.js";
 import {axisMarks} from "../charts/runs_chart.js";
 import {niceTicks, spaced, tickText} from "../charts/ticks.js";
 import {percent, roundUp} from "../lib/format.js";
-import {box, disc, line, rule, text} from "../lib/svg.js";
-import {endOf} from "./group_log.js";
+import {area, box, disc, line, rule, text} from "../lib/svg.js";
+import {bestOf, endOf, rangesOf, valuesOf} from "./group_log.js";
 
 /** @typedef {import("../lib/svg.js").Mark} Mark */
 /** @typedef {import("./group_log.js").Member & {log: import("../runs/log/run_log.js").RunLog}} Followed */
@@ -18,17 +19,30 @@ export function runsOf(members) {
   return members.map((member) => ({...member, evaluations: member.log.evaluations, steps: [], is_done: endOf(member) !== null}));
 }
 
-/** Chart of a result against the value of each run; `read` returns a result, or null. */
-function against(svg, members, {values, y: axis, unit, read, words}) {
+/**
+ * Chart of a result against the value of each run: a dot per run, a line through the means, and a band from the lowest
+ * to the highest run of each value. `read` returns a result, or null; `words` writes the largest mean.
+ */
+function against(svg, members, {values: axis, y: ends, unit, read, words}) {
   const edges = [44, 26, svg.width - 12, svg.height - 44];
-  const {x, y} = svg.frame(values.range, axis.range, edges, {logX: values.log});
-  const marks = axisMarks({x: {...values, ticks: apart(values.ticks, x)}, y: axis}, edges, {x, y, unit, name: values.name});
-  const reached = [...members].sort((a, b) => a.place - b.place).filter((member) => read(member) !== null);
-  const place = (member) => [x(member.place), Math.min(y(axis.to(read(member))), edges[3])];
-  marks.push(line(reached.map(place), "s-private"), ...reached.map((member) => disc(place(member), 4.5, `f-${member.colour}`)));
-  const last = reached.at(-1);
-  if (last) marks.push(text([place(last)[0], place(last)[1] - 10], words(last), "private halo", "end"));
-  return marks;
+  const {x, y} = svg.frame(axis.range, ends.range, edges, {logX: axis.log});
+  const place = (value, result) => [x(value.place), Math.min(y(ends.to(result)), edges[3])];
+  const ranges = rangesOf(members, read);
+  const [lows, means, highs] = ["low", "mean", "high"].map((name) => ranges.map((value) => place(value, value[name])));
+  const dots = ranges.flatMap((value) => value.members.filter((member) => read(member) !== null).map((member) => [member.colour, place(value, read(member))]));
+  const best = bestOf(ranges);
+  const repeated = best && best.count > 1;
+  const floor = repeated ? [[edges[0], place(best, best.low)[1]], [edges[2], place(best, best.low)[1]]] : [];
+  const labels = best ? [{text: words(best), anchors: [place(best, best.mean), place(best, best.high)], css: "private halo"}] : [];
+  if (repeated) labels.push({text: `lowest run of ${axis.name} = ${best.value}`, anchors: [floor[1], floor[0]], css: "halo"});
+  return [
+    ...axisMarks({x: {...axis, ticks: apart(axis.ticks, x)}, y: ends}, edges, {x, y, unit, name: axis.name}),
+    ...(ranges.some(({count}) => count > 1) ? [area([...highs, ...lows.reverse()], "f-area")] : []),
+    ...(repeated ? [line(floor, "s-ink thin dashed")] : []),
+    line(means, "s-private"),
+    ...dots.map(([colour, at]) => disc(at, repeated ? 3.5 : 4.5, `f-${colour}`)),
+    ...labelMarks(labels, edges, {lines: [means, floor].filter((points) => points.length > 1), boxes: dots.map(([, at]) => discBox(at, 4))}),
+  ];
 }
 
 /** Ticks with an empty text where texts would overlap. */
@@ -45,17 +59,22 @@ function apart(ticks, x) {
 /** Final accuracy against the value. @param {{chart: object, values: ValueAxis}} view @returns {Mark[]} */
 export function endAccuracies(svg, members, {chart, values}) {
   const [axis] = chart.axes;
-  const {y} = axesOf(linesOf(runsOf(members), chart, axis), {...chart, is_small: false}, axis);
+  const ended = runsOf(members.filter((member) => endOf(member) !== null));
+  const lasts = linesOf(ended, chart, axis).map((one) => ({...one, points: one.points.slice(-1)}));
+  const {y} = axesOf(lasts, {...chart, ends: lasts.length ? null : chart.ends, is_small: false}, axis);
   const read = (member) => (endOf(member) === null ? null : 100 * endOf(member));
-  return against(svg, members, {values, y, unit: chart.unit, read, words: (member) => percent(endOf(member))});
+  return against(svg, members, {values, y, unit: chart.unit, read, words: ({mean}) => percent(mean / 100)});
 }
 
-/** Final ε against the value; runs without a guarantee have no point. @param {{values: ValueAxis}} view @returns {Mark[]} */
+/**
+ * Final ε of one run of each value; runs without a guarantee have no point.
+ * @param {{values: ValueAxis}} view @returns {Mark[]}
+ */
 export function endEpsilons(svg, members, {values}) {
-  const spent = members.map(epsilonOf).filter((epsilon) => epsilon !== null);
-  const top = 1.08 * Math.max(...spent, 0.01);
+  const firsts = valuesOf(members).flatMap(({members: runs}) => runs.filter((member) => epsilonOf(member) !== null).slice(0, 1));
+  const top = 1.08 * Math.max(...firsts.map(epsilonOf), 0.01);
   const y = {range: [0, top], ticks: niceTicks(top, 5).map((tick) => [tick, tickText(tick)]), to: (epsilon) => epsilon};
-  return against(svg, members, {values, y, unit: "ε", read: epsilonOf, words: (member) => roundUp(epsilonOf(member))});
+  return against(svg, firsts, {values, y, unit: "ε", read: epsilonOf, words: ({mean}) => roundUp(mean)});
 }
 
 /** Final ε of a run, null without a guarantee or before its end. */

@@ -1,7 +1,7 @@
 /** Conclusions about a group, as sentences. They contain accuracies only; the server prints all values of ε. */
 
 import {decimals, percent} from "../lib/format.js";
-import {endOf} from "./group_log.js";
+import {bestOf, endOf, rangesOf} from "./group_log.js";
 
 const CLIMB = 0.003; // smallest gain in accuracy over the last third at which a run counts as still improving
 
@@ -19,13 +19,30 @@ export function conclusion(purpose, members, setting) {
 }
 
 function sweepWords(members, ends, setting) {
-  const accuracies = ends.filter((end) => end !== null);
-  const best = Math.max(...accuracies);
-  const bestRun = members[ends.indexOf(best)];
   const name = setting ? setting.symbol || setting.label : "";
-  if (accuracies.length < members.length) return `So far ${name} = ${bestRun.value} ends highest, at ${percent(best)}`;
-  return `${name} = ${bestRun.value} ends highest, at ${percent(best)}; all end between ${percent(Math.min(...accuracies))} and ${percent(best)}`;
+  const ranges = rangesOf(members, endOf);
+  const best = bestOf(ranges);
+  const isRepeated = members.some(({together}) => together);
+  const top = `${name} = ${best.value} ends highest, at ${percent(best.mean)}${isRepeated ? " on average" : ""}`;
+  if (members.some((member) => endOf(member) === null && !member.log.isFinal)) return `So far ${top}`;
+  if (isRepeated) return luckWords(name, top, best, ranges.filter((value) => value !== best));
+  return ranges.length < members.length ? `So far ${top}` : `${top}; all end between ${percent(Math.min(...ends))} and ${percent(best.mean)}`;
 }
+
+/**
+ * Values within luck of the best: their range of final accuracies overlaps its range. A value with one run has no
+ * range and is not compared.
+ */
+function luckWords(name, top, best, others) {
+  const compared = others.filter(({count}) => count > 1);
+  if (best.count < 2 || compared.length === 0) return `${top}; too few runs ended to tell it from luck`;
+  const near = compared.filter(({high}) => high >= best.low);
+  if (near.length === 0) return `${top}; no other value is within luck of it`;
+  if (near.length === others.length && near.length > 1) return `${top}; all other values are within luck of it`;
+  return `${top}; ${name} = ${listed(near.map(({value}) => value))} ${near.length > 1 ? "are" : "is"} within luck of it`;
+}
+
+const listed = (texts) => (texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} and ${texts.at(-1)}`);
 
 function seedsWords(members, ends) {
   const accuracies = ends.filter((end) => end !== null);
@@ -91,6 +108,15 @@ export function spread(ends) {
 /** Text next to the progress bar. @param {{ended: number, total: number, has_ended: boolean}} group */
 export function progressWords({ended, total, has_ended: over}) {
   return over ? `All ${total} runs have ended` : `${ended} of ${total} runs have ended`;
+}
+
+/** Status line of a value in the small multiples. @param {import("./group_log.js").Value} value */
+export function valueWords(value, epsilonText) {
+  const {members} = value;
+  if (members.length === 1) return memberWords(members[0], epsilonText);
+  const [range] = rangesOf(members, endOf);
+  const ended = `${range?.count ?? 0} of ${members.length} seeds`;
+  return range ? `${ended}, mean ${percent(range.mean)}` : ended;
 }
 
 /** Status line of one run in the small multiples. */

@@ -3,9 +3,9 @@
 import {frame, marks} from "../charts/runs_chart.js";
 import {Figure} from "../charts/figure.js";
 import {RunsFigure} from "../charts/runs_figure.js";
-import {GroupLog, endOf} from "../groups/group_log.js";
+import {GroupLog, endOf, valuesOf} from "../groups/group_log.js";
 import {endAccuracies, endEpsilons, runsOf, splitBars} from "../groups/results.js";
-import {conclusion, memberWords, notComparable, progressWords, splitOf, spread} from "../groups/words.js";
+import {conclusion, notComparable, progressWords, splitOf, spread, valueWords} from "../groups/words.js";
 import {ApiError, deleteJson, getJson, postJson} from "../lib/api.js";
 import {percent, showTimes} from "../lib/format.js";
 import {openPage} from "../lib/page.js";
@@ -75,19 +75,29 @@ function addResults(name, height, draw) {
 }
 
 function makeSweep() {
-  for (const member of log.members) {
+  for (const value of valuesOf(log.members)) {
     const item = document.createElement("li");
-    const head = Object.assign(document.createElement("h3"), {textContent: `${symbol} = ${member.value}`});
-    member.line = Object.assign(document.createElement("p"), {className: "small muted num"});
+    const head = Object.assign(document.createElement("h3"), {textContent: `${symbol} = ${value.value}`});
+    const words = Object.assign(document.createElement("p"), {className: "small muted num"});
     const place = document.createElement("div");
-    item.append(head, member.line, place);
+    item.append(head, words, place);
     part("multiples").append(item);
-    const show = () => svg.width && svg.show(marks(frame({...curves(), chart: data.chart, lit: member.key}, svg)));
-    const svg = new Chart(place, {height: data.chart.height, label: `Accuracy over steps at ${symbol} = ${member.value}`, draw: show});
-    charts.push({show});
+    const draw = () => svg.width && svg.show(marks(frame({...curves(), chart: data.chart, lit: value.key}, svg)));
+    const svg = new Chart(place, {height: data.chart.height, label: `Accuracy over steps at ${symbol} = ${value.value}`, draw});
+    charts.push({
+      show: () => {
+        words.textContent = valueWords(value, epsilonText(value.members[0].id));
+        draw();
+      },
+    });
   }
   addResults("accuracy", HEIGHTS.against, (svg) => endAccuracies(svg, log.members, data));
   addResults("epsilon", HEIGHTS.against, (svg) => endEpsilons(svg, log.members, data));
+}
+
+/** Spent ε of a run, as the server writes it. */
+function epsilonText(id) {
+  return store.group.runs.find((run) => run.id === id)?.privacy?.epsilon_text ?? "–";
 }
 
 /** Accuracy lost to clipping and noise; null if unknown or not comparable. */
@@ -148,11 +158,9 @@ function show() {
 function showRun(run) {
   const member = log.byId.get(run.id);
   if (!member) return; // restored after this page was loaded
-  const epsilon = run.privacy?.epsilon_text ?? "–";
-  if (member.line) member.line.textContent = memberWords(member, epsilon);
   const row = page.querySelector(`[data-member="${CSS.escape(run.id)}"]`);
   const write = (name, text) => (row.querySelector(`[data-cell="${name}"]`).textContent = text);
-  write("epsilon", epsilon);
+  write("epsilon", epsilonText(run.id));
   write("accuracy", member.log.accuracy === null ? "–" : percent(member.log.accuracy));
   write("seconds", run.summary.seconds === undefined ? "–" : run.summary.seconds.toFixed(1));
   const state = row.querySelector(".state");

@@ -1,10 +1,11 @@
 /** Dialog of the trainer that launches several runs as a group. */
 
-import {given, nextSeeds, suggestions, toJson, twinRates, typedValues, variations} from "../forms/query.js";
+import {given, nextSeeds, suggestions, toJson, twinRates, typedValues, variations, withSeeds} from "../forms/query.js";
 import {ApiError, postJson} from "../lib/api.js";
 
 const TITLES = {sweep: "Sweep a setting", seeds: "The same settings, other seeds", twin: "Three-way twin: what clipping takes, what noise takes"};
 const FIRST = "learning_rate";
+const OFTEN = ["learning_rate", "max_grad_norm", "expected_batch_size", "target_epsilon", "noise_multiplier", "steps"];
 const APART = new Set(["private", "seed"]); // settings with kinds of groups of their own
 const HINT = "Press to try several values";
 
@@ -69,9 +70,15 @@ function open(wanted, name, from) {
 }
 
 function offer(name) {
-  const options = sweepable().map((name) => new Option(`${fields[name].label} ${fields[name].symbol ?? ""}`.trim(), name));
+  const options = sweepable().sort((a, b) => rank(a) - rank(b)).map((name) => new Option(`${fields[name].label} ${fields[name].symbol ?? ""}`.trim(), name));
   form.elements.setting.replaceChildren(...options);
-  if (sweepable().includes(name)) form.elements.setting.value = name;
+  if (options.some(({value}) => value === name)) form.elements.setting.value = name;
+}
+
+/** Place of a setting in the list: settings that change the result most first. */
+function rank(name) {
+  const place = OFTEN.indexOf(name);
+  return place < 0 ? OFTEN.length : place;
 }
 
 function suggest() {
@@ -83,7 +90,7 @@ function suggest() {
     const box = settings.elements[field.name];
     const offered = field.kind === "choice" ? [...box.options].map(({value}) => value) : null;
     const now = texts[field.name] ? `Now ${texts[field.name]}. ` : "";
-    fill(suggestions(field, texts[field.name], offered), "Values", `${now}2 to 20 values, separated by spaces; all at seed ${texts.seed}.`);
+    fill(suggestions(field, texts[field.name], offered), "Values", `${now}Values, separated by spaces; 2 to 20 runs together.`);
   }
   count();
 }
@@ -101,8 +108,14 @@ function fill(values, label, help) {
 }
 
 function count() {
-  const number = purpose === "twin" ? 3 : typedValues(form.elements.values.value).length;
+  const values = typedValues(form.elements.values.value).length;
+  const number = {twin: 3, seeds: values, sweep: values * seeds()}[purpose];
   part("several-start").textContent = number > 0 ? `Start ${number} run${number === 1 ? "" : "s"}` : "Start";
+}
+
+/** Number of runs of each value of a sweep. */
+function seeds() {
+  return Number(form.elements.seeds.value);
 }
 
 /** Current settings, as text. */
@@ -117,7 +130,10 @@ function base() {
 
 function asked() {
   if (purpose === "seeds") return {base: base(), variations: variations(fields.seed, form.elements.values.value)};
-  if (purpose === "sweep") return {base: base(), variations: variations(fields[form.elements.setting.value], form.elements.values.value)};
+  if (purpose === "sweep") {
+    const varied = variations(fields[form.elements.setting.value], form.elements.values.value);
+    return {base: base(), variations: seeds() > 1 ? withSeeds(varied, current().seed, seeds()) : varied};
+  }
   const [own, clipped, ordinary] = [0, 1, 2].map((i) => variations(fields.learning_rate, form.elements[`rate-${i}`].value)[0] ?? {learning_rate: ""});
   return {base: base(), variations: [own, {...clipped, noise_multiplier: 0}, {...ordinary, private: false}]};
 }

@@ -3,9 +3,10 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 import {endAccuracies, endEpsilons, epsilonOf, runsOf, splitBars} from "../../../static/js/groups/results.js";
-import {GroupLog, endOf} from "../../../static/js/groups/group_log.js";
-import {nextSeeds, suggestions, twinRates, typedValues, variations} from "../../../static/js/forms/query.js";
-import {conclusion, memberWords, progressWords, splitOf, spread} from "../../../static/js/groups/words.js";
+import {GroupLog, endOf, rangesOf} from "../../../static/js/groups/group_log.js";
+import {nextSeeds, suggestions, twinRates, typedValues, variations, withSeeds} from "../../../static/js/forms/query.js";
+import {conclusion, memberWords, progressWords, splitOf, spread, valueWords} from "../../../static/js/groups/words.js";
+import {labelWidth, overlap, touches} from "../../../static/js/charts/labels.js";
 import {SEVERAL, chartOf, flat} from "../support.js";
 
 const RATE = {name: "learning_rate", kind: "number", marks: [0.1, 1, 10, 100], choices: {}};
@@ -47,6 +48,35 @@ test("a sweep says which value ends highest, and the range when all have ended",
   assert.equal(conclusion("sweep", group([null, null]).members, SETTING), "Accuracy while they train");
   assert.equal(conclusion("sweep", group([0.81, null, 0.853]).members, SETTING), "So far η = 4 ends highest, at 85.3 %");
   assert.equal(conclusion("sweep", group([0.81, 0.853, 0.84]).members, SETTING), "η = 2 ends highest, at 85.3 %; all end between 81.0 % and 85.3 %");
+});
+
+/** A sweep with several seeds for each value: final accuracies by value. */
+function repeated(byValue) {
+  const log = group(byValue.flat());
+  let i = 0;
+  byValue.forEach((ends, place) => ends.forEach(() => Object.assign(log.members[i++], {together: `v${place}`, value: String(2 ** place), place: 2 ** place})));
+  return log.members;
+}
+
+test("a sweep with seeds compares means, and calls overlapping ranges luck", () => {
+  const near = repeated([[0.80, 0.84, 0.82], [0.85, 0.83, 0.86], [0.70, 0.71, 0.72]]);
+  assert.equal(conclusion("sweep", near, SETTING), "η = 2 ends highest, at 84.7 % on average; η = 1 is within luck of it");
+  const apart = repeated([[0.80, 0.81, 0.82], [0.85, 0.83, 0.86]]);
+  assert.match(conclusion("sweep", apart, SETTING), /^η = 2 ends highest, .*; no other value is within luck of it$/);
+  const touching = repeated([[0.80, 0.81, 0.83], [0.85, 0.83, 0.86]]);
+  assert.match(conclusion("sweep", touching, SETTING), /η = 1 is within luck of it$/);
+  const all = repeated([[0.80, 0.84], [0.85, 0.83], [0.7, 0.83]]);
+  assert.match(conclusion("sweep", all, SETTING), /; all other values are within luck of it$/);
+  const [value] = rangesOf(near, endOf);
+  assert.deepEqual([value.low, value.high, value.count], [0.80, 0.84, 3]);
+});
+
+test("a value with a single finished run is not compared, and a sweep that trains has no verdict", () => {
+  const waiting = repeated([[0.80, null], [0.85, 0.83]]);
+  assert.equal(conclusion("sweep", waiting, SETTING), "So far η = 2 ends highest, at 84.0 % on average");
+  for (const {log} of waiting) if (log.state === "queued") log.add({seq: 2, kind: "state", data: {state: "cancelled"}});
+  assert.match(conclusion("sweep", waiting, SETTING), /; too few runs ended to tell it from luck$/);
+  assert.equal(valueWords({members: waiting.slice(0, 2)}, "1.00"), "1 of 2 seeds, mean 80.0 %");
 });
 
 test("seeds say how much is luck", () => {
@@ -115,6 +145,29 @@ test("the chart of ends has a dot for each run that ended, and its value below",
   for (const words of ["1", "2", "4", "85.0 %", "η"]) assert.ok(written(marks).includes(words), words);
 });
 
+test("the labels of a sweep's chart are inside the plot and touch no mark", () => {
+  const width = (words) => Math.ceil(labelWidth(words));
+  const sweeps = [[[0.80, 0.84, 0.82], [0.85, 0.83, 0.86], [0.70, 0.71, 0.72]], [[0.98, 0.981, 0.979], [0.9805, 0.981, 0.982], [0.983, 0.984, 0.9835]], [[0.5], [0.8], [0.79]]];
+  let labels = 0;
+  for (const byValue of sweeps) {
+    for (const across of [360, 600]) {
+      const members = byValue[0].length > 1 ? repeated(byValue) : group(byValue.flat()).members;
+      const marks = endAccuracies(chartOf(across, 260), members, VIEW);
+      const points = ({attributes: {d}}) => [...d.matchAll(/(-?[\d.]+) (-?[\d.]+)/g)].map(([, x, y]) => [Number(x), Number(y)]);
+      const lines = marks.filter(({attributes}) => /^line/.test(attributes.class ?? "") && !/s-faint/.test(attributes.class)).map(points);
+      const dots = marks.filter(({name}) => name === "circle").map(({attributes: {cx, cy, r}}) => ({x: cx - r, y: cy - r, w: 2 * r, h: 2 * r}));
+      const boxes = marks.filter(({attributes}) => /halo/.test(attributes.class ?? "")).map(({attributes: {x, y}, content}) => ({x, y: y - 13, w: width(content), h: 17, content}));
+      labels += boxes.length;
+      boxes.forEach((box, i) => {
+        assert.ok(box.x >= 44 && box.x + box.w <= across - 12 && box.y >= 26 && box.y + box.h <= 216, box.content);
+        for (const line of lines) line.forEach((point, k) => k > 0 && assert.ok(!touches(line[k - 1], point, box), `${box.content} on a line`));
+        for (const other of [...dots, ...boxes.slice(0, i)]) assert.ok(!overlap(box, other), `${box.content} on a mark`);
+      });
+    }
+  }
+  assert.ok(labels >= 8, String(labels));
+});
+
 test("a run has ended for its chart when it has taken all its steps", () => {
   const runs = runsOf(group([0.84, null]).members);
   assert.deepEqual(runs.map(({is_done, evaluations}) => [is_done, evaluations.length]), [[true, 2], [false, 0]]);
@@ -147,6 +200,7 @@ test("typed values are parted by spaces, and what is no number stays for the ser
 test("seeds go on from the present one", () => {
   assert.deepEqual(nextSeeds("7"), ["7", "8", "9", "10", "11"]);
   assert.deepEqual(nextSeeds(""), ["1", "2", "3", "4", "5"]);
+  assert.deepEqual(withSeeds([{c: 1}, {c: 2}], "7", 2), [{c: 1, seed: 7}, {c: 2, seed: 7}, {c: 1, seed: 8}, {c: 2, seed: 8}]);
 });
 
 test("a twin starts from rates of its own model and data, and a box without one says why", () => {

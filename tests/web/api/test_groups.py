@@ -32,6 +32,11 @@ SEEDS = {
 }
 
 
+def page_data(page):
+    """Return the data that a page sends to its script."""
+    return json.loads(re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)[1])
+
+
 @pytest.fixture
 def group(client):
     return client.post(GROUPS, json=SWEEP).json
@@ -98,6 +103,44 @@ def test_what_all_runs_spend_together_is_their_composition(client, store, group)
     assert expected <= together["epsilon"] <= expected + 1e-4
     assert (together["status"], together["delta"]) == ("exact", 1e-5)
     assert together["epsilon"] > group["runs"][0]["config"]["target_epsilon"]
+
+
+REPEATED = [variation | {"seed": seed} for seed in (1, 2, 3) for variation in RATES]
+
+
+def test_seeds_of_a_sweep_are_runs_that_spend_together(client, group):
+    answer = client.post(GROUPS, json=SWEEP | {"variations": REPEATED}).json
+    assert answer["total"] == 9
+    assert answer["together"]["epsilon"] > group["together"]["epsilon"]
+    page = client.get(answer["links"]["page"]).text
+    assert f"= {answer['together']['epsilon_text']}" in page.replace(
+        "<var>ε</var>", "ε"
+    )
+    # Of the comb(6, 3) ways to deal six results to two values, two do not overlap.
+    assert "in 10 % of cases" in page
+    data = page_data(page)
+    assert [m["together"] for m in data["members"]] == [
+        text for text in ("1", "2", "4") for _ in range(3)
+    ]
+    assert [words for _, words in data["values"]["ticks"]] == ["1", "2", "4"]
+    labels = [member["label"] for member in data["members"]]
+    assert labels[:4] == ["1, seed 1", "1, seed 2", "1, seed 3", "2, seed 1"]
+
+
+def test_choices_of_a_sweep_with_seeds_have_one_place_each(client):
+    variations = [
+        {"optimizer": name, "seed": seed} for seed in (1, 2) for name in ("sgd", "adam")
+    ]
+    answer = client.post(GROUPS, json=SWEEP | {"variations": variations})
+    data = page_data(client.get(answer.json["links"]["page"]).text)
+    assert [member["place"] for member in data["members"]] == [1, 1, 2, 2]
+
+
+def test_a_sweep_with_one_run_of_each_value_claims_no_luck(client, group):
+    page = client.get(group["links"]["page"]).text
+    assert {member["together"] for member in page_data(page)["members"]} == {""}
+    assert "% of cases" not in page
+    assert "cannot tell a difference" in page
 
 
 def test_runs_without_noise_have_no_guarantee_together(client):
